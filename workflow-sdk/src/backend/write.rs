@@ -1,0 +1,209 @@
+use std::time::Duration;
+
+use crate::model::{Claim, Lane, NewRun, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId};
+
+use super::BackendError;
+
+/// One change, to be committed with others.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Start a run.
+    Start(NewRun),
+    /// Record an attempt of a step: begun, failed or final.
+    Attempt(AttemptWrite),
+    /// End a run that is claimed.
+    End(EndWrite),
+    /// Give a claimed run back, to be claimed again later.
+    Park(ParkWrite),
+    /// Give back every claim of this worker but the known ones: a claim whose reply was lost is held by nobody.
+    Disown {
+        /// The worker.
+        worker: WorkerId,
+        /// The claims that it knows of.
+        known: Vec<Claim>,
+    },
+    /// Cancel a run: at once if no worker holds it, else by a request to the worker.
+    Cancel(RunId),
+    /// Fail the runs whose deadline has passed and that no worker holds, up to this many.
+    Expire {
+        /// At most so many.
+        limit: u32,
+    },
+    /// Claim due runs for a worker.
+    Claim(ClaimRequest),
+}
+
+impl Write {
+    /// Whether a worker may find more to claim after this write.
+    #[must_use]
+    pub fn makes_due(&self) -> bool {
+        match self {
+            Self::Start(_) | Self::Park(_) | Self::Disown { .. } => true,
+            Self::Attempt(_) | Self::End(_) | Self::Cancel(_) | Self::Expire { .. } | Self::Claim(_) => false,
+        }
+    }
+
+    /// Whether a run may have ended by this write.
+    #[must_use]
+    pub fn ends_runs(&self) -> bool {
+        match self {
+            Self::End(_) | Self::Cancel(_) | Self::Expire { .. } => true,
+            Self::Start(_) | Self::Attempt(_) | Self::Park(_) | Self::Disown { .. } | Self::Claim(_) => false,
+        }
+    }
+}
+
+/// Writes the row (run, step key, attempt). A row that is final is not changed again.
+#[derive(Clone, Debug)]
+pub struct AttemptWrite {
+    /// Who writes. Its epoch goes into the row.
+    pub claim: Claim,
+    /// The row.
+    pub row: StepAttempt,
+}
+
+/// Ends a run: status, output or error, time of completion. Its claim ends with it.
+#[derive(Clone, Debug)]
+pub struct EndWrite {
+    /// Who writes.
+    pub claim: Claim,
+    /// How it ends.
+    pub end: RunEnd,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunEnd {
+    /// With this output, JSON text.
+    Succeeded(String),
+    /// With this error.
+    Failed(StoredError),
+    /// By a cancel.
+    Canceled,
+}
+
+impl RunEnd {
+    /// The status that the run gets.
+    #[must_use]
+    pub const fn status(&self) -> RunStatus {
+        match self {
+            Self::Succeeded(_) => RunStatus::Succeeded,
+            Self::Failed(_) => RunStatus::Failed,
+            Self::Canceled => RunStatus::Canceled,
+        }
+    }
+}
+
+/// Parks a run. It becomes due at `until`, but not before now and not after its deadline; at once if its `wakes` is no
+/// longer the number that the writer has seen, for then something happened that it has not looked at.
+#[derive(Clone, Debug)]
+pub struct ParkWrite {
+    /// Who writes.
+    pub claim: Claim,
+    /// The run's `wakes` as the writer knows it.
+    pub wakes: i64,
+    /// When the run is due again.
+    pub until: Timestamp,
+    /// Why it could not go on, where it is not an ordinary wait. `None` clears what stood there.
+    pub error: Option<StoredError>,
+    /// Sets `crashes` to 0: the run reached a wait, so what it ran before did not kill its worker.
+    pub reset_crashes: bool,
+}
+
+/// Claims due runs, the longest due first, over all lanes. Each claim adds 1 to the run's epoch, sets its lease, and,
+/// where the run was still `running`, adds 1 to its crashes. Never more than `limit`; skips runs that another
+/// transaction holds.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Who claims.
+    pub worker: WorkerId,
+    /// From where.
+    pub lanes: Vec<Lane>,
+    /// At most so many runs.
+    pub limit: u32,
+    /// How long the claims last without a renewal.
+    pub lease: Duration,
+}
+
+/// What became of a write.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Done.
+    Applied,
+    /// It was done before: the reply to an earlier commit of the same write was lost.
+    Duplicate,
+    /// The claim is not the run's current one. Nothing was changed.
+    Lost,
+    /// Nothing was changed, and never will be by this write.
+    Refused(BackendError),
+    /// Of [`Write::Start`].
+    Started(StartOutcome),
+    /// Of [`Write::Cancel`].
+    Canceled(CancelOutcome),
+    /// Of [`Write::Claim`].
+    Claimed(Claimed),
+    /// Of [`Write::Disown`] and [`Write::Expire`]: how many runs changed.
+    Changed(u64),
+}
+
+/// What became of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartOutcome {
+    /// The run exists now.
+    Created,
+    /// A run of this workflow and key exists already; nothing was changed.
+    Existing {
+        /// That run.
+        id: RunId,
+        /// Its input as JSON text.
+        input: String,
+    },
+}
+
+/// What became of a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelOutcome {
+    /// No worker held the run: it is canceled now.
+    Canceled,
+    /// A worker holds the run and was asked to end it.
+    Requested,
+    /// The run had ended before, with this status.
+    Ended(RunStatus),
+    /// There is no such run.
+    Unknown,
+}
+
+/// What a claim found.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The claimed runs, the longest due first.
+    pub runs: Vec<ClaimedRun>,
+    /// The time of the claim.
+    pub now: Timestamp,
+}
+
+/// A run as its new owner gets it.
+#[derive(Clone, Debug)]
+pub struct ClaimedRun {
+    /// The claim.
+    pub claim: Claim,
+    /// Where it came from.
+    pub lane: Lane,
+    /// The input as JSON text.
+    pub input: String,
+    /// How often something asked it to wake.
+    pub wakes: i64,
+    /// How often its worker died since it last parked, this claim's finding included.
+    pub crashes: i64,
+    /// When it fails if it has not ended.
+    pub deadline_at: Option<Timestamp>,
+    /// Whether somebody asked to cancel it.
+    pub cancel_requested: bool,
+    /// When it was first claimed.
+    pub started_at: Timestamp,
+    /// When this claim ends unless renewed.
+    pub lease_until: Timestamp,
+    /// Why it was parked, where that was no ordinary wait.
+    pub error: Option<StoredError>,
+}

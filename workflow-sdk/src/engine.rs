@@ -1,0 +1,9 @@
+//! The seams that the worker and the tests use: the contract of a backend, its writes and their outcomes.
+//!
+//! Internal: exempt from semantic versioning.
+
+pub use crate::backend::{
+    AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, EndWrite, EndedRun, Hints, LeaseSession,
+    NextDue, Outcome, ParkWrite, Renewed, RunEnd, StartOutcome, Write, connect, redact,
+};
+pub use crate::model::{Claim, Clock, Lane, NewRun, StartTime, WorkerId, check_name, check_queue, check_tag};

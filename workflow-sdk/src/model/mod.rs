@@ -1,0 +1,21 @@
+//! Plain data and the rules that hold for it. No async, no SQL, nothing from the rest of the crate.
+
+mod clock;
+mod id;
+mod name;
+mod run;
+mod run_filter;
+mod start_time;
+mod step_attempt;
+mod stored_error;
+mod timestamp;
+
+pub use clock::Clock;
+pub use id::{Claim, RunId, WorkerId};
+pub use name::{InvalidName, NameSubject, check_name, check_queue, check_tag};
+pub use run::{Lane, NewRun, Run, RunStatus};
+pub use run_filter::RunFilter;
+pub use start_time::StartTime;
+pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
+pub use stored_error::{ErrorKind, StoredError};
+pub use timestamp::Timestamp;

@@ -1,0 +1,151 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{RunId, StartTime, StoredError, Timestamp, WorkerId};
+
+/// Where a run is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// Never claimed, or waiting for its start time or a retry.
+    Pending,
+    /// Claimed by a worker.
+    Running,
+    /// Waiting without a worker.
+    Parked,
+    /// Ended with an output.
+    Succeeded,
+    /// Ended with an error.
+    Failed,
+    /// Ended by a cancel.
+    Canceled,
+}
+
+impl RunStatus {
+    /// Every status, in the order of a run's life.
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Running, Self::Parked, Self::Succeeded, Self::Failed, Self::Canceled];
+
+    /// The word that stands in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Parked => "parked",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+        }
+    }
+
+    /// The status that [`RunStatus::as_str`] wrote.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// Whether the run has ended. Such a status is never overwritten.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        match self {
+            Self::Pending | Self::Running | Self::Parked => false,
+            Self::Succeeded | Self::Failed | Self::Canceled => true,
+        }
+    }
+
+    /// Whether a run may go from this status to `next`. A running run may go to running: its lease ran out and another
+    /// worker claimed it.
+    #[must_use]
+    pub const fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Pending | Self::Parked, Self::Running | Self::Failed | Self::Canceled)
+            | (Self::Running, Self::Running | Self::Parked | Self::Succeeded | Self::Failed | Self::Canceled) => true,
+            (Self::Pending | Self::Parked | Self::Running, _)
+            | (Self::Succeeded | Self::Failed | Self::Canceled, _) => false,
+        }
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a worker must know to take a run: it claims only from the lanes that it serves, so runs of other workflows,
+/// versions and queues cost its claims nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Lane {
+    /// Name of the queue.
+    pub queue: String,
+    /// Name of the workflow.
+    pub workflow: String,
+    /// Version of the workflow.
+    pub version: String,
+}
+
+/// A run that is to be started.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// Its id, made by the client.
+    pub id: RunId,
+    /// Where it waits for a worker.
+    pub lane: Lane,
+    /// The input as JSON text.
+    pub input: String,
+    /// Idempotency key, unique for the workflow's name.
+    pub key: Option<String>,
+    /// When it may start, counted from the commit. `None`: at once.
+    pub start: StartTime,
+    /// When it fails if it has not ended.
+    pub deadline: Option<StartTime>,
+    /// Labels to find it by.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A run as it stands in the database.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Its queue, workflow and version.
+    #[serde(flatten)]
+    pub lane: Lane,
+    /// Where it is in its life.
+    pub status: RunStatus,
+    /// The input as JSON text.
+    pub input: String,
+    /// The output as JSON text, once succeeded.
+    pub output: Option<String>,
+    /// Why it failed; of a parked run, why it could not go on.
+    pub error: Option<StoredError>,
+    /// Idempotency key.
+    pub key: Option<String>,
+    /// When it can next be claimed: its start time, wake time, retry time, or the end of its lease.
+    pub available_at: Timestamp,
+    /// The worker that holds it.
+    pub worker_id: Option<WorkerId>,
+    /// How often it was claimed.
+    pub epoch: i64,
+    /// How often something asked it to wake.
+    pub wakes: i64,
+    /// How often its worker died while it ran, since it last parked.
+    pub crashes: i64,
+    /// When it fails if it has not ended.
+    pub deadline_at: Option<Timestamp>,
+    /// When somebody asked to cancel it.
+    pub cancel_requested_at: Option<Timestamp>,
+    /// When it was started by the application.
+    pub created_at: Timestamp,
+    /// When a worker first claimed it.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+    /// Labels to find it by.
+    pub tags: BTreeMap<String, String>,
+}

@@ -1,0 +1,107 @@
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{StoredError, Timestamp};
+
+/// What kind of durable operation a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StepKind {
+    /// A body that has an effect.
+    Step,
+    /// A wait until an instant.
+    Sleep,
+}
+
+impl StepKind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Step, Self::Sleep];
+
+    /// The word that stands in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Sleep => "sleep",
+        }
+    }
+
+    /// The kind that [`StepKind::as_str`] wrote.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+impl fmt::Display for StepKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where an attempt of a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AttemptStatus {
+    /// Begun, or waiting.
+    Running,
+    /// Ended with an output.
+    Succeeded,
+    /// Ended with an error.
+    Failed,
+}
+
+impl AttemptStatus {
+    /// Every status.
+    pub const ALL: [Self; 3] = [Self::Running, Self::Succeeded, Self::Failed];
+
+    /// The word that stands in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The status that [`AttemptStatus::as_str`] wrote.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+impl fmt::Display for AttemptStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One attempt of a step as it stands in the database: one row of a run's history.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepAttempt {
+    /// The step's name, with `:1`, `:2`, ... for its repeats in the run.
+    pub step_key: String,
+    /// 1 for the first attempt.
+    pub attempt: i64,
+    /// What kind of operation it is.
+    pub kind: StepKind,
+    /// Where it is.
+    pub status: AttemptStatus,
+    /// The place of this outcome in the order in which outcomes were delivered. `None`: not final.
+    pub position: Option<i64>,
+    /// JSON text: the value of a step; the wake time of a sleep, from its beginning.
+    pub output: Option<String>,
+    /// Why it failed.
+    pub error: Option<StoredError>,
+    /// The epoch of the claim that wrote the row last.
+    pub epoch: i64,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+}

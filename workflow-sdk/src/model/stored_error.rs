@@ -1,0 +1,137 @@
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Which of the few causes an error has that a program may want to tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The author's code returned an error.
+    Application,
+    /// The author's code panicked.
+    Panic,
+    /// An attempt of a step took longer than its timeout.
+    Timeout,
+    /// The run had not ended at its deadline.
+    Deadline,
+    /// The run's worker died too often while the run was running.
+    CrashLoop,
+    /// The code asks for other steps than the run's history holds.
+    Divergence,
+    /// The engine could not accept what the code handed it: a name, a value, a call at the wrong place.
+    Refused,
+}
+
+impl ErrorKind {
+    /// The word that stands in the database and in messages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Application => "application",
+            Self::Panic => "panic",
+            Self::Timeout => "timeout",
+            Self::Deadline => "deadline",
+            Self::CrashLoop => "crash_loop",
+            Self::Divergence => "divergence",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error in the form in which it is kept: what replay sees is this, so it is also what the first run sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StoredError {
+    /// Which cause.
+    pub kind: ErrorKind,
+    /// The error's own text.
+    pub message: String,
+    /// The texts of its sources, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
+    /// Whether it ended the retries.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fatal: bool,
+    /// The delay that the author asked for before the next attempt, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_us: Option<u64>,
+    /// The step whose failure this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_key: Option<String>,
+}
+
+/// Longer texts are cut here: errors of some drivers quote whole documents, and an error must always be storable.
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+
+/// A chain of causes that is longer than this is a cycle or noise.
+const MAX_CAUSES: usize = 16;
+
+impl StoredError {
+    /// An error without causes.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: cut(message.into()),
+            causes: Vec::new(),
+            fatal: false,
+            retry_after_us: None,
+            step_key: None,
+        }
+    }
+
+    /// An error and the texts of its sources.
+    #[must_use]
+    pub fn from_error(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Self {
+        let sources = std::iter::successors(error.source(), |source| source.source());
+        let causes = sources.take(MAX_CAUSES).map(|source| cut(source.to_string())).collect();
+        Self { causes, ..Self::new(kind, error.to_string()) }
+    }
+
+    /// The same, but no attempt follows it.
+    #[must_use]
+    pub fn fatal(self) -> Self {
+        Self { fatal: true, ..self }
+    }
+
+    /// The same, as the failure of this step.
+    #[must_use]
+    pub fn of_step(self, step_key: &str) -> Self {
+        Self { step_key: Some(step_key.to_owned()), ..self }
+    }
+
+    /// The delay that the author asked for before the next attempt.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_us.map(Duration::from_micros)
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.push_str(" [cut]");
+    }
+    text
+}
+
+impl fmt::Display for StoredError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(step_key) = &self.step_key {
+            write!(f, "step {step_key:?}: ")?;
+        }
+        f.write_str(&self.message)?;
+        for cause in &self.causes {
+            write!(f, ": {cause}")?;
+        }
+        Ok(())
+    }
+}
