@@ -14,8 +14,7 @@ pub(crate) use failpoint;
 /// Kills this process with SIGKILL if the variable `WORKFLOW_FAILPOINT` names this point: `name` for the first time that
 /// it is reached, `name@3` for the third.
 #[cfg(feature = "failpoints")]
-#[doc(hidden)]
-pub fn reached(name: &str) {
+pub(crate) fn reached(name: &str) {
     use std::collections::HashMap;
     use std::sync::{LazyLock, Mutex, PoisonError};
 

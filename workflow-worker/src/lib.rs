@@ -1,1 +1,38 @@
+//! The worker of workflow-sdk: claims due runs and drives them.
+//!
+//! ```no_run
+//! // no_run: a worker runs until it is told to stop.
+//! use workflow_sdk::prelude::*;
+//! use workflow_worker::Worker;
+//!
+//! #[workflow]
+//! async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+//!     ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect("sqlite://greetings.db").await?;
+//! Worker::new(client, ()).register(greet).run().await?;
+//! # Ok(())
+//! # }
+//! ```
 
+mod claim;
+mod clock;
+mod drive;
+mod error;
+mod held;
+mod lease;
+mod options;
+mod pressure;
+mod registry;
+mod shared;
+mod shutdown;
+mod sweep;
+mod verdict;
+mod worker;
+
+pub use error::WorkerError;
+pub use options::{ForeignAwait, WorkerOptions};
+pub use worker::Worker;

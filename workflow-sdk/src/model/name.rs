@@ -45,7 +45,7 @@ pub struct InvalidName {
 }
 
 /// 255 bytes: the limit that DESIGN sets for every name, which also keeps index entries small on both databases.
-pub const MAX_NAME_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// Accepts 1 to 255 bytes without control characters.
 ///

@@ -1,0 +1,70 @@
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use crate::backend::{BackendOptions, ConnectError, connect, redact};
+use crate::model::Clock;
+use crate::payload::DEFAULT_PAYLOAD_LIMIT;
+
+use super::Client;
+
+/// A connection that is to be made: set its options, then await it.
+#[must_use = "nothing is connected until this is awaited"]
+#[derive(Clone)]
+pub struct Connect {
+    url: String,
+    options: BackendOptions,
+    payload_limit: usize,
+}
+
+impl Connect {
+    pub(super) fn new(url: String) -> Self {
+        Self { url, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT }
+    }
+
+    /// Connections for reads (SQLite) or for everything (PostgreSQL). A worker opens one more for its lease, and one for
+    /// hints. Default: 8. Range: 1 to 1000.
+    pub fn pool_size(mut self, connections: u32) -> Self {
+        self.options.pool_size = connections;
+        self
+    }
+
+    /// PostgreSQL schema that holds the tables; created if missing. SQLite ignores it. Default: `workflow`. Range: 1 to 31
+    /// of `a-z`, `0-9`, `_`, not beginning with a digit.
+    pub fn schema(mut self, name: impl Into<String>) -> Self {
+        self.options.schema = name.into();
+        self
+    }
+
+    /// Largest input, output or step value, in bytes of JSON text. Default: [`DEFAULT_PAYLOAD_LIMIT`], 2 MiB. Range: up to
+    /// 64 MiB; more is taken as that, for one batch may hold many.
+    pub fn payload_limit(mut self, bytes: usize) -> Self {
+        const MAX: usize = 64 * 1024 * 1024;
+        self.payload_limit = bytes.min(MAX);
+        self
+    }
+
+    /// A clock that tests move.
+    #[doc(hidden)]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.options.clock = clock;
+        self
+    }
+}
+
+impl IntoFuture for Connect {
+    type Output = Result<Client, ConnectError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let backend = connect(&self.url, self.options).await?;
+            Ok(Client::over(backend, self.payload_limit))
+        })
+    }
+}
+
+impl std::fmt::Debug for Connect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connect").field("url", &redact(&self.url)).field("options", &self.options).finish()
+    }
+}

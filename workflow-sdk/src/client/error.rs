@@ -1,0 +1,94 @@
+use crate::backend::{BackendError, BackendErrorKind, Outcome};
+use crate::executor::ExecutorStopped;
+use crate::model::{InvalidName, RunId, StoredError};
+use crate::payload::PayloadError;
+
+/// Why a client could not do what it was asked. Nothing was changed unless the variant says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// There is no run of this id in this database.
+    #[error(
+        "there is no run {run_id} in this database; check the id, and that the client is connected to the database of the run"
+    )]
+    UnknownRun {
+        /// The id.
+        run_id: RunId,
+    },
+    /// The key was used before, for a run with another input.
+    #[error(
+        "key {key:?} of workflow {workflow:?} belongs to run {run_id}, which has another input; \
+         use another key for another input, or look at that run"
+    )]
+    KeyConflict {
+        /// Name of the workflow.
+        workflow: String,
+        /// The key.
+        key: String,
+        /// The run that has it.
+        run_id: RunId,
+    },
+    /// A name cannot be stored.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// The input cannot be stored.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// The run failed.
+    #[error("run {run_id} failed: {error}")]
+    RunFailed {
+        /// The run.
+        run_id: RunId,
+        /// Its error.
+        error: StoredError,
+    },
+    /// The run was canceled.
+    #[error("run {run_id} was canceled")]
+    RunCanceled {
+        /// The run.
+        run_id: RunId,
+    },
+    /// The run succeeded, but its output is no value of the type that was asked for.
+    #[error(
+        "the output of run {run_id} is no {type_name}: {source}; ask for the type that the workflow returns, or for serde_json::Value"
+    )]
+    Decode {
+        /// The run.
+        run_id: RunId,
+        /// The Rust type that was asked for.
+        type_name: &'static str,
+        /// serde_json's error.
+        source: serde_json::Error,
+    },
+    /// The transaction belongs to another kind of database than the client.
+    #[error(
+        "the client is connected to {client}, but the transaction is one of {transaction}; use a transaction on the client's own database"
+    )]
+    OtherDatabase {
+        /// The client's kind.
+        client: &'static str,
+        /// The transaction's kind.
+        transaction: &'static str,
+    },
+    /// The database answered with an error. Where its kind is [`Unreachable`](BackendErrorKind::Unreachable) or
+    /// [`Busy`](BackendErrorKind::Busy) it is unknown whether the call had its effect.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The executor of this process has stopped.
+    #[error(transparent)]
+    Stopped(#[from] ExecutorStopped),
+}
+
+impl ClientError {
+    /// A refusal, or an outcome that does not belong to the write.
+    pub(super) fn unexpected(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Refused(error) => Self::Backend(error),
+            other => Self::Backend(BackendError::new(
+                BackendErrorKind::Other,
+                "commit",
+                format!("the backend answered with another write's outcome: {other:?}"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::DeserializeOwned;
+
+use crate::backend::CancelOutcome;
+use crate::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError};
+
+use super::{Client, ClientError};
+
+/// A run that was started. Cheap to clone; dropping it does nothing to the run.
+pub struct RunHandle<O> {
+    client: Client,
+    id: RunId,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> RunHandle<O> {
+    pub(super) fn new(client: Client, id: RunId) -> Self {
+        Self { client, id, output: PhantomData }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The run as it stands.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`] if it was started in a transaction that has not committed; those of the database.
+    pub async fn run(&self) -> Result<Run, ClientError> {
+        self.client.run(self.id).await
+    }
+
+    /// Where the run is in its life.
+    ///
+    /// # Errors
+    /// As [`RunHandle::run`].
+    pub async fn status(&self) -> Result<RunStatus, ClientError> {
+        Ok(self.run().await?.status)
+    }
+
+    /// Every attempt of every step: see [`Client::history`].
+    ///
+    /// # Errors
+    /// As [`RunHandle::run`].
+    pub async fn history(&self) -> Result<Vec<StepAttempt>, ClientError> {
+        self.client.history(self.id).await
+    }
+
+    /// Cancels the run: see [`Client::cancel`].
+    ///
+    /// # Errors
+    /// As [`RunHandle::run`].
+    pub async fn cancel(&self) -> Result<CancelOutcome, ClientError> {
+        self.client.cancel(self.id).await
+    }
+}
+
+impl<O: DeserializeOwned> RunHandle<O> {
+    /// Waits until the run has ended and gives its output. Learns of the end by a notification, or by polling where that
+    /// is lost. All waits of a process share one query.
+    ///
+    /// # Errors
+    /// [`ClientError::RunFailed`], [`ClientError::RunCanceled`], [`ClientError::Decode`]; those of the database.
+    ///
+    /// # Cancel safety
+    /// Can be dropped and called again.
+    pub async fn result(&self) -> Result<O, ClientError> {
+        let ended = self.client.results().wait(self.id).await?;
+        match ended.status {
+            RunStatus::Succeeded => {
+                let output = ended.output.as_deref().unwrap_or("null");
+                serde_json::from_str(output).map_err(|source| ClientError::Decode {
+                    run_id: self.id,
+                    type_name: std::any::type_name::<O>(),
+                    source,
+                })
+            }
+            RunStatus::Canceled => Err(ClientError::RunCanceled { run_id: self.id }),
+            RunStatus::Failed | RunStatus::Pending | RunStatus::Running | RunStatus::Parked => {
+                let missing =
+                    || StoredError::new(ErrorKind::Application, "the run ended without an error that is kept");
+                Err(ClientError::RunFailed { run_id: self.id, error: ended.error.unwrap_or_else(missing) })
+            }
+        }
+    }
+}
+
+impl<O> Clone for RunHandle<O> {
+    fn clone(&self) -> Self {
+        Self::new(self.client.clone(), self.id)
+    }
+}
+
+impl<O> fmt::Debug for RunHandle<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,205 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::backend::{Outcome, StartOutcome, Write};
+use crate::model::{Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, check_name, check_queue, check_tag};
+use crate::payload::{PayloadError, round_trip};
+use crate::workflow::Workflow;
+
+use super::{Client, ClientError, RunHandle};
+
+/// The queue of a run unless it says otherwise, and the queue that a worker serves unless it says otherwise.
+pub const DEFAULT_QUEUE: &str = "default";
+
+/// The version of a workflow whose attribute names none.
+pub const DEFAULT_VERSION: &str = "1";
+
+/// A run that is to be started: set its options, then await it.
+#[must_use = "no run is started until this is awaited"]
+pub struct Start<O> {
+    client: Client,
+    run: Result<NewRun, PayloadError>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> Start<O> {
+    pub(super) fn of_workflow<W: Workflow<Output = O>>(client: &Client, input: &W::Input) -> Self {
+        Self::new(client, W::NAME.into(), W::VERSION.into(), input)
+    }
+
+    fn new<I: Serialize + DeserializeOwned>(client: &Client, workflow: String, version: String, input: &I) -> Self {
+        let subject = format!("input of workflow {workflow:?}");
+        let run = round_trip(&subject, input, client.payload_limit()).map(|(input, _)| NewRun {
+            id: RunId::generate(),
+            lane: Lane { queue: DEFAULT_QUEUE.into(), workflow, version },
+            input,
+            key: None,
+            start: StartTime::Now,
+            deadline: None,
+            tags: BTreeMap::new(),
+        });
+        Self { client: client.clone(), run, output: PhantomData }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut NewRun)) -> Self {
+        if let Ok(run) = &mut self.run {
+            change(run);
+        }
+        self
+    }
+
+    /// Idempotency key: as long as the run is kept, the same key of the same workflow gives the same run, and the same key
+    /// with another input is a [`ClientError::KeyConflict`]. Default: none. Range: 1 to 255 bytes, no control characters.
+    pub fn key(self, key: impl Into<String>) -> Self {
+        self.set(|run| run.key = Some(key.into()))
+    }
+
+    /// Starts the run so long after its commit. Default: at once.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.set(|run| run.start = StartTime::After(delay))
+    }
+
+    /// Starts the run at this instant; at once if it has passed. Default: at once.
+    pub fn at(self, instant: impl Into<Timestamp>) -> Self {
+        self.set(|run| run.start = StartTime::At(instant.into()))
+    }
+
+    /// Fails the run, with an error of kind [`Deadline`](crate::ErrorKind::Deadline), if it has not ended so long after its
+    /// commit. No body of a step starts after that. Default: none.
+    pub fn deadline(self, after: Duration) -> Self {
+        self.set(|run| run.deadline = Some(StartTime::After(after)))
+    }
+
+    /// As [`Start::deadline`], at this instant.
+    pub fn deadline_at(self, instant: impl Into<Timestamp>) -> Self {
+        self.set(|run| run.deadline = Some(StartTime::At(instant.into())))
+    }
+
+    /// The queue in which the run waits for a worker that serves it. Default: [`DEFAULT_QUEUE`]. Range: 1 to 255 bytes, no
+    /// control characters.
+    pub fn queue(self, queue: impl Into<String>) -> Self {
+        self.set(|run| run.lane.queue = queue.into())
+    }
+
+    /// The version of the workflow. Default: that of the workflow's attribute, or [`DEFAULT_VERSION`] for a start by name.
+    pub fn version(self, version: impl Into<String>) -> Self {
+        self.set(|run| run.lane.version = version.into())
+    }
+
+    /// A label to find the run by; a second value under the same name replaces the first. Default: none. Range: 1 to 255
+    /// bytes each, no control characters; the value may be empty.
+    pub fn tag(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.set(|run| {
+            run.tags.insert(name.into(), value.into());
+        })
+    }
+
+    /// Starts the run in a transaction of the application's own, on the client's database: it exists if and only if that
+    /// transaction commits, and a worker is woken after the commit. A handle's result can be awaited from then on.
+    ///
+    /// On SQLite the transaction holds the file's write lock until it ends, so keep it short; begin it with
+    /// `BEGIN IMMEDIATE` where it reads before it writes.
+    ///
+    /// # Errors
+    /// As for [`Client::start`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
+    /// back.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub async fn within<T: super::ApplicationTransaction>(
+        self,
+        transaction: &mut T,
+    ) -> Result<RunHandle<O>, ClientError> {
+        let (client, run) = self.checked()?;
+        let outcome = transaction.start(client.backend().as_ref(), &run).await?;
+        answer(client, &run, outcome)
+    }
+
+    fn checked(self) -> Result<(Client, NewRun), ClientError> {
+        let run = self.run?;
+        check_name(NameSubject::Workflow, &run.lane.workflow)?;
+        check_name(NameSubject::Version, &run.lane.version)?;
+        check_queue(&run.lane.queue)?;
+        if let Some(key) = &run.key {
+            check_name(NameSubject::Key, key)?;
+        }
+        for (name, value) in &run.tags {
+            check_tag(name, value)?;
+        }
+        Ok((self.client, run))
+    }
+}
+
+impl Start<Value> {
+    pub(super) fn by_name(client: &Client, workflow: String, input: &Value) -> Self {
+        Self::new(client, workflow, DEFAULT_VERSION.into(), input)
+    }
+}
+
+impl<O: 'static> IntoFuture for Start<O> {
+    type Output = Result<RunHandle<O>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (client, run) = self.checked()?;
+            let outcome = client.commit(Write::Start(run.clone())).await?;
+            answer_outcome(client, &run, outcome)
+        })
+    }
+}
+
+pub(super) async fn start_many<O>(
+    client: &Client,
+    starts: impl Iterator<Item = Start<O>>,
+) -> Result<Vec<RunHandle<O>>, ClientError> {
+    let runs = starts.map(|start| start.checked().map(|(_, run)| run)).collect::<Result<Vec<_>, _>>()?;
+    let mut pending = Vec::with_capacity(runs.len());
+    for run in runs {
+        pending.push((run.clone(), client.executor().send(Write::Start(run)).await?));
+    }
+    let mut handles = Vec::with_capacity(pending.len());
+    for (run, outcome) in pending {
+        let outcome = outcome.await.map_err(|_| crate::engine::ExecutorStopped)?;
+        handles.push(answer_outcome(client.clone(), &run, outcome)?);
+    }
+    Ok(handles)
+}
+
+fn answer_outcome<O>(client: Client, run: &NewRun, outcome: Outcome) -> Result<RunHandle<O>, ClientError> {
+    match outcome {
+        Outcome::Started(outcome) => answer(client, run, outcome),
+        other => Err(ClientError::unexpected(other)),
+    }
+}
+
+fn answer<O>(client: Client, run: &NewRun, outcome: StartOutcome) -> Result<RunHandle<O>, ClientError> {
+    match outcome {
+        StartOutcome::Created => Ok(RunHandle::new(client, run.id)),
+        StartOutcome::Existing { id, input } if same_input(&input, &run.input) => Ok(RunHandle::new(client, id)),
+        StartOutcome::Existing { id, .. } => Err(ClientError::KeyConflict {
+            workflow: run.lane.workflow.clone(),
+            key: run.key.clone().unwrap_or_default(),
+            run_id: id,
+        }),
+    }
+}
+
+/// Whether two inputs are the same value: a map may come out in another order of keys each time.
+fn same_input(stored: &str, new: &str) -> bool {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
+    stored == new || parse(stored).is_some_and(|stored| parse(new) == Some(stored))
+}
+
+impl<O> fmt::Debug for Start<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let run = self.run.as_ref().map(|run| (&run.id, &run.lane, &run.key));
+        f.debug_struct("Start").field("run", &run).finish_non_exhaustive()
+    }
+}

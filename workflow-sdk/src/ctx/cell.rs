@@ -1,0 +1,329 @@
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+use uuid::Uuid;
+
+use crate::model::{
+    ErrorKind, NameSubject, RunId, StepAttempt, StoredError, Timestamp, check_name, derived_u64, derived_uuid,
+};
+use crate::replay::{CallId, CallPoll, Divergence, Machine, Next, StepOptions, Wait};
+
+use super::Port;
+
+/// What a run is, for its context.
+#[derive(Clone, Debug)]
+pub struct RunSettings {
+    /// The run.
+    pub run_id: RunId,
+    /// The epoch of the claim under which it is driven.
+    pub epoch: i64,
+    /// When it was first claimed.
+    pub started_at: Timestamp,
+    /// Largest payload, in bytes of JSON text.
+    pub payload_limit: usize,
+}
+
+/// The place where the calls of a workflow and its drive meet. The calls hold it while they are polled, the drive between
+/// polls: so nobody ever waits for the lock, and it is never held over an await or a body.
+pub struct RunCell {
+    settings: RunSettings,
+    port: Arc<dyn Port>,
+    woken: Arc<Woken>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    machine: Machine,
+    slots: Vec<Slot>,
+    /// The call whose body is being polled.
+    current: Option<CallId>,
+    draws: u64,
+}
+
+/// What the cell keeps for a call beside the machine's own record.
+#[derive(Default)]
+struct Slot {
+    /// Wakes the future of the call inside whatever combinator holds it.
+    waker: Option<Waker>,
+    body_waker: Option<Arc<BodyWaker>>,
+    draws: u64,
+}
+
+/// Calls whose bodies were woken since the drive last looked.
+#[derive(Default)]
+struct Woken(Mutex<Vec<CallId>>);
+
+/// The waker that a body gets. It is not the workflow's own, so that a wake of the workflow by anything but its calls
+/// can be told apart.
+struct BodyWaker {
+    call: CallId,
+    ready: AtomicBool,
+    woken: Arc<Woken>,
+    port: Arc<dyn Port>,
+}
+
+impl Wake for BodyWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.ready.swap(true, Ordering::AcqRel) {
+            lock(&self.woken.0).push(self.call);
+            self.port.wake();
+        }
+    }
+}
+
+/// A poisoned lock is taken all the same: panics of authors' code are caught outside of it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The drive's side.
+impl RunCell {
+    /// A run with this history.
+    #[must_use]
+    pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
+        let machine = Machine::new(settings.run_id, settings.epoch, settings.started_at, history);
+        let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0 });
+        Arc::new(Self { settings, port, woken: Arc::default(), inner })
+    }
+
+    /// What the drive is to do next. The calls that it concerns are woken.
+    pub fn next(&self) -> Next {
+        let mut inner = lock(&self.inner);
+        let next = inner.machine.next(self.port.now());
+        let wakers = match &next {
+            Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
+            Next::Start(calls) => inner.wakers(calls),
+            Next::Wait { .. } => Vec::new(),
+        };
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+        next
+    }
+
+    /// Wakes the calls whose bodies were woken. Says whether there were any.
+    pub fn wake_bodies(&self) -> bool {
+        let calls = std::mem::take(&mut *lock(&self.woken.0));
+        self.wake_calls(&calls)
+    }
+
+    /// Does what is due by now. Says whether anything was.
+    pub fn fire_timers(&self) -> bool {
+        let calls = lock(&self.inner).machine.fire_timers(self.port.now());
+        self.wake_calls(&calls)
+    }
+
+    fn wake_calls(&self, calls: &[CallId]) -> bool {
+        let wakers = lock(&self.inner).wakers(calls);
+        wakers.into_iter().for_each(Waker::wake);
+        !calls.is_empty()
+    }
+
+    /// The records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
+    pub fn take_outbox(&self) -> Vec<StepAttempt> {
+        lock(&self.inner).machine.take_outbox()
+    }
+
+    /// The oldest record that was handed out is committed.
+    pub fn committed(&self) {
+        lock(&self.inner).machine.committed();
+    }
+
+    /// Whether a body runs.
+    pub fn is_running(&self) -> bool {
+        lock(&self.inner).machine.is_running()
+    }
+
+    /// Lets no body begin, or lets them begin again. Says whether any may now.
+    pub fn hold(&self, held: bool) -> bool {
+        let calls = lock(&self.inner).machine.hold(held);
+        self.wake_calls(&calls)
+    }
+
+    /// Why the run cannot go on with this code.
+    pub fn divergence(&self) -> Option<Divergence> {
+        lock(&self.inner).machine.divergence().cloned()
+    }
+
+    /// The workflow function has ended: a divergence if recorded outcomes are left that it never asked for.
+    pub fn ended(&self) -> Option<Divergence> {
+        lock(&self.inner).machine.ended().cloned()
+    }
+}
+
+impl Inner {
+    fn wakers(&self, calls: &[CallId]) -> Vec<Waker> {
+        calls.iter().filter_map(|call| self.slots[call.index()].waker.clone()).collect()
+    }
+}
+
+/// The calls' side.
+impl RunCell {
+    /// A call of a step, by a name that an author gave.
+    pub(super) fn call_step(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
+        check_name(NameSubject::Step, name)
+            .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
+        self.call(name, location)
+    }
+
+    pub(super) fn call(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
+        let mut inner = lock(&self.inner);
+        if let Some(outer) = inner.current {
+            let message = format!(
+                "{name:?} was called at {location} inside the body of step {:?}; \
+                 a body is one effect: call it from the workflow, before or after that step",
+                inner.machine.key(outer)
+            );
+            return Err(StoredError::new(ErrorKind::Refused, message).fatal());
+        }
+        inner.slots.push(Slot::default());
+        Ok(inner.machine.call(name, location))
+    }
+
+    pub(super) fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {
+        let mut inner = lock(&self.inner);
+        inner.keep_waker(call, waker);
+        let poll = inner.machine.poll_step(call, options, self.port.now());
+        let slot = &mut inner.slots[call.index()];
+        match poll {
+            CallPoll::Start { .. } => {
+                slot.draws = 0;
+                slot.body_waker = Some(self.body_waker(call));
+                poll
+            }
+            // Another branch of the workflow moved, not this body.
+            CallPoll::Run if !slot.body_waker.as_ref().is_some_and(|waker| waker.ready.load(Ordering::Acquire)) => {
+                CallPoll::Pending
+            }
+            CallPoll::Run | CallPoll::Pending | CallPoll::Ended(_) => poll,
+        }
+    }
+
+    pub(super) fn poll_sleep(&self, call: CallId, wait: Wait, waker: &Waker) -> CallPoll {
+        let mut inner = lock(&self.inner);
+        inner.keep_waker(call, waker);
+        inner.machine.poll_sleep(call, wait, self.port.now())
+    }
+
+    fn body_waker(&self, call: CallId) -> Arc<BodyWaker> {
+        let (woken, port) = (Arc::clone(&self.woken), Arc::clone(&self.port));
+        Arc::new(BodyWaker { call, ready: AtomicBool::new(true), woken, port })
+    }
+
+    /// Whether the attempt that a call has at hand is still the one that runs.
+    pub(super) fn runs_attempt(&self, call: CallId, attempt: u32) -> bool {
+        lock(&self.inner).machine.attempt(call) == Some(attempt)
+    }
+
+    /// Enters the body of a call: from here to the end of the returned guard, `ctx` belongs to that body.
+    pub(super) fn enter(&self, call: CallId) -> (InBody<'_>, Waker) {
+        let mut inner = lock(&self.inner);
+        inner.current = Some(call);
+        let waker = match &inner.slots[call.index()].body_waker {
+            Some(body_waker) => {
+                body_waker.ready.store(false, Ordering::Release);
+                Waker::from(Arc::clone(body_waker))
+            }
+            None => Waker::noop().clone(),
+        };
+        (InBody(self), waker)
+    }
+
+    pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
+        lock(&self.inner).machine.attempt_ended(call, result, self.port.now());
+    }
+
+    pub(super) fn undecodable(&self, call: CallId, type_name: &str, reason: &str) {
+        lock(&self.inner).machine.undecodable(call, type_name, reason);
+    }
+
+    pub(super) fn dropped(&self, call: CallId) {
+        let mut inner = lock(&self.inner);
+        inner.machine.dropped(call);
+        inner.slots[call.index()] = Slot::default();
+    }
+
+    pub(super) fn payload_limit(&self) -> usize {
+        self.settings.payload_limit
+    }
+
+    pub(super) fn step_key(&self, call: CallId) -> String {
+        lock(&self.inner).machine.key(call).to_owned()
+    }
+
+    pub(super) fn run_id(&self) -> RunId {
+        self.settings.run_id
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        lock(&self.inner).machine.now()
+    }
+
+    pub(super) fn attempt(&self) -> u32 {
+        let inner = lock(&self.inner);
+        inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(1)
+    }
+
+    pub(super) fn idempotency_key(&self) -> String {
+        let inner = lock(&self.inner);
+        match inner.current {
+            Some(call) => format!("{}/{}", self.settings.run_id, inner.machine.key(call)),
+            None => self.settings.run_id.to_string(),
+        }
+    }
+
+    pub(super) fn random(&self) -> u64 {
+        derived_u64(self.settings.run_id, &self.draw("random"))
+    }
+
+    pub(super) fn uuid(&self) -> Uuid {
+        derived_uuid(self.settings.run_id, &self.draw("uuid"))
+    }
+
+    /// Names a draw. Bodies have counters of their own: how often a body runs is not part of the history.
+    fn draw(&self, what: &str) -> String {
+        let mut inner = lock(&self.inner);
+        let inner = &mut *inner;
+        match inner.current {
+            Some(call) => {
+                let draws = &mut inner.slots[call.index()].draws;
+                *draws += 1;
+                format!("{what} {draws} of step {}", inner.machine.key(call))
+            }
+            None => {
+                inner.draws += 1;
+                format!("{what} {}", inner.draws)
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn keep_waker(&mut self, call: CallId, waker: &Waker) {
+        let kept = &mut self.slots[call.index()].waker;
+        if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            *kept = Some(waker.clone());
+        }
+    }
+}
+
+/// While it lives, a body is being polled.
+pub(super) struct InBody<'a>(&'a RunCell);
+
+impl Drop for InBody<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.inner).current = None;
+    }
+}
+
+impl fmt::Debug for RunCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunCell").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::model::{ErrorKind, StoredError};
+use crate::payload::round_trip;
+use crate::workflow::RunsWith;
+
+use super::{Ctx, RunCell, WorkflowFuture};
+
+type Call = dyn Fn(Arc<RunCell>, &str) -> Result<WorkflowFuture, StoredError> + Send + Sync;
+
+/// A workflow with its types erased: what a worker calls with a run's input.
+#[derive(Clone)]
+pub struct Entry(Arc<Call>);
+
+impl Entry {
+    /// The workflow, in a worker with this state.
+    #[must_use]
+    pub fn new<S, W: RunsWith<S>>(worker_state: &Arc<S>) -> Self {
+        let state = W::project(worker_state);
+        Self(Arc::new(move |cell, input| {
+            let input = decode_input::<W::Input>(W::NAME, input)?;
+            let ctx = Ctx::new(Arc::clone(&state), Arc::clone(&cell));
+            Ok(Box::pin(async move {
+                let output = W::run(&ctx, input).await?;
+                let subject = format!("output of run {}", cell.run_id());
+                Ok(round_trip(&subject, &output, cell.payload_limit())
+                    .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
+                    .0)
+            }))
+        }))
+    }
+
+    /// The future of one drive of the run.
+    ///
+    /// # Errors
+    /// Kind [`ErrorKind::Refused`]: the input is no value of the workflow's input type.
+    pub fn call(&self, cell: Arc<RunCell>, input: &str) -> Result<WorkflowFuture, StoredError> {
+        (self.0)(cell, input)
+    }
+}
+
+fn decode_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> Result<I, StoredError> {
+    serde_json::from_str(input).map_err(|error| {
+        let type_name = std::any::type_name::<I>();
+        let message = format!(
+            "the input of workflow {workflow:?} is no {type_name}: {error}; \
+             start the run again with an input of that type"
+        );
+        StoredError::new(ErrorKind::Refused, message).fatal()
+    })
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! What an author calls. Reaches outside only through [`Port`].
+
+mod cell;
+mod entry;
+mod poller;
+mod port;
+mod sleep;
+mod step;
+
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::error::BoxError;
+use crate::model::{RunId, Timestamp};
+use crate::replay::Wait;
+
+pub use cell::{RunCell, RunSettings};
+pub use entry::Entry;
+pub use poller::{Polled, Poller, WorkflowFuture};
+pub use port::Port;
+pub use sleep::Sleep;
+pub use step::Step;
+
+/// The hand of a workflow on its run: steps, sleeps, and everything that may differ from one machine to another.
+///
+/// It comes as a reference, so it can be shared by concurrent branches (`futures::join!`), and cannot be carried off by
+/// `tokio::spawn`.
+///
+/// # Rules for workflow code
+/// Whenever a run is resumed its function is called again from its beginning, and every finished step hands back its
+/// recorded value. So, outside of steps, the function must do the same whenever it gets the same values: time, randomness,
+/// files, network and other tasks belong into steps, or come from [`Ctx::now`], [`Ctx::random`] and [`Ctx::uuid`].
+pub struct Ctx<S = ()> {
+    state: Arc<S>,
+    cell: Arc<RunCell>,
+}
+
+impl<S> Ctx<S> {
+    /// A context over this run. Called by the worker, not by authors.
+    #[doc(hidden)]
+    pub fn new(state: Arc<S>, cell: Arc<RunCell>) -> Self {
+        Self { state, cell }
+    }
+
+    /// What the worker was given for its workflows.
+    #[must_use]
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// A durable step: its body runs, its value is committed, and no replay runs the body again.
+    ///
+    /// Returns a lazy builder that is itself a future: nothing happens before it is polled. The value that it gives is the
+    /// *stored* one decoded, on the first run as on a replay. A body may be called several times: once for each attempt,
+    /// and once more if its process dies after the effect and before the commit; so give outside systems
+    /// [`Ctx::idempotency_key`].
+    ///
+    /// The name is the step's identity in the history: 1 to 255 bytes without control characters. A repeated name gets
+    /// `:1`, `:2`, ... in the order of calls.
+    ///
+    /// # Errors
+    /// Awaiting it gives the body's last error once its [retries](Step::retry) are used up, or an error of kind
+    /// [`Timeout`](crate::ErrorKind::Timeout), [`Panic`](crate::ErrorKind::Panic), or
+    /// [`Refused`](crate::ErrorKind::Refused): for an invalid name, a value that cannot be stored or read back, a step
+    /// inside the body of a step.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the body. The step then has no outcome, or one that no replay delivers.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+    ///     let greeting = ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await?;
+    ///     Ok(greeting)
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn step<'a, B, F, T, E>(&'a self, name: impl AsRef<str>, mut body: B) -> Step<'a, T>
+    where
+        B: FnMut() -> F + Send + 'a,
+        F: Future<Output = Result<T, E>> + Send + 'a,
+        T: Serialize + DeserializeOwned + Send + 'a,
+        E: Into<BoxError>,
+    {
+        let call = self.cell.call_step(name.as_ref(), Location::caller());
+        let body = move || -> step::BodyFuture<'a, T> {
+            let attempt = body();
+            Box::pin(async move { attempt.await.map_err(|error| crate::Error::from_boxed(error.into())) })
+        };
+        Step::new(&self.cell, call, Box::new(body))
+    }
+
+    /// A durable wait of this duration, counted from its first poll. The run does not occupy a worker meanwhile, and its
+    /// waking survives any crash.
+    ///
+    /// # Errors
+    /// None of its own today; it is a `Result` so that it stands beside steps in `try_join!`, and for refusals (a sleep
+    /// inside the body of a step).
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn remind(ctx: &Ctx) -> Result<()> {
+    ///     ctx.sleep(Duration::from_secs(86_400)).await?;
+    ///     ctx.step("mail", async || Ok::<_, Error>(())).await
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn sleep(&self, duration: Duration) -> Sleep<'_> {
+        Sleep::new(&self.cell, self.cell.call(sleep::NAME, Location::caller()), Wait::For(duration))
+    }
+
+    /// A durable wait until this instant. One that has passed ends at once. Otherwise as [`Ctx::sleep`].
+    ///
+    /// # Errors
+    /// As [`Ctx::sleep`].
+    #[track_caller]
+    pub fn sleep_until(&self, instant: impl Into<Timestamp>) -> Sleep<'_> {
+        Sleep::new(&self.cell, self.cell.call(sleep::NAME, Location::caller()), Wait::Until(instant.into()))
+    }
+
+    /// The time: that of the last outcome that was delivered, or of the first claim. The same on every replay.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        self.cell.now().into()
+    }
+
+    /// A random number, drawn from the run's id and the order of calls: the same on every replay. Inside the body of a
+    /// step: from the step's key, the same in every attempt. Not for secrets.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.cell.random()
+    }
+
+    /// A random UUID, drawn as [`Ctx::random`].
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.cell.uuid()
+    }
+
+    /// The id of this run.
+    #[must_use]
+    pub fn run_id(&self) -> RunId {
+        self.cell.run_id()
+    }
+
+    /// Inside the body of a step: the number of this attempt, from 1. Outside: 1, for the body of a workflow is attempted
+    /// once.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.cell.attempt()
+    }
+
+    /// Inside the body of a step: a text that is the same for every attempt of this step of this run, and of no other, for
+    /// outside systems that can tell a repeated request by it. Outside of steps: the same for the whole run.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// # struct Bank;
+    /// # impl Bank { async fn charge(&self, _cents: u64, _key: String) -> Result<u64, std::io::Error> { Ok(1) } }
+    /// #[workflow]
+    /// async fn pay(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
+    ///     ctx.step("charge", || ctx.state().charge(cents, ctx.idempotency_key())).await
+    /// }
+    /// ```
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        self.cell.idempotency_key()
+    }
+}
+
+impl<S> fmt::Debug for Ctx<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ctx").field("run_id", &self.run_id()).finish_non_exhaustive()
+    }
+}

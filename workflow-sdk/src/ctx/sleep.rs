@@ -1,0 +1,52 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::Result;
+use crate::model::StoredError;
+use crate::replay::{CallId, CallPoll, Delivered, Wait};
+
+use super::RunCell;
+
+/// The name of every sleep in the history: `sleep`, `sleep:1`, ...
+pub(super) const NAME: &str = "sleep";
+
+/// A durable wait: await it.
+#[must_use = "a sleep does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Sleep<'a> {
+    cell: &'a Arc<RunCell>,
+    call: Result<CallId, StoredError>,
+    wait: Wait,
+}
+
+impl<'a> Sleep<'a> {
+    pub(super) fn new(cell: &'a Arc<RunCell>, call: Result<CallId, StoredError>, wait: Wait) -> Self {
+        Self { cell, call, wait }
+    }
+}
+
+impl Future for Sleep<'_> {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let call = match &self.call {
+            Ok(call) => *call,
+            Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
+        };
+        match self.cell.poll_sleep(call, self.wait, cx.waker()) {
+            CallPoll::Ended(Delivered::Failed(error)) => Poll::Ready(Err(error.into())),
+            CallPoll::Ended(Delivered::Kept | Delivered::Recorded(_)) => Poll::Ready(Ok(())),
+            CallPoll::Pending | CallPoll::Start { .. } | CallPoll::Run => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Sleep<'_> {
+    fn drop(&mut self) {
+        if let Ok(call) = self.call {
+            self.cell.dropped(call);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::model::{ErrorKind, Retry, StoredError};
+use crate::payload::round_trip;
+use crate::replay::{CallId, CallPoll, Delivered, StepOptions};
+use crate::{Error, Result};
+
+use super::RunCell;
+use super::poller::panic_error;
+
+pub(super) type BodyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+pub(super) type Body<'a, T> = Box<dyn FnMut() -> BodyFuture<'a, T> + Send + 'a>;
+
+/// A step that was called: set its options, then await it.
+#[must_use = "a step does nothing until it is awaited"]
+pub struct Step<'a, T> {
+    cell: &'a Arc<RunCell>,
+    call: Result<CallId, StoredError>,
+    options: StepOptions,
+    body: Body<'a, T>,
+    running: Option<(u32, BodyFuture<'a, T>)>,
+    /// The value of the attempt that succeeded, until its record is committed.
+    kept: Option<T>,
+}
+
+/// Nothing in it is pinned in place: the body's future is boxed.
+impl<T> Unpin for Step<'_, T> {}
+
+impl<'a, T> Step<'a, T> {
+    pub(super) fn new(cell: &'a Arc<RunCell>, call: Result<CallId, StoredError>, body: Body<'a, T>) -> Self {
+        Self { cell, call, options: StepOptions::default(), body, running: None, kept: None }
+    }
+
+    /// What follows a failed attempt. Default: [`Retry::STEP_DEFAULT`].
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.options.retry = retry;
+        self
+    }
+
+    /// How long one attempt may take; after it the body is dropped, and the attempt failed with an error of kind
+    /// [`Timeout`](ErrorKind::Timeout), which is retried. Default: as long as it takes.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+}
+
+impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let step = self.get_mut();
+        let call = match &step.call {
+            Ok(call) => *call,
+            Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
+        };
+        loop {
+            match step.cell.poll_step(call, step.options, cx.waker()) {
+                CallPoll::Pending => {
+                    step.drop_stale_body(call);
+                    return Poll::Pending;
+                }
+                CallPoll::Start { attempt } => step.begin(call, attempt),
+                CallPoll::Run => {}
+                CallPoll::Ended(delivered) => return step.take(call, delivered),
+            }
+            match step.poll_body(call) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(result) => step.end_attempt(call, result),
+            }
+        }
+    }
+}
+
+impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
+    fn begin(&mut self, call: CallId, attempt: u32) {
+        let (_in_body, _) = self.cell.enter(call);
+        let body = &mut self.body;
+        self.running = match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(future) => Some((attempt, future)),
+            Err(panic) => {
+                let error = Error::from(panic_error("the body of a step", panic.as_ref()));
+                Some((attempt, Box::pin(std::future::ready(Err(error)))))
+            }
+        };
+    }
+
+    fn poll_body(&mut self, call: CallId) -> Poll<Result<T>> {
+        let Some((_, future)) = &mut self.running else { return Poll::Pending };
+        let (_in_body, waker) = self.cell.enter(call);
+        catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
+            .unwrap_or_else(|panic| Poll::Ready(Err(panic_error("the body of a step", panic.as_ref()).into())))
+    }
+
+    fn end_attempt(&mut self, call: CallId, result: Result<T>) {
+        self.running = None;
+        let result = result.map_err(Error::into_stored).and_then(|value| {
+            let subject = format!("output of step {:?} of run {}", self.cell.step_key(call), self.cell.run_id());
+            let (text, value) = round_trip(&subject, &value, self.cell.payload_limit())
+                .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
+            self.kept = Some(value);
+            Ok(text)
+        });
+        self.cell.attempt_ended(call, result);
+    }
+
+    /// An attempt that has timed out is over for the machine; its body must not go on either.
+    fn drop_stale_body(&mut self, call: CallId) {
+        if let Some((attempt, _)) = &self.running
+            && !self.cell.runs_attempt(call, *attempt)
+        {
+            self.running = None;
+        }
+    }
+
+    fn take(&mut self, call: CallId, delivered: Delivered) -> Poll<Result<T>> {
+        match delivered {
+            Delivered::Failed(error) => Poll::Ready(Err(error.into())),
+            Delivered::Kept => self.kept.take().map_or(Poll::Pending, |value| Poll::Ready(Ok(value))),
+            Delivered::Recorded(text) => match serde_json::from_str(&text) {
+                Ok(value) => Poll::Ready(Ok(value)),
+                Err(error) => {
+                    self.cell.undecodable(call, std::any::type_name::<T>(), &error.to_string());
+                    Poll::Pending
+                }
+            },
+        }
+    }
+}
+
+impl<T> Drop for Step<'_, T> {
+    fn drop(&mut self) {
+        // The body goes first: what its own drop does still belongs to it.
+        self.running = None;
+        if let Ok(call) = self.call {
+            self.cell.dropped(call);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Step<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step").field("call", &self.call).field("options", &self.options).finish_non_exhaustive()
+    }
+}

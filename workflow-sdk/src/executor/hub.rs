@@ -1,0 +1,136 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, OnceCell, broadcast, watch};
+
+use crate::backend::Backend;
+use crate::model::RunId;
+
+/// At most 20 hints to other processes a second: on PostgreSQL the commit of each takes a lock on the whole database.
+const HINT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Before a broken source of hints is opened again.
+const RELISTEN_DELAY: Duration = Duration::from_secs(1);
+
+/// Cancel requests that a slow reader may miss; it then learns of them at the next renewal of its lease.
+const CANCELS: usize = 1024;
+
+/// Where commits are made known to those who wait for them: in this process at once, in others by hints.
+pub struct Hub {
+    backend: Arc<dyn Backend>,
+    due: Notify,
+    changes: watch::Sender<u64>,
+    cancels: broadcast::Sender<RunId>,
+    hint: Arc<Notify>,
+    listening: OnceCell<()>,
+}
+
+impl Hub {
+    pub(super) fn start(backend: Arc<dyn Backend>) -> Arc<Self> {
+        let hint = Arc::new(Notify::new());
+        tokio::spawn(send_hints(Arc::downgrade(&backend), Arc::clone(&hint)));
+        Arc::new(Self {
+            backend,
+            due: Notify::new(),
+            changes: watch::Sender::new(0),
+            cancels: broadcast::Sender::new(CANCELS),
+            hint,
+            listening: OnceCell::new(),
+        })
+    }
+
+    /// Returns when a run may have become due since the last call returned.
+    pub async fn due(&self) {
+        self.due.notified().await;
+    }
+
+    /// Makes [`Hub::due`] return once more: a run may have become due by other means than a commit of this process.
+    pub fn nudge(&self) {
+        self.due.notify_one();
+    }
+
+    /// Counts the commits after which a run may have ended.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Runs of which this process was asked to cancel them while a worker holds them.
+    #[must_use]
+    pub fn cancels(&self) -> broadcast::Receiver<RunId> {
+        self.cancels.subscribe()
+    }
+
+    pub(super) fn runs_due(&self) {
+        self.due.notify_one();
+        self.hint.notify_one();
+    }
+
+    pub(super) fn runs_ended(&self) {
+        self.changes.send_modify(|count| *count += 1);
+        self.hint.notify_one();
+    }
+
+    pub(super) fn cancel_requested(&self, run: RunId) {
+        // An error says that no worker of this process listens.
+        let _ = self.cancels.send(run);
+    }
+
+    /// From the first call on, hints of other processes arrive here too.
+    pub async fn listen(self: &Arc<Self>) {
+        let listen = async || {
+            tokio::spawn(receive_hints(Arc::downgrade(self)));
+        };
+        self.listening.get_or_init(listen).await;
+    }
+
+    /// Another process may have changed anything.
+    fn hinted(&self) {
+        self.nudge();
+        self.changes.send_modify(|count| *count += 1);
+    }
+}
+
+async fn send_hints(backend: std::sync::Weak<dyn Backend>, hint: Arc<Notify>) {
+    loop {
+        // The only other holder of the notification is the hub: alone, there is nobody left to hint for.
+        if Arc::strong_count(&hint) == 1 {
+            return;
+        }
+        if tokio::time::timeout(RELISTEN_DELAY, hint.notified()).await.is_err() {
+            continue;
+        }
+        let Some(backend) = backend.upgrade() else { return };
+        if let Err(error) = backend.hint().await {
+            tracing::debug!(%error, "a hint to other processes was not sent; they find the change by polling");
+        }
+        drop(backend);
+        tokio::time::sleep(HINT_INTERVAL).await;
+    }
+}
+
+async fn receive_hints(hub: std::sync::Weak<Hub>) {
+    loop {
+        let Some(backend) = hub.upgrade().map(|hub| Arc::clone(&hub.backend)) else { return };
+        match backend.listen().await {
+            Ok(mut hints) => {
+                drop(backend);
+                while hints.next().await.is_ok() {
+                    let Some(hub) = hub.upgrade() else { return };
+                    hub.hinted();
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no hints from other processes; polling finds their changes later");
+            }
+        }
+        tokio::time::sleep(RELISTEN_DELAY).await;
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").finish_non_exhaustive()
+    }
+}

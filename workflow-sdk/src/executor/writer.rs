@@ -1,0 +1,140 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::backend::{Backend, BackendError, BackendErrorKind, CancelOutcome, Outcome, Write};
+use crate::failpoint::failpoint;
+
+use super::batch::{AfterFailure, after_failure, may_repeat};
+use super::{Hub, Request};
+
+/// The largest batch: bounds the memory of a statement and the time that one commit takes.
+const MAX_BATCH: usize = 4096;
+
+/// The loop of the executor. Owns the receiver, so its end is seen by every sender.
+pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<Request>, hub: Arc<Hub>) {
+    let mut requests = Vec::with_capacity(MAX_BATCH);
+    while receiver.recv_many(&mut requests, MAX_BATCH).await > 0 {
+        let (writes, replies) = requests.drain(..).map(|request| (request.write, request.reply)).unzip();
+        commit(backend.as_ref(), &hub, Batch { writes, replies }).await;
+    }
+}
+
+struct Batch {
+    writes: Vec<Write>,
+    replies: Vec<oneshot::Sender<Outcome>>,
+}
+
+/// Commits a batch, in parts if it must be, in the order of its writes.
+async fn commit(backend: &dyn Backend, hub: &Hub, batch: Batch) {
+    let mut parts = VecDeque::from([batch]);
+    while let Some(part) = parts.pop_front() {
+        if let Some((first, second)) = commit_part(backend, hub, part).await {
+            parts.push_front(second);
+            parts.push_front(first);
+        }
+    }
+}
+
+/// Commits a batch and answers its senders; or gives back its halves, if one of its writes is bad.
+async fn commit_part(backend: &dyn Backend, hub: &Hub, mut batch: Batch) -> Option<(Batch, Batch)> {
+    let begun = Instant::now();
+    let mut failures = 0;
+    loop {
+        failpoint!("executor.before_commit");
+        let error = match backend.commit(&batch.writes).await {
+            Ok(outcomes) => {
+                failpoint!("executor.after_commit");
+                announce(hub, &batch.writes, &outcomes);
+                answer(batch, outcomes);
+                return None;
+            }
+            Err(error) => error,
+        };
+        failures += 1;
+        batch.give_up_claims(&error);
+        match after_failure(&error, batch.writes.len(), failures, begun.elapsed(), fastrand::f64()) {
+            AfterFailure::Again(delay) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    failures,
+                    ?delay,
+                    "commit failed, trying again"
+                );
+                tokio::time::sleep(delay).await;
+            }
+            AfterFailure::Split => return Some(batch.halves()),
+            AfterFailure::GiveUp => {
+                tracing::error!(error = &error as &dyn std::error::Error, writes = batch.writes.len(), "commit failed");
+                batch.refuse_all(&error);
+                return None;
+            }
+        }
+        if batch.writes.is_empty() {
+            return None;
+        }
+    }
+}
+
+impl Batch {
+    fn halves(mut self) -> (Self, Self) {
+        let middle = self.writes.len() / 2;
+        let second = Self { writes: self.writes.split_off(middle), replies: self.replies.split_off(middle) };
+        (self, second)
+    }
+
+    /// After a failure whose effect is unknown, claims are answered with it rather than repeated.
+    fn give_up_claims(&mut self, error: &BackendError) {
+        if !error.kind.is_transient() {
+            return;
+        }
+        let pairs = std::mem::take(&mut self.writes).into_iter().zip(std::mem::take(&mut self.replies));
+        for (write, reply) in pairs {
+            if may_repeat(&write) {
+                self.writes.push(write);
+                self.replies.push(reply);
+            } else {
+                let _ = reply.send(refused(error));
+            }
+        }
+    }
+
+    fn refuse_all(self, error: &BackendError) {
+        for reply in self.replies {
+            let _ = reply.send(refused(error));
+        }
+    }
+}
+
+/// One error for several senders.
+fn refused(error: &BackendError) -> Outcome {
+    Outcome::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
+}
+
+/// Makes a commit known to those who wait for due runs, ended runs and cancels.
+fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
+    if writes.iter().any(Write::makes_due) {
+        hub.runs_due();
+    }
+    if writes.iter().any(Write::ends_runs) {
+        hub.runs_ended();
+    }
+    for pair in writes.iter().zip(outcomes) {
+        if let (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) = pair {
+            hub.cancel_requested(*run);
+        }
+    }
+}
+
+/// Answers each sender. One that is gone wanted no answer.
+fn answer(batch: Batch, outcomes: Vec<Outcome>) {
+    let mut outcomes = outcomes.into_iter();
+    for reply in batch.replies {
+        let missing = || {
+            Outcome::Refused(BackendError::new(BackendErrorKind::Other, "commit", "the backend gave too few outcomes"))
+        };
+        let _ = reply.send(outcomes.next().unwrap_or_else(missing));
+    }
+}

@@ -1,0 +1,29 @@
+//! Values that look random and come out the same whenever a run is replayed, on every machine and release: name-based
+//! UUIDs (version 5) under the run's id.
+
+use uuid::Uuid;
+
+use super::RunId;
+
+/// The UUID that belongs to this purpose in this run.
+#[must_use]
+pub(crate) fn derived_uuid(run: RunId, purpose: &str) -> Uuid {
+    Uuid::new_v5(&run.as_uuid(), purpose.as_bytes())
+}
+
+/// The number that belongs to this purpose in this run.
+#[must_use]
+pub(crate) fn derived_u64(run: RunId, purpose: &str) -> u64 {
+    // The low half holds the UUID's variant bits at fixed places, the high half its version: mixing makes all 64 vary.
+    let (high, low) = derived_uuid(run, purpose).as_u64_pair();
+    high.rotate_left(32) ^ low
+}
+
+/// The number from 0 to below 1 that belongs to this purpose in this run.
+#[must_use]
+pub(crate) fn derived_fraction(run: RunId, purpose: &str) -> f64 {
+    // 53 bits: as many as the mantissa of an f64 holds exactly.
+    #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
+    let numerator = (derived_u64(run, purpose) >> 11) as f64;
+    numerator / (1_u64 << 53) as f64
+}

@@ -1,0 +1,120 @@
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
+
+use super::Delivered;
+
+/// A run's history, by step key.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    steps: HashMap<String, RecordedStep>,
+    /// Outcomes that no call has asked for yet, in the order of their positions.
+    unasked: BTreeMap<i64, String>,
+    /// The position that the next outcome gets.
+    pub(super) next_position: i64,
+    /// The latest time in it.
+    pub(super) latest: Option<Timestamp>,
+}
+
+/// What is recorded of one step.
+#[derive(Debug)]
+pub(super) struct RecordedStep {
+    pub(super) kind: StepKind,
+    pub(super) outcome: Option<RecordedOutcome>,
+    pub(super) last: LastAttempt,
+}
+
+#[derive(Debug)]
+pub(super) struct RecordedOutcome {
+    pub(super) position: i64,
+    pub(super) outcome: Delivered,
+    pub(super) completed_at: Timestamp,
+}
+
+/// The latest attempt of a step that is recorded.
+#[derive(Debug)]
+pub(super) struct LastAttempt {
+    pub(super) number: u32,
+    pub(super) started_at: Timestamp,
+    /// Of a sleep: when it ends, as JSON text.
+    pub(super) output: Option<String>,
+    /// When and how it failed. `None`: it was running when it was last heard of.
+    pub(super) failure: Option<(Timestamp, StoredError)>,
+}
+
+impl History {
+    pub(super) fn new(rows: Vec<StepAttempt>) -> Self {
+        let mut history = Self::default();
+        for row in rows {
+            history.add(row);
+        }
+        history.unasked = history
+            .steps
+            .iter()
+            .filter_map(|(key, step)| step.outcome.as_ref().map(|outcome| (outcome.position, key.clone())))
+            .collect();
+        history.next_position = history.unasked.last_key_value().map_or(1, |(last, _)| last + 1);
+        history
+    }
+
+    fn add(&mut self, row: StepAttempt) {
+        self.latest = self.latest.max(row.completed_at).max(Some(row.started_at));
+        let completed_at = row.completed_at.unwrap_or(row.started_at);
+        let outcome = row.position.map(|position| RecordedOutcome {
+            position,
+            completed_at,
+            outcome: match (&row.error, &row.output) {
+                (Some(error), _) => Delivered::Failed(error.clone()),
+                (None, output) => Delivered::Recorded(output.clone().unwrap_or_else(|| "null".into())),
+            },
+        });
+        let last = LastAttempt {
+            number: u32::try_from(row.attempt).unwrap_or(u32::MAX),
+            started_at: row.started_at,
+            output: row.output,
+            failure: match row.status {
+                AttemptStatus::Failed => row.error.map(|error| (completed_at, error)),
+                AttemptStatus::Running | AttemptStatus::Succeeded => None,
+            },
+        };
+        match self.steps.get_mut(&row.step_key) {
+            Some(step) => {
+                if outcome.is_some() {
+                    step.outcome = outcome;
+                }
+                if last.number >= step.last.number {
+                    step.last = last;
+                }
+            }
+            None => {
+                self.steps.insert(row.step_key, RecordedStep { kind: row.kind, outcome, last });
+            }
+        }
+    }
+
+    pub(super) fn step(&self, key: &str) -> Option<&RecordedStep> {
+        self.steps.get(key)
+    }
+
+    /// Notes that a call asks for this step, and says at which position its outcome is recorded.
+    pub(super) fn ask(&mut self, key: &str) -> Option<i64> {
+        let position = self.steps.get(key)?.outcome.as_ref()?.position;
+        self.unasked.remove(&position);
+        Some(position)
+    }
+
+    /// The outcome, which nobody needs here any more.
+    pub(super) fn take_outcome(&mut self, key: &str) -> Option<RecordedOutcome> {
+        self.steps.get_mut(key)?.outcome.take()
+    }
+
+    /// The first recorded outcome that no call has asked for.
+    pub(super) fn first_unasked(&self) -> Option<(i64, &str, StepKind)> {
+        let (position, key) = self.unasked.first_key_value()?;
+        Some((*position, key, self.steps.get(key)?.kind))
+    }
+
+    pub(super) fn all_asked(&self) -> bool {
+        self.unasked.is_empty()
+    }
+}

@@ -1,0 +1,14 @@
+//! The pure core: a run's history and its calls go in, decisions come out. No I/O, no clock, no randomness, no threads.
+//!
+//! A workflow function is a deterministic function of the *sequence of outcomes* that is delivered to it. So outcomes are
+//! delivered one at a time, in one recorded order, and a replay delivers the recorded ones in that same order before any
+//! body runs. A plain memo table, which answers every recorded call at once, would let a race go the other way.
+
+mod call;
+mod divergence;
+mod history;
+mod machine;
+
+pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
+pub use divergence::Divergence;
+pub use machine::{Machine, Next};

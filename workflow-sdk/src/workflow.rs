@@ -1,0 +1,66 @@
+use std::future::Future;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Ctx, Result};
+
+/// A workflow: what `#[workflow]` makes of an `async fn`.
+///
+/// The attribute emits a unit struct of the function's name that implements this trait, so `client.start(checkout, order)`
+/// and `worker.register(checkout)` are typed end to end.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a workflow",
+    note = "mark an `async fn(ctx: &Ctx<S>, input: I) -> Result<O>` with `#[workflow]` and pass its name"
+)]
+pub trait Workflow: Send + Sync + 'static {
+    /// What [`Ctx::state`] gives: clients of other systems, configuration. `()` for a workflow without.
+    type State: Send + Sync + 'static;
+    /// What a run is started with.
+    type Input: Serialize + DeserializeOwned + Send + 'static;
+    /// What a run ends with.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+    /// The name under which runs are stored. Renaming it orphans the runs that have not ended.
+    const NAME: &'static str;
+    /// The version under which runs are stored. A run stays on the version that it was started with.
+    const VERSION: &'static str;
+
+    /// The function.
+    fn run<'a>(ctx: &'a Ctx<Self::State>, input: Self::Input)
+    -> impl Future<Output = Result<Self::Output>> + Send + 'a;
+}
+
+/// A workflow that runs in a worker whose state is `S`: one with the same state, or one without state.
+#[diagnostic::on_unimplemented(
+    message = "workflow `{Self}` does not run in a worker whose state is `{S}`",
+    note = "a workflow on `&Ctx<App>` needs `Worker::new(client, App {{ .. }})`; a workflow on `&Ctx` runs in any worker"
+)]
+pub trait RunsWith<S>: Workflow {
+    /// The workflow's state, from the worker's.
+    fn project(worker: &Arc<S>) -> Arc<Self::State>;
+}
+
+/// What the expansion of `#[workflow]` calls.
+#[doc(hidden)]
+pub mod __private {
+    /// The result type of a workflow function, under whatever alias it was written.
+    #[diagnostic::on_unimplemented(
+        message = "a workflow returns a `Result`, not `{Self}`",
+        note = "write `-> Result<Output>`, where `Output` can be serialized"
+    )]
+    pub trait WorkflowResult {
+        /// What it gives on success.
+        type Output;
+        /// The same with the error of the crate.
+        fn into_result(self) -> crate::Result<Self::Output>;
+    }
+
+    impl<T, E: Into<crate::Error>> WorkflowResult for Result<T, E> {
+        type Output = T;
+
+        fn into_result(self) -> crate::Result<T> {
+            self.map_err(Into::into)
+        }
+    }
+}

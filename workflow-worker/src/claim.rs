@@ -1,0 +1,136 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
+use workflow_sdk::engine::{ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
+use workflow_sdk::{BackendError, Timestamp};
+
+use crate::WorkerError;
+use crate::drive::drive;
+use crate::shared::Shared;
+
+/// Runs claimed in one statement at most: bounds the time for which it holds its rows.
+const MAX_CLAIM: usize = 500;
+
+/// How long the worker waits after the database failed to answer a claim.
+const FAILURE_DELAY: Duration = Duration::from_millis(500);
+
+/// Claims and starts drives until it is dropped, or the executor stops.
+pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
+    shared.executor().hub().listen().await;
+    loop {
+        let permits = take_permits(&shared).await;
+        let asked = permits.num_permits();
+        match claim(&shared, asked).await {
+            Ok(Ok(claimed)) => {
+                let all = claimed.runs.len() == asked;
+                start_drives(&shared, claimed, permits);
+                if !all {
+                    wait_for_due(&shared).await;
+                }
+            }
+            Ok(Err(error)) => recover(&shared, &error).await,
+            Err(stopped) => return stopped,
+        }
+    }
+}
+
+/// As many permits as are free, at least one: permits come first, so that no run is claimed which nobody drives.
+async fn take_permits(shared: &Shared) -> OwnedSemaphorePermit {
+    shared.pressure.set(shared.permits.available_permits() == 0);
+    let first = Arc::clone(&shared.permits).acquire_owned().await;
+    shared.pressure.set(false);
+    let Ok(mut permits) = first else {
+        // The semaphore is never closed; should it be, there is nothing to claim for.
+        return std::future::pending().await;
+    };
+    let more = shared.permits.available_permits().min(MAX_CLAIM - 1);
+    if let Ok(more) = Arc::clone(&shared.permits).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
+        permits.merge(more);
+    }
+    permits
+}
+
+struct Claim {
+    runs: Vec<ClaimedRun>,
+    /// When the request left: leases count from here.
+    sent: Instant,
+}
+
+async fn claim(shared: &Shared, limit: usize) -> Result<Result<Claim, BackendError>, WorkerError> {
+    let request = ClaimRequest {
+        worker: shared.id,
+        lanes: shared.lanes.clone(),
+        limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        lease: shared.options.lease,
+    };
+    let sent = Instant::now();
+    match shared.executor().commit(Write::Claim(request)).await? {
+        Outcome::Claimed(Claimed { runs, now }) => {
+            shared.clock.set(now);
+            Ok(Ok(Claim { runs, sent }))
+        }
+        Outcome::Refused(error) => Ok(Err(error)),
+        _ => Ok(Ok(Claim { runs: Vec::new(), sent })),
+    }
+}
+
+/// One task a run, each with its permit; spare permits go back.
+fn start_drives(shared: &Arc<Shared>, claimed: Claim, mut permits: OwnedSemaphorePermit) {
+    for run in claimed.runs {
+        let held = shared.held.hold(run.claim, claimed.sent + shared.options.lease);
+        let permit = permits.split(1);
+        let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
+        let shared = Arc::clone(shared);
+        tokio::spawn(
+            async move {
+                drive(shared, run, held).await;
+                drop(permit);
+            }
+            .instrument(span),
+        );
+    }
+}
+
+/// Waits until a run may be due: by a notification, by the next due time, or by the poll interval.
+async fn wait_for_due(shared: &Shared) {
+    let pause = async {
+        loop {
+            let (due, wait) = match shared.client.backend().next_due(&shared.lanes).await {
+                Ok(next) => {
+                    shared.clock.set(next.now);
+                    (next.at, poll_pause(shared, next.now, next.at))
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for due runs, trying again");
+                    (None, FAILURE_DELAY)
+                }
+            };
+            tokio::time::sleep(wait).await;
+            if due.is_some_and(|due| due <= shared.clock.now()) {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = shared.executor().hub().due() => {}
+        () = pause => {}
+    }
+}
+
+/// The shorter of the time to the next due run and the poll interval, less up to a quarter of it.
+fn poll_pause(shared: &Shared, now: Timestamp, due: Option<Timestamp>) -> Duration {
+    let jittered = shared.options.poll_interval.mul_f64(1.0 - fastrand::f64() / 4.0);
+    due.map_or(jittered, |due| due.since(now).min(jittered))
+}
+
+/// After a claim whose effect is unknown: what it may have claimed is given back, for nobody drives it.
+async fn recover(shared: &Shared, error: &BackendError) {
+    tracing::warn!(error = error as &dyn std::error::Error, "claim failed, trying again");
+    tokio::time::sleep(FAILURE_DELAY).await;
+    let disown = Write::Disown { worker: shared.id, known: shared.held.claims() };
+    if let Ok(Outcome::Refused(error)) = shared.executor().commit(disown).await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "claims not given back; they end with their lease");
+    }
+}

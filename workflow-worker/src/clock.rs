@@ -1,0 +1,37 @@
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use workflow_sdk::Timestamp;
+
+/// The database's clock, as this process knows it: read with each claim, carried on by the host's monotonic clock. So a
+/// worker whose wall clock is wrong works like any other. It is behind the database's by the way of the last reading.
+#[derive(Debug)]
+pub(crate) struct DatabaseClock {
+    origin: Instant,
+    /// Database time at `origin`, in microseconds.
+    at_origin: AtomicI64,
+}
+
+impl DatabaseClock {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Self { origin: Instant::now(), at_origin: AtomicI64::new(now.as_micros()) }
+    }
+
+    /// The database has just said that it is `now`.
+    pub(crate) fn set(&self, now: Timestamp) {
+        self.at_origin.store(now.as_micros() - self.since_origin(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.at_origin.load(Ordering::Relaxed) + self.since_origin())
+    }
+
+    /// How long until this instant of the database.
+    pub(crate) fn until(&self, at: Timestamp) -> Duration {
+        at.since(self.now())
+    }
+
+    fn since_origin(&self) -> i64 {
+        i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+}

@@ -1,0 +1,107 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::watch;
+use workflow_sdk::RunId;
+use workflow_sdk::engine::Claim;
+
+/// What a drive is told from outside. The later ones overrule the earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    /// Go on.
+    Go,
+    /// Begin no more bodies; give the run back when those that run have ended.
+    Drain,
+    /// Give the run back now.
+    Abandon,
+    /// End the run as canceled.
+    Cancel,
+    /// The claim is lost: write nothing more.
+    Lost,
+}
+
+/// What a drive knows of its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) order: Order,
+    /// Until when nobody else can hold the run, as far as this process knows.
+    pub(crate) valid_until: Instant,
+}
+
+/// The claims that this worker holds: where its drives, its lease thread and its shutdown meet.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Mutex<HashMap<Claim, watch::Sender<Standing>>>);
+
+impl Held {
+    fn claims_by_standing(&self) -> MutexGuard<'_, HashMap<Claim, watch::Sender<Standing>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A claim was made. It is held until the returned guard is dropped.
+    pub(crate) fn hold(self: &Arc<Self>, claim: Claim, valid_until: Instant) -> HeldClaim {
+        let (sender, standing) = watch::channel(Standing { order: Order::Go, valid_until });
+        self.claims_by_standing().insert(claim, sender);
+        HeldClaim { held: Arc::clone(self), claim, standing }
+    }
+
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        self.claims_by_standing().keys().copied().collect()
+    }
+
+    /// A claim was renewed.
+    pub(crate) fn renewed(&self, claim: Claim, valid_until: Instant) {
+        if let Some(standing) = self.claims_by_standing().get(&claim) {
+            standing.send_modify(|standing| standing.valid_until = valid_until);
+        }
+    }
+
+    pub(crate) fn order(&self, claim: Claim, order: Order) {
+        if let Some(standing) = self.claims_by_standing().get(&claim) {
+            overrule(standing, order);
+        }
+    }
+
+    pub(crate) fn order_run(&self, run: RunId, order: Order) {
+        for (_, standing) in self.claims_by_standing().iter().filter(|(claim, _)| claim.run_id == run) {
+            overrule(standing, order);
+        }
+    }
+
+    pub(crate) fn order_all(&self, order: Order) {
+        self.claims_by_standing().values().for_each(|standing| overrule(standing, order));
+    }
+}
+
+fn overrule(standing: &watch::Sender<Standing>, order: Order) {
+    standing.send_if_modified(|standing| {
+        let overruled = order > standing.order;
+        standing.order = standing.order.max(order);
+        overruled
+    });
+}
+
+/// A claim that is held.
+#[derive(Debug)]
+pub(crate) struct HeldClaim {
+    held: Arc<Held>,
+    claim: Claim,
+    pub(crate) standing: watch::Receiver<Standing>,
+}
+
+impl HeldClaim {
+    pub(crate) fn order(&self) -> Order {
+        self.standing.borrow().order
+    }
+
+    /// Whether nobody else can hold the run.
+    pub(crate) fn is_valid(&self) -> bool {
+        Instant::now() < self.standing.borrow().valid_until
+    }
+}
+
+impl Drop for HeldClaim {
+    fn drop(&mut self) {
+        self.held.claims_by_standing().remove(&self.claim);
+    }
+}

@@ -1,0 +1,183 @@
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::MissedTickBehavior;
+use workflow_sdk::engine::{Backend, Claim, Hub, LeaseSession, Renewed, WorkerId};
+
+use crate::WorkerError;
+use crate::held::{Held, Order};
+use crate::shared::Shared;
+
+/// How often a worker looks whether the liveness locks of others are held. A lock that is free twice in a row belongs to a
+/// dead process: half a second is more than any restart of a connection that keeps its lock.
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The thread that keeps a worker's claims: an OS thread with a runtime and a connection of its own, so that neither a
+/// step that blocks nor a busy pool can starve it.
+#[derive(Debug)]
+pub(crate) struct LeaseThread {
+    stop: watch::Sender<bool>,
+    ended: oneshot::Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl LeaseThread {
+    pub(crate) async fn start(shared: &Shared) -> Result<Self, WorkerError> {
+        let (stop, stopping) = watch::channel(false);
+        let (opened_sender, opened) = oneshot::channel();
+        let (ended_sender, ended) = oneshot::channel();
+        let keeper = Keeper {
+            worker: shared.id,
+            backend: Arc::clone(shared.client.backend()),
+            hub: Arc::clone(shared.executor().hub()),
+            held: Arc::clone(&shared.held),
+            lease: shared.options.lease,
+            unlocked: Vec::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("workflow-lease".into())
+            .spawn(move || {
+                run_keeper(keeper, stopping, opened_sender);
+                let _ = ended_sender.send(());
+            })
+            .map_err(|error| WorkerError::LeaseThread { reason: error.to_string() })?;
+        match opened.await {
+            Ok(opened) => opened?,
+            Err(_) => return Err(WorkerError::LeaseThread { reason: "it ended before it began".into() }),
+        }
+        Ok(Self { stop, ended, thread })
+    }
+
+    /// Returns only when the thread has ended by itself: it must not, so the worker has to stop.
+    pub(crate) async fn died(&mut self) -> WorkerError {
+        let _ = (&mut self.ended).await;
+        WorkerError::LeaseThread { reason: "it ended by itself".into() }
+    }
+
+    /// Gives the liveness lock back and ends the thread.
+    pub(crate) async fn stop(self) {
+        self.stop.send_replace(true);
+        let _ = self.ended.await;
+        if self.thread.join().is_err() {
+            tracing::warn!("the lease thread panicked");
+        }
+    }
+}
+
+type Opened = oneshot::Sender<Result<(), WorkerError>>;
+
+fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = opened.send(Err(WorkerError::LeaseThread { reason: error.to_string() }));
+            return;
+        }
+    };
+    runtime.block_on(async {
+        match keeper.backend.open_lease(keeper.worker).await {
+            Ok(session) => {
+                let _ = opened.send(Ok(()));
+                keeper.keep(session, stopping).await;
+            }
+            Err(error) => {
+                let _ = opened.send(Err(error.into()));
+            }
+        }
+    });
+}
+
+struct Keeper {
+    worker: WorkerId,
+    backend: Arc<dyn Backend>,
+    hub: Arc<Hub>,
+    held: Arc<Held>,
+    lease: Duration,
+    /// Workers whose lock was free at the last look.
+    unlocked: Vec<WorkerId>,
+}
+
+impl Keeper {
+    async fn keep(mut self, mut session: Box<dyn LeaseSession>, mut stopping: watch::Receiver<bool>) {
+        let mut renewal = interval(self.lease / 3);
+        let mut liveness = interval(LIVENESS_INTERVAL);
+        loop {
+            tokio::select! {
+                _ = stopping.wait_for(|stop| *stop) => break,
+                _ = renewal.tick() => self.renew(session.as_mut()).await,
+                _ = liveness.tick() => self.look_for_dead(session.as_mut()).await,
+            }
+        }
+        if let Err(error) = session.close().await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "liveness lock not given back; it ends with the process"
+            );
+        }
+    }
+
+    async fn renew(&self, session: &mut dyn LeaseSession) {
+        let claims = self.held.claims();
+        if claims.is_empty() {
+            return;
+        }
+        // The lease counts from before the request left: the answer may have been under way for long.
+        let valid_until = Instant::now() + self.lease;
+        match session.renew(&claims, self.lease).await {
+            Ok(renewed) => self.take_renewals(&claims, &renewed, valid_until),
+            // Unknown, not lost: the drives go on until their leases may have run out, and then begin no more bodies.
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    claims = claims.len(),
+                    "leases not renewed, trying again"
+                );
+            }
+        }
+    }
+
+    fn take_renewals(&self, claims: &[Claim], renewed: &[Renewed], valid_until: Instant) {
+        for Renewed { claim, cancel_requested } in renewed {
+            self.held.renewed(*claim, valid_until);
+            if *cancel_requested {
+                self.held.order(*claim, Order::Cancel);
+            }
+        }
+        let kept: std::collections::HashSet<Claim> = renewed.iter().map(|renewed| renewed.claim).collect();
+        for lost in claims.iter().filter(|claim| !kept.contains(claim)) {
+            self.held.order(*lost, Order::Lost);
+        }
+    }
+
+    /// Makes the claims of workers due whose lock was free at the last look and still is.
+    async fn look_for_dead(&mut self, session: &mut dyn LeaseSession) {
+        let unlocked = match session.unlocked_workers().await {
+            Ok(unlocked) => unlocked,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for dead workers, trying again");
+                return;
+            }
+        };
+        let before = std::mem::replace(&mut self.unlocked, unlocked);
+        for worker in self.unlocked.iter().copied().filter(|worker| before.contains(worker)) {
+            match session.release_worker(worker).await {
+                Ok(claims) => {
+                    tracing::info!(%worker, claims, "worker is dead; its runs are due");
+                    self.hub.nudge();
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, %worker, "claims of a dead worker not released");
+                }
+            }
+        }
+    }
+}
+
+fn interval(period: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(period);
+    // After a stop (SIGSTOP, suspend) one tick is enough, not one for each that was missed.
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}

@@ -1,0 +1,62 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use workflow_sdk::engine::{Entry, Lane, check_name};
+use workflow_sdk::{NameSubject, RunsWith};
+
+use crate::WorkerError;
+
+/// The workflows that a worker runs, by name and version.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    entries: HashMap<WorkflowId, Entry>,
+    refused: Vec<WorkflowId>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct WorkflowId {
+    name: &'static str,
+    version: &'static str,
+}
+
+impl Registry {
+    pub(crate) fn register<S, W: RunsWith<S>>(&mut self, state: &Arc<S>) {
+        let id = WorkflowId { name: W::NAME, version: W::VERSION };
+        if self.entries.insert(id.clone(), Entry::new::<S, W>(state)).is_some() {
+            self.refused.push(id);
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), WorkerError> {
+        if let Some(id) = self.refused.first() {
+            return Err(WorkerError::DuplicateWorkflow { name: id.name.into(), version: id.version.into() });
+        }
+        for id in self.entries.keys() {
+            check_name(NameSubject::Workflow, id.name)?;
+            check_name(NameSubject::Version, id.version)?;
+        }
+        if self.entries.is_empty() { Err(WorkerError::NoWorkflows) } else { Ok(()) }
+    }
+
+    /// Every workflow in every one of these queues.
+    pub(crate) fn lanes(&self, queues: &[String]) -> Vec<Lane> {
+        let lane = |queue: &String, id: &WorkflowId| Lane {
+            queue: queue.clone(),
+            workflow: id.name.into(),
+            version: id.version.into(),
+        };
+        queues.iter().flat_map(|queue| self.entries.keys().map(move |id| lane(queue, id))).collect()
+    }
+
+    pub(crate) fn entry(&self, lane: &Lane) -> Option<&Entry> {
+        let same = |id: &&WorkflowId| id.name == lane.workflow && id.version == lane.version;
+        self.entries.iter().find(|(id, _)| same(id)).map(|(_, entry)| entry)
+    }
+}
+
+impl fmt::Debug for WorkflowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}

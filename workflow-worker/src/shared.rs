@@ -1,0 +1,53 @@
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Semaphore;
+use workflow_sdk::Client;
+use workflow_sdk::engine::{Executor, Lane, WorkerId};
+
+use crate::WorkerOptions;
+use crate::clock::DatabaseClock;
+use crate::held::Held;
+use crate::pressure::Pressure;
+use crate::registry::Registry;
+
+/// What the parts of one worker share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: WorkerId,
+    pub(crate) client: Client,
+    pub(crate) options: WorkerOptions,
+    pub(crate) registry: Registry,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) clock: Arc<DatabaseClock>,
+    pub(crate) held: Arc<Held>,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) pressure: Pressure,
+    warned: Mutex<HashSet<String>>,
+}
+
+impl Shared {
+    pub(crate) fn new(client: Client, options: WorkerOptions, registry: Registry, clock: DatabaseClock) -> Arc<Self> {
+        Arc::new(Self {
+            id: WorkerId::generate(),
+            lanes: registry.lanes(&options.queues),
+            permits: Arc::new(Semaphore::new(options.concurrency as usize)),
+            clock: Arc::new(clock),
+            held: Arc::default(),
+            pressure: Pressure::new(),
+            warned: Mutex::default(),
+            client,
+            options,
+            registry,
+        })
+    }
+
+    pub(crate) fn executor(&self) -> &Executor {
+        self.client.executor()
+    }
+
+    /// True once for each workflow.
+    pub(crate) fn first_warning(&self, workflow: &str) -> bool {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow.to_owned())
+    }
+}

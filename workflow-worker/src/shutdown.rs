@@ -1,0 +1,68 @@
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use workflow_sdk::engine::{Outcome, Write};
+
+use crate::WorkerError;
+use crate::held::Order;
+use crate::shared::Shared;
+
+/// How long the last writes of a worker that ends at once may take.
+const LAST_WRITES: Duration = Duration::from_secs(2);
+
+/// The signals that ask a process to end: SIGTERM and SIGINT.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// # Errors
+    /// [`WorkerError::Signals`].
+    pub(crate) fn listen() -> Result<Self, WorkerError> {
+        let listen = |kind| signal(kind).map_err(WorkerError::Signals);
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    /// Returns at the next of them.
+    pub(crate) async fn next(mut self) -> Self {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        self
+    }
+}
+
+/// Lets running steps end for the grace time, or until `at_once`; gives every run back.
+pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
+    end_drives(shared, at_once).await;
+    // A claim that was under way when the claim loop was dropped has claimed for nobody.
+    let disown = Write::Disown { worker: shared.id, known: Vec::new() };
+    if let Ok(Ok(Outcome::Refused(error))) = tokio::time::timeout(LAST_WRITES, shared.executor().commit(disown)).await {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "last claims not given back; they end with their lease"
+        );
+    }
+}
+
+async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
+    shared.held.order_all(Order::Drain);
+    tokio::select! {
+        () = all_ended(shared) => return,
+        () = tokio::time::sleep(shared.options.grace) => tracing::warn!("grace time is over, dropping steps that still run"),
+        () = at_once => tracing::warn!("asked again to stop, dropping steps that still run"),
+    }
+    shared.held.order_all(Order::Abandon);
+    if tokio::time::timeout(LAST_WRITES, all_ended(shared)).await.is_err() {
+        tracing::warn!("some runs were not given back; other workers take them over when their leases end");
+    }
+}
+
+async fn all_ended(shared: &Shared) {
+    // The claim loop is gone by now, so whoever gets every permit knows that no drive is left.
+    let _ = shared.permits.acquire_many(shared.options.concurrency).await;
+}

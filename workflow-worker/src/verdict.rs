@@ -1,0 +1,69 @@
+//! What becomes of a run when its drive begins or ends: pure decisions.
+
+use std::time::Duration;
+
+use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RunEnd, Write};
+use workflow_sdk::{ErrorKind, StoredError, Timestamp};
+
+/// How long a run whose history does not fit the code waits for other code.
+pub(crate) const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
+
+/// How a drive ended.
+#[derive(Debug)]
+pub(crate) enum Exit {
+    /// The function returned, with its output or its error.
+    Ended(Result<String, StoredError>),
+    /// Somebody canceled the run.
+    Canceled,
+    /// Its deadline has passed.
+    Deadline,
+    /// It waits until this instant.
+    Park(Timestamp),
+    /// Its history does not fit the code.
+    Diverged(Divergence),
+    /// The worker stops.
+    Released,
+    /// The claim is another's.
+    Lost,
+}
+
+/// What ends a claimed run before its function is called.
+pub(crate) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
+    if run.cancel_requested {
+        return Some(RunEnd::Canceled);
+    }
+    if run.deadline_at.is_some_and(|deadline| deadline <= now) {
+        return Some(deadline_end());
+    }
+    if run.crashes > i64::from(max_crashes) {
+        let message = format!(
+            "the worker of this run died {} times while it ran, the limit is {max_crashes}; \
+             look for an abort, a stack overflow or a lack of memory in its steps",
+            run.crashes
+        );
+        return Some(RunEnd::Failed(StoredError::new(ErrorKind::CrashLoop, message)));
+    }
+    None
+}
+
+/// The write that an exit asks for.
+pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Option<Write> {
+    let end = |end| Some(Write::End(EndWrite { claim: run.claim, end }));
+    let park = |until, error, reset_crashes| {
+        Some(Write::Park(ParkWrite { claim: run.claim, wakes: run.wakes, until, error, reset_crashes }))
+    };
+    match exit {
+        Exit::Ended(Ok(output)) => end(RunEnd::Succeeded(output)),
+        Exit::Ended(Err(error)) => end(RunEnd::Failed(error)),
+        Exit::Canceled => end(RunEnd::Canceled),
+        Exit::Deadline => end(deadline_end()),
+        Exit::Park(until) => park(until, None, true),
+        Exit::Diverged(divergence) => park(now + DIVERGENCE_DELAY, Some(divergence.to_stored()), false),
+        Exit::Released => park(now, None, false),
+        Exit::Lost => None,
+    }
+}
+
+fn deadline_end() -> RunEnd {
+    RunEnd::Failed(StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline"))
+}

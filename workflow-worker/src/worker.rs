@@ -1,0 +1,186 @@
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use workflow_sdk::engine::ExecutorStopped;
+use workflow_sdk::{Client, RunsWith};
+
+use crate::claim::claim_runs;
+use crate::clock::DatabaseClock;
+use crate::held::Order;
+use crate::lease::LeaseThread;
+use crate::registry::Registry;
+use crate::shared::Shared;
+use crate::shutdown::{Signals, drain};
+use crate::sweep::{expire_runs, pass_cancels};
+use crate::{ForeignAwait, WorkerError, WorkerOptions};
+
+/// A worker: claims runs of the workflows that it knows, and drives them.
+///
+/// See the [crate's example](crate).
+#[must_use = "a worker does nothing until it runs"]
+pub struct Worker<S> {
+    client: Client,
+    state: Arc<S>,
+    registry: Registry,
+    options: WorkerOptions,
+}
+
+impl<S: Send + Sync + 'static> Worker<S> {
+    /// A worker on this client's database, whose workflows get `state` from their context.
+    pub fn new(client: Client, state: S) -> Self {
+        Self { client, state: Arc::new(state), registry: Registry::default(), options: WorkerOptions::default() }
+    }
+
+    /// Also runs this workflow. It must need the worker's state, or none.
+    pub fn register<W: RunsWith<S>>(mut self, workflow: W) -> Self {
+        let _ = workflow;
+        self.registry.register::<S, W>(&self.state);
+        self
+    }
+
+    /// See [`WorkerOptions::concurrency`].
+    pub fn concurrency(mut self, runs: u32) -> Self {
+        self.options.concurrency = runs;
+        self
+    }
+
+    /// See [`WorkerOptions::lease`].
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = lease;
+        self
+    }
+
+    /// See [`WorkerOptions::linger`].
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.options.linger = linger;
+        self
+    }
+
+    /// See [`WorkerOptions::grace`].
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.options.grace = grace;
+        self
+    }
+
+    /// See [`WorkerOptions::max_crashes`].
+    pub fn max_crashes(mut self, crashes: u32) -> Self {
+        self.options.max_crashes = crashes;
+        self
+    }
+
+    /// See [`WorkerOptions::poll_interval`].
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.options.poll_interval = interval;
+        self
+    }
+
+    /// Serves these queues instead of `default`. See [`WorkerOptions::queues`].
+    pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        self.options.queues = queues.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// See [`WorkerOptions::foreign_await`].
+    pub fn foreign_await(mut self, foreign_await: ForeignAwait) -> Self {
+        self.options.foreign_await = foreign_await;
+        self
+    }
+
+    /// Works until the process gets SIGTERM or SIGINT. Then claims nothing more, lets running steps end for the
+    /// [grace](WorkerOptions::grace) time and gives every run back; at once after a second signal.
+    ///
+    /// # Errors
+    /// [`WorkerError`]: before it works, for what it was given; later, when it can work no more.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives every run back at once, without the grace time.
+    pub async fn run(self) -> Result<(), WorkerError> {
+        let signals = Signals::listen()?;
+        let (stop_sender, stop) = oneshot::channel();
+        let (at_once_sender, at_once) = oneshot::channel();
+        let mut listener = JoinSet::new();
+        listener.spawn(async move {
+            let signals = signals.next().await;
+            let _ = stop_sender.send(());
+            signals.next().await;
+            let _ = at_once_sender.send(());
+        });
+        self.run_until_then(ready(stop), ready(at_once)).await
+    }
+
+    /// As [`Worker::run`], until `stop` is ready instead of a signal.
+    ///
+    /// # Errors
+    /// As [`Worker::run`].
+    ///
+    /// # Cancel safety
+    /// As [`Worker::run`].
+    pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<(), WorkerError> {
+        self.run_until_then(stop, std::future::pending()).await
+    }
+
+    async fn run_until_then(
+        self,
+        stop: impl Future<Output = ()> + Send,
+        stop_at_once: impl Future<Output = ()> + Send,
+    ) -> Result<(), WorkerError> {
+        self.options.check()?;
+        self.registry.check()?;
+        let now = self.client.backend().next_due(&[]).await?.now;
+        let shared = Shared::new(self.client, self.options, self.registry, DatabaseClock::new(now));
+        let mut lease = LeaseThread::start(&shared).await?;
+        let _abandon = AbandonOnDrop(&shared);
+        tracing::info!(worker = %shared.id, lanes = shared.lanes.len(), "worker started");
+        let result = work(&shared, &mut lease, stop).await;
+        drain(&shared, stop_at_once).await;
+        lease.stop().await;
+        tracing::info!(worker = %shared.id, "worker stopped");
+        result
+    }
+}
+
+async fn ready(receiver: oneshot::Receiver<()>) {
+    if receiver.await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Drives are tasks of their own: without this they would outlive a worker whose future was dropped, and with it the
+/// renewal of their leases.
+struct AbandonOnDrop<'a>(&'a Shared);
+
+impl Drop for AbandonOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.held.order_all(Order::Abandon);
+    }
+}
+
+/// Claims and drives until `stop`, or until a part that it cannot do without is gone.
+async fn work(
+    shared: &Arc<Shared>,
+    lease: &mut LeaseThread,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), WorkerError> {
+    let mut helpers = JoinSet::new();
+    helpers.spawn(expire_runs(Arc::clone(shared)));
+    helpers.spawn(pass_cancels(Arc::clone(shared)));
+    tokio::select! {
+        () = stop => Ok(()),
+        error = claim_runs(Arc::clone(shared)) => Err(error),
+        error = lease.died() => Err(error),
+        () = shared.executor().stopped() => Err(ExecutorStopped.into()),
+    }
+}
+
+impl<S> fmt::Debug for Worker<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("registry", &self.registry)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
