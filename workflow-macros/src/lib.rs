@@ -1,1 +1,76 @@
+//! The `#[workflow]` attribute of `workflow-sdk`.
+//!
+//! Not for use on its own: the SDK re-exports the attribute, and what it writes refers to the SDK.
+//!
+//! The way through the crate: `parse` turns tokens into syntax, `model` refuses or yields a `Definition`, `expand` turns
+//! a definition into tokens and cannot fail, and `fallback` keeps a refused function in the program.
 
+mod expand;
+mod fallback;
+mod model;
+mod parse;
+
+use proc_macro::TokenStream;
+
+/// Makes an `async fn` a workflow that a client can start and a worker can run.
+///
+/// ```text
+/// #[workflow]
+/// async fn checkout(ctx: &Ctx<App>, order: Order) -> Result<Receipt> {
+///     let app = ctx.state();
+///     let hold = ctx.step("reserve", || app.stock.reserve(&order)).await?;
+///     let paid = ctx.step("charge", || app.bank.charge(&order)).await?;
+///     Ok(Receipt { hold, paid })
+/// }
+///
+/// client.start(checkout, order).await?;
+/// worker.register(checkout);
+/// ```
+///
+/// # The function
+///
+/// | Part | What is accepted |
+/// |---|---|
+/// | Function | a free `async fn` without generics; its docs, attributes and visibility are kept |
+/// | First argument | `ctx: &Ctx<S>`, where `S` is the state of the worker; `ctx: &Ctx` for a workflow that needs none, which any worker can run |
+/// | Second argument | none, or one input that owns its data and is `Serialize`, `DeserializeOwned` and `Send`; it may be a pattern |
+/// | Return type | `Result<T>` or `Result<T, E>`, or an alias of it; `T` is `Serialize`, `DeserializeOwned` and `Send`, and `E` is `Into<Error>` |
+/// | Body | any code whose future is `Send` |
+///
+/// # Options
+///
+/// | Option | Meaning | Default | Range |
+/// |---|---|---|---|
+/// | `name = "checkout"` | the name under which runs are stored and workers find the function; set it before you rename the function | the name of the function | 1 to 255 bytes, no control characters |
+/// | `version = "2"` | the version stored with each new run | `"1"` | 1 to 255 bytes, no control characters |
+/// | `crate = "my_app::workflow_sdk"` | where to find the SDK, if it is re-exported or renamed | `::workflow_sdk` | a path |
+///
+/// # What it writes
+///
+/// A unit struct with the name of the function, which implements `Workflow` and `RunsWith`. The function itself becomes an
+/// associated function of that struct, its body as written, so inside and outside of it `checkout` is the workflow: a value
+/// for `start` and `register`, not something to call.
+///
+/// As a struct, its name is also that of a type. It cannot stand in one module with a type or a module of the same name, and
+/// a `let` cannot bind that name where the workflow is in scope.
+#[proc_macro_attribute]
+pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand_workflow(options.into(), item.into()).into()
+}
+
+fn expand_workflow(
+    options: proc_macro2::TokenStream,
+    item: proc_macro2::TokenStream,
+) -> proc_macro2::TokenStream {
+    let function = match parse::function(item.clone()) {
+        Ok(function) => function,
+        Err(error) => return fallback::as_written(item, &error),
+    };
+    match model::check(parse::args(options), function) {
+        Ok(definition) => expand::expand(&definition),
+        Err(refused) => fallback::expand(item, &refused),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -33,7 +33,8 @@ pub trait Workflow: Send + Sync + 'static {
 
 /// A workflow that runs in a worker whose state is `S`: one with the same state, or one without state.
 #[diagnostic::on_unimplemented(
-    message = "workflow `{Self}` does not run in a worker whose state is `{S}`",
+    message = "a worker with state `{S}` cannot run the workflow `{Self}`",
+    label = "this workflow needs another state",
     note = "a workflow on `&Ctx<App>` needs `Worker::new(client, App {{ .. }})`; a workflow on `&Ctx` runs in any worker"
 )]
 pub trait RunsWith<S>: Workflow {
@@ -46,8 +47,8 @@ pub trait RunsWith<S>: Workflow {
 pub mod __private {
     /// The result type of a workflow function, under whatever alias it was written.
     #[diagnostic::on_unimplemented(
-        message = "a workflow returns a `Result`, not `{Self}`",
-        note = "write `-> Result<Output>`, where `Output` can be serialized"
+        message = "a workflow returns a `Result` whose error is `Into<workflow_sdk::Error>`, found `{Self}`",
+        label = "write `Result<T>` here"
     )]
     pub trait WorkflowResult {
         /// What it gives on success.

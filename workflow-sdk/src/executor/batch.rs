@@ -72,12 +72,10 @@ mod tests {
 
     #[test]
     fn delays_grow_to_a_second() {
-        let delay = |failures| match after_failure(&error(BackendErrorKind::Busy), 1, failures, Duration::ZERO, 1.0) {
-            AfterFailure::Again(delay) => delay,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(delay(1), Duration::from_millis(10));
-        assert!(delay(3) > delay(2));
-        assert_eq!(delay(40), LAST_DELAY);
+        let busy = error(BackendErrorKind::Busy);
+        let after = |failures| after_failure(&busy, 1, failures, Duration::ZERO, 1.0);
+        assert_eq!(after(1), AfterFailure::Again(Duration::from_millis(10)));
+        assert_eq!(after(3), AfterFailure::Again(Duration::from_millis(40)));
+        assert_eq!(after(40), AfterFailure::Again(LAST_DELAY));
     }
 }

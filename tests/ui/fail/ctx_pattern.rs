@@ -1,0 +1,8 @@
+use workflow_sdk::prelude::*;
+
+#[workflow]
+async fn checkout(Ctx { .. }: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+fn main() {}

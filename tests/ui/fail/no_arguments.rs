@@ -1,0 +1,8 @@
+use workflow_sdk::prelude::*;
+
+#[workflow]
+async fn checkout() -> Result<()> {
+    Ok(())
+}
+
+fn main() {}

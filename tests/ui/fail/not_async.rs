@@ -1,0 +1,17 @@
+use workflow_sdk::prelude::*;
+
+struct App;
+
+#[workflow]
+fn checkout(ctx: &Ctx<App>, order: u64) -> Result<u64> {
+    let App = ctx.state();
+    std::future::ready(()).await;
+    Ok(order)
+}
+
+// It stays a workflow, so that this is not a second message.
+const _: fn(u64) = |order| takes(checkout, order);
+
+fn takes<W: Workflow>(_: W, _: W::Input) {}
+
+fn main() {}

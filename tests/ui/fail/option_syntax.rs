@@ -1,0 +1,13 @@
+use workflow_sdk::prelude::*;
+
+#[workflow(name = "a" version = "2")]
+async fn no_comma(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+// It stays a workflow, so that this is not a second message.
+const _: fn() = || takes(no_comma);
+
+fn takes<W: Workflow>(_: W) {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use workflow_sdk::prelude::*;
+
+#[workflow]
+async fn checkout(_ctx: &Ctx) -> u64 {
+    7
+}
+
+fn main() {}

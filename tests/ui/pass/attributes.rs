@@ -1,0 +1,67 @@
+//! Attributes and visibility go where they mean the same as on the function.
+#![deny(warnings, missing_docs, unreachable_pub)]
+
+use workflow_sdk::prelude::*;
+
+/// Its docs are the docs of the struct.
+pub mod orders {
+    use workflow_sdk::prelude::*;
+
+    /// The state of the worker.
+    #[derive(Debug)]
+    pub struct App;
+
+    /// Pays an order.
+    #[workflow]
+    #[inline(never)]
+    pub async fn pay(_ctx: &Ctx<App>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Its attributes may stand on both sides.
+    #[allow(unused_variables)]
+    #[workflow]
+    #[expect(non_snake_case)]
+    #[cfg_attr(all(), allow(unused_mut))]
+    pub(crate) async fn ship(ctx: &Ctx<App>) -> Result<()> {
+        let mut Weight = 1;
+        Ok(())
+    }
+
+    #[workflow(name = "shipAll")]
+    #[allow(non_snake_case)]
+    pub(super) async fn shipAll(_ctx: &Ctx<App>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Runs of last year still need it.
+    #[workflow]
+    #[deprecated = "use `pay`"]
+    pub async fn charge(_ctx: &Ctx<App>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[workflow]
+#[cfg(any())]
+async fn left_out(_ctx: &Ctx<Missing>) -> Result<()> {
+    Ok(())
+}
+
+#[workflow]
+#[allow(dead_code)]
+async fn unused(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+fn name_of<W: Workflow + Copy + std::fmt::Debug>(workflow: W) -> String {
+    format!("{workflow:?}")
+}
+
+#[allow(deprecated)]
+fn main() {
+    assert_eq!(name_of(orders::pay), "pay");
+    assert_eq!(name_of(orders::ship), "ship");
+    assert_eq!(name_of(orders::shipAll), "shipAll");
+    assert_eq!(name_of(orders::charge), "charge");
+}

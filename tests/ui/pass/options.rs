@@ -1,0 +1,43 @@
+//! The options, and what stands in for them.
+#![deny(warnings)]
+
+use workflow_sdk::prelude::*;
+
+mod my_app {
+    pub use workflow_sdk;
+}
+
+#[workflow]
+async fn plain(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+#[workflow()]
+async fn r#type(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+#[workflow(
+    name = "checkout/eu",
+    version = "2026-01",
+    crate = "my_app::workflow_sdk"
+)]
+async fn checkout(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+#[workflow(crate = "crate::my_app::workflow_sdk",)]
+async fn trailing_comma(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+fn identity<W: Workflow>(_: W) -> (&'static str, &'static str) {
+    (W::NAME, W::VERSION)
+}
+
+fn main() {
+    assert_eq!(identity(plain), ("plain", "1"));
+    assert_eq!(identity(r#type), ("type", "1"));
+    assert_eq!(identity(checkout), ("checkout/eu", "2026-01"));
+    assert_eq!(identity(trailing_comma), ("trailing_comma", "1"));
+}

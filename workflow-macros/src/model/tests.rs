@@ -1,0 +1,85 @@
+//! The edges of the checks. The messages themselves are in `tests/ui/fail`.
+
+use super::options::{Key, MAX_BYTES, nearest, out_of_range};
+use super::*;
+use crate::parse;
+use quote::quote;
+
+#[test]
+fn a_name_may_have_255_bytes() {
+    assert_eq!(out_of_range(Key::Name, "x"), None);
+    assert_eq!(out_of_range(Key::Name, &"x".repeat(255)), None);
+    assert!(out_of_range(Key::Name, &"x".repeat(256)).is_some());
+    // Bytes, not characters.
+    assert!(out_of_range(Key::Version, &"é".repeat(128)).is_some());
+    assert!(out_of_range(Key::Version, "").is_some());
+    assert!(out_of_range(Key::Version, "a\u{0}b").is_some());
+}
+
+#[test]
+fn a_slip_of_the_pen_finds_its_option() {
+    for (slip, meant) in [
+        ("nam", "name"),
+        ("nmae", "name"),
+        ("Name", "name"),
+        ("verison", "version"),
+        ("versoin", "version"),
+        ("versions", "version"),
+        ("krate", "crate"),
+    ] {
+        assert_eq!(nearest(slip).map(Key::as_str), Some(meant), "{slip}");
+    }
+    for other in ["id", "a", "_", "retry", "timeout", "state", "größe"] {
+        assert_eq!(nearest(other).map(Key::as_str), None, "{other}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_reported_in_their_order() -> syn::Result<()> {
+    let args = parse::args(quote!("checkout", vresion = "2", name = 7, name = "twice"));
+    let function = parse::function(quote! {
+        unsafe fn checkout<T>(Ctx { .. }: &mut Ctx, order: &str, count: T) {}
+    })?;
+    let Err(refused) = check(args, function) else {
+        return Err(Error::new(Span::call_site(), "must be refused"));
+    };
+    let messages: Vec<String> = refused.error.into_iter().map(|e| e.to_string()).collect();
+    let starts = [
+        "an option is written as",
+        "unknown option `vresion`, did you mean `version`?",
+        "`name` takes a string literal",
+        "option `name` is given twice",
+        "a workflow is async",
+        "a workflow cannot be `unsafe`",
+        "a workflow cannot be generic",
+        "a workflow shares its context",
+        "the context of a workflow has a plain name",
+        "the input of a workflow is stored",
+        "a workflow takes one input",
+        "a workflow returns a `Result`",
+    ];
+    assert_eq!(messages.len(), starts.len(), "{messages:#?}");
+    for (message, start) in messages.iter().zip(starts) {
+        assert!(
+            message.starts_with(start),
+            "{message}\ndoes not start with\n{start}"
+        );
+        assert!(!message.ends_with('.'), "{message}");
+    }
+    assert!(refused.repaired.is_none());
+    Ok(())
+}
+
+/// The page that an author reads must not drift from the checks.
+#[test]
+fn the_table_of_options_is_complete() {
+    let docs = include_str!("../lib.rs");
+    for key in Key::ALL {
+        assert!(
+            docs.contains(&format!("/// | `{} = ", key.as_str())),
+            "{}",
+            key.as_str()
+        );
+    }
+    assert!(docs.contains(&format!("1 to {MAX_BYTES} bytes")));
+}

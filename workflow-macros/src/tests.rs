@@ -1,0 +1,202 @@
+//! What the macro writes. That it compiles, and what it says when it refuses, is for the cases in `tests/ui`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::expand_workflow;
+
+fn assert_same(found: &TokenStream, expected: &TokenStream) {
+    assert_eq!(found.to_string(), expected.to_string());
+}
+
+#[test]
+fn a_workflow_with_state_runs_with_workers_of_that_state() {
+    let found = expand_workflow(
+        quote!(name = "pay", version = "2"),
+        quote! {
+            /// Takes the money.
+            #[inline]
+            pub async fn checkout(ctx: &Ctx<App>, mut order: Order) -> Result<Receipt> {
+                body(ctx, order)
+            }
+        },
+    );
+    assert_same(
+        &found,
+        &quote! {
+            #[allow(non_camel_case_types)]
+            /// Takes the money.
+            #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+            pub struct checkout;
+
+            impl checkout {
+                #[inline]
+                async fn checkout(ctx: &Ctx<App>, mut order: Order) -> Result<Receipt> {
+                    body(ctx, order)
+                }
+            }
+
+            impl ::workflow_sdk::Workflow for checkout {
+                type State = App;
+                type Input = Order;
+                type Output = <Result<Receipt> as ::workflow_sdk::__private::WorkflowResult>::Output;
+                const NAME: &'static ::core::primitive::str = "pay";
+                const VERSION: &'static ::core::primitive::str = "2";
+
+                fn run<'a>(
+                    ctx: &'a ::workflow_sdk::Ctx<Self::State>,
+                    input: Self::Input
+                ) -> impl ::core::future::Future<Output = ::workflow_sdk::Result<Self::Output>>
+                    + ::core::marker::Send
+                    + 'a
+                {
+                    async move {
+                        ::workflow_sdk::__private::WorkflowResult::into_result(
+                            Self::checkout(ctx, input).await
+                        )
+                    }
+                }
+            }
+
+            impl ::workflow_sdk::RunsWith<App> for checkout {
+                fn project(worker: &::std::sync::Arc<App>) -> ::std::sync::Arc<App> {
+                    ::std::sync::Arc::clone(worker)
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_workflow_without_state_runs_with_every_worker() {
+    let found = expand_workflow(
+        quote!(crate = "sdk"),
+        quote!(
+            #[cfg(unix)]
+            async fn hello(_: &Ctx) -> Result<()> {}
+        ),
+    );
+    assert_same(
+        &found,
+        &quote! {
+            #[allow(non_camel_case_types)]
+            #[cfg(unix)]
+            #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+            struct hello;
+
+            #[cfg(unix)]
+            impl hello {
+                async fn hello(_: &Ctx) -> Result<()> {}
+            }
+
+            #[cfg(unix)]
+            impl sdk::Workflow for hello {
+                type State = ();
+                type Input = ();
+                type Output = <Result<()> as sdk::__private::WorkflowResult>::Output;
+                const NAME: &'static ::core::primitive::str = "hello";
+                const VERSION: &'static ::core::primitive::str = "1";
+
+                fn run<'a>(
+                    ctx: &'a sdk::Ctx<Self::State>,
+                    _: Self::Input
+                ) -> impl ::core::future::Future<Output = sdk::Result<Self::Output>>
+                    + ::core::marker::Send
+                    + 'a
+                {
+                    async move {
+                        sdk::__private::WorkflowResult::into_result(Self::hello(ctx).await)
+                    }
+                }
+            }
+
+            #[cfg(unix)]
+            impl<S> sdk::RunsWith<S> for hello
+            where
+                S: ::core::marker::Send + ::core::marker::Sync + 'static,
+            {
+                fn project(_: &::std::sync::Arc<S>) -> ::std::sync::Arc<()> {
+                    ::std::sync::Arc::new(())
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_repairable_mistake_leaves_the_workflow_as_it_was_meant() {
+    let meant = quote!(
+        async fn checkout(ctx: &Ctx<App>, order: Order) -> Result<()> {}
+    );
+    let workflow = expand_workflow(quote!(), meant.clone()).to_string();
+    let slips = [
+        (quote!(nmae = "x"), meant.clone()),
+        (quote!(name), meant.clone()),
+        (quote!(name "x"), meant),
+        (
+            quote!(),
+            quote!(
+                fn checkout(ctx: &Ctx<App>, order: Order) -> Result<()> {}
+            ),
+        ),
+        (
+            quote!(),
+            quote!(
+                async fn checkout(ctx: Ctx<App>, order: Order) -> Result<()> {}
+            ),
+        ),
+        (
+            quote!(),
+            quote!(
+                async fn checkout(ctx: &'static mut Ctx<App>, order: Order) -> Result<()> {}
+            ),
+        ),
+        (
+            quote!(),
+            quote!(
+                const unsafe extern "C" fn checkout(ctx: &Ctx<App>, order: Order) -> Result<()> {}
+            ),
+        ),
+    ];
+    for (options, item) in slips {
+        let found = expand_workflow(options, item.clone()).to_string();
+        assert!(found.starts_with(":: core :: compile_error"), "{item}");
+        assert!(found.ends_with(&workflow), "{item}\nbecame\n{found}");
+    }
+}
+
+#[test]
+fn any_other_mistake_leaves_the_item_as_written() {
+    let items = [
+        quote!(
+            struct Checkout {
+                id: u64,
+            }
+        ),
+        quote!(
+            async fn checkout<T>(ctx: &Ctx, input: T) -> Result<()> {}
+        ),
+        quote!(
+            async fn checkout(&self, ctx: &Ctx) -> Result<()> {}
+        ),
+        quote!(
+            async fn checkout(ctx: &Ctx) {}
+        ),
+        quote!(
+            #[workflow]
+            async fn checkout(ctx: &Ctx) -> Result<()> {}
+        ),
+        // Not Rust yet: somebody is typing.
+        quote!(async fn checkout(ctx: ) -> Result<()> {}),
+        quote!(pub),
+        quote!(),
+    ];
+    for item in items {
+        let found = expand_workflow(quote!(), item.clone()).to_string();
+        assert!(found.starts_with(":: core :: compile_error"), "{item}");
+        assert!(
+            found.ends_with(&item.to_string()),
+            "{item}\nbecame\n{found}"
+        );
+    }
+}
