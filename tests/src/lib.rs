@@ -1,1 +1,11 @@
+//! What the tests of the workspace share: databases that live as long as a test, data with good defaults, and waiting
+//! for facts instead of for time.
 
+pub mod fixture;
+pub mod make;
+pub mod outcome;
+pub mod postgres;
+pub mod until;
+
+pub use fixture::{Database, Fixture};
+pub use until::until;
