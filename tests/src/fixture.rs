@@ -1,12 +1,8 @@
 //! A fresh database for one test.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::{Connection, Executor, PgConnection, Row, SqliteConnection};
 use tempfile::TempDir;
 use workflow_sdk::engine::{
     Backend, BackendOptions, Claim, ClaimRequest, Claimed, ClaimedRun, Clock, NewRun, Outcome, StartOutcome, Write,
@@ -17,6 +13,7 @@ use workflow_sdk::{ConnectError, Run, RunId, RunStatus, StepAttempt, Timestamp};
 use crate::make::{DAWN, claim_request, lane, new_run};
 use crate::outcome;
 use crate::postgres::postgres_url;
+use crate::raw::RawConnection;
 
 /// The databases that keep the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +51,13 @@ impl Place {
             Database::Postgres => Self::Schema(format!("t_{}", &uuid::Uuid::new_v4().simple().to_string()[..24])),
         }
     }
+
+    fn schema(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            Self::Schema(schema) => Some(schema),
+        }
+    }
 }
 
 impl Fixture {
@@ -77,15 +81,6 @@ impl Fixture {
         options(&self.place, &self.clock)
     }
 
-    /// The SQLite file, where there is one.
-    #[must_use]
-    pub fn file(&self) -> Option<PathBuf> {
-        match &self.place {
-            Place::File(dir) => Some(dir.path().join("test.db")),
-            Place::Schema(_) => None,
-        }
-    }
-
     /// A second handle on the same data, as another process would have one.
     pub async fn second(&self) -> Arc<dyn Backend> {
         self.connect().await.expect("a second handle")
@@ -101,7 +96,7 @@ impl Fixture {
 
     /// A connection of the test's own, past the contract.
     pub async fn raw(&self) -> RawConnection {
-        raw(&self.place).await
+        RawConnection::open(&url(&self.place), self.place.schema()).await
     }
 
     /// A place of its own for data of this kind, without tables.
@@ -229,24 +224,11 @@ fn url(place: &Place) -> String {
     }
 }
 
-async fn raw(place: &Place) -> RawConnection {
-    match place {
-        Place::File(_) => RawConnection::Sqlite(SqliteConnection::connect(&url(place)).await.expect("raw connection")),
-        Place::Schema(schema) => {
-            let mut connection = PgConnection::connect(&url(place)).await.expect("raw connection");
-            let path = format!("SET search_path TO {schema}");
-            connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(path))).await.expect("search path");
-            RawConnection::Postgres(connection)
-        }
-    }
-}
-
 /// Removes what a place outside the test's own directory holds.
 async fn sweep(place: &Place) {
-    if let Place::Schema(schema) = place {
-        let mut connection = PgConnection::connect(&url(place)).await.expect("raw connection");
-        let drop = format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE");
-        connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(drop))).await.expect("remove the schema");
+    if let Some(schema) = place.schema() {
+        let mut raw = RawConnection::open(&url(place), Some(schema)).await;
+        raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
     }
 }
 
@@ -281,74 +263,12 @@ impl Empty {
 
     /// A connection of the test's own, once somebody has connected.
     pub async fn raw(&self) -> RawConnection {
-        raw(&self.place).await
+        RawConnection::open(&url(&self.place), self.place.schema()).await
     }
 
     /// Removes the data.
     pub async fn sweep(self) {
         sweep(&self.place).await;
-    }
-}
-
-/// A connection of the test's own. Unqualified table names are those of the fixture's data.
-#[derive(Debug)]
-pub enum RawConnection {
-    /// To the file.
-    Sqlite(SqliteConnection),
-    /// To the server, with the fixture's schema as search path.
-    Postgres(PgConnection),
-}
-
-impl RawConnection {
-    /// Runs statements without parameters.
-    pub async fn execute(&mut self, sql: impl fmt::Display) {
-        let sql = sqlx::AssertSqlSafe(sql.to_string());
-        match self {
-            Self::Sqlite(connection) => drop(connection.execute(sqlx::raw_sql(sql)).await.expect("raw statement")),
-            Self::Postgres(connection) => drop(connection.execute(sqlx::raw_sql(sql)).await.expect("raw statement")),
-        }
-    }
-
-    /// One number.
-    pub async fn number(&mut self, sql: impl fmt::Display) -> i64 {
-        let sql = sqlx::AssertSqlSafe(sql.to_string());
-        match self {
-            Self::Sqlite(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
-            Self::Postgres(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
-        }
-    }
-
-    /// One text.
-    pub async fn text(&mut self, sql: impl fmt::Display) -> String {
-        let sql = sqlx::AssertSqlSafe(sql.to_string());
-        match self {
-            Self::Sqlite(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
-            Self::Postgres(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
-        }
-    }
-
-    /// One column of texts.
-    pub async fn lines(&mut self, sql: impl fmt::Display, column: &str) -> Vec<String> {
-        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_string()));
-        match self {
-            Self::Sqlite(connection) => {
-                let rows = connection.fetch_all(sql).await.expect("raw query");
-                rows.iter().map(|row| row.get(column)).collect()
-            }
-            Self::Postgres(connection) => {
-                let rows = connection.fetch_all(sql).await.expect("raw query");
-                rows.iter().map(|row| row.get(column)).collect()
-            }
-        }
-    }
-
-    /// The names of the tables.
-    pub async fn table_names(&mut self) -> BTreeSet<String> {
-        let sql = match self {
-            Self::Sqlite(_) => "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
-            Self::Postgres(_) => "SELECT tablename::text AS name FROM pg_tables WHERE schemaname = current_schema()",
-        };
-        self.lines(sql, "name").await.into_iter().collect()
     }
 }
 

@@ -5,7 +5,9 @@ pub mod fixture;
 pub mod make;
 pub mod outcome;
 pub mod postgres;
+pub mod raw;
 pub mod until;
 
-pub use fixture::{Database, Fixture};
+pub use fixture::{Database, Empty, Fixture};
+pub use raw::RawConnection;
 pub use until::until;

@@ -1,8 +1,7 @@
 use std::path::Path;
 
-use workflow_tests::fixture::RawConnection;
 use workflow_tests::make::{DAWN, claim_by};
-use workflow_tests::{Database, Fixture};
+use workflow_tests::{Database, Fixture, RawConnection};
 
 /// Runs of each kind that a claim must not look at.
 const CROWD: i64 = 100_000;

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use tokio::process::Command;
 use workflow_sdk::ConnectError;
-use workflow_tests::Fixture;
 use workflow_tests::make::new_run;
+use workflow_tests::{Empty, Fixture};
 
 const TABLES: &[&str] = &["workflow_runs", "step_attempts", "workflow_signals", "workflow_workers", "workflow_schema"];
 
@@ -62,7 +62,7 @@ pub async fn sixteen_processes_migrate_once(fixture: Fixture) {
     empty.sweep().await;
 }
 
-async fn is_migrated_once(place: &workflow_tests::fixture::Empty) {
+async fn is_migrated_once(place: &Empty) {
     let mut raw = place.raw().await;
     assert_eq!(raw.table_names().await.len(), TABLES.len());
     let versions = raw.number("SELECT count(*) FROM workflow_schema").await;
