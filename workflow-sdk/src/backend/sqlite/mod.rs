@@ -1,1 +1,118 @@
-//! The SQLite backend.
+//! The SQLite backend: one file, one writer connection, a few readers. Several processes may share the file.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::model::{Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+
+use super::{
+    Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write,
+};
+
+mod attempt;
+mod claim;
+mod commit;
+mod database;
+mod error;
+mod fence;
+mod finish;
+mod hints;
+mod lease;
+mod lock_file;
+mod migrate;
+mod open;
+mod place;
+mod read;
+mod row;
+mod settle;
+mod sql;
+mod start;
+mod within;
+mod writer;
+
+#[cfg(test)]
+mod commit_tests;
+#[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
+mod lease_tests;
+#[cfg(test)]
+mod open_tests;
+#[cfg(test)]
+mod read_tests;
+
+use database::Database;
+use error::within_deadline;
+
+/// Runs in a SQLite database.
+#[derive(Debug)]
+pub(crate) struct SqliteBackend {
+    database: Arc<Database>,
+}
+
+impl SqliteBackend {
+    /// Opens the database that the URL names, creates it if it is missing, and brings its schema up to date.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub(crate) async fn open(url: &str, options: BackendOptions) -> Result<Self, ConnectError> {
+        let database = open::open(url, options).await?;
+        Ok(Self { database: Arc::new(database) })
+    }
+}
+
+#[async_trait]
+impl Backend for SqliteBackend {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        within_deadline("commit a batch", commit::commit(&self.database, writes)).await
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+        within_deadline("find the next due run", read::next_due(&self.database, lanes)).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, BackendError> {
+        within_deadline("read a run", read::run(&self.database, id)).await
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+        within_deadline("list runs", read::list(&self.database, filter)).await
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+        within_deadline("read a history", read::history(&self.database, id)).await
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+        within_deadline("read ended runs", read::ended(&self.database, ids)).await
+    }
+
+    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
+        within_deadline("open a lease session", lease::open(&self.database, worker)).await
+    }
+
+    /// A commit changes the database's data version, which every listener looks at: there is nothing to send.
+    async fn hint(&self) -> Result<(), BackendError> {
+        self.database.check_open("send a hint")
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, BackendError> {
+        within_deadline("listen for hints", hints::listen(&self.database)).await
+    }
+
+    async fn close(&self) {
+        let closing = async {
+            self.database.close().await;
+            Ok(())
+        };
+        if let Err(error) = within_deadline("close the database", closing).await {
+            tracing::warn!(%error, "connections were left open");
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

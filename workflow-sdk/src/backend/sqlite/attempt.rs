@@ -1,0 +1,105 @@
+//! Attempts of steps.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use serde::Serialize;
+use sqlx::SqliteConnection;
+
+use crate::backend::{AttemptWrite, BackendError, Outcome, Write};
+use crate::model::{AttemptStatus, RunId, StepAttempt, Timestamp};
+
+use super::commit::Outcomes;
+use super::error::During;
+use super::fence::Fence;
+use super::sql;
+
+const OPERATION: &str = "record step attempts";
+
+/// The columns of an attempt, in the order of `upsert_attempts.sql`.
+#[derive(Serialize)]
+struct AttemptRow<'a>(
+    RunId,
+    &'a str,
+    i64,
+    &'static str,
+    &'static str,
+    Option<i64>,
+    i64,
+    Timestamp,
+    Option<Timestamp>,
+    Option<String>,
+    Option<&'a str>,
+);
+
+/// One row to write, from one or several writes of the batch.
+struct Merged<'a> {
+    last: &'a AttemptWrite,
+    started_at: Timestamp,
+}
+
+type Key<'a> = (RunId, &'a str, i64);
+
+/// Applies the attempts of a batch whose claims hold.
+pub(super) async fn apply(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    fence: &Fence,
+    outcomes: &mut Outcomes,
+) -> Result<(), BackendError> {
+    let mut merged = BTreeMap::new();
+    for (place, write) in writes.iter().enumerate() {
+        let Write::Attempt(write) = write else { continue };
+        let refusal = fence.refusal(write.claim);
+        if refusal.is_none() {
+            merge(&mut merged, write);
+        }
+        outcomes.set(place, refusal.unwrap_or(Outcome::Applied));
+    }
+    upsert(connection, &merged).await
+}
+
+/// A step that ends before its beginning was committed costs one row. The first final outcome stays, as it would if each
+/// write had been committed alone.
+fn merge<'a>(merged: &mut BTreeMap<Key<'a>, Merged<'a>>, write: &'a AttemptWrite) {
+    let row = &write.row;
+    match merged.entry((write.claim.run_id, row.step_key.as_str(), row.attempt)) {
+        Entry::Vacant(place) => {
+            place.insert(Merged { last: write, started_at: row.started_at });
+        }
+        Entry::Occupied(mut place) => {
+            if place.get().last.row.status == AttemptStatus::Running {
+                place.get_mut().last = write;
+            }
+        }
+    }
+}
+
+async fn upsert(connection: &mut SqliteConnection, merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<(), BackendError> {
+    if merged.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<AttemptRow<'_>> = merged.values().map(attempt_row).collect::<Result<_, _>>()?;
+    let query = sqlx::query(sql::UPSERT_ATTEMPTS).bind(serde_json::to_string(&rows).during(OPERATION)?);
+    query.execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
+fn attempt_row<'a>(merged: &Merged<'a>) -> Result<AttemptRow<'a>, BackendError> {
+    let AttemptWrite { claim, row } = merged.last;
+    let StepAttempt { step_key, attempt, kind, status, position, output, error, completed_at, .. } = row;
+    let error = error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
+    Ok(AttemptRow(
+        claim.run_id,
+        step_key,
+        *attempt,
+        kind.as_str(),
+        status.as_str(),
+        *position,
+        claim.epoch,
+        merged.started_at,
+        *completed_at,
+        error,
+        output.as_deref(),
+    ))
+}

@@ -1,0 +1,62 @@
+//! One batch, one transaction, a handful of statements.
+
+use sqlx::SqliteConnection;
+
+use crate::backend::{BackendError, BackendErrorKind, Outcome, Write};
+use crate::failpoint::failpoint;
+use crate::model::Timestamp;
+
+use super::database::Database;
+use super::fence::Fence;
+use super::{attempt, claim, finish, settle, start};
+
+/// The outcomes of a batch while it is applied, by the places of its writes.
+#[derive(Debug)]
+pub(super) struct Outcomes(Vec<Option<Outcome>>);
+
+impl Outcomes {
+    /// Says what became of the write at this place.
+    pub(super) fn set(&mut self, place: usize, outcome: Outcome) {
+        if let Some(slot) = self.0.get_mut(place) {
+            *slot = Some(outcome);
+        }
+    }
+
+    fn complete(self) -> Result<Vec<Outcome>, BackendError> {
+        let all: Option<Vec<_>> = self.0.into_iter().collect();
+        all.ok_or_else(|| BackendError::new(BackendErrorKind::Other, "commit a batch", "a write was left out"))
+    }
+}
+
+/// See [`Backend::commit`](crate::backend::Backend::commit).
+pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+    if writes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut writer = database.writer.lock().await?;
+    writer.begin().await?;
+    // Read under the write lock, so that the times of commits rise with their order.
+    let now = database.now();
+    let outcomes = apply(writer.connection()?, writes, now).await;
+    failpoint!("sqlite.before_commit");
+    writer.end(outcomes).await
+}
+
+/// The order is part of the contract: what one kind does, a later kind finds.
+async fn apply(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    now: Timestamp,
+) -> Result<Vec<Outcome>, BackendError> {
+    let mut outcomes = Outcomes(writes.iter().map(|_| None).collect());
+    start::apply(connection, writes, now, &mut outcomes).await?;
+    let mut fence = Fence::read(connection, writes).await?;
+    attempt::apply(connection, writes, &fence, &mut outcomes).await?;
+    finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
+    finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
+    settle::disown(connection, writes, now, &mut outcomes).await?;
+    settle::cancel(connection, writes, now, &mut outcomes).await?;
+    settle::expire(connection, writes, now, &mut outcomes).await?;
+    claim::apply(connection, writes, now, &mut outcomes).await?;
+    outcomes.complete()
+}

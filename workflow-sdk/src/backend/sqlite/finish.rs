@@ -1,0 +1,92 @@
+//! The two ways in which a worker lets go of a run: it ends, or it is parked.
+
+use sqlx::SqliteConnection;
+
+use crate::backend::{BackendError, EndWrite, Outcome, ParkWrite, RunEnd, Write};
+use crate::model::{Claim, RunStatus, StoredError, Timestamp};
+
+use super::commit::Outcomes;
+use super::error::During;
+use super::fence::Fence;
+use super::sql;
+
+/// Applies the ends of a batch whose claims hold.
+pub(super) async fn end(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    now: Timestamp,
+    fence: &mut Fence,
+    outcomes: &mut Outcomes,
+) -> Result<(), BackendError> {
+    const OPERATION: &str = "end runs";
+    let mut live: Vec<&EndWrite> = Vec::new();
+    for (place, write) in writes.iter().enumerate() {
+        let Write::End(write) = write else { continue };
+        if let_go(fence, write.claim, write.end.status(), place, outcomes) {
+            live.push(write);
+        }
+    }
+    live.sort_unstable_by_key(|write| write.claim);
+    let mut rows = Vec::with_capacity(live.len());
+    for EndWrite { claim, end } in live {
+        let (output, error) = match end {
+            RunEnd::Succeeded(output) => (Some(output), None),
+            RunEnd::Failed(error) => (None, Some(serde_json::to_string(error).during(OPERATION)?)),
+            RunEnd::Canceled => (None, None),
+        };
+        rows.push((claim.run_id, claim.epoch, end.status().as_str(), output, error));
+    }
+    update(connection, OPERATION, sql::END_RUNS, &rows, now).await
+}
+
+/// Applies the parks of a batch whose claims hold.
+pub(super) async fn park(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    now: Timestamp,
+    fence: &mut Fence,
+    outcomes: &mut Outcomes,
+) -> Result<(), BackendError> {
+    const OPERATION: &str = "park runs";
+    let mut live: Vec<&ParkWrite> = Vec::new();
+    for (place, write) in writes.iter().enumerate() {
+        let Write::Park(write) = write else { continue };
+        if let_go(fence, write.claim, RunStatus::Parked, place, outcomes) {
+            live.push(write);
+        }
+    }
+    live.sort_unstable_by_key(|write| write.claim);
+    let mut rows = Vec::with_capacity(live.len());
+    for ParkWrite { claim, wakes, until, error, reset_crashes } in live {
+        let error: Option<&StoredError> = error.as_ref();
+        let error = error.map(serde_json::to_string).transpose().during(OPERATION)?;
+        rows.push((claim.run_id, claim.epoch, wakes, until, reset_crashes, error));
+    }
+    update(connection, OPERATION, sql::PARK_RUNS, &rows, now).await
+}
+
+/// Whether this write is the one that ends its claim.
+fn let_go(fence: &mut Fence, claim: Claim, status: RunStatus, place: usize, outcomes: &mut Outcomes) -> bool {
+    let refusal = fence.refusal(claim);
+    let holds = refusal.is_none();
+    if holds {
+        fence.ended(claim, status);
+    }
+    outcomes.set(place, refusal.unwrap_or(Outcome::Applied));
+    holds
+}
+
+async fn update<T: serde::Serialize>(
+    connection: &mut SqliteConnection,
+    operation: &'static str,
+    statement: &'static str,
+    rows: &[T],
+    now: Timestamp,
+) -> Result<(), BackendError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let rows = serde_json::to_string(rows).during(operation)?;
+    sqlx::query(statement).bind(rows).bind(now.as_micros()).execute(connection).await.during(operation)?;
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What the tests of this backend share.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::backend::{
+    AttemptWrite, Backend, BackendOptions, ClaimRequest, ClaimedRun, EndWrite, Outcome, ParkWrite, RunEnd, Write,
+};
+use crate::model::{
+    AttemptStatus, Claim, Clock, Lane, NewRun, Run, RunId, StartTime, StepAttempt, StepKind, Timestamp, WorkerId,
+};
+
+use super::SqliteBackend;
+
+pub(super) const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+/// A backend whose time stands still.
+pub(super) struct Fixture {
+    pub(super) backend: SqliteBackend,
+    pub(super) clock: Clock,
+    pub(super) directory: TempDir,
+}
+
+impl Fixture {
+    pub(super) async fn file() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", directory.path().join("runs.db").display());
+        Self::open(&url, directory).await
+    }
+
+    pub(super) async fn memory() -> Self {
+        Self::open("sqlite::memory:", tempfile::tempdir().unwrap()).await
+    }
+
+    async fn open(url: &str, directory: TempDir) -> Self {
+        let clock = Clock::manual(START);
+        let options = BackendOptions { clock: clock.clone(), ..BackendOptions::default() };
+        Self { backend: SqliteBackend::open(url, options).await.unwrap(), clock, directory }
+    }
+
+    pub(super) async fn commit_one(&self, write: Write) -> Outcome {
+        self.backend.commit(&[write]).await.unwrap().remove(0)
+    }
+
+    pub(super) async fn start(&self) -> RunId {
+        let run = new_run();
+        let id = run.id;
+        self.commit_one(Write::Start(run)).await;
+        id
+    }
+
+    pub(super) async fn claim(&self, worker: WorkerId, limit: u32) -> Vec<ClaimedRun> {
+        match self.commit_one(claim_write(worker, limit)).await {
+            Outcome::Claimed(claimed) => claimed.runs,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn started_and_claimed(&self) -> Claim {
+        self.start().await;
+        self.claim(WorkerId::generate(), 1).await.remove(0).claim
+    }
+
+    pub(super) async fn run(&self, id: RunId) -> Run {
+        self.backend.run(id).await.unwrap().unwrap()
+    }
+}
+
+pub(super) fn lane() -> Lane {
+    Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() }
+}
+
+pub(super) fn new_run() -> NewRun {
+    NewRun {
+        id: RunId::generate(),
+        lane: lane(),
+        input: "null".into(),
+        key: None,
+        start: StartTime::Now,
+        deadline: None,
+        tags: BTreeMap::new(),
+    }
+}
+
+pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
+    Write::Claim(ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE })
+}
+
+pub(super) fn end_write(claim: Claim, output: &str) -> Write {
+    Write::End(EndWrite { claim, end: RunEnd::Succeeded(output.into()) })
+}
+
+pub(super) fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> Write {
+    Write::Park(ParkWrite { claim, wakes, until, error: None, reset_crashes: true })
+}
+
+pub(super) fn attempt_write(claim: Claim, step_key: &str, status: AttemptStatus, output: Option<&str>) -> Write {
+    let ended = status != AttemptStatus::Running;
+    let row = StepAttempt {
+        step_key: step_key.into(),
+        attempt: 1,
+        kind: StepKind::Step,
+        status,
+        position: ended.then_some(0),
+        output: output.map(str::to_owned),
+        error: None,
+        epoch: claim.epoch,
+        started_at: START,
+        completed_at: ended.then_some(START),
+    };
+    Write::Attempt(AttemptWrite { claim, row })
+}

@@ -1,0 +1,202 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use sqlx::{Connection, Row};
+
+use crate::backend::{Backend, BackendErrorKind, BackendOptions, ConnectError, StartOutcome};
+use crate::model::RunFilter;
+
+use super::fixture_tests::*;
+use super::open::is_old;
+use super::place::{self, Place, network_filesystem};
+use super::{SqliteBackend, sql};
+
+async fn open(url: &str) -> Result<SqliteBackend, ConnectError> {
+    SqliteBackend::open(url, BackendOptions::default()).await
+}
+
+#[test]
+fn urls_are_understood_or_refused() {
+    for (url, path) in [("sqlite://a.db", "a.db"), ("sqlite:a.db", "a.db"), ("sqlite:///x/a b%.db", "/x/a b%.db")] {
+        assert_eq!(place::parse(url).unwrap(), Place::File(path.into()), "{url}");
+    }
+    assert_eq!(place::parse("sqlite::memory:").unwrap(), Place::Memory);
+    for url in ["sqlite:", "sqlite://", "sqlite://a.db?mode=ro", "sqlite://?", "sqlite3://a"] {
+        assert!(matches!(place::parse(url), Err(ConnectError::InvalidUrl { .. })), "{url}");
+    }
+}
+
+#[test]
+fn old_libraries_are_known() {
+    for (version, old) in [
+        ("3.51.2", true),
+        ("3.9.9", true),
+        ("3.51.3", false),
+        ("3.51.10", false),
+        ("3.53.0", false),
+        ("4.0", false),
+        ("x", true),
+    ] {
+        assert_eq!(is_old(version), old, "{version}");
+    }
+}
+
+#[test]
+fn network_filesystems_are_known() {
+    assert_eq!(network_filesystem(0x6969), Some("NFS"));
+    assert_eq!(network_filesystem(0xFF53_4D42), Some("CIFS"));
+    assert_eq!(network_filesystem(0xEF53), None, "ext4");
+}
+
+#[tokio::test]
+async fn sixteen_at_once_migrate_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", directory.path().join("runs.db").display());
+    let opening: Vec<_> = (0..16)
+        .map(|_| {
+            let url = url.clone();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let backend = open(&url).await?;
+                    backend.list(&RunFilter::new()).await.unwrap();
+                    backend.close().await;
+                    Ok::<_, ConnectError>(())
+                })
+            })
+        })
+        .collect();
+    for thread in opening {
+        thread.join().unwrap().unwrap();
+    }
+    let backend = open(&url).await.unwrap();
+    let mut reader = backend.database.reader().await.unwrap();
+    let versions: Vec<i64> = sqlx::query_scalar("SELECT version FROM workflow_schema")
+        .fetch_all(reader.connection().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(versions, [1]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_files_are_for_this_user_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let f = Fixture::file().await;
+    f.start().await;
+    let mode = |name: &str| f.directory.path().join(name).metadata().unwrap().permissions().mode() & 0o777;
+    for name in ["runs.db", "runs.db-wal", "runs.db-shm"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = |name: &str| format!("sqlite://{}", directory.path().join(name).display());
+    assert!(matches!(open(&url("missing/runs.db")).await, Err(ConnectError::NotWritable { .. })));
+    assert!(matches!(open(&url("")).await, Err(ConnectError::NotWritable { .. })), "a directory");
+    std::fs::write(directory.path().join("text.db"), "no database, but long enough to look ".repeat(100)).unwrap();
+    assert!(matches!(open(&url("text.db")).await, Err(ConnectError::NotADatabase { .. })));
+    let newer = open(&url("newer.db")).await.unwrap();
+    let mut writer = newer.database.writer.lock().await.unwrap();
+    sqlx::query("INSERT INTO workflow_schema VALUES (99, 0)").execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    assert!(matches!(open(&url("newer.db")).await, Err(ConnectError::NewerSchema { found: 99, known: 1 })));
+}
+
+#[tokio::test]
+async fn readers_cannot_write_and_writes_are_durable() {
+    let f = Fixture::file().await;
+    let mut reader = f.backend.database.reader().await.unwrap();
+    let connection = reader.connection().unwrap();
+    assert!(sqlx::query("DELETE FROM workflow_runs").execute(&mut *connection).await.is_err());
+    let mut writer = f.backend.database.writer.lock().await.unwrap();
+    let connection = writer.connection().unwrap();
+    let level: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *connection).await.unwrap();
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(connection).await.unwrap();
+    assert_eq!((level, mode.as_str()), (2, "wal"));
+}
+
+#[tokio::test]
+async fn every_statement_prepares_and_says_what_it_is() {
+    use sqlx::{Executor, SqlSafeStr, SqlStr};
+    let f = Fixture::file().await;
+    let mut writer = f.backend.database.writer.lock().await.unwrap();
+    for (file, statement) in sql::ALL {
+        let text: SqlStr = statement.into_sql_str();
+        writer.connection().unwrap().prepare(text).await.unwrap_or_else(|error| panic!("{file}: {error}"));
+        let header: Vec<&str> = statement.lines().take(2).collect();
+        assert!(header[0].starts_with("-- Called by: ") && header[1].starts_with("-- Guarantees: "), "{file}");
+    }
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/backend/sqlite/sql");
+    assert_eq!(std::fs::read_dir(directory).unwrap().count(), sql::ALL.len());
+}
+
+/// The cost of a claim must not grow with finished, sleeping and foreign runs, nor that of the others with all runs.
+#[tokio::test]
+async fn no_statement_of_the_engine_scans_the_runs() {
+    let f = Fixture::file().await;
+    let mut writer = f.backend.database.writer.lock().await.unwrap();
+    let due = "SEARCH workflow_runs USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version=? AND available_at<?)";
+    for (statement, expected) in [
+        (sql::FIND_DUE_RUNS, due),
+        (sql::FIND_NEXT_DUE, "SEARCH r USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version=?)"),
+        (sql::CLAIM_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::END_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::PARK_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::RENEW_CLAIMS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::CANCEL_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::READ_FENCE, "SEARCH r USING PRIMARY KEY (id=?)"),
+        (sql::READ_ENDED, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::DISOWN_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_worker (worker_id=?)"),
+        (sql::RELEASE_CLAIMS, "SEARCH workflow_runs USING INDEX workflow_runs_worker (worker_id=?)"),
+        (sql::EXPIRE_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_deadline (deadline_at>? AND deadline_at<?)"),
+        (sql::FIND_STARTED_RUNS, "SEARCH r USING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
+        (sql::LIST_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id<?)"),
+    ] {
+        let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let rows = sqlx::query(explain).fetch_all(writer.connection().unwrap()).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        assert!(plan.iter().any(|step| step == expected), "{statement}\n{plan:#?}");
+        let scans =
+            |step: &String| step.starts_with("SCAN workflow_runs") || step == "SCAN r" || step.contains("TEMP B-TREE");
+        assert!(!plan.iter().any(scans), "{statement}\n{plan:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_starts_within_the_applications_transaction() {
+    let f = Fixture::file().await;
+    let path = f.directory.path().join("runs.db");
+    let mut own = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
+    let (kept, dropped) = (new_run(), new_run());
+    for (run, keep) in [(&kept, true), (&dropped, false)] {
+        let mut transaction = own.begin().await.unwrap();
+        let outcome = f.backend.start_within(&mut transaction, run).await.unwrap();
+        assert_eq!(outcome, StartOutcome::Created);
+        if keep { transaction.commit().await.unwrap() } else { transaction.rollback().await.unwrap() }
+    }
+    assert!(f.backend.run(kept.id).await.unwrap().is_some());
+    assert!(f.backend.run(dropped.id).await.unwrap().is_none());
+    let twin = Fixture::file().await;
+    let error = twin.backend.start_within(&mut own, &kept).await.unwrap_err();
+    assert_eq!(error.kind, BackendErrorKind::Invalid, "it has our tables, but it is another file");
+    let mut foreign = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    let error = f.backend.start_within(&mut foreign, &kept).await.unwrap_err();
+    assert_eq!(error.kind, BackendErrorKind::Invalid);
+    assert!(error.source.to_string().contains("another database file"));
+}
+
+#[tokio::test]
+async fn a_closed_backend_answers_unreachable() {
+    for f in [Fixture::file().await, Fixture::memory().await] {
+        let backend: Arc<dyn Backend> = Arc::new(f.backend);
+        backend.close().await;
+        assert_eq!(backend.list(&RunFilter::new()).await.unwrap_err().kind, BackendErrorKind::Unreachable);
+        let start = crate::backend::Write::Start(new_run());
+        assert_eq!(backend.commit(&[start]).await.unwrap_err().kind, BackendErrorKind::Unreachable);
+        assert!(backend.listen().await.is_err() && backend.hint().await.is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! What is read outside of write transactions.
+
+use sqlx::sqlite::SqliteRow;
+
+use crate::backend::{BackendError, EndedRun, NextDue};
+use crate::model::{Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
+
+use super::database::Database;
+use super::error::During;
+use super::{row, sql};
+
+/// See [`Backend::run`](crate::backend::Backend::run).
+pub(super) async fn run(database: &Database, id: RunId) -> Result<Option<Run>, BackendError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_RUN).bind(id.to_string());
+    let found = query.fetch_optional(reader.connection()?).await.during("read a run")?;
+    found.as_ref().map(row::run).transpose()
+}
+
+/// See [`Backend::list`](crate::backend::Backend::list).
+pub(super) async fn list(database: &Database, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+    const OPERATION: &str = "list runs";
+    let statuses = match filter.statuses.as_slice() {
+        [] => None,
+        some => Some(
+            serde_json::to_string(&some.iter().map(|s| RunStatus::as_str(*s)).collect::<Vec<_>>()).during(OPERATION)?,
+        ),
+    };
+    let (tag, value) = filter.tag.as_ref().map(|(tag, value)| (tag.as_str(), value.as_str())).unzip();
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::LIST_RUNS)
+        .bind(filter.after.map(|id| id.to_string()))
+        .bind(statuses)
+        .bind(filter.workflow.as_deref())
+        .bind(filter.queue.as_deref())
+        .bind(tag)
+        .bind(value)
+        .bind(filter.key_prefix.as_deref())
+        .bind(filter.created_from.map(Timestamp::as_micros))
+        .bind(filter.created_before.map(Timestamp::as_micros))
+        .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE));
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    understand(&rows, row::run)
+}
+
+/// See [`Backend::history`](crate::backend::Backend::history).
+pub(super) async fn history(database: &Database, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_HISTORY).bind(id.to_string());
+    let rows = query.fetch_all(reader.connection()?).await.during("read a history")?;
+    understand(&rows, row::step_attempt)
+}
+
+/// See [`Backend::ended`](crate::backend::Backend::ended).
+pub(super) async fn ended(database: &Database, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+    const OPERATION: &str = "read ended runs";
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_ENDED).bind(serde_json::to_string(ids).during(OPERATION)?);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    understand(&rows, row::ended_run)
+}
+
+/// See [`Backend::next_due`](crate::backend::Backend::next_due).
+pub(super) async fn next_due(database: &Database, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+    const OPERATION: &str = "find the next due run";
+    let lanes: Vec<_> = lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
+    let mut reader = database.reader().await?;
+    let query = sqlx::query_scalar(sql::FIND_NEXT_DUE).bind(serde_json::to_string(&lanes).during(OPERATION)?);
+    let at: Option<i64> = query.fetch_one(reader.connection()?).await.during(OPERATION)?;
+    let at = at.map(Timestamp::from_micros).filter(|at| *at < Timestamp::FAR_FUTURE);
+    Ok(NextDue { now: database.now(), at })
+}
+
+fn understand<T>(
+    rows: &[SqliteRow],
+    understand: impl Fn(&SqliteRow) -> Result<T, BackendError>,
+) -> Result<Vec<T>, BackendError> {
+    rows.iter().map(understand).collect()
+}

@@ -1,0 +1,141 @@
+//! From rows to the model. What cannot be understood is an error of kind `Corrupt`.
+
+use std::str::FromStr;
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use crate::backend::{BackendError, ClaimedRun, EndedRun, Renewed};
+use crate::model::{
+    AttemptStatus, Claim, Lane, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
+};
+
+use super::error::{During, corrupt};
+
+const OPERATION: &str = "understand a row";
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+/// From `read_run.sql` and `list_runs.sql`.
+pub(super) fn run(row: &SqliteRow) -> Result<Run> {
+    Ok(Run {
+        id: id(row, "id")?,
+        lane: lane(row)?,
+        status: status(row)?,
+        input: get(row, "input")?,
+        output: get(row, "output")?,
+        error: error(row)?,
+        key: get(row, "key")?,
+        available_at: time(row, "available_at")?,
+        worker_id: worker(row)?,
+        epoch: get(row, "epoch")?,
+        wakes: get(row, "wakes")?,
+        crashes: get(row, "crashes")?,
+        deadline_at: maybe_time(row, "deadline_at")?,
+        cancel_requested_at: maybe_time(row, "cancel_requested_at")?,
+        created_at: time(row, "created_at")?,
+        started_at: maybe_time(row, "started_at")?,
+        completed_at: maybe_time(row, "completed_at")?,
+        tags: json(get(row, "tags")?)?,
+    })
+}
+
+/// From `claim_runs.sql`.
+pub(super) fn claimed_run(row: &SqliteRow) -> Result<ClaimedRun> {
+    Ok(ClaimedRun {
+        claim: claim(row)?,
+        lane: lane(row)?,
+        input: get(row, "input")?,
+        wakes: get(row, "wakes")?,
+        crashes: get(row, "crashes")?,
+        deadline_at: maybe_time(row, "deadline_at")?,
+        cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some(),
+        started_at: time(row, "started_at")?,
+        lease_until: time(row, "available_at")?,
+        error: error(row)?,
+    })
+}
+
+/// From `read_history.sql`.
+pub(super) fn step_attempt(row: &SqliteRow) -> Result<StepAttempt> {
+    Ok(StepAttempt {
+        step_key: get(row, "step_key")?,
+        attempt: get(row, "attempt")?,
+        kind: word(row, "kind", StepKind::parse)?,
+        status: word(row, "status", AttemptStatus::parse)?,
+        position: get(row, "position")?,
+        output: get(row, "output")?,
+        error: error(row)?,
+        epoch: get(row, "epoch")?,
+        started_at: time(row, "started_at")?,
+        completed_at: maybe_time(row, "completed_at")?,
+    })
+}
+
+/// From `read_ended.sql`.
+pub(super) fn ended_run(row: &SqliteRow) -> Result<EndedRun> {
+    Ok(EndedRun { id: id(row, "id")?, status: status(row)?, output: get(row, "output")?, error: error(row)? })
+}
+
+/// From `renew_claims.sql`.
+pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
+    Ok(Renewed { claim: claim(row)?, cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some() })
+}
+
+/// A run's id in this column.
+pub(super) fn id(row: &SqliteRow, column: &str) -> Result<RunId> {
+    let text: String = get(row, column)?;
+    text.parse().map_err(|error| corrupt(OPERATION, error))
+}
+
+/// The status of a run.
+pub(super) fn status(row: &SqliteRow) -> Result<RunStatus> {
+    word(row, "status", RunStatus::parse)
+}
+
+/// A value of this column.
+pub(super) fn get<'r, T>(row: &'r SqliteRow, column: &str) -> Result<T>
+where
+    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+{
+    row.try_get(column).during(OPERATION)
+}
+
+/// A worker's id as it is stored.
+pub(super) fn worker_id(text: &str) -> Result<WorkerId> {
+    uuid::Uuid::from_str(text).map(WorkerId::from).map_err(|error| corrupt(OPERATION, error))
+}
+
+fn claim(row: &SqliteRow) -> Result<Claim> {
+    Ok(Claim { run_id: id(row, "id")?, epoch: get(row, "epoch")? })
+}
+
+fn lane(row: &SqliteRow) -> Result<Lane> {
+    Ok(Lane { queue: get(row, "queue")?, workflow: get(row, "workflow_name")?, version: get(row, "version")? })
+}
+
+fn worker(row: &SqliteRow) -> Result<Option<WorkerId>> {
+    let text: Option<String> = get(row, "worker_id")?;
+    text.as_deref().map(worker_id).transpose()
+}
+
+fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
+    get(row, column).map(Timestamp::from_micros)
+}
+
+fn maybe_time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+    get::<Option<i64>>(row, column).map(|micros| micros.map(Timestamp::from_micros))
+}
+
+fn error(row: &SqliteRow) -> Result<Option<StoredError>> {
+    get::<Option<String>>(row, "error")?.map(json).transpose()
+}
+
+fn json<T: serde::de::DeserializeOwned>(text: String) -> Result<T> {
+    serde_json::from_str(&text).map_err(|error| corrupt(OPERATION, error))
+}
+
+fn word<T>(row: &SqliteRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+    let word: String = get(row, column)?;
+    parse(&word).ok_or_else(|| corrupt(OPERATION, format!("{column} {word:?} is unknown to this version")))
+}

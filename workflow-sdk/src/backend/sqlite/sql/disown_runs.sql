@@ -1,0 +1,6 @@
+-- Called by: settle.rs, for one worker at a time.
+-- Guarantees: gives back this worker's claims but the known ones; reads only the rows that this worker holds.
+UPDATE workflow_runs
+SET status = 'parked', available_at = ?3, worker_id = NULL
+WHERE worker_id = ?1 AND status = 'running'
+  AND (id, epoch) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))

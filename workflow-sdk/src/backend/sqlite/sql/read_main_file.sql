@@ -1,0 +1,3 @@
+-- Called by: within.rs, before it writes on a connection that the application opened.
+-- Guarantees: the path of the connection's main database; empty for one in memory.
+SELECT file FROM pragma_database_list WHERE name = 'main'

@@ -1,0 +1,3 @@
+-- Called by: open.rs, before anything touches the file.
+-- Guarantees: the version of the library in use, not of the headers that were compiled against.
+SELECT sqlite_version()

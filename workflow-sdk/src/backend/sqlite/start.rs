@@ -1,0 +1,121 @@
+//! Starts of runs, in a batch or in a transaction of the application's own.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use sqlx::{Row, SqliteConnection};
+
+use crate::backend::{BackendError, BackendErrorKind, Outcome, StartOutcome, Write};
+use crate::model::{NewRun, RunId, Timestamp};
+
+use super::commit::Outcomes;
+use super::error::During;
+use super::{row, sql};
+
+const OPERATION: &str = "start runs";
+
+/// The columns of a new run, in the order of `insert_runs.sql`.
+#[derive(Serialize)]
+struct NewRow<'a>(RunId, &'a str, &'a str, &'a str, Option<&'a str>, Timestamp, Option<Timestamp>, String, &'a str);
+
+/// Applies the starts of a batch.
+pub(super) async fn apply(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    now: Timestamp,
+    outcomes: &mut Outcomes,
+) -> Result<(), BackendError> {
+    let starts = writes.iter().enumerate().filter_map(|(place, write)| match write {
+        Write::Start(run) => Some((place, run)),
+        _ => None,
+    });
+    let (places, runs): (Vec<usize>, Vec<&NewRun>) = starts.unzip();
+    let started = start(connection, &runs, now).await?;
+    for (place, outcome) in places.into_iter().zip(started) {
+        outcomes.set(place, Outcome::Started(outcome));
+    }
+    Ok(())
+}
+
+/// Starts these runs and says for each, in order, what became of it.
+pub(super) async fn start(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+    now: Timestamp,
+) -> Result<Vec<StartOutcome>, BackendError> {
+    let created = insert(connection, &first_of_each(runs), now).await?;
+    let created_here = |run: &NewRun| created.contains(&run.id);
+    let others: Vec<&NewRun> = runs.iter().copied().filter(|run| !created_here(run)).collect();
+    let mut existing = find(connection, &others).await?.into_iter();
+    let outcome = |run: &&NewRun| match created_here(run) {
+        true => Ok(StartOutcome::Created),
+        false => existing.next().unwrap_or_else(|| Err(vanished())),
+    };
+    runs.iter().map(outcome).collect()
+}
+
+/// Of several starts with one key, or one id, only the first goes to the database: there the order is that of the ids.
+fn first_of_each<'a>(runs: &[&'a NewRun]) -> Vec<&'a NewRun> {
+    let mut keys = HashSet::new();
+    let mut ids = HashSet::new();
+    let is_first = |run: &&NewRun| {
+        let first_of_key = run.key.as_ref().is_none_or(|key| keys.insert((run.lane.workflow.clone(), key.clone())));
+        ids.insert(run.id) && first_of_key
+    };
+    let mut first: Vec<&NewRun> = runs.iter().copied().filter(is_first).collect();
+    first.sort_unstable_by_key(|run| run.id);
+    first
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+    now: Timestamp,
+) -> Result<HashSet<RunId>, BackendError> {
+    if runs.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let rows: Vec<NewRow<'_>> = runs.iter().map(|run| new_row(run, now)).collect::<Result<_, _>>()?;
+    let query = sqlx::query(sql::INSERT_RUNS).bind(serde_json::to_string(&rows).during(OPERATION)?);
+    let inserted = query.bind(now.as_micros()).fetch_all(connection).await.during(OPERATION)?;
+    inserted.iter().map(|row| row::id(row, "id")).collect()
+}
+
+/// A run is due at its start, but also at its deadline, for then somebody must fail it.
+fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, BackendError> {
+    let start = run.start.resolve(now);
+    let deadline = run.deadline.map(|deadline| deadline.resolve(now));
+    let due = deadline.map_or(start, |deadline| deadline.min(start));
+    let tags = serde_json::to_string(&run.tags).during(OPERATION)?;
+    let lane = &run.lane;
+    let key = run.key.as_deref();
+    Ok(NewRow(run.id, &lane.workflow, &lane.version, &lane.queue, key, due, deadline, tags, &run.input))
+}
+
+/// What stands in the way of each of these runs. A run of the same id is the run itself: the reply to an earlier commit
+/// was lost.
+async fn find(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+) -> Result<Vec<Result<StartOutcome, BackendError>>, BackendError> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wanted: Vec<_> = runs.iter().map(|run| (run.id, &run.lane.workflow, &run.key)).collect();
+    let query = sqlx::query(sql::FIND_STARTED_RUNS).bind(serde_json::to_string(&wanted).during(OPERATION)?);
+    let mut found: HashMap<usize, StartOutcome> = HashMap::new();
+    for row in query.fetch_all(connection).await.during(OPERATION)? {
+        let place = usize::try_from(row.try_get::<i64, _>("place").during(OPERATION)?).unwrap_or(usize::MAX);
+        let id = row::id(&row, "id")?;
+        if runs.get(place).is_some_and(|run| run.id == id) {
+            found.insert(place, StartOutcome::Created);
+        } else {
+            found.entry(place).or_insert(StartOutcome::Existing { id, input: row::get(&row, "input")? });
+        }
+    }
+    Ok((0..runs.len()).map(|place| found.remove(&place).ok_or_else(vanished)).collect())
+}
+
+fn vanished() -> BackendError {
+    BackendError::new(BackendErrorKind::Other, OPERATION, "a run was neither inserted nor found")
+}

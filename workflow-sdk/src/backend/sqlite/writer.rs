@@ -1,0 +1,133 @@
+//! The one connection that writes. In a database in memory it is the only connection, for reads too.
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::backend::BackendError;
+
+use super::error::{During, closed};
+
+/// The writer connection, for one user at a time.
+#[derive(Debug)]
+pub(super) struct Writer {
+    connect: SqliteConnectOptions,
+    in_memory: bool,
+    slot: Mutex<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    connection: State,
+    /// A transaction may be open: its user was dropped half-way, or could not end it.
+    dirty: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(SqliteConnection),
+    /// Given up; the next user opens another.
+    Absent,
+    Closed,
+}
+
+/// The writer connection in use.
+#[derive(Debug)]
+pub(super) struct WriterGuard<'a> {
+    slot: MutexGuard<'a, Slot>,
+    in_memory: bool,
+}
+
+impl Writer {
+    /// Takes over a connection that is ready; `connect` opens another like it.
+    pub(super) fn new(connection: SqliteConnection, connect: SqliteConnectOptions, in_memory: bool) -> Self {
+        let slot = Slot { connection: State::Open(connection), dirty: false };
+        Self { connect, in_memory, slot: Mutex::new(slot) }
+    }
+
+    /// Waits for the connection, which is then in no transaction.
+    pub(super) async fn lock(&self) -> Result<WriterGuard<'_>, BackendError> {
+        let slot = self.slot.lock().await;
+        let mut guard = WriterGuard { slot, in_memory: self.in_memory };
+        guard.reopen(&self.connect).await?;
+        guard.forget_transaction().await;
+        Ok(guard)
+    }
+
+    /// Ends the connection. [`Writer::lock`] fails from then on.
+    pub(super) async fn close(&self) {
+        let mut slot = self.slot.lock().await;
+        if let State::Open(connection) = std::mem::replace(&mut slot.connection, State::Closed)
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(%error, "the writer connection did not close cleanly; nothing that was committed is lost");
+        }
+    }
+}
+
+impl WriterGuard<'_> {
+    /// The connection.
+    pub(super) fn connection(&mut self) -> Result<&mut SqliteConnection, BackendError> {
+        match &mut self.slot.connection {
+            State::Open(connection) => Ok(connection),
+            State::Absent | State::Closed => Err(closed("use the writer connection")),
+        }
+    }
+
+    /// Begins a write transaction and holds the write lock from the start: a transaction that read first could be
+    /// refused its first write at once, without the busy timeout.
+    pub(super) async fn begin(&mut self) -> Result<(), BackendError> {
+        self.slot.dirty = true;
+        let began = execute(self.connection()?, "BEGIN IMMEDIATE").await.during("begin a transaction");
+        self.slot.dirty = began.is_ok();
+        began
+    }
+
+    /// Commits after a success, else rolls back.
+    pub(super) async fn end<T>(mut self, result: Result<T, BackendError>) -> Result<T, BackendError> {
+        let ended = match result {
+            Ok(value) => execute(self.connection()?, "COMMIT").await.during("commit").map(|()| value),
+            Err(error) => Err(error),
+        };
+        // SQLite itself rolls back after some errors; the roll-back then fails, and the connection is given up.
+        if ended.is_ok() || execute(self.connection()?, "ROLLBACK").await.is_ok() {
+            self.slot.dirty = false;
+        }
+        ended
+    }
+
+    async fn reopen(&mut self, connect: &SqliteConnectOptions) -> Result<(), BackendError> {
+        if matches!(self.slot.connection, State::Absent) {
+            self.slot.connection = State::Open(connect.connect().await.during("reopen the writer connection")?);
+        }
+        self.connection().map(drop)
+    }
+
+    /// Only a database in memory still has an open transaction here: it lives as long as its connection, which
+    /// therefore was kept.
+    async fn forget_transaction(&mut self) {
+        if self.slot.dirty
+            && let Ok(connection) = self.connection()
+        {
+            // It fails where no transaction is open, which is as well.
+            let _ = execute(connection, "ROLLBACK").await;
+            self.slot.dirty = false;
+        }
+    }
+}
+
+impl Drop for WriterGuard<'_> {
+    fn drop(&mut self) {
+        // Closing the connection rolls back at once. Left open, the transaction would lock out every other process.
+        if self.slot.dirty && !self.in_memory {
+            self.slot.connection = State::Absent;
+            self.slot.dirty = false;
+        }
+    }
+}
+
+/// By plain statements, not the driver's `Transaction`: that one counts its depth, and the count is wrong for ever after
+/// SQLite rolled back by itself (a full disk).
+async fn execute(connection: &mut SqliteConnection, statement: &'static str) -> Result<(), sqlx::Error> {
+    sqlx::query(statement).execute(connection).await.map(drop)
+}
