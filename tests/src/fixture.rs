@@ -1,0 +1,288 @@
+//! A fresh database for one test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use workflow_sdk::engine::{
+    Backend, BackendOptions, Claim, ClaimRequest, Claimed, ClaimedRun, Clock, NewRun, Outcome, StartOutcome, Write,
+    connect,
+};
+use workflow_sdk::{ConnectError, Run, RunId, RunStatus, StepAttempt, Timestamp};
+
+use crate::make::{DAWN, claim_request, lane, new_run};
+use crate::outcome;
+use crate::postgres::postgres_url;
+use crate::raw::RawConnection;
+
+/// The databases that keep the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// A file.
+    Sqlite,
+    /// A schema on the tests' server.
+    Postgres,
+}
+
+/// A fresh database, a backend on it, and a clock that stands still until it is moved.
+#[derive(Debug)]
+pub struct Fixture {
+    /// Which database.
+    pub database: Database,
+    /// The first handle.
+    pub backend: Arc<dyn Backend>,
+    /// The clock of every handle.
+    pub clock: Clock,
+    place: Place,
+}
+
+/// Where the data lies.
+#[derive(Clone, Debug)]
+enum Place {
+    File(Arc<TempDir>),
+    Schema(String),
+}
+
+impl Place {
+    fn new(database: Database) -> Self {
+        match database {
+            Database::Sqlite => Self::File(Arc::new(tempfile::tempdir().expect("a directory for the database"))),
+            // 31 bytes at most are accepted: 2 and 24 random digits.
+            Database::Postgres => Self::Schema(format!("t_{}", &uuid::Uuid::new_v4().simple().to_string()[..24])),
+        }
+    }
+
+    fn schema(&self) -> Option<&str> {
+        match self {
+            Self::File(_) => None,
+            Self::Schema(schema) => Some(schema),
+        }
+    }
+}
+
+impl Fixture {
+    /// A new database with the tables of the engine.
+    pub async fn new(database: Database) -> Self {
+        let place = Place::new(database);
+        let clock = Clock::manual(DAWN);
+        let backend = connect(&url(&place), options(&place, &clock)).await.expect("connect to a fresh database");
+        Self { database, backend, clock, place }
+    }
+
+    /// The URL of the data.
+    #[must_use]
+    pub fn url(&self) -> String {
+        url(&self.place)
+    }
+
+    /// The options of every handle.
+    #[must_use]
+    pub fn options(&self) -> BackendOptions {
+        options(&self.place, &self.clock)
+    }
+
+    /// A second handle on the same data, as another process would have one.
+    pub async fn second(&self) -> Arc<dyn Backend> {
+        self.connect().await.expect("a second handle")
+    }
+
+    /// Connects once more.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn connect(&self) -> Result<Arc<dyn Backend>, ConnectError> {
+        connect(&self.url(), self.options()).await
+    }
+
+    /// A connection of the test's own, past the contract.
+    pub async fn raw(&self) -> RawConnection {
+        RawConnection::open(&url(&self.place), self.place.schema()).await
+    }
+
+    /// A place of its own for data of this kind, without tables.
+    #[must_use]
+    pub fn empty(&self) -> Empty {
+        Empty { place: Place::new(self.database), clock: self.clock.clone() }
+    }
+
+    /// What removes the data, to be called after the last use of the fixture.
+    #[must_use]
+    pub fn broom(&self) -> Broom {
+        Broom { backend: self.backend.clone(), place: self.place.clone() }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.host_now()
+    }
+
+    /// Moves the time.
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// Commits on the first handle.
+    pub async fn commit(&self, writes: &[Write]) -> Vec<Outcome> {
+        let outcomes = self.backend.commit(writes).await.expect("commit");
+        assert_eq!(outcomes.len(), writes.len(), "an outcome for each write");
+        outcomes
+    }
+
+    /// Commits one write.
+    pub async fn write(&self, write: Write) -> Outcome {
+        outcome::one(self.commit(&[write]).await)
+    }
+
+    /// Starts a run.
+    pub async fn start(&self, run: &NewRun) -> StartOutcome {
+        outcome::started(&self.write(Write::Start(run.clone())).await)
+    }
+
+    /// Starts [`new_run`].
+    pub async fn started(&self) -> RunId {
+        let run = new_run();
+        assert_eq!(self.start(&run).await, StartOutcome::Created);
+        run.id
+    }
+
+    /// Starts so many runs in one batch.
+    pub async fn started_many(&self, count: usize) -> Vec<RunId> {
+        let runs: Vec<NewRun> = (0..count).map(|_| new_run()).collect();
+        for started in self.commit(&runs.iter().cloned().map(Write::Start).collect::<Vec<_>>()).await {
+            outcome::created(&started);
+        }
+        runs.iter().map(|run| run.id).collect()
+    }
+
+    /// Claims.
+    pub async fn claim(&self, request: &ClaimRequest) -> Claimed {
+        outcome::claimed(self.write(Write::Claim(request.clone())).await)
+    }
+
+    /// Claims everything that is due, for a new worker, and says of which runs.
+    pub async fn claim_due(&self) -> Vec<RunId> {
+        self.claim(&claim_request()).await.runs.iter().map(|run| run.claim.run_id).collect()
+    }
+
+    /// A new worker claims the only run that is due.
+    pub async fn claim_only(&self) -> ClaimedRun {
+        let mut runs = self.claim(&claim_request()).await.runs;
+        assert_eq!(runs.len(), 1, "one run is due");
+        runs.remove(0)
+    }
+
+    /// Starts [`new_run`] and claims it for a new worker.
+    pub async fn held(&self) -> Claim {
+        let id = self.started().await;
+        let claim = self.claim_only().await.claim;
+        assert_eq!(claim.run_id, id);
+        claim
+    }
+
+    /// Starts [`new_run`], claims it, lets the lease run out and claims it again: the stale claim and the current one.
+    pub async fn taken_over(&self) -> (Claim, Claim) {
+        let stale = self.held().await;
+        self.advance(crate::make::LEASE);
+        let current = self.claim_only().await.claim;
+        assert_eq!(current, Claim { run_id: stale.run_id, epoch: stale.epoch + 1 });
+        (stale, current)
+    }
+
+    /// A run that exists.
+    pub async fn run(&self, id: RunId) -> Run {
+        self.backend.run(id).await.expect("read a run").expect("the run exists")
+    }
+
+    /// The status of a run that exists.
+    pub async fn status(&self, id: RunId) -> RunStatus {
+        self.run(id).await.status
+    }
+
+    /// The history of a run.
+    pub async fn history(&self, id: RunId) -> Vec<StepAttempt> {
+        self.backend.history(id).await.expect("read a history")
+    }
+
+    /// All that is stored of a run, to see that nothing changes it.
+    pub async fn snapshot(&self, id: RunId) -> (Run, Vec<StepAttempt>) {
+        (self.run(id).await, self.history(id).await)
+    }
+
+    /// When [`lane`] is next due.
+    pub async fn next_due(&self) -> Option<Timestamp> {
+        let next = self.backend.next_due(&[lane()]).await.expect("next due");
+        assert_eq!(next.now, self.now(), "the backend's clock decides");
+        next.at
+    }
+}
+
+fn url(place: &Place) -> String {
+    match place {
+        Place::File(dir) => format!("sqlite://{}", dir.path().join("test.db").display()),
+        Place::Schema(_) => postgres_url(),
+    }
+}
+
+/// Removes what a place outside the test's own directory holds.
+async fn sweep(place: &Place) {
+    if let Some(schema) = place.schema() {
+        let mut raw = RawConnection::open(&url(place), Some(schema)).await;
+        raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
+    }
+}
+
+fn options(place: &Place, clock: &Clock) -> BackendOptions {
+    let mut options = BackendOptions::default();
+    options.clock = clock.clone();
+    if let Place::Schema(schema) = place {
+        options.schema.clone_from(schema);
+    }
+    options
+}
+
+/// A place for data where nothing is yet.
+#[derive(Debug)]
+pub struct Empty {
+    place: Place,
+    clock: Clock,
+}
+
+impl Empty {
+    /// The URL of the data.
+    #[must_use]
+    pub fn url(&self) -> String {
+        url(&self.place)
+    }
+
+    /// The options of every handle.
+    #[must_use]
+    pub fn options(&self) -> BackendOptions {
+        options(&self.place, &self.clock)
+    }
+
+    /// A connection of the test's own, once somebody has connected.
+    pub async fn raw(&self) -> RawConnection {
+        RawConnection::open(&url(&self.place), self.place.schema()).await
+    }
+
+    /// Removes the data.
+    pub async fn sweep(self) {
+        sweep(&self.place).await;
+    }
+}
+
+/// Removes the data of a fixture, unless it is forgotten: what a failed test leaves on a server can be looked at.
+#[derive(Debug)]
+pub struct Broom {
+    backend: Arc<dyn Backend>,
+    place: Place,
+}
+
+impl Broom {
+    /// Removes the data.
+    pub async fn sweep(self) {
+        self.backend.close().await;
+        sweep(&self.place).await;
+    }
+}

@@ -1,0 +1,142 @@
+//! Data with good defaults.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use workflow_sdk::engine::{
+    AttemptWrite, Claim, ClaimRequest, EndWrite, Lane, NewRun, ParkWrite, RunEnd, StartTime, WorkerId, Write,
+};
+use workflow_sdk::{AttemptStatus, ErrorKind, RunId, StepAttempt, StepKind, StoredError, Timestamp};
+
+/// The lease of [`claim_request`].
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// The time at which every fixture's clock stands first.
+pub const DAWN: Timestamp = Timestamp::from_micros(1_800_000_000_123_456);
+
+/// Queue `default`, workflow `checkout`, version `1`.
+#[must_use]
+pub fn lane() -> Lane {
+    lane_of("default", "checkout", "1")
+}
+
+/// A lane of these names.
+#[must_use]
+pub fn lane_of(queue: &str, workflow: &str, version: &str) -> Lane {
+    Lane { queue: queue.into(), workflow: workflow.into(), version: version.into() }
+}
+
+/// A run in [`lane`], to be started at once.
+#[must_use]
+pub fn new_run() -> NewRun {
+    NewRun {
+        id: RunId::generate(),
+        lane: lane(),
+        input: r#"{"order":42}"#.into(),
+        key: None,
+        start: StartTime::Now,
+        deadline: None,
+        tags: BTreeMap::new(),
+    }
+}
+
+/// [`new_run`] with this key.
+#[must_use]
+pub fn keyed(key: &str) -> NewRun {
+    NewRun { key: Some(key.into()), ..new_run() }
+}
+
+/// A new worker's request for up to 1000 runs of [`lane`].
+#[must_use]
+pub fn claim_request() -> ClaimRequest {
+    claim_by(WorkerId::generate(), 1000)
+}
+
+/// A request for up to `limit` runs of [`lane`].
+#[must_use]
+pub fn claim_by(worker: WorkerId, limit: u32) -> ClaimRequest {
+    ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE }
+}
+
+/// Attempt 1 of a step, begun at [`DAWN`].
+#[must_use]
+pub fn begun(step_key: &str) -> StepAttempt {
+    StepAttempt {
+        step_key: step_key.into(),
+        attempt: 1,
+        kind: StepKind::Step,
+        status: AttemptStatus::Running,
+        position: None,
+        output: None,
+        error: None,
+        epoch: 0,
+        started_at: DAWN,
+        completed_at: None,
+    }
+}
+
+/// Attempt 1 of a step, succeeded at this place with this output.
+#[must_use]
+pub fn succeeded(step_key: &str, position: i64, output: &str) -> StepAttempt {
+    StepAttempt {
+        status: AttemptStatus::Succeeded,
+        position: Some(position),
+        output: Some(output.into()),
+        completed_at: Some(DAWN + Duration::from_millis(5)),
+        ..begun(step_key)
+    }
+}
+
+/// An attempt of a step that failed and will be followed by another.
+#[must_use]
+pub fn failed(step_key: &str, attempt: i64) -> StepAttempt {
+    StepAttempt {
+        attempt,
+        status: AttemptStatus::Failed,
+        error: Some(error("no luck")),
+        completed_at: Some(DAWN + Duration::from_millis(5)),
+        ..begun(step_key)
+    }
+}
+
+/// An error of the author's code.
+#[must_use]
+pub fn error(message: &str) -> StoredError {
+    StoredError::new(ErrorKind::Application, message)
+}
+
+/// The write of a step attempt.
+#[must_use]
+pub fn attempt(claim: Claim, row: StepAttempt) -> Write {
+    Write::Attempt(AttemptWrite { claim, row })
+}
+
+/// The write that ends a run.
+#[must_use]
+pub fn end(claim: Claim, end: RunEnd) -> Write {
+    Write::End(EndWrite { claim, end })
+}
+
+/// The write that ends a run with this output.
+#[must_use]
+pub fn succeed(claim: Claim, output: &str) -> Write {
+    end(claim, RunEnd::Succeeded(output.into()))
+}
+
+/// An ordinary wait until then, by a writer that has seen this `wakes`.
+#[must_use]
+pub fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> ParkWrite {
+    ParkWrite { claim, wakes, until, error: None, reset_crashes: false }
+}
+
+/// The write of [`park_write`] that knows of no wake.
+#[must_use]
+pub fn park(claim: Claim, until: Timestamp) -> Write {
+    Write::Park(park_write(claim, 0, until))
+}
+
+/// The write that starts [`new_run`] or the like.
+#[must_use]
+pub fn start(run: &NewRun) -> Write {
+    Write::Start(run.clone())
+}

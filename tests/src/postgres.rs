@@ -1,0 +1,54 @@
+//! The PostgreSQL server of the tests.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
+
+/// The URL of the server: `WORKFLOW_TEST_POSTGRES`, else a throw-away cluster, started once a process.
+///
+/// The cluster waits for the end of its standard input, whose other end only this process holds: it goes with this
+/// process, however that ends.
+///
+/// # Panics
+/// In one line that says what to do, if there is no server and none can be started.
+pub fn postgres_url() -> String {
+    static GIVEN: OnceLock<Option<String>> = OnceLock::new();
+    static STARTED: OnceLock<Cluster> = OnceLock::new();
+    match GIVEN.get_or_init(|| std::env::var("WORKFLOW_TEST_POSTGRES").ok().filter(|url| !url.is_empty())) {
+        Some(url) => url.clone(),
+        None => STARTED.get_or_init(Cluster::start).url.clone(),
+    }
+}
+
+struct Cluster {
+    url: String,
+    /// Holds the pipe open. Never waited for: a static is not dropped.
+    _script: Child,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let mut script = Command::new(CLUSTER)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Out of reach of the terminal's interrupt, or it could die before it has removed the cluster.
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("cannot run {CLUSTER}: {error}; set WORKFLOW_TEST_POSTGRES to a server's URL")
+            });
+        let mut url = String::new();
+        BufReader::new(script.stdout.take().expect("piped")).read_line(&mut url).expect("read the cluster's URL");
+        let url = url.trim().to_owned();
+        if url.is_empty() {
+            let mut reason = String::new();
+            let _ = script.stderr.take().expect("piped").read_to_string(&mut reason);
+            panic!("{}", reason.trim());
+        }
+        Self { url, _script: script }
+    }
+}

@@ -1,0 +1,80 @@
+//! A test's own connection, past the contract.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use sqlx::{Connection, Executor, PgConnection, Row, SqliteConnection};
+
+/// A connection of the test's own. Unqualified table names are those of the fixture's data.
+#[derive(Debug)]
+pub enum RawConnection {
+    /// To the file.
+    Sqlite(SqliteConnection),
+    /// To the server, with the fixture's schema as search path.
+    Postgres(PgConnection),
+}
+
+impl RawConnection {
+    /// Connects. The schema becomes the search path, where there is one.
+    pub async fn open(url: &str, schema: Option<&str>) -> Self {
+        match schema {
+            None => Self::Sqlite(SqliteConnection::connect(url).await.expect("raw connection")),
+            Some(schema) => {
+                let mut raw = Self::Postgres(PgConnection::connect(url).await.expect("raw connection"));
+                raw.execute(format!("SET search_path TO {schema}")).await;
+                raw
+            }
+        }
+    }
+
+    /// Runs statements without parameters.
+    pub async fn execute(&mut self, sql: impl fmt::Display) {
+        let sql = sqlx::AssertSqlSafe(sql.to_string());
+        match self {
+            Self::Sqlite(connection) => drop(connection.execute(sqlx::raw_sql(sql)).await.expect("raw statement")),
+            Self::Postgres(connection) => drop(connection.execute(sqlx::raw_sql(sql)).await.expect("raw statement")),
+        }
+    }
+
+    /// One number.
+    pub async fn number(&mut self, sql: impl fmt::Display) -> i64 {
+        let sql = sqlx::AssertSqlSafe(sql.to_string());
+        match self {
+            Self::Sqlite(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
+            Self::Postgres(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
+        }
+    }
+
+    /// One text.
+    pub async fn text(&mut self, sql: impl fmt::Display) -> String {
+        let sql = sqlx::AssertSqlSafe(sql.to_string());
+        match self {
+            Self::Sqlite(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
+            Self::Postgres(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.expect("raw query"),
+        }
+    }
+
+    /// One column of texts.
+    pub async fn lines(&mut self, sql: impl fmt::Display, column: &str) -> Vec<String> {
+        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_string()));
+        match self {
+            Self::Sqlite(connection) => {
+                let rows = connection.fetch_all(sql).await.expect("raw query");
+                rows.iter().map(|row| row.get(column)).collect()
+            }
+            Self::Postgres(connection) => {
+                let rows = connection.fetch_all(sql).await.expect("raw query");
+                rows.iter().map(|row| row.get(column)).collect()
+            }
+        }
+    }
+
+    /// The names of the tables.
+    pub async fn table_names(&mut self) -> BTreeSet<String> {
+        let sql = match self {
+            Self::Sqlite(_) => "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+            Self::Postgres(_) => "SELECT tablename::text AS name FROM pg_tables WHERE schemaname = current_schema()",
+        };
+        self.lines(sql, "name").await.into_iter().collect()
+    }
+}

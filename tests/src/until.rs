@@ -1,0 +1,21 @@
+//! Waiting for a fact.
+
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks `look` until it finds something.
+///
+/// # Panics
+/// With `what` after 20 seconds: long enough for a busy machine, so a test never passes or fails by speed.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
+        // Only how often the question is asked, never how long a test waits.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,251 @@
+use std::time::Duration;
+
+use workflow_sdk::engine::{NewRun, RunEnd};
+use workflow_sdk::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError};
+use workflow_tests::Fixture;
+use workflow_tests::make::{DAWN, attempt, begun, end, error, failed, new_run, start, succeed, succeeded};
+use workflow_tests::outcome::{applied, created, duplicate};
+
+/// JSON texts that a database may be tempted to improve.
+const PAYLOADS: &[&str] = &[
+    "null",
+    r#""""#,
+    r#""it's a \"quote\" and a \\ backslash \\\\ \/ \n\t""#,
+    r#""\u0000 and \u001f""#,
+    r#""a zero width \u200b, a pair \ud83d\ude00, an 😀 and 漢字 é é""#,
+    "1.0e-7",
+    "-0.0",
+    "1.10",
+    "0.1000000000000000055511151231257827",
+    "123456789012345678901234567890",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "1e400",
+    r#"{"z":1,"a":2,"m":{"b":[],"a":{}}}"#,
+    r#"{"a":1,"a":2}"#,
+    " { \"a\" : [ 1 , 2 ] } ",
+    r#"{"":"","$1":"{}","%s":"?","NULL":"null"}"#,
+    r#"["{\"nested\":\"\\u0000\"}"]"#,
+];
+
+fn stored(row: StepAttempt, epoch: i64) -> StepAttempt {
+    StepAttempt { epoch, ..row }
+}
+
+pub async fn an_attempt_that_ends_keeps_its_row(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(attempt(claim, begun("charge"))).await);
+    assert_eq!(fixture.history(claim.run_id).await, [stored(begun("charge"), 1)]);
+
+    let done = succeeded("charge", 0, r#"{"paid":true}"#);
+    applied(&fixture.write(attempt(claim, done.clone())).await);
+    assert_eq!(fixture.history(claim.run_id).await, [stored(done, 1)], "one row");
+}
+
+pub async fn begun_and_final_in_one_batch_are_one_row(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let first = succeeded("charge", 0, "1");
+    let second = failed("ship", 1);
+    let outcomes = fixture
+        .commit(&[
+            attempt(claim, begun("charge")),
+            attempt(claim, begun("ship")),
+            attempt(claim, first.clone()),
+            attempt(claim, second.clone()),
+        ])
+        .await;
+    outcomes.iter().for_each(applied);
+    assert_eq!(fixture.history(claim.run_id).await, [stored(first, 1), stored(second, 1)]);
+}
+
+pub async fn a_final_row_is_not_changed(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let done = succeeded("charge", 0, "1");
+    applied(&fixture.write(attempt(claim, done.clone())).await);
+    let other = StepAttempt { completed_at: Some(DAWN + Duration::from_secs(9)), ..succeeded("charge", 5, "9") };
+    let refused = StepAttempt { error: Some(error("late")), position: Some(6), ..failed("charge", 1) };
+    for late in [done.clone(), begun("charge"), other.clone(), refused] {
+        fixture.write(attempt(claim, late)).await;
+        assert_eq!(fixture.history(claim.run_id).await, [stored(done.clone(), 1)]);
+    }
+    // Nor by a later owner.
+    fixture.advance(workflow_tests::make::LEASE);
+    let later = fixture.claim_only().await.claim;
+    fixture.write(attempt(later, other)).await;
+    assert_eq!(fixture.history(claim.run_id).await, [stored(done, 1)]);
+}
+
+/// `Applied` would tell the writer that its outcome is the one that replay will see.
+pub async fn a_write_over_a_final_row_is_a_duplicate(fixture: Fixture) {
+    let claim = fixture.held().await;
+    for done in [succeeded("charge", 0, "1"), failed("ship", 1)] {
+        applied(&fixture.write(attempt(claim, done.clone())).await);
+        duplicate(&fixture.write(attempt(claim, done.clone())).await);
+        duplicate(&fixture.write(attempt(claim, begun(&done.step_key))).await);
+        duplicate(&fixture.write(attempt(claim, succeeded(&done.step_key, 9, "9"))).await);
+        let outcomes = fixture.commit(&[attempt(claim, begun("mail")), attempt(claim, done)]).await;
+        applied(&outcomes[0]);
+        duplicate(&outcomes[1]);
+    }
+    // The same within a batch.
+    let writes = [attempt(claim, succeeded("pack", 1, "1")), attempt(claim, succeeded("pack", 2, "2"))];
+    let outcomes = fixture.commit(&writes).await;
+    applied(&outcomes[0]);
+    duplicate(&outcomes[1]);
+}
+
+pub async fn of_two_final_rows_in_one_batch_the_first_stays(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let first = succeeded("charge", 0, "1");
+    fixture
+        .commit(&[
+            attempt(claim, first.clone()),
+            attempt(claim, succeeded("charge", 1, "2")),
+            attempt(claim, begun("charge")),
+        ])
+        .await;
+    assert_eq!(fixture.history(claim.run_id).await, [stored(first, 1)]);
+}
+
+pub async fn a_failed_attempt_waits_for_the_next_without_a_position(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let second = StepAttempt { attempt: 2, ..succeeded("charge", 0, "1") };
+    applied(&fixture.write(attempt(claim, failed("charge", 1))).await);
+    applied(&fixture.write(attempt(claim, StepAttempt { attempt: 2, ..begun("charge") })).await);
+    applied(&fixture.write(attempt(claim, second.clone())).await);
+    let expected = [stored(second, 1), stored(failed("charge", 1), 1)];
+    assert_eq!(fixture.history(claim.run_id).await, expected, "outcomes come first");
+}
+
+pub async fn a_step_may_fail_for_good(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let lost_for_good =
+        StepAttempt { position: Some(0), error: Some(error("sold out").fatal()), ..failed("charge", 3) };
+    applied(&fixture.write(attempt(claim, lost_for_good.clone())).await);
+    assert_eq!(fixture.history(claim.run_id).await, [stored(lost_for_good, 1)]);
+}
+
+pub async fn a_later_owner_ends_the_attempt_of_an_earlier_one(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(attempt(claim, begun("charge"))).await);
+    fixture.advance(workflow_tests::make::LEASE);
+    let later = fixture.claim_only().await.claim;
+    // The row keeps the time at which the attempt first began.
+    let again = StepAttempt { started_at: fixture.now(), ..begun("charge") };
+    applied(&fixture.write(attempt(later, again)).await);
+    assert_eq!(fixture.history(claim.run_id).await, [stored(begun("charge"), 2)]);
+    let done = succeeded("charge", 0, "1");
+    applied(&fixture.write(attempt(later, StepAttempt { started_at: fixture.now(), ..done.clone() })).await);
+    assert_eq!(fixture.history(claim.run_id).await, [stored(done, 2)]);
+}
+
+pub async fn the_epoch_of_the_claim_goes_into_the_row(fixture: Fixture) {
+    let (_, current) = fixture.taken_over().await;
+    let row = StepAttempt { epoch: 77, ..succeeded("charge", 0, "1") };
+    applied(&fixture.write(attempt(current, row)).await);
+    assert_eq!(fixture.history(current.run_id).await[0].epoch, current.epoch);
+}
+
+pub async fn payloads_come_back_byte_for_byte(fixture: Fixture) {
+    let runs: Vec<NewRun> = PAYLOADS.iter().map(|text| NewRun { input: (*text).into(), ..new_run() }).collect();
+    fixture.commit(&runs.iter().map(start).collect::<Vec<_>>()).await.iter().for_each(created);
+    let claimed = fixture.claim(&workflow_tests::make::claim_request()).await.runs;
+    assert_eq!(claimed.len(), PAYLOADS.len());
+    let mut writes = Vec::new();
+    for run in &claimed {
+        writes.push(attempt(run.claim, succeeded("echo", 0, &run.input)));
+        writes.push(succeed(run.claim, &run.input));
+    }
+    fixture.commit(&writes).await.iter().for_each(applied);
+    let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
+    let ended = fixture.backend.ended(&ids).await.unwrap();
+    for (new, text) in runs.iter().zip(PAYLOADS) {
+        assert_eq!(&claimed.iter().find(|run| run.claim.run_id == new.id).unwrap().input, text, "claimed");
+        let run = fixture.run(new.id).await;
+        assert_eq!(run.input, *text, "input");
+        assert_eq!(run.output.as_deref(), Some(*text), "output");
+        assert_eq!(fixture.history(new.id).await[0].output.as_deref(), Some(*text), "output of a step");
+        assert_eq!(ended.iter().find(|run| run.id == new.id).unwrap().output.as_deref(), Some(*text), "ended");
+    }
+}
+
+pub async fn large_payloads_come_back(fixture: Fixture) {
+    // 2 MiB: the largest payload that is accepted by default, with characters that must be escaped on the way.
+    let text = format!("\"{}\"", "é\\\"x".repeat(2 * 1024 * 1024 / 5));
+    let new = NewRun { input: text.clone(), ..new_run() };
+    fixture.start(&new).await;
+    let run = fixture.claim_only().await;
+    assert!(run.input == text, "claimed");
+    let writes = [
+        attempt(run.claim, succeeded("a", 0, &text)),
+        attempt(run.claim, succeeded("b", 1, &text)),
+        attempt(run.claim, succeeded("c", 2, &text)),
+        succeed(run.claim, &text),
+    ];
+    fixture.commit(&writes).await.iter().for_each(applied);
+    let (run, history) = fixture.snapshot(new.id).await;
+    assert!(run.input == text && run.output.as_ref() == Some(&text), "of the run");
+    assert_eq!(history.len(), 3);
+    assert!(history.iter().all(|row| row.output.as_ref() == Some(&text)), "of the steps");
+}
+
+pub async fn odd_names_and_errors_come_back(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let names = ["it's", "a \"b\" \\ c", "$1 ? {} %s", "漢字 😀", "a:1", " ", "NULL", "\u{e9}", "e\u{301}"];
+    let mut odd = StoredError::new(ErrorKind::Panic, "NUL \0, quote ' \" \\, 😀 and\nlines");
+    odd.causes = vec!["first \0".into(), String::new()];
+    odd.fatal = true;
+    odd.retry_after_us = Some(u64::MAX);
+    odd.step_key = Some("it's".into());
+    let rows: Vec<StepAttempt> = names
+        .iter()
+        .zip(0..)
+        .map(|(name, position)| StepAttempt { position: Some(position), error: Some(odd.clone()), ..failed(name, 1) })
+        .collect();
+    let writes: Vec<_> = rows.iter().map(|row| attempt(claim, row.clone())).collect();
+    fixture.commit(&writes).await.iter().for_each(applied);
+    let expected: Vec<StepAttempt> = rows.into_iter().map(|row| stored(row, 1)).collect();
+    assert_eq!(fixture.history(claim.run_id).await, expected);
+
+    applied(&fixture.write(end(claim, RunEnd::Failed(odd.clone()))).await);
+    assert_eq!(fixture.run(claim.run_id).await.error, Some(odd));
+}
+
+pub async fn history_is_in_the_order_of_positions(fixture: Fixture) {
+    let claim = fixture.held().await;
+    // Positions beyond 9 and against the order of the names; names in an order that only bytes have.
+    let mut writes = Vec::new();
+    for position in (0..12).rev() {
+        writes.push(attempt(claim, succeeded(&format!("s{}", 11 - position), position, "1")));
+    }
+    for name in ["b", "B", "a:1", "a", "a:10", "a:2", "é", "z"] {
+        writes.push(attempt(claim, failed(name, 2)));
+        writes.push(attempt(claim, failed(name, 10)));
+        writes.push(attempt(claim, failed(name, 1)));
+    }
+    fixture.commit(&writes).await.iter().for_each(applied);
+    let history = fixture.history(claim.run_id).await;
+    let order: Vec<(&str, i64)> = history.iter().map(|row| (row.step_key.as_str(), row.attempt)).collect();
+    let finals: Vec<String> = (0..12).map(|position| format!("s{}", 11 - position)).collect();
+    let mut expected: Vec<(&str, i64)> = finals.iter().map(|name| (name.as_str(), 1)).collect();
+    for name in ["B", "a", "a:1", "a:10", "a:2", "b", "z", "é"] {
+        expected.extend([(name, 1), (name, 2), (name, 10)]);
+    }
+    assert_eq!(order, expected);
+}
+
+pub async fn every_kind_of_step_comes_back(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let mut expected = Vec::new();
+    for (kind, position) in StepKind::ALL.into_iter().zip(0..) {
+        let row = StepAttempt { kind, ..succeeded(kind.as_str(), position, "1") };
+        applied(&fixture.write(attempt(claim, row.clone())).await);
+        expected.push(stored(row, 1));
+    }
+    // A wait has its output, the wake time, from its beginning.
+    let waiting = StepAttempt { kind: StepKind::Sleep, output: Some("1800000000".into()), ..begun("wait") };
+    assert_eq!(waiting.status, AttemptStatus::Running);
+    applied(&fixture.write(attempt(claim, waiting.clone())).await);
+    expected.push(stored(waiting, 1));
+    assert_eq!(fixture.history(claim.run_id).await, expected);
+}

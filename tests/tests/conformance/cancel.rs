@@ -1,0 +1,224 @@
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use workflow_sdk::engine::{Backend, Claim, NewRun, Outcome, Renewed, StartTime, WorkerId, Write};
+use workflow_sdk::{CancelOutcome, RunId, RunStatus, Timestamp};
+use workflow_tests::Fixture;
+use workflow_tests::make::{LEASE, claim_by, claim_request, new_run, park, succeed};
+use workflow_tests::outcome::{applied, canceled, claimed, lost, one};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Runs in each race.
+const RUNS: usize = 200;
+/// Writes in a batch of a race.
+const BATCH: usize = 5;
+
+async fn cancel(fixture: &Fixture, id: RunId) -> CancelOutcome {
+    canceled(&fixture.write(Write::Cancel(id)).await)
+}
+
+/// Cancels at once a run that nobody holds, and sees what that means.
+async fn ends_at_once(fixture: &Fixture, id: RunId) {
+    fixture.advance(Duration::from_secs(1));
+    assert_eq!(cancel(fixture, id).await, CancelOutcome::Canceled);
+    let run = fixture.run(id).await;
+    assert_eq!(run.status, RunStatus::Canceled);
+    assert_eq!(run.completed_at, Some(fixture.now()));
+    assert_eq!(run.cancel_requested_at, Some(fixture.now()));
+    assert_eq!((run.worker_id, run.output, run.error), (None, None, None));
+    assert_eq!(fixture.next_due().await, None);
+    fixture.advance(2 * HOUR);
+    assert_eq!(fixture.claim_due().await, []);
+    let before = fixture.snapshot(id).await;
+    assert_eq!(cancel(fixture, id).await, CancelOutcome::Ended(RunStatus::Canceled));
+    assert_eq!(fixture.snapshot(id).await, before);
+}
+
+pub async fn a_pending_run_is_canceled_at_once(fixture: Fixture) {
+    let id = fixture.started().await;
+    ends_at_once(&fixture, id).await;
+    assert_eq!(fixture.run(id).await.started_at, None);
+}
+
+pub async fn a_delayed_run_is_canceled_at_once(fixture: Fixture) {
+    let new = NewRun { start: StartTime::After(HOUR), ..new_run() };
+    fixture.start(&new).await;
+    ends_at_once(&fixture, new.id).await;
+}
+
+pub async fn a_parked_run_is_canceled_at_once(fixture: Fixture) {
+    for until in [fixture.now() + HOUR, Timestamp::FAR_FUTURE] {
+        let claim = fixture.held().await;
+        applied(&fixture.write(park(claim, until)).await);
+        ends_at_once(&fixture, claim.run_id).await;
+        assert_ne!(fixture.run(claim.run_id).await.started_at, None);
+    }
+}
+
+pub async fn a_running_run_is_asked(fixture: Fixture) {
+    fixture.started().await;
+    let request = claim_request();
+    let claim = fixture.claim(&request).await.runs[0].claim;
+    let before = fixture.run(claim.run_id).await;
+    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: false }]);
+
+    fixture.advance(Duration::from_secs(1));
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+    let run = fixture.run(claim.run_id).await;
+    assert_eq!(run.cancel_requested_at, Some(fixture.now()));
+    assert_eq!((run.status, run.epoch, run.worker_id), (RunStatus::Running, 1, before.worker_id));
+    assert_eq!((run.available_at, run.wakes), (before.available_at, 1), "the lease goes on");
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: true }]);
+
+    applied(&fixture.write(workflow_tests::make::end(claim, workflow_sdk::engine::RunEnd::Canceled)).await);
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Ended(RunStatus::Canceled));
+    session.close().await.unwrap();
+}
+
+pub async fn a_request_outlives_its_worker(fixture: Fixture) {
+    let stale = fixture.held().await;
+    assert_eq!(cancel(&fixture, stale.run_id).await, CancelOutcome::Requested);
+    fixture.advance(LEASE);
+    assert_eq!(fixture.status(stale.run_id).await, RunStatus::Running);
+    let next = fixture.claim_only().await;
+    assert!(next.cancel_requested);
+    assert_eq!(next.wakes, 1);
+    // A worker may be done before it hears of the request.
+    applied(&fixture.write(succeed(next.claim, "1")).await);
+    assert_eq!(fixture.status(stale.run_id).await, RunStatus::Succeeded);
+}
+
+pub async fn a_request_is_made_once(fixture: Fixture) {
+    let claim = fixture.held().await;
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+    let asked = fixture.run(claim.run_id).await.cancel_requested_at;
+    fixture.advance(Duration::from_secs(1));
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+    assert_eq!(fixture.run(claim.run_id).await.cancel_requested_at, asked, "the first request counts");
+
+    // Twice in one batch, too.
+    let pending = fixture.started().await;
+    let outcomes = fixture.commit(&[Write::Cancel(pending), Write::Cancel(pending)]).await;
+    for outcome in &outcomes {
+        let outcome = canceled(outcome);
+        let told = matches!(outcome, CancelOutcome::Canceled | CancelOutcome::Ended(RunStatus::Canceled));
+        assert!(told, "{outcome:?}");
+    }
+    assert_eq!(canceled(&outcomes[0]), CancelOutcome::Canceled);
+}
+
+pub async fn an_ended_run_stays_as_it_is(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(succeed(claim, "1")).await);
+    let before = fixture.snapshot(claim.run_id).await;
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Ended(RunStatus::Succeeded));
+    assert_eq!(fixture.snapshot(claim.run_id).await, before);
+}
+
+pub async fn an_unknown_run_is_unknown(fixture: Fixture) {
+    assert_eq!(cancel(&fixture, RunId::generate()).await, CancelOutcome::Unknown);
+}
+
+/// Commits the writes in small batches, and says of each run what became of its write.
+fn race(backend: &Arc<dyn Backend>, writes: Vec<(RunId, Write)>) -> tokio::task::JoinHandle<HashMap<RunId, Outcome>> {
+    let backend = backend.clone();
+    tokio::spawn(async move {
+        let mut outcomes = HashMap::new();
+        for batch in writes.chunks(BATCH) {
+            let (ids, writes): (Vec<RunId>, Vec<Write>) = batch.iter().cloned().unzip();
+            outcomes.extend(ids.into_iter().zip(backend.commit(&writes).await.expect("commit")));
+        }
+        outcomes
+    })
+}
+
+fn cancels(ids: impl IntoIterator<Item = RunId>) -> Vec<(RunId, Write)> {
+    ids.into_iter().map(|id| (id, Write::Cancel(id))).collect()
+}
+
+async fn held_many(fixture: &Fixture) -> Vec<Claim> {
+    fixture.started_many(RUNS).await;
+    let claims: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
+    assert_eq!(claims.len(), RUNS);
+    claims
+}
+
+pub async fn a_cancel_races_with_the_end(fixture: Fixture) {
+    let second = fixture.second().await;
+    let claims = held_many(&fixture).await;
+    let ends = claims.iter().map(|claim| (claim.run_id, succeed(*claim, "1"))).collect();
+    let ended = race(&fixture.backend, ends);
+    // From the other end, so that they meet in the middle.
+    let asked = race(&second, cancels(claims.iter().rev().map(|claim| claim.run_id)));
+    let (ended, asked) = (ended.await.unwrap(), asked.await.unwrap());
+    for claim in claims {
+        applied(&ended[&claim.run_id]);
+        let run = fixture.run(claim.run_id).await;
+        assert_eq!((run.status, run.output.as_deref()), (RunStatus::Succeeded, Some("1")));
+        match canceled(&asked[&claim.run_id]) {
+            CancelOutcome::Requested => assert_ne!(run.cancel_requested_at, None),
+            CancelOutcome::Ended(RunStatus::Succeeded) => assert_eq!(run.cancel_requested_at, None),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub async fn a_cancel_races_with_the_claim(fixture: Fixture) {
+    let second = fixture.second().await;
+    let ids = fixture.started_many(RUNS).await;
+    let asked = race(&second, cancels(ids.iter().rev().copied()));
+    let mut held = HashMap::new();
+    while !asked.is_finished() {
+        let request = Write::Claim(claim_by(WorkerId::generate(), 5));
+        for run in claimed(one(fixture.commit(&[request]).await)).runs {
+            held.insert(run.claim.run_id, run);
+        }
+    }
+    let asked = asked.await.unwrap();
+    for id in ids {
+        let status = fixture.status(id).await;
+        match (canceled(&asked[&id]), held.get(&id)) {
+            (CancelOutcome::Canceled, None) => assert_eq!(status, RunStatus::Canceled),
+            (CancelOutcome::Requested, Some(run)) => {
+                assert_eq!(status, RunStatus::Running);
+                assert!(!run.cancel_requested, "the request came after the claim");
+                applied(&fixture.write(succeed(run.claim, "1")).await);
+                assert_eq!(fixture.status(id).await, RunStatus::Succeeded);
+            }
+            (outcome, run) => panic!("{outcome:?} and {run:?}"),
+        }
+    }
+    assert_eq!(fixture.claim_due().await, []);
+}
+
+pub async fn a_cancel_races_with_the_park(fixture: Fixture) {
+    let second = fixture.second().await;
+    let claims = held_many(&fixture).await;
+    let parks = claims.iter().map(|claim| (claim.run_id, park(*claim, Timestamp::FAR_FUTURE))).collect();
+    let parked = race(&fixture.backend, parks);
+    let asked = race(&second, cancels(claims.iter().rev().map(|claim| claim.run_id)));
+    let (parked, asked) = (parked.await.unwrap(), asked.await.unwrap());
+
+    let mut due = HashSet::new();
+    for claim in claims {
+        applied(&parked[&claim.run_id]);
+        let run = fixture.run(claim.run_id).await;
+        match canceled(&asked[&claim.run_id]) {
+            CancelOutcome::Canceled => assert_eq!(run.status, RunStatus::Canceled),
+            CancelOutcome::Requested => {
+                assert_eq!((run.status, run.available_at), (RunStatus::Parked, fixture.now()), "no wake is lost");
+                due.insert(claim.run_id);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let runs = fixture.claim(&claim_request()).await.runs;
+    assert!(runs.iter().all(|run| run.cancel_requested));
+    assert_eq!(runs.iter().map(|run| run.claim.run_id).collect::<HashSet<_>>(), due);
+    for run in runs {
+        lost(&fixture.write(succeed(Claim { epoch: 1, ..run.claim }, "1")).await);
+    }
+}

@@ -1,0 +1,229 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use workflow_sdk::engine::{Claim, ClaimRequest, NewRun, StartTime, WorkerId, Write};
+use workflow_sdk::{RunId, RunStatus, Timestamp};
+use workflow_tests::make::{LEASE, claim_by, claim_request, lane, lane_of, new_run, park, start, succeed};
+use workflow_tests::{Fixture, outcome};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub async fn a_claim_holds_the_run_and_tells_all_of_it(fixture: Fixture) {
+    let deadline = fixture.now() + 1000 * SECOND;
+    let new = NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() };
+    fixture.start(&new).await;
+    fixture.advance(SECOND);
+
+    let request = claim_request();
+    let claimed = fixture.claim(&request).await;
+    let now = fixture.now();
+    assert_eq!(claimed.now, now);
+    let [run] = claimed.runs.as_slice() else { panic!("one run: {claimed:?}") };
+    assert_eq!(run.claim, Claim { run_id: new.id, epoch: 1 });
+    assert_eq!(run.lane, new.lane);
+    assert_eq!(run.input, new.input);
+    assert_eq!((run.wakes, run.crashes, run.cancel_requested), (0, 0, false));
+    assert_eq!(run.deadline_at, Some(deadline));
+    assert_eq!(run.started_at, now);
+    assert_eq!(run.lease_until, now + LEASE);
+    assert_eq!(run.error, None);
+
+    let stored = fixture.run(new.id).await;
+    assert_eq!(stored.status, RunStatus::Running);
+    assert_eq!(stored.worker_id, Some(request.worker));
+    assert_eq!(stored.epoch, 1);
+    assert_eq!(stored.available_at, now + LEASE);
+    assert_eq!(stored.started_at, Some(now));
+    assert_eq!(fixture.claim_due().await, [], "it is held");
+}
+
+pub async fn the_longest_due_comes_first_over_all_lanes(fixture: Fixture) {
+    let lanes = [lane(), lane_of("default", "refund", "1"), lane_of("slow", "checkout", "2")];
+    // Delays in an order that is neither that of the ids nor that of the lanes.
+    let mut runs: Vec<NewRun> = (0..30_u32)
+        .map(|number| NewRun {
+            lane: lanes[number as usize % 3].clone(),
+            start: StartTime::After(SECOND * (number * 7 % 30)),
+            ..new_run()
+        })
+        .collect();
+    fixture.commit(&runs.iter().map(start).collect::<Vec<_>>()).await;
+    fixture.advance(60 * SECOND);
+
+    runs.sort_by_key(|run| match run.start {
+        StartTime::After(delay) => delay,
+        _ => unreachable!(),
+    });
+    let expected: Vec<RunId> = runs.iter().map(|run| run.id).collect();
+    let mut found = Vec::new();
+    for limit in [1, 4, 10, 100] {
+        let request = ClaimRequest { lanes: lanes.to_vec(), ..claim_by(WorkerId::generate(), limit) };
+        found.extend(fixture.claim(&request).await.runs.iter().map(|run| run.claim.run_id));
+    }
+    assert_eq!(found, expected);
+}
+
+pub async fn resumed_runs_are_not_starved_by_new_ones(fixture: Fixture) {
+    let old = fixture.held().await;
+    outcome::applied(&fixture.write(park(old, fixture.now() + SECOND)).await);
+    fixture.advance(2 * SECOND);
+    fixture.started_many(50).await;
+    let next = fixture.claim(&claim_by(WorkerId::generate(), 1)).await;
+    assert_eq!(next.runs[0].claim.run_id, old.run_id, "it has been due for longer");
+}
+
+pub async fn only_registered_lanes_are_claimed(fixture: Fixture) {
+    let foreign = [
+        lane_of("Default", "checkout", "1"),
+        lane_of("slow", "checkout", "1"),
+        lane_of("default", "check", "1"),
+        lane_of("default", "checkout", "2"),
+        lane_of("default", "checkout", "1 "),
+        lane_of("checkout", "default", "1"),
+    ];
+    for lane in &foreign {
+        fixture.start(&NewRun { lane: lane.clone(), ..new_run() }).await;
+    }
+    assert_eq!(fixture.claim_due().await, []);
+    assert_eq!(fixture.next_due().await, None);
+    for lane in foreign {
+        let request = ClaimRequest { lanes: vec![lane.clone()], ..claim_request() };
+        let claimed = fixture.claim(&request).await.runs;
+        assert_eq!(claimed.iter().map(|run| &run.lane).collect::<Vec<_>>(), [&lane]);
+    }
+}
+
+pub async fn no_lanes_claim_nothing(fixture: Fixture) {
+    fixture.started().await;
+    let claimed = fixture.claim(&ClaimRequest { lanes: vec![], ..claim_request() }).await;
+    assert!(claimed.runs.is_empty());
+    assert_eq!(claimed.now, fixture.now());
+    assert_eq!(fixture.backend.next_due(&[]).await.unwrap().at, None);
+}
+
+pub async fn the_limit_is_respected(fixture: Fixture) {
+    let ids = fixture.started_many(10).await;
+    assert_eq!(fixture.claim(&claim_by(WorkerId::generate(), 0)).await.runs.len(), 0);
+    assert_eq!(fixture.claim(&claim_by(WorkerId::generate(), 3)).await.runs.len(), 3);
+    let mut running = 0;
+    for id in ids {
+        running += usize::from(fixture.status(id).await == RunStatus::Running);
+    }
+    assert_eq!(running, 3, "nothing is held beyond what was returned");
+    assert_eq!(fixture.claim(&claim_by(WorkerId::generate(), 100)).await.runs.len(), 7);
+}
+
+pub async fn the_limit_holds_over_many_lanes(fixture: Fixture) {
+    let lanes: Vec<_> = (0..20).map(|number| lane_of("default", &format!("workflow-{number}"), "1")).collect();
+    for lane in &lanes {
+        let runs: Vec<_> = (0..5).map(|_| start(&NewRun { lane: lane.clone(), ..new_run() })).collect();
+        fixture.commit(&runs).await;
+    }
+    let mut seen = HashSet::new();
+    for expected in [30, 30, 30, 10, 0] {
+        let request = ClaimRequest { lanes: lanes.clone(), ..claim_by(WorkerId::generate(), 30) };
+        let runs = fixture.claim(&request).await.runs;
+        assert_eq!(runs.len(), expected);
+        assert!(runs.iter().all(|run| seen.insert(run.claim.run_id)), "each run once");
+    }
+}
+
+pub async fn a_lane_named_twice_counts_once(fixture: Fixture) {
+    fixture.started_many(4).await;
+    let request = ClaimRequest { lanes: vec![lane(), lane()], ..claim_by(WorkerId::generate(), 3) };
+    let runs = fixture.claim(&request).await.runs;
+    let distinct: HashSet<_> = runs.iter().map(|run| run.claim.run_id).collect();
+    assert_eq!((runs.len(), distinct.len()), (3, 3));
+    assert!(runs.iter().all(|run| run.claim.epoch == 1));
+}
+
+pub async fn nothing_is_claimed_before_it_is_due(fixture: Fixture) {
+    let delayed = NewRun { start: StartTime::After(10 * SECOND), ..new_run() };
+    fixture.start(&delayed).await;
+    let parked = fixture.held().await;
+    outcome::applied(&fixture.write(park(parked, fixture.now() + 5 * SECOND)).await);
+
+    assert_eq!(fixture.claim_due().await, []);
+    fixture.advance(5 * SECOND);
+    assert_eq!(fixture.claim_due().await, [parked.run_id]);
+    fixture.advance(5 * SECOND);
+    assert_eq!(fixture.claim_due().await, [delayed.id]);
+}
+
+pub async fn an_ended_run_is_not_claimed(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let canceled = NewRun { start: StartTime::After(SECOND), ..new_run() };
+    fixture.commit(&[succeed(claim, "1"), start(&canceled), Write::Cancel(canceled.id)]).await;
+    fixture.advance(1000 * LEASE);
+    assert_eq!(fixture.claim_due().await, []);
+    assert_eq!(fixture.next_due().await, None);
+}
+
+pub async fn two_claims_of_one_batch_share_the_runs(fixture: Fixture) {
+    fixture.started_many(10).await;
+    let (first, second) = (claim_by(WorkerId::generate(), 6), claim_by(WorkerId::generate(), 6));
+    let outcomes = fixture.commit(&[Write::Claim(first.clone()), Write::Claim(second.clone())]).await;
+    let mut seen = HashSet::new();
+    let mut sizes = Vec::new();
+    for (outcome, worker) in outcomes.into_iter().zip([first.worker, second.worker]) {
+        let runs = outcome::claimed(outcome).runs;
+        sizes.push(runs.len());
+        for run in runs {
+            assert!(seen.insert(run.claim.run_id), "each run once");
+            assert_eq!(fixture.run(run.claim.run_id).await.worker_id, Some(worker));
+        }
+    }
+    assert_eq!(sizes, [6, 4]);
+}
+
+pub async fn concurrent_claimers_never_share_a_run(fixture: Fixture) {
+    let mut ids: Vec<RunId> = fixture.started_many(200).await;
+    let second = fixture.second().await;
+    let claimers = (0..8).map(|number| {
+        let backend = if number % 2 == 0 { fixture.backend.clone() } else { second.clone() };
+        let worker = WorkerId::generate();
+        tokio::spawn(async move {
+            let mut mine = Vec::new();
+            let mut empty = 0;
+            // A claim skips what another transaction holds, so one empty answer does not mean that nothing is left.
+            while empty < 3 {
+                let write = Write::Claim(claim_by(worker, 7));
+                let runs = outcome::claimed(outcome::one(backend.commit(&[write]).await.expect("commit"))).runs;
+                empty = if runs.is_empty() { empty + 1 } else { 0 };
+                mine.extend(runs.into_iter().map(|run| (run.claim, worker)));
+            }
+            mine
+        })
+    });
+    let mut held = Vec::new();
+    for claimer in claimers.collect::<Vec<_>>() {
+        held.extend(claimer.await.unwrap());
+    }
+    held.extend(fixture.claim(&claim_request()).await.runs.iter().map(|run| (run.claim, WorkerId::generate())));
+    assert!(held.iter().all(|(claim, _)| claim.epoch == 1), "claimed once each");
+    let mut claimed: Vec<RunId> = held.iter().map(|(claim, _)| claim.run_id).collect();
+    claimed.sort();
+    ids.sort();
+    assert_eq!(claimed, ids, "every run exactly once");
+}
+
+pub async fn next_due_is_the_earliest_of_the_lanes(fixture: Fixture) {
+    assert_eq!(fixture.next_due().await, None);
+    let start_of = fixture.now();
+    let other = lane_of("default", "refund", "1");
+    let soon = NewRun { lane: other.clone(), start: StartTime::After(SECOND), ..new_run() };
+    let later = NewRun { start: StartTime::After(60 * SECOND), ..new_run() };
+    fixture.commit(&[start(&later), start(&soon)]).await;
+    assert_eq!(fixture.next_due().await, Some(start_of + 60 * SECOND), "of this lane only");
+    let both = [lane(), other];
+    assert_eq!(fixture.backend.next_due(&both).await.unwrap().at, Some(start_of + SECOND));
+
+    fixture.advance(10 * SECOND);
+    assert_eq!(fixture.backend.next_due(&both).await.unwrap().at, Some(start_of + SECOND), "past, if nobody took it");
+
+    // What is held is due at the end of its lease: that is when another may take it over.
+    let held = fixture.held().await;
+    assert_eq!(fixture.next_due().await, Some(fixture.now() + LEASE));
+    outcome::applied(&fixture.write(park(held, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(fixture.next_due().await, Some(start_of + 60 * SECOND));
+}

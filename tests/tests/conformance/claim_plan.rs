@@ -1,0 +1,134 @@
+use std::path::Path;
+
+use workflow_tests::make::{DAWN, claim_by};
+use workflow_tests::{Database, Fixture, RawConnection};
+
+/// Runs of each kind that a claim must not look at.
+const CROWD: i64 = 100_000;
+/// Runs that are due.
+const DUE: usize = 50;
+/// Runs that one claim takes.
+const LIMIT: i64 = 10;
+
+/// Pages that a claim of 10 runs may look at: some 100 for the rows, their old and new versions and the entries of
+/// the indexes. A look at one of the crowds would be thousands.
+const PAGES: i64 = 400;
+
+pub async fn a_claim_touches_only_what_is_due(fixture: Fixture) {
+    let mut raw = fixture.raw().await;
+    // Finished long ago, sleeping, and due in a lane that nobody here serves.
+    insert(&fixture, &mut raw, 0, "succeeded", "checkout", 0).await;
+    insert(&fixture, &mut raw, CROWD, "parked", "checkout", 3_600_000_000).await;
+    insert(&fixture, &mut raw, 2 * CROWD, "pending", "refund", -3_600_000_000).await;
+    fixture.started_many(DUE).await;
+
+    // As it is right after so many inserts, and once the database has looked at its tables.
+    for statistics in [false, true] {
+        if statistics {
+            raw.execute("ANALYZE").await;
+        }
+        match &mut raw {
+            RawConnection::Sqlite(_) => sqlite_plans(&mut raw).await,
+            RawConnection::Postgres(_) => postgres_plans(&mut raw).await,
+        }
+        let claimed = fixture.claim(&claim_by(workflow_sdk::engine::WorkerId::generate(), LIMIT as u32)).await.runs;
+        assert_eq!(claimed.len(), LIMIT as usize);
+        assert!(claimed.iter().all(|run| run.lane == workflow_tests::make::lane()));
+    }
+}
+
+async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &str, workflow: &str, due_in: i64) {
+    let due = DAWN.as_micros() + due_in;
+    let to = from + CROWD - 1;
+    let (id, series) = match fixture.database {
+        Database::Sqlite => (
+            "printf('00000000-0000-7000-8000-%012x', i)",
+            format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})"),
+        ),
+        Database::Postgres => (
+            "('00000000-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid",
+            format!("WITH n(i) AS (SELECT generate_series({from}, {to}))"),
+        ),
+    };
+    raw.execute(format!(
+        "INSERT INTO workflow_runs (id, workflow_name, version, queue, status, input, available_at, created_at) \
+         {series} SELECT {id}, '{workflow}', '1', 'default', '{status}', 'null', {due} + i, {due} FROM n"
+    ))
+    .await;
+}
+
+fn statement(database: &str, file: &str) -> String {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflow-sdk/src/backend").join(database).join("sql").join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+async fn sqlite_plans(raw: &mut RawConnection) {
+    let due = statement("sqlite", "find_due_runs.sql")
+        .replace("?1", "'default'")
+        .replace("?2", "'checkout'")
+        .replace("?3", "'1'")
+        .replace("?4", &DAWN.as_micros().to_string())
+        .replace("?5", &LIMIT.to_string());
+    let next = statement("sqlite", "find_next_due.sql").replace("?1", r#"'[["default","checkout","1"]]'"#);
+    let take = statement("sqlite", "claim_runs.sql")
+        .replace("?1", r#"'["00000000-0000-7000-8000-000000000001"]'"#)
+        .replace("?2", "'worker'")
+        .replace("?3", "1")
+        .replace("?4", "1");
+    for (name, sql, index) in [
+        ("find_due_runs", due, "workflow_runs_due"),
+        ("find_next_due", next, "workflow_runs_due"),
+        ("claim_runs", take, "PRIMARY KEY"),
+    ] {
+        let plan = raw.lines(format!("EXPLAIN QUERY PLAN {sql}"), "detail").await.join("\n");
+        // The tables of this backend stand in the plan by their alias, too.
+        let scans = plan.lines().any(|line| line.starts_with("SCAN workflow_runs") || line.starts_with("SCAN r "));
+        assert!(!scans && plan.contains(index) && !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name}:\n{plan}");
+    }
+}
+
+async fn postgres_plans(raw: &mut RawConnection) {
+    let schema = raw.text("SELECT current_schema()::text").await;
+    let ready = |file: &str| {
+        statement("postgres", file)
+            .replace("{schema}", &schema)
+            .replace("{now}", "COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)")
+            .replace("{far_future}", &workflow_sdk::Timestamp::FAR_FUTURE.as_micros().to_string())
+    };
+    let now = DAWN.as_micros();
+    let lanes = "ARRAY['default'], ARRAY['checkout'], ARRAY['1']";
+    let worker = "'00000000-0000-4000-8000-000000000000'";
+    raw.execute(format!(
+        "PREPARE claim (bigint, text[], text[], text[], bigint, uuid, bigint) AS {}",
+        ready("claim_runs.sql")
+    ))
+    .await;
+    raw.execute(format!("PREPARE next (bigint, text[], text[], text[]) AS {}", ready("find_next_due.sql"))).await;
+
+    // What our sessions ask for, see configure_session.sql.
+    raw.execute("SET plan_cache_mode = force_custom_plan; SET jit = off").await;
+    for (name, call) in [
+        ("claim_runs", format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000)")),
+        ("find_next_due", format!("next ({now}, {lanes})")),
+    ] {
+        raw.execute("BEGIN").await;
+        let plan =
+            raw.lines(format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE {call}"), "QUERY PLAN").await;
+        raw.execute("ROLLBACK").await;
+        let pages = plan.iter().find(|line| line.trim_start().starts_with("Buffers:")).map_or(0, |line| pages(line));
+        let plan = plan.join("\n");
+        assert!(plan.contains("using workflow_runs_due"), "{name}:\n{plan}");
+        assert!(!plan.contains("Seq Scan on workflow_runs"), "{name}:\n{plan}");
+        assert!((1..=PAGES).contains(&pages), "{name} looks at {pages} pages:\n{plan}");
+    }
+    raw.execute("DEALLOCATE claim; DEALLOCATE next").await;
+}
+
+/// Of a line such as `Buffers: shared hit=95 read=3 dirtied=12`.
+fn pages(line: &str) -> i64 {
+    line.split_whitespace()
+        .filter_map(|word| word.strip_prefix("hit=").or_else(|| word.strip_prefix("read=")))
+        .map(|number| number.parse::<i64>().expect("a number of pages"))
+        .sum()
+}

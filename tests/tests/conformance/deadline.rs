@@ -1,0 +1,113 @@
+use std::time::Duration;
+
+use workflow_sdk::engine::{NewRun, StartTime, Write};
+use workflow_sdk::{CancelOutcome, ErrorKind, RunId, RunStatus, Timestamp};
+use workflow_tests::Fixture;
+use workflow_tests::make::{attempt, new_run, park, start, succeed, succeeded};
+use workflow_tests::outcome::{applied, canceled, changed, duplicate};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn with_deadline() -> NewRun {
+    NewRun { deadline: Some(StartTime::After(MINUTE)), ..new_run() }
+}
+
+async fn expire(fixture: &Fixture, limit: u32) -> u64 {
+    changed(&fixture.write(Write::Expire { limit }).await)
+}
+
+async fn expired(fixture: &Fixture, id: RunId) {
+    let run = fixture.run(id).await;
+    assert_eq!(run.status, RunStatus::Failed);
+    assert_eq!(run.error.map(|error| error.kind), Some(ErrorKind::Deadline));
+    assert_eq!(run.completed_at, Some(fixture.now()));
+    assert_eq!((run.worker_id, run.output), (None, None));
+}
+
+pub async fn only_runs_that_nobody_holds_expire(fixture: Fixture) {
+    let (parked, running) = (with_deadline(), with_deadline());
+    fixture.start(&parked).await;
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    fixture.start(&running).await;
+    let held = fixture.claim_only().await.claim;
+    let (pending, delayed, free) = (
+        with_deadline(),
+        NewRun { start: StartTime::After(10 * MINUTE), ..with_deadline() },
+        NewRun { lane: workflow_tests::make::lane_of("other", "refund", "1"), ..new_run() },
+    );
+    fixture.commit(&[start(&pending), start(&delayed), start(&free)]).await;
+
+    let untouched = (fixture.snapshot(running.id).await, fixture.snapshot(free.id).await);
+    // The lease of the running one has ended too: whoever claims it next looks at the deadline.
+    fixture.advance(2 * MINUTE);
+    assert_eq!(expire(&fixture, 100).await, 3);
+    for id in [parked.id, pending.id, delayed.id] {
+        expired(&fixture, id).await;
+    }
+    assert_eq!((fixture.snapshot(running.id).await, fixture.snapshot(free.id).await), untouched);
+    assert_eq!(expire(&fixture, 100).await, 0);
+    applied(&fixture.write(succeed(held, "1")).await);
+}
+
+pub async fn nothing_expires_before_its_deadline(fixture: Fixture) {
+    let run = with_deadline();
+    fixture.start(&run).await;
+    fixture.advance(MINUTE - Duration::from_micros(1));
+    assert_eq!(expire(&fixture, 100).await, 0);
+    assert_eq!(fixture.status(run.id).await, RunStatus::Pending);
+    fixture.advance(Duration::from_micros(2));
+    assert_eq!(expire(&fixture, 100).await, 1);
+    expired(&fixture, run.id).await;
+}
+
+pub async fn a_deadline_counts_from_the_commit(fixture: Fixture) {
+    fixture.advance(MINUTE);
+    let after = with_deadline();
+    let at = NewRun { deadline: Some(StartTime::At(fixture.now() + 2 * MINUTE)), ..new_run() };
+    fixture.commit(&[start(&after), start(&at)]).await;
+    assert_eq!(fixture.run(after.id).await.deadline_at, Some(fixture.now() + MINUTE));
+    assert_eq!(fixture.run(at.id).await.deadline_at, Some(fixture.now() + 2 * MINUTE));
+    fixture.advance(MINUTE + Duration::from_micros(1));
+    assert_eq!(expire(&fixture, 100).await, 1);
+    expired(&fixture, after.id).await;
+}
+
+pub async fn the_limit_of_expiry_is_respected(fixture: Fixture) {
+    let runs: Vec<NewRun> = (0..10).map(|_| with_deadline()).collect();
+    fixture.commit(&runs.iter().map(start).collect::<Vec<_>>()).await;
+    fixture.advance(2 * MINUTE);
+    assert_eq!(expire(&fixture, 0).await, 0);
+    for (limit, expected) in [(4, 4), (4, 4), (4, 2), (4, 0)] {
+        assert_eq!(expire(&fixture, limit).await, expected);
+    }
+    for run in runs {
+        expired(&fixture, run.id).await;
+    }
+}
+
+pub async fn an_expired_run_never_changes(fixture: Fixture) {
+    let run = with_deadline();
+    fixture.start(&run).await;
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    fixture.advance(2 * MINUTE);
+    assert_eq!(expire(&fixture, 100).await, 1);
+    let before = fixture.snapshot(run.id).await;
+    fixture.advance(MINUTE);
+    duplicate(&fixture.write(succeed(claim, "1")).await);
+    duplicate(&fixture.write(attempt(claim, succeeded("late", 0, "1"))).await);
+    assert_eq!(canceled(&fixture.write(Write::Cancel(run.id)).await), CancelOutcome::Ended(RunStatus::Failed));
+    assert_eq!(expire(&fixture, 100).await, 0);
+    assert_eq!(fixture.claim_due().await, []);
+    assert_eq!(fixture.snapshot(run.id).await, before);
+}
+
+pub async fn a_claim_tells_the_deadline(fixture: Fixture) {
+    let run = with_deadline();
+    let deadline = fixture.now() + MINUTE;
+    fixture.start(&run).await;
+    fixture.advance(2 * MINUTE);
+    let claimed = fixture.claim_only().await;
+    assert_eq!(claimed.deadline_at, Some(deadline), "a claim may come before the expiry, and its worker decides");
+}

@@ -1,0 +1,206 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use workflow_sdk::engine::{Claim, RunEnd, WorkerId, Write};
+use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
+use workflow_tests::make::{
+    LEASE, attempt, begun, claim_by, claim_request, end, error, failed, park, park_write, succeed, succeeded,
+};
+use workflow_tests::outcome::{applied, claimed, duplicate, lost, one};
+use workflow_tests::{Fixture, make};
+
+/// Every kind of write that carries a claim.
+fn writes(claim: Claim, until: Timestamp) -> Vec<Write> {
+    let park_with_reason = make::park_write(claim, 0, until);
+    vec![
+        attempt(claim, begun("first")),
+        attempt(claim, succeeded("first", 0, "1")),
+        attempt(claim, failed("second", 1)),
+        attempt(claim, succeeded("third", 7, "2")),
+        succeed(claim, "1"),
+        end(claim, RunEnd::Failed(error("no luck"))),
+        end(claim, RunEnd::Canceled),
+        park(claim, until),
+        Write::Park(workflow_sdk::engine::ParkWrite {
+            wakes: 5,
+            error: Some(error("diverged")),
+            reset_crashes: true,
+            ..park_with_reason
+        }),
+    ]
+}
+
+/// Sees that every write of this claim is lost, alone and all in one batch, and changes nothing.
+async fn all_are_lost(fixture: &Fixture, claim: Claim) {
+    let before = fixture.snapshot(claim.run_id).await;
+    fixture.advance(Duration::from_millis(1));
+    for write in writes(claim, fixture.now()) {
+        lost(&fixture.write(write).await);
+        assert_eq!(fixture.snapshot(claim.run_id).await, before);
+    }
+    for outcome in fixture.commit(&writes(claim, fixture.now())).await {
+        lost(&outcome);
+    }
+    assert_eq!(fixture.snapshot(claim.run_id).await, before);
+}
+
+pub async fn a_stale_attempt_changes_nothing(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    applied(&fixture.write(attempt(current, begun("first"))).await);
+    let before = fixture.snapshot(stale.run_id).await;
+    for row in [begun("first"), succeeded("first", 0, "9"), failed("first", 1), succeeded("other", 1, "9")] {
+        lost(&fixture.write(attempt(stale, row)).await);
+        assert_eq!(fixture.snapshot(stale.run_id).await, before);
+    }
+    applied(&fixture.write(attempt(current, succeeded("first", 0, "1"))).await);
+}
+
+pub async fn a_stale_end_changes_nothing(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    let before = fixture.snapshot(stale.run_id).await;
+    for by in [RunEnd::Succeeded("9".into()), RunEnd::Failed(error("no luck")), RunEnd::Canceled] {
+        lost(&fixture.write(end(stale, by)).await);
+        assert_eq!(fixture.snapshot(stale.run_id).await, before);
+    }
+    applied(&fixture.write(succeed(current, "1")).await);
+}
+
+pub async fn a_stale_park_changes_nothing(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    let before = fixture.snapshot(stale.run_id).await;
+    for until in [fixture.now(), Timestamp::FAR_FUTURE] {
+        lost(&fixture.write(park(stale, until)).await);
+        let mut with_reset = park_write(stale, 0, until);
+        with_reset.reset_crashes = true;
+        lost(&fixture.write(Write::Park(with_reset)).await);
+        assert_eq!(fixture.snapshot(stale.run_id).await, before);
+    }
+    applied(&fixture.write(park(current, fixture.now())).await);
+}
+
+pub async fn a_stale_renewal_changes_nothing(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    let before = fixture.snapshot(stale.run_id).await;
+    fixture.advance(Duration::from_secs(1));
+    let mut session = fixture.backend.open_lease(WorkerId::generate()).await.unwrap();
+    assert_eq!(session.renew(&[stale], LEASE).await.unwrap(), []);
+    assert_eq!(fixture.snapshot(stale.run_id).await, before);
+    assert_eq!(session.renew(&[current], LEASE).await.unwrap().len(), 1);
+    session.close().await.unwrap();
+}
+
+pub async fn a_worker_that_claims_again_fences_itself_out(fixture: Fixture) {
+    fixture.started().await;
+    let request = claim_request();
+    let stale = fixture.claim(&request).await.runs[0].claim;
+    fixture.advance(LEASE);
+    let current = fixture.claim(&request).await.runs[0].claim;
+    assert_eq!(current, Claim { epoch: stale.epoch + 1, ..stale });
+    all_are_lost(&fixture, stale).await;
+    applied(&fixture.write(succeed(current, "1")).await);
+}
+
+pub async fn a_claim_of_the_future_is_lost(fixture: Fixture) {
+    let claim = fixture.held().await;
+    all_are_lost(&fixture, Claim { epoch: claim.epoch + 1, ..claim }).await;
+
+    // A run that nobody ever claimed has epoch 0, which is no claim.
+    let pending = fixture.started().await;
+    all_are_lost(&fixture, Claim { run_id: pending, epoch: 1 }).await;
+}
+
+pub async fn a_claim_of_an_unknown_run_is_lost(fixture: Fixture) {
+    let unknown = Claim { run_id: RunId::generate(), epoch: 1 };
+    for write in writes(unknown, fixture.now()) {
+        lost(&fixture.write(write).await);
+    }
+    assert_eq!(fixture.backend.run(unknown.run_id).await.unwrap(), None);
+    assert_eq!(fixture.history(unknown.run_id).await, []);
+}
+
+pub async fn a_stale_write_does_not_change_an_ended_run(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    applied(&fixture.write(attempt(current, succeeded("first", 0, "1"))).await);
+    applied(&fixture.write(succeed(current, "1")).await);
+    all_are_lost(&fixture, stale).await;
+}
+
+pub async fn a_write_after_the_own_end_is_a_duplicate(fixture: Fixture) {
+    for by in [RunEnd::Succeeded("1".into()), RunEnd::Failed(error("no luck")), RunEnd::Canceled] {
+        let claim = fixture.held().await;
+        applied(&fixture.write(attempt(claim, succeeded("first", 0, "1"))).await);
+        applied(&fixture.write(end(claim, by)).await);
+        let before = fixture.snapshot(claim.run_id).await;
+        fixture.advance(Duration::from_millis(1));
+        for write in writes(claim, fixture.now()) {
+            duplicate(&fixture.write(write).await);
+            assert_eq!(fixture.snapshot(claim.run_id).await, before);
+        }
+    }
+}
+
+pub async fn a_write_after_the_own_park_is_a_duplicate(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(attempt(claim, succeeded("first", 0, "1"))).await);
+    applied(&fixture.write(park(claim, fixture.now() + LEASE)).await);
+    let before = fixture.snapshot(claim.run_id).await;
+    fixture.advance(Duration::from_millis(1));
+    for write in writes(claim, fixture.now()) {
+        duplicate(&fixture.write(write).await);
+        assert_eq!(fixture.snapshot(claim.run_id).await, before);
+    }
+    // Once another has claimed it, the same writes are those of a stale owner.
+    fixture.advance(LEASE);
+    fixture.claim_only().await;
+    all_are_lost(&fixture, claim).await;
+}
+
+/// A claim loads the history once and goes on from it: a row of the earlier owner that appeared after that would be an
+/// outcome that the new owner does not know.
+pub async fn a_stale_writer_never_gets_between_check_and_commit(fixture: Fixture) {
+    const RUNS: usize = 40;
+    let second = fixture.second().await;
+    fixture.started_many(RUNS).await;
+    let mut owned: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
+
+    for round in 0..15_i64 {
+        fixture.advance(LEASE);
+        let step = format!("step-{round}");
+        let (writer, claimer) = if round % 2 == 0 { (&fixture.backend, &second) } else { (&second, &fixture.backend) };
+
+        let writes: Vec<Write> = owned.iter().map(|claim| attempt(*claim, succeeded(&step, round, "1"))).collect();
+        let written = {
+            let writer = writer.clone();
+            tokio::spawn(async move {
+                let mut outcomes = Vec::new();
+                for batch in writes.chunks(4) {
+                    outcomes.extend(writer.commit(batch).await.expect("commit"));
+                }
+                outcomes
+            })
+        };
+        let taken = {
+            let claimer = claimer.clone();
+            tokio::spawn(async move {
+                let mut seen: HashMap<Claim, Vec<StepAttempt>> = HashMap::new();
+                while seen.len() < RUNS {
+                    let write = Write::Claim(claim_by(WorkerId::generate(), 5));
+                    for run in claimed(one(claimer.commit(&[write]).await.expect("commit"))).runs {
+                        seen.insert(run.claim, claimer.history(run.claim.run_id).await.expect("history"));
+                    }
+                }
+                seen
+            })
+        };
+        let (written, taken) = (written.await.unwrap(), taken.await.unwrap());
+        for (claim, outcome) in owned.iter().zip(&written) {
+            let there = fixture.history(claim.run_id).await.iter().any(|row| row.step_key == step);
+            if there { applied(outcome) } else { lost(outcome) }
+        }
+        for (claim, seen) in &taken {
+            assert_eq!(fixture.history(claim.run_id).await, *seen, "nothing came after the claim");
+            assert_eq!(fixture.status(claim.run_id).await, RunStatus::Running);
+        }
+        owned = taken.into_keys().collect();
+    }
+}

@@ -1,0 +1,133 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use workflow_sdk::RunStatus;
+use workflow_sdk::engine::{Claim, ClaimRequest, Renewed, WorkerId, Write};
+use workflow_tests::make::{LEASE, claim_by, claim_request, park, succeed};
+use workflow_tests::{Fixture, outcome};
+
+const TICK: Duration = Duration::from_micros(1);
+
+pub async fn a_claim_lasts_as_long_as_its_lease(fixture: Fixture) {
+    fixture.started().await;
+    let lease = Duration::from_millis(1234);
+    let run = fixture.claim(&ClaimRequest { lease, ..claim_request() }).await.runs.remove(0);
+    assert_eq!(run.lease_until, fixture.now() + lease);
+    fixture.advance(lease - TICK);
+    assert_eq!(fixture.claim_due().await, []);
+    fixture.advance(TICK);
+    assert_eq!(fixture.claim_due().await, [run.claim.run_id]);
+}
+
+pub async fn the_end_of_the_lease_lets_another_take_over(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    let run = fixture.run(stale.run_id).await;
+    assert_eq!(run.status, RunStatus::Running);
+    assert_eq!(run.epoch, stale.epoch + 1);
+    assert_eq!(run.available_at, fixture.now() + LEASE);
+    outcome::applied(&fixture.write(succeed(current, "1")).await);
+}
+
+pub async fn only_a_claim_that_finds_the_run_running_counts_a_crash(fixture: Fixture) {
+    let first = fixture.held().await;
+    assert_eq!(fixture.run(first.run_id).await.crashes, 0);
+    outcome::applied(&fixture.write(park(first, fixture.now())).await);
+    let second = fixture.claim_only().await;
+    assert_eq!(second.crashes, 0, "it was parked");
+
+    for crashes in 1..=3 {
+        fixture.advance(LEASE);
+        let next = fixture.claim_only().await;
+        assert_eq!(next.crashes, crashes, "it was running");
+        assert_eq!(fixture.run(first.run_id).await.crashes, crashes);
+    }
+}
+
+pub async fn the_first_claim_sets_the_time_of_the_start(fixture: Fixture) {
+    let first = fixture.held().await;
+    let began = fixture.now();
+    fixture.advance(Duration::from_secs(1));
+    outcome::applied(&fixture.write(park(first, fixture.now())).await);
+    assert_eq!(fixture.claim_only().await.started_at, began);
+    fixture.advance(LEASE);
+    assert_eq!(fixture.claim_only().await.started_at, began);
+    assert_eq!(fixture.run(first.run_id).await.started_at, Some(began));
+}
+
+pub async fn a_renewed_claim_is_kept(fixture: Fixture) {
+    fixture.started().await;
+    let request = claim_request();
+    let claim = fixture.claim(&request).await.runs[0].claim;
+    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
+    for _ in 0..5 {
+        fixture.advance(LEASE - TICK);
+        let renewed = session.renew(&[claim], LEASE).await.unwrap();
+        assert_eq!(renewed, [Renewed { claim, cancel_requested: false }]);
+        assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now() + LEASE);
+        assert_eq!(fixture.claim_due().await, []);
+    }
+    let run = fixture.run(claim.run_id).await;
+    assert_eq!((run.epoch, run.crashes, run.status), (1, 0, RunStatus::Running));
+    fixture.advance(LEASE);
+    assert_eq!(fixture.claim_due().await, [claim.run_id]);
+    session.close().await.unwrap();
+}
+
+pub async fn a_renewal_answers_for_each_claim(fixture: Fixture) {
+    let worker = WorkerId::generate();
+    fixture.started_many(6).await;
+    let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 6)).await.runs.iter().map(|run| run.claim).collect();
+    let [kept, asked, ended, parked, released, disowned] = claims[..] else { panic!("six claims") };
+    let stale = Claim { epoch: released.epoch - 1, ..released };
+    let unknown = Claim { run_id: workflow_sdk::RunId::generate(), epoch: 1 };
+    fixture
+        .commit(&[
+            Write::Cancel(asked.run_id),
+            succeed(ended, "1"),
+            park(parked, fixture.now()),
+            Write::Disown { worker, known: vec![kept, asked, released] },
+        ])
+        .await;
+    let untouched = fixture.snapshot(disowned.run_id).await;
+
+    fixture.advance(Duration::from_secs(1));
+    let mut session = fixture.backend.open_lease(worker).await.unwrap();
+    let mut renewed = session.renew(&[stale, unknown, disowned, parked, ended, asked, kept], LEASE).await.unwrap();
+    renewed.sort_by_key(|renewed| renewed.claim);
+    let mut expected =
+        [Renewed { claim: kept, cancel_requested: false }, Renewed { claim: asked, cancel_requested: true }];
+    expected.sort_by_key(|renewed| renewed.claim);
+    assert_eq!(renewed, expected);
+    assert_eq!(fixture.snapshot(disowned.run_id).await, untouched);
+    assert_eq!(session.renew(&[], LEASE).await.unwrap(), []);
+    session.close().await.unwrap();
+}
+
+pub async fn many_claims_are_renewed_at_once(fixture: Fixture) {
+    let worker = WorkerId::generate();
+    fixture.started_many(1000).await;
+    let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 1000)).await.runs.iter().map(|run| run.claim).collect();
+    assert_eq!(claims.len(), 1000);
+    fixture.advance(LEASE / 2);
+    let mut session = fixture.backend.open_lease(worker).await.unwrap();
+    let renewed: HashSet<Claim> =
+        session.renew(&claims, LEASE).await.unwrap().iter().map(|renewed| renewed.claim).collect();
+    assert_eq!(renewed, claims.into_iter().collect());
+    fixture.advance(LEASE / 2);
+    assert_eq!(fixture.claim_due().await, []);
+    session.close().await.unwrap();
+}
+
+pub async fn a_claim_may_be_renewed_after_its_lease_until_it_is_taken(fixture: Fixture) {
+    fixture.started().await;
+    let request = claim_request();
+    let claim = fixture.claim(&request).await.runs[0].claim;
+    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
+    fixture.advance(2 * LEASE);
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap().len(), 1, "nobody took it: the work goes on");
+    assert_eq!(fixture.claim_due().await, []);
+    fixture.advance(LEASE);
+    assert_eq!(fixture.claim_due().await, [claim.run_id]);
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
+    session.close().await.unwrap();
+}

@@ -1,0 +1,160 @@
+use std::time::Duration;
+
+use workflow_sdk::RunStatus;
+use workflow_sdk::engine::{Claim, LeaseSession, Renewed, WorkerId};
+use workflow_tests::make::{LEASE, claim_by, claim_request, park, succeed};
+use workflow_tests::outcome::{applied, lost};
+use workflow_tests::{Fixture, until};
+
+async fn held_by(fixture: &Fixture, worker: WorkerId, count: usize) -> Vec<Claim> {
+    fixture.started_many(count).await;
+    let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 1000)).await.runs.iter().map(|run| run.claim).collect();
+    assert_eq!(claims.len(), count);
+    claims
+}
+
+/// A server takes a moment to notice that a connection is gone.
+async fn is_seen_unlocked(session: &mut Box<dyn LeaseSession>, worker: WorkerId) {
+    until("the worker is seen as unlocked", async || {
+        session.unlocked_workers().await.unwrap().contains(&worker).then_some(())
+    })
+    .await;
+}
+
+pub async fn a_living_worker_is_locked(fixture: Fixture) {
+    let second = fixture.second().await;
+    let workers: Vec<WorkerId> = (0..3).map(|_| WorkerId::generate()).collect();
+    let mut sessions = [
+        fixture.backend.open_lease(workers[0]).await.unwrap(),
+        second.open_lease(workers[1]).await.unwrap(),
+        second.open_lease(workers[2]).await.unwrap(),
+    ];
+    for _ in 0..20 {
+        for session in &mut sessions {
+            assert_eq!(session.unlocked_workers().await.unwrap(), []);
+        }
+    }
+    // Nor may two that look at the same time take each other's look for a lock, or for its lack.
+    let looks = sessions.map(|mut session| {
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                assert_eq!(session.unlocked_workers().await.unwrap(), []);
+            }
+            session
+        })
+    });
+    for look in looks {
+        look.await.unwrap().close().await.unwrap();
+    }
+}
+
+pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
+    let second = fixture.second().await;
+    let (dead, other, living) = (WorkerId::generate(), WorkerId::generate(), WorkerId::generate());
+    let session = fixture.backend.open_lease(dead).await.unwrap();
+    let kept = fixture.backend.open_lease(other).await.unwrap();
+    let mut watcher = second.open_lease(living).await.unwrap();
+    drop(session);
+    is_seen_unlocked(&mut watcher, dead).await;
+    assert_eq!(watcher.unlocked_workers().await.unwrap(), [dead], "only the dead one, and until it is released");
+    kept.close().await.unwrap();
+    watcher.close().await.unwrap();
+}
+
+pub async fn a_closed_session_forgets_its_worker(fixture: Fixture) {
+    let second = fixture.second().await;
+    let session = fixture.backend.open_lease(WorkerId::generate()).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate()).await.unwrap();
+    let mut raw = fixture.raw().await;
+    assert_eq!(raw.number("SELECT count(*) FROM workflow_workers").await, 2);
+    session.close().await.unwrap();
+    assert_eq!(raw.number("SELECT count(*) FROM workflow_workers").await, 1);
+    assert_eq!(watcher.unlocked_workers().await.unwrap(), []);
+    watcher.close().await.unwrap();
+    assert_eq!(raw.number("SELECT count(*) FROM workflow_workers").await, 0);
+}
+
+pub async fn a_released_worker_is_replaced_at_once(fixture: Fixture) {
+    let second = fixture.second().await;
+    let (dead, living) = (WorkerId::generate(), WorkerId::generate());
+    let session = fixture.backend.open_lease(dead).await.unwrap();
+    let claims = held_by(&fixture, dead, 3).await;
+    fixture.advance(Duration::from_secs(1));
+    assert_eq!(fixture.claim_due().await, []);
+
+    drop(session);
+    let mut watcher = second.open_lease(living).await.unwrap();
+    is_seen_unlocked(&mut watcher, dead).await;
+    assert_eq!(watcher.release_worker(dead).await.unwrap(), 3);
+    for claim in &claims {
+        assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now());
+    }
+    assert_eq!(watcher.unlocked_workers().await.unwrap(), [], "it is forgotten");
+
+    let taken = fixture.claim(&claim_by(living, 10)).await.runs;
+    assert_eq!(taken.len(), 3, "at once, long before the end of the lease");
+    assert!(taken.iter().all(|run| run.claim.epoch == 2 && run.crashes == 1), "a crash is counted: {taken:?}");
+    for claim in claims {
+        lost(&fixture.write(succeed(claim, "1")).await);
+    }
+    assert_eq!(watcher.release_worker(dead).await.unwrap(), 0);
+    watcher.close().await.unwrap();
+}
+
+pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
+    let (dead, other) = (WorkerId::generate(), WorkerId::generate());
+    let mut session = fixture.backend.open_lease(WorkerId::generate()).await.unwrap();
+    let theirs = held_by(&fixture, other, 2).await;
+    let was = held_by(&fixture, dead, 3).await;
+    applied(&fixture.write(park(was[0], fixture.now() + 2 * LEASE)).await);
+    applied(&fixture.write(succeed(was[1], "1")).await);
+    fixture.advance(LEASE / 2);
+    let mut before = Vec::new();
+    for claim in theirs.iter().chain(&was[..2]) {
+        before.push(fixture.snapshot(claim.run_id).await);
+    }
+
+    assert_eq!(session.release_worker(dead).await.unwrap(), 1);
+    assert_eq!(session.release_worker(WorkerId::generate()).await.unwrap(), 0);
+    for before in before {
+        assert_eq!(fixture.snapshot(before.0.id).await, before);
+    }
+    assert_eq!(fixture.claim_due().await, [was[2].run_id]);
+    session.close().await.unwrap();
+}
+
+pub async fn a_forgotten_living_worker_is_recorded_again(fixture: Fixture) {
+    let second = fixture.second().await;
+    let worker = WorkerId::generate();
+    let mut session = fixture.backend.open_lease(worker).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate()).await.unwrap();
+    for _ in 0..2 {
+        watcher.release_worker(worker).await.unwrap();
+        // What every living worker does over and over.
+        session.renew(&[], LEASE).await.unwrap();
+        session.unlocked_workers().await.unwrap();
+        let recorded = fixture.raw().await.number("SELECT count(*) FROM workflow_workers").await;
+        assert_eq!(recorded, 2);
+        assert_eq!(watcher.unlocked_workers().await.unwrap(), [], "and it still holds its lock");
+    }
+    drop(session);
+    is_seen_unlocked(&mut watcher, worker).await;
+    watcher.close().await.unwrap();
+}
+
+pub async fn a_renewal_after_a_release_keeps_the_claim(fixture: Fixture) {
+    let second = fixture.second().await;
+    fixture.started().await;
+    let request = claim_request();
+    let claim = fixture.claim(&request).await.runs[0].claim;
+    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate()).await.unwrap();
+    assert_eq!(watcher.release_worker(request.worker).await.unwrap(), 1);
+    // Nobody took it yet: the worker lives, so it goes on.
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: false }]);
+    assert_eq!(fixture.claim_due().await, []);
+    applied(&fixture.write(succeed(claim, "1")).await);
+    assert_eq!(fixture.status(claim.run_id).await, RunStatus::Succeeded);
+    session.close().await.unwrap();
+    watcher.close().await.unwrap();
+}

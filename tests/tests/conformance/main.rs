@@ -1,0 +1,243 @@
+//! What every backend owes: one list of cases, each run on each database.
+
+use std::path::Path;
+
+use workflow_tests::{Database, Fixture};
+
+mod attempt;
+mod batch;
+mod cancel;
+mod claim;
+mod claim_plan;
+mod deadline;
+mod disown;
+mod end;
+mod fence;
+mod hint;
+mod lease;
+mod liveness;
+mod migrate;
+mod park;
+mod read;
+mod start;
+
+/// Makes a test of each case for each database, so that none can be forgotten.
+macro_rules! cases {
+    ($($noun:ident { $($case:ident,)+ })+) => {
+        const LIST: &[(&str, &[&str])] = &[$((stringify!($noun), &[$(stringify!($case)),+])),+];
+
+        cases! { @database sqlite Sqlite $($noun { $($case,)+ })+ }
+        cases! { @database postgres Postgres $($noun { $($case,)+ })+ }
+    };
+    (@database $module:ident $database:ident $($noun:ident { $($case:ident,)+ })+) => {
+        mod $module {
+            $(mod $noun {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $case() {
+                    crate::check(workflow_tests::Database::$database, crate::$noun::$case).await;
+                })+
+            })+
+        }
+    };
+}
+
+cases! {
+    start {
+        a_run_is_stored_as_it_was_started,
+        a_key_that_exists_returns_its_run,
+        of_two_starts_of_a_key_in_one_batch_the_first_makes_the_run,
+        concurrent_starts_of_a_key_make_one_run,
+        a_key_belongs_to_its_workflow,
+        a_key_stays_taken_after_the_end,
+        a_start_applied_again_says_created,
+        a_delay_counts_from_the_commit,
+        a_start_time_is_kept,
+        a_start_time_that_has_passed_is_due_at_once,
+        the_deadline_caps_the_start_time,
+        a_new_run_is_seen_by_every_handle,
+    }
+    claim {
+        a_claim_holds_the_run_and_tells_all_of_it,
+        the_longest_due_comes_first_over_all_lanes,
+        resumed_runs_are_not_starved_by_new_ones,
+        only_registered_lanes_are_claimed,
+        no_lanes_claim_nothing,
+        the_limit_is_respected,
+        the_limit_holds_over_many_lanes,
+        a_lane_named_twice_counts_once,
+        nothing_is_claimed_before_it_is_due,
+        an_ended_run_is_not_claimed,
+        two_claims_of_one_batch_share_the_runs,
+        concurrent_claimers_never_share_a_run,
+        next_due_is_the_earliest_of_the_lanes,
+    }
+    lease {
+        a_claim_lasts_as_long_as_its_lease,
+        the_end_of_the_lease_lets_another_take_over,
+        only_a_claim_that_finds_the_run_running_counts_a_crash,
+        the_first_claim_sets_the_time_of_the_start,
+        a_renewed_claim_is_kept,
+        a_renewal_answers_for_each_claim,
+        many_claims_are_renewed_at_once,
+        a_claim_may_be_renewed_after_its_lease_until_it_is_taken,
+    }
+    fence {
+        a_stale_attempt_changes_nothing,
+        a_stale_end_changes_nothing,
+        a_stale_park_changes_nothing,
+        a_stale_renewal_changes_nothing,
+        a_worker_that_claims_again_fences_itself_out,
+        a_claim_of_the_future_is_lost,
+        a_claim_of_an_unknown_run_is_lost,
+        a_stale_write_does_not_change_an_ended_run,
+        a_write_after_the_own_end_is_a_duplicate,
+        a_write_after_the_own_park_is_a_duplicate,
+        a_stale_writer_never_gets_between_check_and_commit,
+    }
+    attempt {
+        an_attempt_that_ends_keeps_its_row,
+        begun_and_final_in_one_batch_are_one_row,
+        a_final_row_is_not_changed,
+        a_write_over_a_final_row_is_a_duplicate,
+        of_two_final_rows_in_one_batch_the_first_stays,
+        a_failed_attempt_waits_for_the_next_without_a_position,
+        a_step_may_fail_for_good,
+        a_later_owner_ends_the_attempt_of_an_earlier_one,
+        the_epoch_of_the_claim_goes_into_the_row,
+        payloads_come_back_byte_for_byte,
+        large_payloads_come_back,
+        odd_names_and_errors_come_back,
+        history_is_in_the_order_of_positions,
+        every_kind_of_step_comes_back,
+    }
+    park {
+        a_parked_run_is_due_at_its_wake_time,
+        a_wake_that_was_not_seen_keeps_the_run_due,
+        a_cancel_before_the_park_keeps_the_run_due,
+        a_cancel_after_the_park_ends_the_run,
+        a_wake_time_that_has_passed_is_now,
+        the_deadline_caps_the_wake_time,
+        a_run_without_a_wake_time_is_not_due,
+        the_reason_is_kept_until_the_next_park,
+        crashes_are_reset_only_on_request,
+        a_parked_run_waits_for_its_own_time,
+    }
+    end {
+        a_success_is_stored,
+        a_failure_is_stored,
+        a_cancel_is_stored,
+        an_ended_run_is_never_changed,
+        of_two_ends_in_one_batch_the_first_stays,
+        a_success_clears_the_reason_of_a_park,
+        an_end_after_the_lease_stands_while_nobody_took_over,
+    }
+    cancel {
+        a_pending_run_is_canceled_at_once,
+        a_delayed_run_is_canceled_at_once,
+        a_parked_run_is_canceled_at_once,
+        a_running_run_is_asked,
+        a_request_outlives_its_worker,
+        a_request_is_made_once,
+        an_ended_run_stays_as_it_is,
+        an_unknown_run_is_unknown,
+        a_cancel_races_with_the_end,
+        a_cancel_races_with_the_claim,
+        a_cancel_races_with_the_park,
+    }
+    deadline {
+        only_runs_that_nobody_holds_expire,
+        nothing_expires_before_its_deadline,
+        a_deadline_counts_from_the_commit,
+        the_limit_of_expiry_is_respected,
+        an_expired_run_never_changes,
+        a_claim_tells_the_deadline,
+    }
+    disown {
+        unknown_claims_are_given_back,
+        known_claims_are_kept,
+        an_older_claim_does_not_cover_a_newer_one,
+        the_claims_of_others_are_kept,
+        a_claim_of_the_same_batch_is_kept,
+    }
+    read {
+        unknown_ids_are_not_found,
+        each_filter_selects,
+        filters_hold_together,
+        statuses_are_alternatives,
+        a_key_prefix_is_compared_byte_by_byte,
+        odd_tags_are_found,
+        pages_hold_each_run_once,
+        a_page_size_out_of_range_is_moved,
+        the_newest_run_comes_first,
+        ended_returns_those_that_ended,
+        reads_see_the_own_commit,
+    }
+    batch {
+        an_empty_batch_is_fine,
+        bad_writes_leave_their_neighbours_whole,
+        outcomes_are_in_the_order_of_the_writes,
+        a_batch_applied_again_changes_nothing,
+        attempts_come_before_the_end,
+        a_start_comes_before_its_cancel,
+        a_start_comes_before_the_claim,
+        a_park_comes_before_the_claim,
+        concurrent_batches_of_the_same_runs_do_not_deadlock,
+        a_closed_backend_is_unreachable,
+    }
+    migrate {
+        connecting_again_changes_nothing,
+        concurrent_connects_migrate_once,
+        sixteen_processes_migrate_once,
+        a_newer_schema_is_refused,
+    }
+    hint {
+        a_hint_wakes_a_listener,
+        each_listener_is_woken,
+        a_wait_that_was_dropped_loses_no_hint,
+    }
+    liveness {
+        a_living_worker_is_locked,
+        a_dropped_session_leaves_its_worker_unlocked,
+        a_closed_session_forgets_its_worker,
+        a_released_worker_is_replaced_at_once,
+        a_release_leaves_other_workers_alone,
+        a_forgotten_living_worker_is_recorded_again,
+        a_renewal_after_a_release_keeps_the_claim,
+    }
+    claim_plan {
+        a_claim_touches_only_what_is_due,
+    }
+}
+
+/// Runs a case on a fresh database.
+async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(Fixture) -> Case) {
+    let fixture = Fixture::new(database).await;
+    let broom = fixture.broom();
+    case(fixture).await;
+    broom.sweep().await;
+}
+
+#[test]
+fn every_case_stands_in_the_list() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
+    let mut written = Vec::new();
+    for entry in std::fs::read_dir(&directory).unwrap() {
+        let path = entry.unwrap().path();
+        let noun = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if noun == "main" {
+            continue;
+        }
+        for line in std::fs::read_to_string(&path).unwrap().lines() {
+            if let Some(signature) = line.strip_prefix("pub async fn ") {
+                let case = signature.split('(').next().unwrap();
+                assert!(signature.contains("(fixture: Fixture)"), "{noun}::{case} takes something else than a fixture");
+                written.push(format!("{noun}::{case}"));
+            }
+        }
+    }
+    let mut listed: Vec<String> =
+        LIST.iter().flat_map(|(noun, cases)| cases.iter().map(move |case| format!("{noun}::{case}"))).collect();
+    written.sort();
+    listed.sort();
+    assert_eq!(written, listed);
+}

@@ -1,0 +1,90 @@
+use std::collections::BTreeSet;
+
+use tokio::process::Command;
+use workflow_sdk::ConnectError;
+use workflow_tests::make::new_run;
+use workflow_tests::{Empty, Fixture};
+
+const TABLES: &[&str] = &["workflow_runs", "step_attempts", "workflow_signals", "workflow_workers", "workflow_schema"];
+
+pub async fn connecting_again_changes_nothing(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let before = fixture.snapshot(claim.run_id).await;
+    let names = fixture.raw().await.table_names().await;
+    assert_eq!(names, TABLES.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
+    for _ in 0..3 {
+        let again = fixture.connect().await.expect("connect again");
+        assert_eq!(again.run(claim.run_id).await.unwrap().as_ref(), Some(&before.0));
+        again.close().await;
+    }
+    assert_eq!(fixture.snapshot(claim.run_id).await, before);
+    assert_eq!(fixture.raw().await.table_names().await, names);
+}
+
+pub async fn concurrent_connects_migrate_once(fixture: Fixture) {
+    let empty = fixture.empty();
+    let connects: Vec<_> = (0..16)
+        .map(|_| {
+            let (url, options) = (empty.url(), empty.options());
+            tokio::spawn(async move { workflow_sdk::engine::connect(&url, options).await })
+        })
+        .collect();
+    let mut handles = Vec::new();
+    for connect in connects {
+        handles.push(connect.await.unwrap().expect("each connects"));
+    }
+    let run = new_run();
+    handles[0].commit(&[workflow_tests::make::start(&run)]).await.unwrap();
+    for handle in &handles {
+        assert!(handle.run(run.id).await.unwrap().is_some());
+    }
+    for handle in handles {
+        handle.close().await;
+    }
+    is_migrated_once(&empty).await;
+    empty.sweep().await;
+}
+
+pub async fn sixteen_processes_migrate_once(fixture: Fixture) {
+    let empty = fixture.empty();
+    let processes: Vec<_> = (0..16)
+        .map(|_| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_migrate"));
+            command.arg(empty.url()).arg(empty.options().schema).kill_on_drop(true);
+            tokio::spawn(async move { command.output().await })
+        })
+        .collect();
+    for process in processes {
+        let output = process.await.unwrap().expect("run the program");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    is_migrated_once(&empty).await;
+    empty.sweep().await;
+}
+
+async fn is_migrated_once(place: &Empty) {
+    let mut raw = place.raw().await;
+    assert_eq!(raw.table_names().await.len(), TABLES.len());
+    let versions = raw.number("SELECT count(*) FROM workflow_schema").await;
+    let newest = raw.number("SELECT max(version) FROM workflow_schema").await;
+    assert_eq!(versions, newest, "each version is recorded once");
+}
+
+pub async fn a_newer_schema_is_refused(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let before = fixture.snapshot(claim.run_id).await;
+    let mut raw = fixture.raw().await;
+    let known = raw.number("SELECT max(version) FROM workflow_schema").await;
+    let names = raw.table_names().await;
+    raw.execute("UPDATE workflow_schema SET version = version + 1000").await;
+    for _ in 0..2 {
+        match fixture.connect().await {
+            Err(ConnectError::NewerSchema { found, known: told }) => assert_eq!((found, told), (known + 1000, known)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(raw.number("SELECT max(version) FROM workflow_schema").await, known + 1000);
+    assert_eq!(raw.table_names().await, names);
+    // What is connected goes on: workers of the previous release run through a migration.
+    assert_eq!(fixture.snapshot(claim.run_id).await, before);
+}

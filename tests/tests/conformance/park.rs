@@ -1,0 +1,162 @@
+use std::time::Duration;
+
+use workflow_sdk::engine::{NewRun, ParkWrite, StartTime, Write};
+use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
+use workflow_tests::Fixture;
+use workflow_tests::make::{LEASE, claim_request, new_run, park, park_write};
+use workflow_tests::outcome::{applied, canceled};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+pub async fn a_parked_run_is_due_at_its_wake_time(fixture: Fixture) {
+    let claim = fixture.held().await;
+    fixture.advance(Duration::from_secs(1));
+    let before = fixture.run(claim.run_id).await;
+    let until = fixture.now() + HOUR;
+    applied(&fixture.write(park(claim, until)).await);
+
+    let run = fixture.run(claim.run_id).await;
+    assert_eq!(run.status, RunStatus::Parked);
+    assert_eq!(run.available_at, until);
+    assert_eq!(run.worker_id, None);
+    assert_eq!((run.epoch, run.wakes, run.crashes), (1, 0, 0));
+    assert_eq!((run.started_at, run.completed_at, &run.error), (before.started_at, None, &None));
+    assert_eq!(fixture.next_due().await, Some(until));
+
+    fixture.advance(HOUR - Duration::from_micros(1));
+    assert_eq!(fixture.claim_due().await, []);
+    fixture.advance(Duration::from_micros(1));
+    assert_eq!(fixture.claim_only().await.claim.epoch, 2);
+}
+
+pub async fn a_wake_that_was_not_seen_keeps_the_run_due(fixture: Fixture) {
+    let claim = fixture.held().await;
+    fixture.raw().await.execute("UPDATE workflow_runs SET wakes = wakes + 3").await;
+    for (seen, until) in [(0, Timestamp::FAR_FUTURE), (2, fixture.now() + HOUR), (4, fixture.now() + HOUR)] {
+        let current = fixture.run(claim.run_id).await.epoch;
+        let claim = workflow_sdk::engine::Claim { epoch: current, ..claim };
+        applied(&fixture.write(Write::Park(park_write(claim, seen, until))).await);
+        let run = fixture.run(claim.run_id).await;
+        assert_eq!((run.status, run.available_at), (RunStatus::Parked, fixture.now()), "seen {seen}");
+        let again = fixture.claim_only().await;
+        assert_eq!((again.wakes, again.crashes), (3, 0));
+    }
+    let claim = workflow_sdk::engine::Claim { epoch: fixture.run(claim.run_id).await.epoch, ..claim };
+    applied(&fixture.write(Write::Park(park_write(claim, 3, fixture.now() + HOUR))).await);
+    assert_eq!(fixture.claim_due().await, [], "now the writer has seen every wake");
+}
+
+pub async fn a_cancel_before_the_park_keeps_the_run_due(fixture: Fixture) {
+    let claim = fixture.held().await;
+    assert_eq!(canceled(&fixture.write(Write::Cancel(claim.run_id)).await), CancelOutcome::Requested);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now() + LEASE, "the lease is not cut short");
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now());
+    let run = fixture.claim_only().await;
+    assert!(run.cancel_requested);
+    assert_eq!(run.wakes, 1, "a cancel is a wake");
+}
+
+pub async fn a_cancel_after_the_park_ends_the_run(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(canceled(&fixture.write(Write::Cancel(claim.run_id)).await), CancelOutcome::Canceled);
+    assert_eq!(fixture.status(claim.run_id).await, RunStatus::Canceled);
+
+    // Within a batch parks come before cancels, in whichever order they stand there.
+    for cancel_first in [false, true] {
+        let claim = fixture.held().await;
+        let mut writes = [park(claim, Timestamp::FAR_FUTURE), Write::Cancel(claim.run_id)];
+        if cancel_first {
+            writes.reverse();
+        }
+        let outcomes = fixture.commit(&writes).await;
+        applied(&outcomes[usize::from(cancel_first)]);
+        assert_eq!(canceled(&outcomes[usize::from(!cancel_first)]), CancelOutcome::Canceled);
+        assert_eq!(fixture.status(claim.run_id).await, RunStatus::Canceled);
+    }
+}
+
+pub async fn a_wake_time_that_has_passed_is_now(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let passed = fixture.now();
+    fixture.advance(Duration::from_secs(5));
+    applied(&fixture.write(park(claim, passed)).await);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now(), "it does not overtake what waits");
+    assert_eq!(fixture.claim_due().await, [claim.run_id]);
+}
+
+pub async fn the_deadline_caps_the_wake_time(fixture: Fixture) {
+    let deadline = fixture.now() + HOUR;
+    fixture.start(&NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() }).await;
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, deadline);
+    assert_eq!(fixture.next_due().await, Some(deadline));
+
+    fixture.advance(HOUR);
+    let claim = fixture.claim_only().await.claim;
+    fixture.advance(Duration::from_secs(1));
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    assert!(fixture.run(claim.run_id).await.available_at <= fixture.now(), "after its deadline it is due");
+}
+
+pub async fn a_run_without_a_wake_time_is_not_due(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(fixture.next_due().await, None);
+    fixture.advance(24 * 365 * 1000 * HOUR);
+    assert_eq!(fixture.claim_due().await, []);
+    let other = fixture.held().await;
+    assert_eq!(fixture.next_due().await, Some(fixture.now() + LEASE), "of the other");
+    assert_ne!(other.run_id, claim.run_id);
+}
+
+pub async fn the_reason_is_kept_until_the_next_park(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let reason = StoredError::new(ErrorKind::Divergence, "recorded \"a\", now \"b\"").of_step("a");
+    let with_reason = ParkWrite { error: Some(reason.clone()), ..park_write(claim, 0, fixture.now()) };
+    applied(&fixture.write(Write::Park(with_reason)).await);
+    assert_eq!(fixture.run(claim.run_id).await.error.as_ref(), Some(&reason));
+    let run = fixture.claim_only().await;
+    assert_eq!(run.error, Some(reason));
+    applied(&fixture.write(park(run.claim, fixture.now())).await);
+    assert_eq!(fixture.run(claim.run_id).await.error, None);
+    assert_eq!(fixture.claim_only().await.error, None);
+}
+
+pub async fn crashes_are_reset_only_on_request(fixture: Fixture) {
+    let (_, claim) = fixture.taken_over().await;
+    assert_eq!(fixture.run(claim.run_id).await.crashes, 1);
+    applied(&fixture.write(park(claim, fixture.now())).await);
+    assert_eq!(fixture.run(claim.run_id).await.crashes, 1);
+    let run = fixture.claim_only().await;
+    assert_eq!(run.crashes, 1);
+    let with_reset = ParkWrite { reset_crashes: true, ..park_write(run.claim, 0, fixture.now()) };
+    applied(&fixture.write(Write::Park(with_reset)).await);
+    assert_eq!(fixture.run(claim.run_id).await.crashes, 0);
+    assert_eq!(fixture.claim_only().await.crashes, 0);
+}
+
+pub async fn a_parked_run_waits_for_its_own_time(fixture: Fixture) {
+    fixture.started_many(20).await;
+    let claims: Vec<_> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
+    // In one batch: each with its own time, and every other with a wake that it has not seen or a reason.
+    let writes: Vec<Write> = claims
+        .iter()
+        .zip(1_u32..)
+        .map(|(claim, number)| {
+            Write::Park(ParkWrite {
+                error: (number % 2 == 0).then(|| workflow_tests::make::error(&number.to_string())),
+                ..park_write(*claim, i64::from(number % 5 == 0), fixture.now() + HOUR * number)
+            })
+        })
+        .collect();
+    fixture.commit(&writes).await.iter().for_each(applied);
+    for (claim, number) in claims.iter().zip(1_u32..) {
+        let run = fixture.run(claim.run_id).await;
+        let due = if number % 5 == 0 { fixture.now() } else { fixture.now() + HOUR * number };
+        assert_eq!(run.available_at, due, "{number}");
+        assert_eq!(run.error.map(|error| error.message), (number % 2 == 0).then(|| number.to_string()));
+    }
+}
