@@ -1,1 +1,127 @@
 //! The PostgreSQL backend.
+//!
+//! Who waits for whom: a batch locks in two places only, the keys of its starts (in their order) and then its runs (in
+//! the order of their ids, in one statement). Everything after that changes rows that it holds or skips rows that others
+//! hold, so two batches, or a batch and a renewal, cannot deadlock.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::model::{Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+
+use super::{Backend, BackendError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write};
+
+mod attempt;
+mod call;
+mod claim;
+mod commit;
+mod error;
+mod fence;
+mod finish;
+mod hints;
+mod lease;
+mod migrate;
+mod open;
+mod read;
+mod row;
+mod settle;
+mod sql;
+mod start;
+mod within;
+
+#[cfg(test)]
+mod commit_tests;
+#[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
+mod lease_tests;
+#[cfg(test)]
+mod open_tests;
+#[cfg(test)]
+mod plan_tests;
+#[cfg(test)]
+mod read_tests;
+
+use sql::Sql;
+
+/// A schema of a PostgreSQL database.
+#[derive(Debug)]
+pub(crate) struct PostgresBackend {
+    pool: PgPool,
+    /// For the connections that are not of the pool: the lease's and the listener's.
+    options: PgConnectOptions,
+    sql: Arc<Sql>,
+    clock: Clock,
+    channel: String,
+}
+
+#[async_trait]
+impl Backend for PostgresBackend {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = self.begin_call("commit a batch").await?;
+        let result = call.limit().run(commit::commit(call.connection(), &self.sql, &self.clock, writes)).await;
+        call.end(result)
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+        let mut call = self.begin_call("look for the next due run").await?;
+        let result = call.limit().run(read::next_due(call.connection(), &self.sql, &self.clock, lanes)).await;
+        call.end(result)
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, BackendError> {
+        let mut call = self.begin_call("read a run").await?;
+        let result = call.limit().run(read::run(call.connection(), &self.sql, id)).await;
+        call.end(result)
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+        let mut call = self.begin_call("list runs").await?;
+        let result = call.limit().run(read::list(call.connection(), &self.sql, filter)).await;
+        call.end(result)
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+        let mut call = self.begin_call("read a history").await?;
+        let result = call.limit().run(read::history(call.connection(), &self.sql, id)).await;
+        call.end(result)
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+        let mut call = self.begin_call("look for ended runs").await?;
+        let result = call.limit().run(read::ended(call.connection(), &self.sql, ids)).await;
+        call.end(result)
+    }
+
+    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
+        self.refuse_if_closed("open a lease session")?;
+        Ok(Box::new(lease::PostgresLease::open(self, worker).await?))
+    }
+
+    async fn hint(&self) -> Result<(), BackendError> {
+        let mut call = self.begin_call("notify other processes").await?;
+        let result = call.limit().run(hints::notify(call.connection(), &self.sql, &self.channel)).await;
+        call.end(result)
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, BackendError> {
+        self.refuse_if_closed("listen for hints")?;
+        Ok(Box::new(hints::PostgresHints::open(self).await?))
+    }
+
+    async fn close(&self) {
+        // The pool waits for its connections to come back, which one whose server is gone may not do.
+        let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

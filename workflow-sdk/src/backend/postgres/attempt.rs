@@ -1,0 +1,106 @@
+use sqlx::PgConnection;
+
+use crate::backend::AttemptWrite;
+use crate::model::{AttemptStatus, RunId, Timestamp};
+
+use super::error::Failure;
+use super::finish::error_text;
+use super::sql::Sql;
+
+/// Writes attempts whose claims have passed the fence.
+pub(super) async fn record(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    writes: Vec<&AttemptWrite>,
+) -> Result<(), Failure> {
+    let rows = coalesce(writes);
+    let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    sql.upsert_attempts
+        .query()
+        .bind(rows.iter().map(|row| row.write.claim.run_id.as_uuid()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.write.row.step_key.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.write.row.attempt).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.write.row.kind.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.write.row.status.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.write.row.position).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.write.row.output.as_deref()).collect::<Vec<_>>())
+        .bind(errors)
+        .bind(rows.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// One row of the statement.
+#[derive(Debug)]
+struct Coalesced<'w> {
+    write: &'w AttemptWrite,
+    started_at: Timestamp,
+}
+
+/// One row a (run, step key, attempt), sorted by it, as if the writes had come one batch each: the last wins, but nothing
+/// follows a final row, and the attempt began when its first row says. One statement may not touch a row twice.
+fn coalesce(mut writes: Vec<&AttemptWrite>) -> Vec<Coalesced<'_>> {
+    writes.sort_by(|a, b| identity(a).cmp(&identity(b)));
+    let mut rows: Vec<Coalesced<'_>> = Vec::with_capacity(writes.len());
+    for write in writes {
+        match rows.last_mut() {
+            Some(row) if identity(row.write) == identity(write) => {
+                if row.write.row.status == AttemptStatus::Running {
+                    row.write = write;
+                }
+            }
+            _ => rows.push(Coalesced { write, started_at: write.row.started_at }),
+        }
+    }
+    rows
+}
+
+fn identity(write: &AttemptWrite) -> (RunId, &str, i64) {
+    (write.claim.run_id, &write.row.step_key, write.row.attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Claim, StepAttempt, StepKind};
+
+    fn write(status: AttemptStatus, started_at: i64) -> AttemptWrite {
+        let started_at = Timestamp::from_micros(started_at);
+        AttemptWrite {
+            claim: Claim { run_id: uuid::Uuid::nil().into(), epoch: 1 },
+            row: StepAttempt {
+                step_key: "page".into(),
+                attempt: 1,
+                kind: StepKind::Step,
+                status,
+                position: None,
+                output: None,
+                error: None,
+                epoch: 1,
+                started_at,
+                completed_at: None,
+            },
+        }
+    }
+
+    #[test]
+    fn one_row_an_attempt_and_nothing_follows_a_final_one() {
+        use AttemptStatus::{Failed, Running, Succeeded};
+        for (statuses, kept) in [
+            (vec![Running], Running),
+            (vec![Running, Running], Running),
+            (vec![Running, Succeeded], Succeeded),
+            (vec![Succeeded, Running], Succeeded),
+            (vec![Running, Failed, Running, Succeeded], Failed),
+        ] {
+            let writes: Vec<_> = statuses.iter().zip(7..).map(|(status, at)| write(*status, at)).collect();
+            let rows = coalesce(writes.iter().collect());
+            assert_eq!(rows.len(), 1, "{statuses:?}");
+            assert_eq!(rows[0].write.row.status, kept, "{statuses:?}");
+            assert_eq!(rows[0].started_at, Timestamp::from_micros(7), "{statuses:?}");
+        }
+    }
+}

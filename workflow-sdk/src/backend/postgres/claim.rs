@@ -1,0 +1,61 @@
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use uuid::Uuid;
+
+use crate::backend::{ClaimRequest, Claimed};
+use crate::model::{Clock, Lane, Timestamp};
+
+use super::error::Failure;
+use super::row;
+use super::sql::Sql;
+use super::start::micros;
+
+/// Lanes as the three arrays of a statement, each lane once: a run that two entries name would count twice.
+pub(super) struct Lanes<'l>(Vec<&'l Lane>);
+
+impl<'l> Lanes<'l> {
+    /// These lanes.
+    pub(super) fn of(lanes: &'l [Lane]) -> Self {
+        let mut lanes: Vec<&Lane> = lanes.iter().collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        Self(lanes)
+    }
+
+    /// Binds queues, workflows and versions.
+    pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        query
+            .bind(self.column(|lane| &lane.queue))
+            .bind(self.column(|lane| &lane.workflow))
+            .bind(self.column(|lane| &lane.version))
+    }
+
+    fn column(&self, part: fn(&Lane) -> &str) -> Vec<String> {
+        self.0.iter().map(|lane| part(lane).to_owned()).collect()
+    }
+}
+
+/// Claims due runs, the longest due first.
+pub(super) async fn claim(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    request: &ClaimRequest,
+) -> Result<Claimed, Failure> {
+    let query = Lanes::of(&request.lanes)
+        .bind(sql.claim_runs.query().bind(clock.fixed().map(Timestamp::as_micros)))
+        .bind(i64::from(request.limit))
+        .bind(request.worker.as_uuid())
+        .bind(micros(request.lease));
+    let rows = query.fetch_all(connection).await?;
+    // Without a claimed run there is still one row, which says the time.
+    let now = rows.first().ok_or_else(|| Failure::corrupt("a claim answered nothing"))?;
+    let now = row::time(now, "now")?;
+    let claimed = rows.iter().filter(|row| is_claimed(row)).map(row::claimed_run);
+    Ok(Claimed { runs: claimed.collect::<Result<_, _>>()?, now })
+}
+
+fn is_claimed(row: &PgRow) -> bool {
+    !matches!(row.try_get::<Option<Uuid>, _>("id"), Ok(None))
+}

@@ -1,0 +1,44 @@
+use std::collections::{BTreeSet, HashMap};
+
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::backend::Outcome;
+use crate::model::{Claim, RunId, RunStatus};
+
+use super::error::Failure;
+use super::row;
+use super::sql::Sql;
+
+/// What the runs of a batch were when they were locked. It holds until the commit.
+pub(super) struct Fence(HashMap<RunId, (i64, RunStatus)>);
+
+impl Fence {
+    /// Locks these runs, all in one statement and in the order of their ids.
+    pub(super) async fn lock(
+        connection: &mut PgConnection,
+        sql: &Sql,
+        runs: &BTreeSet<RunId>,
+    ) -> Result<Self, Failure> {
+        if runs.is_empty() {
+            return Ok(Self(HashMap::new()));
+        }
+        let ids: Vec<Uuid> = runs.iter().map(|id| id.as_uuid()).collect();
+        let rows = sql.lock_runs.query().bind(ids).fetch_all(connection).await?;
+        let locked = rows.iter().map(|row| {
+            let claim = row::claim(row)?;
+            Ok((claim.run_id, (claim.epoch, row::run_status(row.try_get("status")?)?)))
+        });
+        locked.collect::<Result<_, Failure>>().map(Self)
+    }
+
+    /// `None` if the claim is the run's current one; else what a write that carries it is answered with.
+    pub(super) fn refusal(&self, claim: Claim) -> Option<Outcome> {
+        match self.0.get(&claim.run_id) {
+            Some((epoch, RunStatus::Running)) if *epoch == claim.epoch => None,
+            // Nobody claimed the run since, so it was this claim's own end or park that let go of it.
+            Some((epoch, _)) if *epoch == claim.epoch => Some(Outcome::Duplicate),
+            _ => Some(Outcome::Lost),
+        }
+    }
+}

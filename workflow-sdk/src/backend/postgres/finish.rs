@@ -1,0 +1,85 @@
+use std::collections::BTreeMap;
+
+use sqlx::PgConnection;
+
+use crate::backend::{EndWrite, ParkWrite, RunEnd};
+use crate::model::{Claim, Clock, RunId, StoredError, Timestamp};
+
+use super::error::Failure;
+use super::sql::Sql;
+
+/// The ends and parks of a batch, one a run, sorted by run id. All of their claims have passed the fence.
+#[derive(Default)]
+pub(super) struct Finishes(BTreeMap<RunId, Finish>);
+
+/// What a claim leaves behind.
+struct Finish {
+    claim: Claim,
+    status: &'static str,
+    output: Option<String>,
+    error: Option<String>,
+    /// The `wakes` that the writer has seen, and until when the run waits, if it is parked.
+    park: Option<(i64, Timestamp)>,
+    reset_crashes: bool,
+}
+
+impl Finishes {
+    /// Adds an end. `false` if the batch let go of the run already.
+    pub(super) fn end(&mut self, write: &EndWrite) -> Result<bool, Failure> {
+        let (output, error) = match &write.end {
+            RunEnd::Succeeded(output) => (Some(output.clone()), None),
+            RunEnd::Failed(error) => (None, error_text(Some(error))?),
+            RunEnd::Canceled => (None, None),
+        };
+        let status = write.end.status().as_str();
+        Ok(self.add(Finish { claim: write.claim, status, output, error, park: None, reset_crashes: false }))
+    }
+
+    /// Adds a park. `false` if the batch let go of the run already.
+    pub(super) fn park(&mut self, write: &ParkWrite) -> Result<bool, Failure> {
+        Ok(self.add(Finish {
+            claim: write.claim,
+            status: "parked",
+            output: None,
+            error: error_text(write.error.as_ref())?,
+            park: Some((write.wakes, write.until)),
+            reset_crashes: write.reset_crashes,
+        }))
+    }
+
+    fn add(&mut self, finish: Finish) -> bool {
+        let run_id = finish.claim.run_id;
+        if self.0.contains_key(&run_id) {
+            return false;
+        }
+        self.0.insert(run_id, finish);
+        true
+    }
+
+    /// Ends and parks them.
+    pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<&Finish> = self.0.values().collect();
+        sql.finish_claims
+            .query()
+            .bind(clock.fixed().map(Timestamp::as_micros))
+            .bind(rows.iter().map(|row| row.claim.run_id.as_uuid()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.claim.epoch).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.status).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.error.as_deref()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.park.map(|(wakes, _)| wakes)).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.reset_crashes).collect::<Vec<_>>())
+            .execute(connection)
+            .await?;
+        Ok(())
+    }
+}
+
+/// The text in which an error is stored.
+pub(super) fn error_text(error: Option<&StoredError>) -> Result<Option<String>, Failure> {
+    error.map(serde_json::to_string).transpose().map_err(Failure::invalid)
+}

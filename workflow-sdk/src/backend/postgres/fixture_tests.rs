@@ -1,0 +1,109 @@
+//! What the tests of this backend share: a schema of their own on the server that `WORKFLOW_TEST_POSTGRES` names.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use uuid::Uuid;
+
+use crate::backend::{Backend, BackendOptions, ClaimRequest, ClaimedRun, Outcome, Write};
+use crate::model::{Claim, Clock, Lane, NewRun, RunId, StartTime, Timestamp, WorkerId};
+
+use super::PostgresBackend;
+
+pub(super) type TestResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+pub(super) const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+/// A schema of its own, and a clock that stands at [`START`].
+pub(super) struct Fixture {
+    pub(super) backend: PostgresBackend,
+    pub(super) schema: String,
+    pub(super) clock: Clock,
+    pub(super) worker: WorkerId,
+}
+
+pub(super) fn url() -> TestResult<String> {
+    let missing = "run ./scripts/test, or set WORKFLOW_TEST_POSTGRES to the URL of a throw-away PostgreSQL server";
+    std::env::var("WORKFLOW_TEST_POSTGRES").map_err(|_| missing.into())
+}
+
+pub(super) fn new_schema() -> String {
+    format!("t{}", &Uuid::new_v4().simple().to_string()[..20])
+}
+
+pub(super) async fn fixture() -> TestResult<Fixture> {
+    fixture_with_pool(4).await
+}
+
+pub(super) async fn fixture_with_pool(pool_size: u32) -> TestResult<Fixture> {
+    let (schema, clock) = (new_schema(), Clock::manual(START));
+    let options = BackendOptions { pool_size, schema: schema.clone(), clock: clock.clone() };
+    let backend = PostgresBackend::open(&url()?, options).await?;
+    Ok(Fixture { backend, schema, clock, worker: WorkerId::generate() })
+}
+
+impl Fixture {
+    /// The outcome of a batch of one.
+    pub(super) async fn commit(&self, write: Write) -> TestResult<Outcome> {
+        let outcomes = self.backend.commit(&[write]).await?;
+        outcomes.into_iter().next().ok_or_else(|| "no outcome".into())
+    }
+
+    pub(super) async fn start(&self) -> TestResult<RunId> {
+        let run = new_run();
+        let id = run.id;
+        self.commit(Write::Start(run)).await?;
+        Ok(id)
+    }
+
+    pub(super) async fn claim(&self, limit: u32) -> TestResult<Vec<ClaimedRun>> {
+        self.claim_for(self.worker, limit).await
+    }
+
+    pub(super) async fn claim_for(&self, worker: WorkerId, limit: u32) -> TestResult<Vec<ClaimedRun>> {
+        let request = ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE };
+        match self.commit(Write::Claim(request)).await? {
+            Outcome::Claimed(claimed) => Ok(claimed.runs),
+            other => Err(format!("{other:?}").into()),
+        }
+    }
+
+    /// Starts a run and claims it.
+    pub(super) async fn started_claim(&self) -> TestResult<Claim> {
+        let id = self.start().await?;
+        let claimed = self.claim(1).await?;
+        let claim = claimed.first().ok_or("nothing to claim")?.claim;
+        assert_eq!(claim.run_id, id);
+        Ok(claim)
+    }
+
+    /// A statement of the test's own, on a connection of its own; `{schema}` stands for the schema.
+    pub(super) async fn execute(&self, statement: &str) -> TestResult {
+        let mut connection = self.connect().await?;
+        let statement = statement.replace("{schema}", &self.schema);
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
+        Ok(())
+    }
+
+    pub(super) async fn connect(&self) -> TestResult<PgConnection> {
+        Ok(PgConnection::connect(&url()?).await?)
+    }
+}
+
+pub(super) fn lane() -> Lane {
+    Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() }
+}
+
+pub(super) fn new_run() -> NewRun {
+    NewRun {
+        id: RunId::generate(),
+        lane: lane(),
+        input: "null".into(),
+        key: None,
+        start: StartTime::Now,
+        deadline: None,
+        tags: BTreeMap::new(),
+    }
+}

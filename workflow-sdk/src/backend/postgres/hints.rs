@@ -1,0 +1,94 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnectOptions, PgListener};
+use sqlx::{Executor, PgConnection};
+
+use crate::backend::{BackendError, Hints};
+
+use super::PostgresBackend;
+use super::call::Limit;
+use super::error::Failure;
+use super::open::pool_of;
+use super::sql::Sql;
+
+const LISTEN: &str = "listen for hints";
+
+/// A silent connection is asked after this long whether it lives, for nothing else would ever notice.
+const SILENCE: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Tells the listeners of this channel, in a transaction of its own.
+pub(super) async fn notify(connection: &mut PgConnection, sql: &Sql, channel: &str) -> Result<(), Failure> {
+    sql.notify_change.query().bind(channel).execute(connection).await?;
+    Ok(())
+}
+
+/// Notifications on a connection of their own.
+pub(super) struct PostgresHints {
+    options: PgConnectOptions,
+    sql: Arc<Sql>,
+    channel: String,
+    /// `None` after the connection was lost, until the next call makes another.
+    listener: Option<PgListener>,
+}
+
+impl PostgresHints {
+    /// Connects and listens.
+    pub(super) async fn open(backend: &PostgresBackend) -> Result<Self, BackendError> {
+        let mut hints = Self {
+            options: backend.options.clone(),
+            sql: Arc::clone(&backend.sql),
+            channel: backend.channel.clone(),
+            listener: None,
+        };
+        hints.listener = Some(hints.connect().await.map_err(|failure| failure.during(LISTEN))?);
+        Ok(hints)
+    }
+
+    async fn connect(&self) -> Result<PgListener, Failure> {
+        let connect = async {
+            // A pool of its own: the driver's listener knows no other way to connect with given options.
+            let pool = pool_of(1, &self.sql).connect_lazy_with(self.options.clone());
+            let mut listener = PgListener::connect_with(&pool).await?;
+            listener.listen(&self.channel).await?;
+            Ok(listener)
+        };
+        Limit::from_now().run(connect).await
+    }
+}
+
+#[async_trait]
+impl Hints for PostgresHints {
+    async fn next(&mut self) -> Result<(), BackendError> {
+        let mut listener = match self.listener.take() {
+            Some(listener) => listener,
+            None => self.connect().await.map_err(|failure| failure.during(LISTEN))?,
+        };
+        self.listener = if wait(&mut listener).await { Some(listener) } else { None };
+        Ok(())
+    }
+}
+
+/// Waits for a notification. `false` if the connection was lost: what was sent meanwhile is unknown, so that is a hint.
+async fn wait(listener: &mut PgListener) -> bool {
+    loop {
+        match tokio::time::timeout(SILENCE, listener.try_recv()).await {
+            Ok(answer) => return matches!(answer, Ok(Some(_))),
+            Err(_) => {
+                let alive = tokio::time::timeout(ANSWER, listener.execute("SELECT 1")).await;
+                if !matches!(alive, Ok(Ok(_))) {
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for PostgresHints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresHints").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Row};
+use uuid::Uuid;
+
+use crate::backend::{BackendError, LeaseSession, Renewed};
+use crate::model::{Claim, Clock, Timestamp, WorkerId};
+
+use super::PostgresBackend;
+use super::call::Limit;
+use super::error::Failure;
+use super::open::connect;
+use super::row;
+use super::sql::Sql;
+use super::start::micros;
+
+/// A worker's own connection, which holds its liveness lock.
+pub(super) struct PostgresLease {
+    options: PgConnectOptions,
+    sql: Arc<Sql>,
+    clock: Clock,
+    worker: WorkerId,
+    /// `None` during a call and after one that failed or was dropped: the next call makes another session.
+    session: Option<Session>,
+}
+
+/// A connection on which the worker is recorded.
+struct Session {
+    connection: PgConnection,
+    /// `false` while the server takes an older session of this worker for alive, which then holds the lock for it.
+    locked: bool,
+}
+
+impl PostgresLease {
+    /// Connects, takes the lock, then records the worker.
+    pub(super) async fn open(backend: &PostgresBackend, worker: WorkerId) -> Result<Self, BackendError> {
+        let mut lease = Self {
+            options: backend.options.clone(),
+            sql: Arc::clone(&backend.sql),
+            clock: backend.clock.clone(),
+            worker,
+            session: None,
+        };
+        let session = Limit::from_now().run(lease.take_session()).await;
+        lease.session = Some(session.map_err(|failure| failure.during("open a lease session"))?);
+        Ok(lease)
+    }
+
+    /// The session, with its lock if it can be had; a new one if the last call lost it.
+    async fn take_session(&mut self) -> Result<Session, Failure> {
+        let mut session = match self.session.take() {
+            Some(session) => session,
+            None => Session { connection: connect(&self.options, &self.sql).await?, locked: false },
+        };
+        if !session.locked {
+            self.lock(&mut session).await?;
+        }
+        Ok(session)
+    }
+
+    /// The lock before the row: a recorded worker without its lock counts as dead.
+    async fn lock(&self, session: &mut Session) -> Result<(), Failure> {
+        session.locked = self.try_lock(&mut session.connection).await?;
+        if !session.locked {
+            // Else the lock would end with the old session at some moment that we do not see, and we would count as dead.
+            let end = self.sql.end_worker_session.query().bind(self.worker.lock_key());
+            end.execute(&mut session.connection).await?;
+            session.locked = self.try_lock(&mut session.connection).await?;
+        }
+        let record = self.sql.insert_worker.query().bind(self.now()).bind(self.worker.as_uuid());
+        record.bind(self.worker.lock_key()).execute(&mut session.connection).await?;
+        Ok(())
+    }
+
+    async fn try_lock(&self, connection: &mut PgConnection) -> Result<bool, Failure> {
+        let row = self.sql.lock_worker.query().bind(self.worker.lock_key()).fetch_one(connection).await?;
+        Ok(row.try_get("locked")?)
+    }
+
+    /// Keeps the session unless the failure broke it. A call that was dropped never comes here, so its session is closed.
+    fn keep<T>(
+        &mut self,
+        session: Session,
+        operation: &'static str,
+        result: Result<T, Failure>,
+    ) -> Result<T, BackendError> {
+        if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
+            self.session = Some(session);
+        }
+        result.map_err(|failure| failure.during(operation))
+    }
+
+    fn now(&self) -> Option<i64> {
+        self.clock.fixed().map(Timestamp::as_micros)
+    }
+}
+
+#[async_trait]
+impl LeaseSession for PostgresLease {
+    async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, BackendError> {
+        const OPERATION: &str = "renew claims";
+        let limit = Limit::from_now();
+        let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
+        let query = self
+            .sql
+            .renew_claims
+            .query()
+            .bind(self.now())
+            .bind(claims.iter().map(|claim| claim.run_id.as_uuid()).collect::<Vec<_>>())
+            .bind(claims.iter().map(|claim| claim.epoch).collect::<Vec<_>>())
+            .bind(micros(lease));
+        let renew = async {
+            let rows = query.fetch_all(&mut session.connection).await?;
+            let renewed = rows.iter().map(|row| {
+                let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();
+                Ok(Renewed { claim: row::claim(row)?, cancel_requested })
+            });
+            renewed.collect::<Result<Vec<_>, Failure>>()
+        };
+        let result = limit.run(renew).await;
+        self.keep(session, OPERATION, result)
+    }
+
+    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, BackendError> {
+        const OPERATION: &str = "look for dead workers";
+        let limit = Limit::from_now();
+        let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
+        let query = self.sql.find_unlocked_workers.query().bind(self.worker.as_uuid());
+        let find = async {
+            let rows = query.fetch_all(&mut session.connection).await?;
+            rows.iter().map(|row| Ok(row.try_get::<Uuid, _>("id")?.into())).collect::<Result<Vec<_>, Failure>>()
+        };
+        let result = limit.run(find).await;
+        self.keep(session, OPERATION, result)
+    }
+
+    async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, BackendError> {
+        const OPERATION: &str = "release a dead worker's claims";
+        let limit = Limit::from_now();
+        let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
+        let query = self.sql.release_worker.query().bind(self.now()).bind(worker.as_uuid());
+        let result = limit.run(async { Ok(query.execute(&mut session.connection).await?.rows_affected()) }).await;
+        self.keep(session, OPERATION, result)
+    }
+
+    async fn close(mut self: Box<Self>) -> Result<(), BackendError> {
+        let limit = Limit::from_now();
+        let close = async {
+            let mut session = self.take_session().await?;
+            self.sql.delete_worker.query().bind(self.worker.as_uuid()).execute(&mut session.connection).await?;
+            self.sql.unlock_worker.query().bind(self.worker.lock_key()).execute(&mut session.connection).await?;
+            Ok(session.connection.close().await?)
+        };
+        limit.run(close).await.map_err(|failure| failure.during("close a lease session"))
+    }
+}
+
+impl fmt::Debug for PostgresLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresLease").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}

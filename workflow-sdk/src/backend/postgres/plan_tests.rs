@@ -1,0 +1,108 @@
+use std::time::Instant;
+
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Row, SqlSafeStr};
+use uuid::Uuid;
+
+use crate::backend::Backend;
+
+use super::fixture_tests::{Fixture, TestResult, fixture, lane};
+
+#[tokio::test]
+async fn every_statement_can_be_prepared() -> TestResult {
+    let fixture = fixture().await?;
+    let mut connection = fixture.connect().await?;
+    for (file, statement) in fixture.backend.sql.all() {
+        let text = AssertSqlSafe(statement.text().to_owned()).into_sql_str();
+        let prepared = (&mut connection).prepare(text).await;
+        assert!(prepared.is_ok(), "{file}: {prepared:?}");
+        let comment = statement.text().lines().take_while(|line| line.starts_with("--")).count();
+        assert!(comment >= 2, "{file} says neither who calls it nor what it guarantees");
+    }
+    Ok(())
+}
+
+/// The planner has no statistics here: the worst case, for it must choose by the shape of the statement alone.
+#[tokio::test]
+async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult {
+    let fixture = fixture().await?;
+    fill(&fixture).await?;
+    let mut connection = fixture.backend.pool.acquire().await?;
+    let claim = fixture.backend.sql.claim_runs.text().replace("$6", "gen_random_uuid()");
+    let claim = &claim.replace("$7", "30000000").replace("$1", "NULL");
+    for analyzed in [false, true] {
+        if analyzed {
+            fixture.execute("ANALYZE {schema}.workflow_runs").await?;
+        }
+        for _ in 0..10 {
+            let plan = explain(&mut connection, claim).await?;
+            assert!(plan.contains("workflow_runs_due"), "{plan}");
+            assert!(!plan.contains("Seq Scan"), "{plan}");
+            assert!(touched(&plan) < 300, "{plan}");
+        }
+    }
+    let plan = explain_next_due(&mut connection, &fixture).await?;
+    assert!(plan.contains("workflow_runs_due") && touched(&plan) < 20, "{plan}");
+    let started = Instant::now();
+    for _ in 0..100 {
+        fixture.backend.next_due(&[lane()]).await?;
+    }
+    assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
+async fn explain(connection: &mut PgConnection, statement: &str) -> TestResult<String> {
+    let mut text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {statement}");
+    for (parameter, place) in [("$2", "$1"), ("$3", "$2"), ("$4", "$3"), ("$5", "$4")] {
+        text = text.replace(parameter, place);
+    }
+    let lane = lane();
+    let rows = sqlx::query(AssertSqlSafe(text))
+        .bind(vec![lane.queue, "other".into()])
+        .bind(vec![lane.workflow, "other".into()])
+        .bind(vec![lane.version, "other".into()])
+        .bind(5_i64)
+        .fetch_all(connection)
+        .await?;
+    Ok(rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+async fn explain_next_due(connection: &mut PgConnection, fixture: &Fixture) -> TestResult<String> {
+    let text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {}", fixture.backend.sql.find_next_due.text());
+    let lane = lane();
+    let rows = sqlx::query(AssertSqlSafe(text))
+        .bind(None::<i64>)
+        .bind(vec![lane.queue])
+        .bind(vec![lane.workflow])
+        .bind(vec![lane.version])
+        .fetch_all(connection)
+        .await?;
+    Ok(rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+/// Pages that the whole statement touched.
+fn touched(plan: &str) -> u64 {
+    let first = plan.lines().find(|line| line.contains("Buffers:")).unwrap_or_default();
+    first.split_whitespace().filter_map(|word| word.split_once('=')?.1.parse::<u64>().ok()).sum()
+}
+
+/// 100,000 finished runs, 100,000 sleeping ones, 100,000 of another workflow, 1,000 due ones.
+async fn fill(fixture: &Fixture) -> TestResult {
+    for (count, workflow, status, due_in) in [
+        (100_000, "checkout", "succeeded", -1_000_000_000),
+        (100_000, "checkout", "parked", 1_000_000_000_000_i64),
+        (100_000, "other-workflow", "pending", -1_000_000_000),
+        (1_000, "checkout", "pending", -1_000_000),
+    ] {
+        let tag = Uuid::new_v4();
+        fixture
+            .execute(&format!(
+                "INSERT INTO {{schema}}.workflow_runs
+                     (id, workflow_name, version, queue, status, input, available_at, created_at)
+                 SELECT md5('{tag}' || n)::uuid, '{workflow}', '1', 'default', '{status}', 'null',
+                        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {due_in} + n, 0
+                 FROM generate_series(1, {count}) AS n"
+            ))
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::backend::{EndedRun, NextDue};
+use crate::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
+
+use super::claim::Lanes;
+use super::error::Failure;
+use super::row;
+use super::sql::Sql;
+
+/// [`Backend::run`](crate::backend::Backend::run).
+pub(super) async fn run(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Option<Run>, Failure> {
+    let found = sql.read_run.query().bind(id.as_uuid()).fetch_optional(connection).await?;
+    found.as_ref().map(row::run).transpose()
+}
+
+/// [`Backend::list`](crate::backend::Backend::list).
+pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunFilter) -> Result<Vec<Run>, Failure> {
+    let statuses: Vec<&str> = filter.statuses.iter().map(|status| RunStatus::as_str(*status)).collect();
+    let (tag_name, tag_value) = filter.tag.as_ref().map(|(name, value)| (name.as_str(), value.as_str())).unzip();
+    let query = sql
+        .list_runs
+        .query()
+        .bind((!statuses.is_empty()).then_some(statuses))
+        .bind(filter.workflow.as_deref())
+        .bind(filter.queue.as_deref())
+        .bind(tag_name)
+        .bind(tag_value)
+        .bind(filter.key_prefix.as_deref())
+        .bind(filter.created_from.map(Timestamp::as_micros))
+        .bind(filter.created_before.map(Timestamp::as_micros))
+        .bind(filter.after.map(RunId::as_uuid))
+        .bind(i64::from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)));
+    map_all(&query.fetch_all(connection).await?, row::run)
+}
+
+/// [`Backend::history`](crate::backend::Backend::history).
+pub(super) async fn history(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Vec<StepAttempt>, Failure> {
+    let rows = sql.read_history.query().bind(id.as_uuid()).fetch_all(connection).await?;
+    map_all(&rows, row::step_attempt)
+}
+
+/// [`Backend::ended`](crate::backend::Backend::ended).
+pub(super) async fn ended(connection: &mut PgConnection, sql: &Sql, ids: &[RunId]) -> Result<Vec<EndedRun>, Failure> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = sql.read_ended.query().bind(ids).fetch_all(connection).await?;
+    map_all(&rows, row::ended_run)
+}
+
+/// [`Backend::next_due`](crate::backend::Backend::next_due).
+pub(super) async fn next_due(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    lanes: &[Lane],
+) -> Result<NextDue, Failure> {
+    let fixed = clock.fixed().map(Timestamp::as_micros);
+    let row = Lanes::of(lanes).bind(sql.find_next_due.query().bind(fixed)).fetch_one(connection).await?;
+    let at: Option<i64> = row.try_get("at")?;
+    Ok(NextDue {
+        now: row::time(&row, "now")?,
+        at: at.map(Timestamp::from_micros).filter(|at| *at < Timestamp::FAR_FUTURE),
+    })
+}
+
+fn map_all<T>(rows: &[PgRow], map: fn(&PgRow) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
+    rows.iter().map(map).collect()
+}

@@ -1,0 +1,117 @@
+//! From rows to the model. What cannot be understood is [`BackendErrorKind::Corrupt`](crate::backend::BackendErrorKind).
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::backend::{ClaimedRun, EndedRun};
+use crate::model::{
+    AttemptStatus, Claim, Lane, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
+};
+
+use super::error::Failure;
+
+/// A row of `read_run.sql` or `list_runs.sql`.
+pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
+    Ok(Run {
+        id: run_id(row)?,
+        lane: lane(row)?,
+        status: run_status(row.try_get("status")?)?,
+        input: row.try_get("input")?,
+        output: row.try_get("output")?,
+        error: stored_error(row)?,
+        key: row.try_get("key")?,
+        available_at: time(row, "available_at")?,
+        worker_id: row.try_get::<Option<Uuid>, _>("worker_id")?.map(WorkerId::from),
+        epoch: row.try_get("epoch")?,
+        wakes: row.try_get("wakes")?,
+        crashes: row.try_get("crashes")?,
+        deadline_at: time_if_any(row, "deadline_at")?,
+        cancel_requested_at: time_if_any(row, "cancel_requested_at")?,
+        created_at: time(row, "created_at")?,
+        started_at: time_if_any(row, "started_at")?,
+        completed_at: time_if_any(row, "completed_at")?,
+        tags: serde_json::from_str(row.try_get("tags")?).map_err(Failure::corrupt)?,
+    })
+}
+
+/// A row of `claim_runs.sql`.
+pub(super) fn claimed_run(row: &PgRow) -> Result<ClaimedRun, Failure> {
+    Ok(ClaimedRun {
+        claim: claim(row)?,
+        lane: lane(row)?,
+        input: row.try_get("input")?,
+        wakes: row.try_get("wakes")?,
+        crashes: row.try_get("crashes")?,
+        deadline_at: time_if_any(row, "deadline_at")?,
+        cancel_requested: time_if_any(row, "cancel_requested_at")?.is_some(),
+        started_at: time(row, "started_at")?,
+        lease_until: time(row, "lease_until")?,
+        error: stored_error(row)?,
+    })
+}
+
+/// A row of `read_ended.sql`.
+pub(super) fn ended_run(row: &PgRow) -> Result<EndedRun, Failure> {
+    Ok(EndedRun {
+        id: run_id(row)?,
+        status: run_status(row.try_get("status")?)?,
+        output: row.try_get("output")?,
+        error: stored_error(row)?,
+    })
+}
+
+/// A row of `read_history.sql`.
+pub(super) fn step_attempt(row: &PgRow) -> Result<StepAttempt, Failure> {
+    let (kind, status): (&str, &str) = (row.try_get("kind")?, row.try_get("status")?);
+    Ok(StepAttempt {
+        step_key: row.try_get("step_key")?,
+        attempt: row.try_get("attempt")?,
+        kind: StepKind::parse(kind).ok_or_else(|| unknown_word("kind of step", kind))?,
+        status: AttemptStatus::parse(status).ok_or_else(|| unknown_word("status of an attempt", status))?,
+        position: row.try_get("position")?,
+        output: row.try_get("output")?,
+        error: stored_error(row)?,
+        epoch: row.try_get("epoch")?,
+        started_at: time(row, "started_at")?,
+        completed_at: time_if_any(row, "completed_at")?,
+    })
+}
+
+/// The columns `id` and `epoch`.
+pub(super) fn claim(row: &PgRow) -> Result<Claim, Failure> {
+    Ok(Claim { run_id: run_id(row)?, epoch: row.try_get("epoch")? })
+}
+
+/// The column `id`.
+pub(super) fn run_id(row: &PgRow) -> Result<RunId, Failure> {
+    Ok(row.try_get::<Uuid, _>("id")?.into())
+}
+
+/// The status of a run that this word stands for.
+pub(super) fn run_status(word: &str) -> Result<RunStatus, Failure> {
+    RunStatus::parse(word).ok_or_else(|| unknown_word("status of a run", word))
+}
+
+/// A column that holds a time.
+pub(super) fn time(row: &PgRow, column: &str) -> Result<Timestamp, Failure> {
+    Ok(Timestamp::from_micros(row.try_get(column)?))
+}
+
+/// A column that may hold a time.
+pub(super) fn time_if_any(row: &PgRow, column: &str) -> Result<Option<Timestamp>, Failure> {
+    Ok(row.try_get::<Option<i64>, _>(column)?.map(Timestamp::from_micros))
+}
+
+fn lane(row: &PgRow) -> Result<Lane, Failure> {
+    Ok(Lane { queue: row.try_get("queue")?, workflow: row.try_get("workflow_name")?, version: row.try_get("version")? })
+}
+
+fn stored_error(row: &PgRow) -> Result<Option<StoredError>, Failure> {
+    let text: Option<&str> = row.try_get("error")?;
+    text.map(serde_json::from_str).transpose().map_err(Failure::corrupt)
+}
+
+fn unknown_word(what: &str, word: &str) -> Failure {
+    Failure::corrupt(format!("{word:?} is no {what} that this program knows"))
+}

@@ -1,0 +1,104 @@
+//! Every statement of this backend, one a file.
+//!
+//! A file names every table as `{schema}.table`: the application's transactions and poolers do not have our search path.
+//! `{now}` is the time of the statement in microseconds, or that of a manual clock, bound as `$1`; one statement sees one
+//! time.
+
+use std::sync::Arc;
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres};
+
+use crate::model::Timestamp;
+
+/// The time is stable within a statement, so an index condition may use it.
+const NOW: &str = "COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)";
+
+/// A statement, ready for one schema.
+#[derive(Clone, Debug)]
+pub(super) struct Statement(Arc<str>);
+
+impl Statement {
+    fn load(text: &str, schema: &str) -> Self {
+        let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
+        let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);
+        Self(text.into())
+    }
+
+    /// The statement as a query that is prepared once a connection. Safe to assert: all that was put into it are our own
+    /// constants and the schema's name, which `connect` has checked.
+    pub(super) fn query(&self) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query(AssertSqlSafe(Arc::clone(&self.0)))
+    }
+
+    /// The text.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The schema's name as an identifier: one of the accepted form may still be a word of SQL, such as `order`.
+pub(super) fn quoted(schema: &str) -> String {
+    format!("\"{schema}\"")
+}
+
+macro_rules! statements {
+    ($($name:ident,)*) => {
+        /// The statements, each loaded for one schema.
+        #[derive(Debug)]
+        pub(super) struct Sql {
+            $(pub(super) $name: Statement,)*
+        }
+
+        impl Sql {
+            /// Reads every file for this schema, whose name must have been checked.
+            pub(super) fn load(schema: &str) -> Self {
+                Self {
+                    $($name: Statement::load(include_str!(concat!("sql/", stringify!($name), ".sql")), schema),)*
+                }
+            }
+
+            /// Every statement with the name of its file, so that a test can prepare each.
+            #[cfg(test)]
+            pub(super) fn all(&self) -> Vec<(&'static str, &Statement)> {
+                vec![$((concat!(stringify!($name), ".sql"), &self.$name),)*]
+            }
+        }
+    };
+}
+
+statements! {
+    cancel_runs,
+    check_server,
+    claim_runs,
+    configure_session,
+    create_schema,
+    create_schema_table,
+    delete_worker,
+    disown_runs,
+    end_worker_session,
+    expire_runs,
+    find_next_due,
+    find_schema,
+    find_started_runs,
+    find_unlocked_workers,
+    finish_claims,
+    insert_runs,
+    insert_schema_version,
+    insert_worker,
+    list_runs,
+    lock_migrations,
+    lock_runs,
+    lock_worker,
+    notify_change,
+    read_ended,
+    read_history,
+    read_run,
+    read_schema_version,
+    release_worker,
+    renew_claims,
+    unlock_worker,
+    upsert_attempts,
+}

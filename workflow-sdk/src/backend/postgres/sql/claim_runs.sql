@@ -1,0 +1,31 @@
+-- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds.
+-- Guarantees: at most $5 runs, the longest due first over all lanes, each with a new epoch; a run that was still running
+-- counts a crash before its body runs again; skips what another transaction holds. Always one row, for the time.
+WITH due AS MATERIALIZED (
+    SELECT first.id, first.available_at
+    FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)
+    CROSS JOIN LATERAL (
+        SELECT r.id, r.available_at
+        FROM {schema}.workflow_runs AS r
+        WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+          AND r.status IN ('pending', 'running', 'parked') AND r.available_at <= {now}
+        ORDER BY r.available_at, r.id
+        LIMIT $5
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS first
+    ORDER BY first.available_at, first.id
+    LIMIT $5
+), claimed AS (
+    UPDATE {schema}.workflow_runs AS r
+    SET epoch = r.epoch + 1, status = 'running', worker_id = $6,
+        available_at = LEAST({now} + $7, {far_future}), started_at = COALESCE(r.started_at, {now}),
+        crashes = r.crashes + (r.status = 'running')::integer
+    FROM due WHERE r.id = due.id
+    RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.deadline_at,
+              r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
+)
+SELECT clock.now, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.deadline_at,
+       c.cancel_requested_at, c.started_at, c.lease_until, c.error
+FROM (SELECT {now} AS now) AS clock
+LEFT JOIN claimed AS c ON true
+ORDER BY c.due_at, c.id

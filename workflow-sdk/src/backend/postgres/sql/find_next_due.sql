@@ -1,0 +1,14 @@
+-- Called by: read.rs, by an idle worker. $2-$4 are the lanes.
+-- Guarantees: reads one index entry a lane, however many runs wait in it.
+SELECT {now} AS now, (
+    SELECT min(first.available_at)
+    FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)
+    CROSS JOIN LATERAL (
+        SELECT r.available_at
+        FROM {schema}.workflow_runs AS r
+        WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+          AND r.status IN ('pending', 'running', 'parked')
+        ORDER BY r.available_at, r.id
+        LIMIT 1
+    ) AS first
+) AS at

@@ -1,0 +1,15 @@
+-- Called by: read.rs. A parameter that is NULL holds for every run.
+-- Guarantees: newest first; a page begins right after the run $9, by the primary key, however deep it lies.
+SELECT r.id, r.workflow_name, r.version, r.queue, r.status, r.input, r.output, r.error, r.key, r.available_at, r.worker_id,
+       r.epoch, r.wakes, r.crashes, r.deadline_at, r.cancel_requested_at, r.created_at, r.started_at, r.completed_at, r.tags
+FROM {schema}.workflow_runs AS r
+WHERE ($1::text[] IS NULL OR r.status = ANY ($1))
+  AND ($2::text IS NULL OR r.workflow_name = $2)
+  AND ($3::text IS NULL OR r.queue = $3)
+  AND ($4::text IS NULL OR (r.tags::jsonb ->> $4) = $5::text)
+  AND ($6::text IS NULL OR starts_with(r.key, $6))
+  AND ($7::bigint IS NULL OR r.created_at >= $7)
+  AND ($8::bigint IS NULL OR r.created_at < $8)
+  AND ($9::uuid IS NULL OR r.id < $9)
+ORDER BY r.id DESC
+LIMIT $10

@@ -1,0 +1,13 @@
+-- Called by: lease.rs, for the worker $2 whose lock was found free.
+-- Guarantees: its claims are due and it is forgotten, both or neither; locks in the order of ids, as every batch does.
+WITH forgotten AS (
+    DELETE FROM {schema}.workflow_workers WHERE id = $2
+), held AS MATERIALIZED (
+    SELECT r.id FROM {schema}.workflow_runs AS r
+    WHERE r.worker_id = $2 AND r.status = 'running' AND r.available_at > {now}
+    ORDER BY r.id
+    FOR NO KEY UPDATE
+)
+UPDATE {schema}.workflow_runs AS r
+SET available_at = {now}
+FROM held WHERE r.id = held.id

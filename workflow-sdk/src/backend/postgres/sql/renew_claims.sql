@@ -1,0 +1,14 @@
+-- Called by: lease.rs. $2 and $3 are the claims, $4 the lease in microseconds.
+-- Guarantees: renews only claims that are current; locks in the order of ids, as every batch does. Answers the renewed.
+WITH held AS MATERIALIZED (
+    SELECT r.id
+    FROM unnest($2::uuid[], $3::bigint[]) AS claim(id, epoch)
+    JOIN {schema}.workflow_runs AS r ON r.id = claim.id AND r.epoch = claim.epoch
+    WHERE r.status = 'running'
+    ORDER BY r.id
+    FOR NO KEY UPDATE OF r
+)
+UPDATE {schema}.workflow_runs AS r
+SET available_at = LEAST({now} + $4, {far_future})
+FROM held WHERE r.id = held.id
+RETURNING r.id, r.epoch, r.cancel_requested_at

@@ -1,0 +1,110 @@
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::backend::StartOutcome;
+use crate::model::{Clock, NewRun, RunId, StartTime, Timestamp};
+
+use super::error::Failure;
+use super::row;
+use super::sql::Sql;
+
+/// Starts runs and says for each, in order, what became of it.
+pub(super) async fn start(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    runs: &[&NewRun],
+) -> Result<Vec<StartOutcome>, Failure> {
+    let mut created = insert(connection, sql, clock, runs).await?;
+    // One id may stand twice in a batch, so only the first place of a new id is one that created it.
+    let mut outcomes: Vec<Option<StartOutcome>> =
+        runs.iter().map(|run| created.remove(&run.id).then_some(StartOutcome::Created)).collect();
+    let met: Vec<usize> = (0..runs.len()).filter(|place| outcomes[*place].is_none()).collect();
+    if !met.is_empty() {
+        for (place, outcome) in find_started(connection, sql, runs, &met).await? {
+            outcomes[place] = Some(outcome);
+        }
+    }
+    // A gap: the transaction has a snapshot of its own, or the run was deleted in between. The next try will tell.
+    let all: Option<Vec<StartOutcome>> = outcomes.into_iter().collect();
+    all.ok_or_else(|| Failure::busy("the run that holds the key cannot be seen yet"))
+}
+
+/// Inserts what is not there yet; answers the ids that are new.
+async fn insert(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    runs: &[&NewRun],
+) -> Result<HashSet<RunId>, Failure> {
+    let mut runs = runs.to_vec();
+    // By key, for that is what concurrent inserts wait for. Stable: of two starts with one key, the first is created.
+    runs.sort_by(|a, b| (&a.lane.workflow, &a.key).cmp(&(&b.lane.workflow, &b.key)));
+    let (start_at, start_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(Some(run.start))).unzip();
+    let (deadline_at, deadline_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(run.deadline)).unzip();
+    let tags = runs.iter().map(|run| serde_json::to_string(&run.tags)).collect::<Result<Vec<_>, _>>();
+    let query = sql
+        .insert_runs
+        .query()
+        .bind(clock.fixed().map(Timestamp::as_micros))
+        .bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.lane.version.as_str()).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.lane.queue.as_str()).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.input.as_str()).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>())
+        .bind(start_at)
+        .bind(start_delay)
+        .bind(deadline_at)
+        .bind(deadline_delay)
+        .bind(tags.map_err(Failure::invalid)?);
+    query.fetch_all(connection).await?.iter().map(row::run_id).collect()
+}
+
+/// The runs that the starts at these places met, by place.
+async fn find_started(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    runs: &[&NewRun],
+    places: &[usize],
+) -> Result<HashMap<usize, StartOutcome>, Failure> {
+    let met: Vec<&NewRun> = places.iter().map(|place| runs[*place]).collect();
+    let query = sql
+        .find_started_runs
+        .query()
+        .bind(met.iter().map(|run| run.id.as_uuid()).collect::<Vec<Uuid>>())
+        .bind(met.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>())
+        .bind(met.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>());
+    let mut found = HashMap::new();
+    for row in query.fetch_all(connection).await? {
+        let at = usize::try_from(row.try_get::<i64, _>("place")? - 1).unwrap_or(usize::MAX);
+        let (Some(place), Some(run)) = (places.get(at), met.get(at)) else { continue };
+        let id = row::run_id(&row)?;
+        // Its own id: the reply to an earlier commit of this start was lost.
+        if id == run.id {
+            found.insert(*place, StartOutcome::Created);
+        } else {
+            let input = row.try_get("input")?;
+            found.entry(*place).or_insert(StartOutcome::Existing { id, input });
+        }
+    }
+    Ok(found)
+}
+
+/// The columns (instant, delay in microseconds) of a time that the database resolves.
+fn columns(time: Option<StartTime>) -> (Option<i64>, Option<i64>) {
+    match time {
+        None => (None, None),
+        Some(StartTime::Now) => (None, Some(0)),
+        Some(StartTime::After(delay)) => (None, Some(micros(delay))),
+        Some(StartTime::At(at)) => (Some(at.as_micros()), None),
+    }
+}
+
+/// A duration in microseconds, cut where the sum with any time would leave the calendar anyway.
+pub(super) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(Timestamp::FAR_FUTURE.as_micros())
+}

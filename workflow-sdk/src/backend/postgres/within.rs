@@ -1,0 +1,44 @@
+use sqlx::PgConnection;
+
+use crate::backend::{BackendError, StartOutcome};
+use crate::model::NewRun;
+
+use super::PostgresBackend;
+use super::call::Limit;
+use super::error::Failure;
+use super::{hints, start};
+
+const OPERATION: &str = "start a run in the application's transaction";
+
+impl PostgresBackend {
+    /// Starts a run in the application's own transaction: it exists if and only if that transaction commits, and other
+    /// processes hear of it then. After an error the application must roll back.
+    ///
+    /// # Errors
+    /// The database's; kind [`BackendErrorKind::Invalid`](crate::backend::BackendErrorKind::Invalid) if the connection
+    /// leads to a database without this schema.
+    #[allow(dead_code, reason = "the client's start in an application's transaction is its only caller")]
+    pub(crate) async fn start_within(
+        &self,
+        connection: &mut PgConnection,
+        run: &NewRun,
+    ) -> Result<StartOutcome, BackendError> {
+        let outcome = Limit::from_now().run(async {
+            let mut outcomes = start::start(connection, &self.sql, &self.clock, &[run]).await?;
+            let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a start has no outcome"))?;
+            hints::notify(connection, &self.sql, &self.channel).await?;
+            Ok(outcome)
+        });
+        outcome.await.map_err(|failure| name_other_database(failure).during(OPERATION))
+    }
+}
+
+fn name_other_database(failure: Failure) -> Failure {
+    if !failure.is_missing_table() {
+        return failure;
+    }
+    Failure::invalid(
+        "the transaction belongs to another database: it does not see this client's schema; begin it on the database \
+         that the client is connected to",
+    )
+}
