@@ -53,7 +53,8 @@ impl Write {
     }
 }
 
-/// Writes the row (run, step key, attempt). A row that is final is not changed again.
+/// Writes the row (run, step key, attempt). A row that is final is not changed again; the answer is the same, for only the
+/// one drive of a claim writes its rows, and it writes a final row again only if the reply to its commit was lost.
 #[derive(Clone, Debug)]
 pub struct AttemptWrite {
     /// Who writes. Its epoch goes into the row.
