@@ -15,13 +15,17 @@ use super::{Hub, Request};
 /// The largest batch: bounds the memory of a statement and the time that one commit takes.
 const MAX_BATCH: usize = 4096;
 
+/// The most payload in one batch: far below what one statement of either database can take (1 GB).
+const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
 pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<Request>, hub: Arc<Hub>) {
     let mut requests = Vec::with_capacity(MAX_BATCH);
     while receiver.recv_many(&mut requests, MAX_BATCH).await > 0 {
         gather(&mut receiver, &mut requests).await;
-        let (writes, replies) = requests.drain(..).map(|request| (request.write, request.reply)).unzip();
-        commit(backend.as_ref(), &hub, Batch { writes, replies }).await;
+        for batch in Batch::of_size(requests.drain(..)) {
+            commit(backend.as_ref(), &hub, batch).await;
+        }
     }
 }
 
@@ -38,6 +42,7 @@ async fn gather(receiver: &mut mpsc::Receiver<Request>, requests: &mut Vec<Reque
     }
 }
 
+#[derive(Default)]
 struct Batch {
     writes: Vec<Write>,
     replies: Vec<oneshot::Sender<Outcome>>,
@@ -96,6 +101,25 @@ async fn commit_part(backend: &dyn Backend, hub: &Hub, mut batch: Batch) -> Opti
 }
 
 impl Batch {
+    /// The requests in as few batches as [`MAX_BATCH_BYTES`] allows, in their order.
+    fn of_size(requests: impl Iterator<Item = Request>) -> Vec<Self> {
+        let mut batches = vec![Self::default()];
+        let mut bytes = 0;
+        for Request { write, reply } in requests {
+            bytes += write.payload_bytes();
+            if bytes > MAX_BATCH_BYTES {
+                bytes = write.payload_bytes();
+                batches.push(Self::default());
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.writes.push(write);
+                batch.replies.push(reply);
+            }
+        }
+        batches.retain(|batch| !batch.writes.is_empty());
+        batches
+    }
+
     fn halves(mut self) -> (Self, Self) {
         let middle = self.writes.len() / 2;
         let second = Self { writes: self.writes.split_off(middle), replies: self.replies.split_off(middle) };
