@@ -12,6 +12,7 @@ use crate::model::{
 use crate::replay::{CallId, CallPoll, Divergence, Machine, Next, StepOptions, Wait};
 
 use super::Port;
+use super::poller::{ActivityGuard, in_body};
 
 /// What a run is, for its context.
 #[derive(Clone, Debug)]
@@ -232,7 +233,7 @@ impl RunCell {
             }
             None => Waker::noop().clone(),
         };
-        (InBody(self), waker)
+        (InBody { cell: self, _activity: in_body() }, waker)
     }
 
     pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
@@ -314,11 +315,14 @@ impl Inner {
 }
 
 /// While it lives, a body is being polled.
-pub(super) struct InBody<'a>(&'a RunCell);
+pub(super) struct InBody<'a> {
+    cell: &'a RunCell,
+    _activity: ActivityGuard,
+}
 
 impl Drop for InBody<'_> {
     fn drop(&mut self) {
-        lock(&self.0.inner).current = None;
+        lock(&self.cell.inner).current = None;
     }
 }
 
