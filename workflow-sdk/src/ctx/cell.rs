@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::model::{
     ErrorKind, NameSubject, RunId, StepAttempt, StoredError, Timestamp, check_name, derived_u64, derived_uuid,
 };
-use crate::replay::{CallId, CallPoll, Divergence, Machine, Next, StepOptions, Wait};
+use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, StepOptions, Wait};
 
 use super::Port;
 use super::poller::{ActivityGuard, in_body};
@@ -176,12 +176,7 @@ impl RunCell {
     pub(super) fn call(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
         let mut inner = lock(&self.inner);
         if let Some(outer) = inner.current {
-            let message = format!(
-                "{name:?} was called at {location} inside the body of step {:?}; \
-                 a body is one effect: call it from the workflow, before or after that step",
-                inner.machine.key(outer)
-            );
-            return Err(StoredError::new(ErrorKind::Refused, message).fatal());
+            return Err(inner.refusal(&format!("{name:?} was called at {location}"), outer));
         }
         inner.slots.push(Slot::default());
         Ok(inner.machine.call(name, location))
@@ -189,6 +184,9 @@ impl RunCell {
 
     pub(super) fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
+        if let Some(refused) = inner.refuse_in_body(call) {
+            return refused;
+        }
         inner.keep_waker(call, waker);
         let poll = inner.machine.poll_step(call, options, self.port.now());
         let slot = &mut inner.slots[call.index()];
@@ -208,6 +206,9 @@ impl RunCell {
 
     pub(super) fn poll_sleep(&self, call: CallId, wait: Wait, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
+        if let Some(refused) = inner.refuse_in_body(call) {
+            return refused;
+        }
         inner.keep_waker(call, waker);
         inner.machine.poll_sleep(call, wait, self.port.now())
     }
@@ -306,6 +307,22 @@ impl RunCell {
 }
 
 impl Inner {
+    /// A call that was made outside of a body and is awaited inside of one: no replay would await it.
+    fn refuse_in_body(&self, call: CallId) -> Option<CallPoll> {
+        let outer = self.current?;
+        let refusal = self.refusal(&format!("{:?} is awaited", self.machine.key(call)), outer);
+        Some(CallPoll::Ended(Delivered::Failed(refusal)))
+    }
+
+    fn refusal(&self, what: &str, outer: CallId) -> StoredError {
+        let message = format!(
+            "{what} inside the body of step {:?}; \
+             a body is one effect: call it from the workflow, before or after that step",
+            self.machine.key(outer)
+        );
+        StoredError::new(ErrorKind::Refused, message).fatal()
+    }
+
     fn keep_waker(&mut self, call: CallId, waker: &Waker) {
         let kept = &mut self.slots[call.index()].waker;
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
