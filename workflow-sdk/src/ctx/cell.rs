@@ -39,7 +39,7 @@ pub struct RunCell {
 struct Inner {
     machine: Machine,
     slots: Vec<Slot>,
-    /// The call whose body is being polled.
+    /// The call whose body is being called, polled or dropped.
     current: Option<CallId>,
     draws: u64,
 }
@@ -226,7 +226,7 @@ impl RunCell {
     /// Enters the body of a call: from here to the end of the returned guard, `ctx` belongs to that body.
     pub(super) fn enter(&self, call: CallId) -> (InBody<'_>, Waker) {
         let mut inner = lock(&self.inner);
-        inner.current = Some(call);
+        let outer = inner.current.replace(call);
         let waker = match &inner.slots[call.index()].body_waker {
             Some(body_waker) => {
                 body_waker.ready.store(false, Ordering::Release);
@@ -234,7 +234,7 @@ impl RunCell {
             }
             None => Waker::noop().clone(),
         };
-        (InBody { cell: self, _activity: in_body() }, waker)
+        (InBody { cell: self, outer, _activity: in_body() }, waker)
     }
 
     pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
@@ -331,15 +331,17 @@ impl Inner {
     }
 }
 
-/// While it lives, a body is being polled.
+/// While it lives, a body is called, polled or dropped.
 pub(super) struct InBody<'a> {
     cell: &'a RunCell,
+    /// The body in which this one is dropped.
+    outer: Option<CallId>,
     _activity: ActivityGuard,
 }
 
 impl Drop for InBody<'_> {
     fn drop(&mut self) {
-        lock(&self.cell.inner).current = None;
+        lock(&self.cell.inner).current = self.outer;
     }
 }
 
