@@ -14,7 +14,9 @@ use workflow_worker::Worker;
 fn main() -> Result<(), Box<dyn Error>> {
     let settings = std::env::args().nth(1).ok_or("usage: ledger_worker SETTINGS")?;
     let settings: WorkerSettings = serde_json::from_str(&settings)?;
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter("info,sqlx=error").init();
+    // The tests' own server runs without fsync, and every process would say so.
+    let filter = "info,sqlx=error,workflow_sdk::backend::postgres::open=error";
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     std::thread::spawn(|| {
         // The other end is held by the test alone, and closed by the system if that dies.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -4,8 +4,16 @@
 use std::path::Path;
 
 mod audit;
+mod blocked;
+mod crash_loop;
+mod crowd;
 mod point;
+mod random;
 mod scene;
+mod shutdown;
+mod start;
+mod stopped;
+mod takeover;
 
 /// Makes a test of each case for each database, so that none can be forgotten.
 macro_rules! cases {
@@ -38,6 +46,32 @@ cases! {
         end_before_commit,
         end_after_commit,
         step_body,
+    }
+    start {
+        an_acknowledged_start_outlives_its_process,
+    }
+    random {
+        kills_lose_nothing,
+    }
+    crowd {
+        three_processes_write_one_database,
+    }
+    stopped {
+        a_stopped_worker_that_comes_back_writes_nothing,
+    }
+    blocked {
+        a_step_that_blocks_every_thread_keeps_its_lease,
+    }
+    takeover {
+        runs_of_a_killed_worker_go_on_at_once,
+        a_worker_cut_off_and_its_successor_never_both_commit,
+    }
+    shutdown {
+        a_worker_that_ends_gives_every_run_back,
+        a_second_signal_drops_a_step_that_hangs,
+    }
+    crash_loop {
+        a_run_that_kills_its_workers_is_failed,
     }
 }
 

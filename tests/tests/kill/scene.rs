@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt, StepKind};
-use workflow_tests::ledger::{Ledger, Line};
+use workflow_tests::ledger::{Ledger, Line, What};
 use workflow_tests::postgres::postgres_url;
 use workflow_tests::worker_process::{WorkerProcess, WorkerSettings};
 use workflow_tests::workflows::{self, NAP, Site};
@@ -28,6 +28,16 @@ pub struct Scene {
 pub struct Started {
     pub id: RunId,
     pub output: u64,
+}
+
+/// Of a test that fails, everything is left to be looked at.
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.directory.disable_cleanup(true);
+            eprintln!("left: {}, {}", self.directory.path().display(), self.schema.as_deref().unwrap_or("test.db"));
+        }
+    }
 }
 
 /// What stood in the database at one moment: outcomes whose bodies must never begin again.
@@ -56,7 +66,7 @@ impl Scene {
         scene
     }
 
-    /// Removes what lies outside of the test's own directory. A test that failed leaves it, to be looked at.
+    /// Removes what lies outside of the test's own directory.
     pub async fn sweep(self) {
         if let Some(schema) = &self.schema {
             let mut raw = self.raw().await;
@@ -74,8 +84,18 @@ impl Scene {
 
     /// Lets the steps end that wait for this gate.
     pub fn open_gate(&self, name: &str) {
-        let site = Site::new(self.directory().to_owned(), Duration::ZERO, 1);
-        std::fs::write(site.gate(name), "").expect("open a gate");
+        std::fs::write(self.gate(name), "").expect("open a gate");
+    }
+
+    /// Makes the steps of later runs wait again.
+    pub fn close_gates(&self) {
+        for name in ["one", "two"] {
+            std::fs::remove_file(self.gate(name)).expect("close a gate");
+        }
+    }
+
+    fn gate(&self, name: &str) -> PathBuf {
+        Site::new(self.directory().to_owned(), Duration::ZERO, 1).gate(name)
     }
 
     /// Defaults of the worker where they matter, else what keeps a test short.
@@ -168,6 +188,33 @@ impl Scene {
         .await
     }
 
+    /// Waits until the body of this step begins, in whatever process.
+    pub async fn step_begins(&self, id: RunId, step_key: &str) {
+        let subject = subject(id, step_key);
+        until(&format!("{subject} begins"), async || {
+            self.ledger.begins().iter().any(|line| line.subject == subject).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the ledger has this many lines.
+    pub async fn lines(&self, count: usize) {
+        until(&format!("{count} lines in the ledger"), async || (self.ledger.lines().len() >= count).then_some(()))
+            .await;
+    }
+
+    /// Whether a body began in this process and did not come to its end.
+    pub fn is_cut(&self, pid: u32) -> bool {
+        let lines = self.ledger.lines();
+        let count = |what| lines.iter().filter(|line| line.pid == pid && line.what == what).count();
+        count(What::Begin) > count(What::End)
+    }
+
+    /// How often the run was claimed.
+    pub async fn epoch(&self, id: RunId) -> i64 {
+        self.raw().await.number(format!("SELECT epoch FROM workflow_runs WHERE id = '{id}'")).await
+    }
+
     /// How often a claim found its run's worker dead.
     pub async fn crashes_counted(&self) -> i64 {
         self.raw().await.number("SELECT count(*) FROM audit WHERE kind = 'crash'").await
@@ -241,10 +288,8 @@ impl Scene {
     /// Asserts that no body began again whose outcome stood in the database then.
     pub fn check_never_again(&self, recorded: &Recorded) {
         let later = self.ledger.lines().split_off(recorded.lines);
-        let again: Vec<&Line> = later
-            .iter()
-            .filter(|line| line.what == workflow_tests::ledger::What::Begin && recorded.steps.contains(&line.subject))
-            .collect();
+        let again: Vec<&Line> =
+            later.iter().filter(|line| line.what == What::Begin && recorded.steps.contains(&line.subject)).collect();
         assert!(again.is_empty(), "recorded steps began again: {again:?}");
     }
 }
@@ -261,9 +306,4 @@ fn program() -> &'static Path {
 
 fn subject(run: RunId, step_key: &str) -> String {
     format!("{run}/{step_key}")
-}
-
-/// The path of a worker's lock file, on SQLite.
-pub fn lock_files(scene: &Scene) -> PathBuf {
-    scene.directory().join("test.db-workers")
 }
