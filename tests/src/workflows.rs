@@ -33,6 +33,21 @@ impl Site {
     }
 }
 
+/// The steps that must have an outcome before this one can begin.
+#[must_use]
+pub fn before(step_key: &str) -> Vec<String> {
+    match step_key {
+        "link:1" => vec!["link".into()],
+        "sum" => (0..5).map(|branch| format!("branch-{branch}")).collect(),
+        "after" => vec!["before".into(), "sleep".into()],
+        "two" => vec!["one".into()],
+        other => match other.strip_prefix("link:") {
+            Some(link) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
+            None => Vec::new(),
+        },
+    }
+}
+
 /// The body of a short step.
 async fn effect(ctx: &Ctx<Site>, value: u64) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());

@@ -285,6 +285,18 @@ impl Scene {
         assert!(woke.at + slack.as_micros() >= began + NAP.as_micros(), "woke {} us after {nap:?}", woke.at - began);
     }
 
+    /// Asserts that no body began before the outcomes that it follows were committed: a workflow that went on past a step
+    /// has seen its outcome.
+    pub fn check_order(&self, recorded: &Recorded) {
+        for line in self.ledger.lines().into_iter().take(recorded.lines).filter(|line| line.what == What::Begin) {
+            let (run, step_key) = line.subject.split_once('/').expect("run and step");
+            for before in workflows::before(step_key) {
+                let seen = format!("{run}/{before}");
+                assert!(recorded.steps.contains(&seen), "{} began, but {seen} is not recorded", line.subject);
+            }
+        }
+    }
+
     /// Asserts that no body began again whose outcome stood in the database then.
     pub fn check_never_again(&self, recorded: &Recorded) {
         let later = self.ledger.lines().split_off(recorded.lines);
