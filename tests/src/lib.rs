@@ -2,11 +2,14 @@
 //! for facts instead of for time.
 
 pub mod fixture;
+pub mod ledger;
 pub mod make;
 pub mod outcome;
 pub mod postgres;
 pub mod raw;
 pub mod until;
+pub mod worker_process;
+pub mod workflows;
 
 pub use fixture::{Database, Empty, Fixture};
 pub use raw::RawConnection;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
     AttemptWrite, ClaimedRun, EndWrite, Executor, Next, Outcome, PendingOutcome, Polled, Poller, Port, RunCell,
-    RunSettings, Write,
+    RunSettings, Write, failpoint,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
@@ -36,6 +36,8 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim
 
 async fn finish(shared: &Shared, write: Option<Write>) {
     let Some(write) = write else { return };
+    let parks = matches!(write, Write::Park(_));
+    failpoint(if parks { "park.before_commit" } else { "end.before_commit" });
     // A lost claim's run has another owner; a stopped executor ends the worker.
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
         tracing::error!(
@@ -43,6 +45,7 @@ async fn finish(shared: &Shared, write: Option<Write>) {
             "the end of a run was not written; it is taken up again when its lease ends"
         );
     }
+    failpoint(if parks { "park.after_commit" } else { "end.after_commit" });
 }
 
 fn report(run: &ClaimedRun, exit: &Exit) {

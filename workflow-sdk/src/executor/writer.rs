@@ -65,10 +65,10 @@ async fn commit_part(backend: &dyn Backend, hub: &Hub, mut batch: Batch) -> Opti
     let mut failures = 0;
     loop {
         tracing::trace!(writes = batch.writes.len(), "commit");
-        failpoint!("executor.before_commit");
+        failpoint("executor.before_commit");
         let error = match backend.commit(&batch.writes).await {
             Ok(outcomes) => {
-                failpoint!("executor.after_commit");
+                failpoint("executor.after_commit");
                 announce(hub, &batch.writes, &outcomes);
                 answer(batch, outcomes);
                 return None;
