@@ -103,7 +103,7 @@ impl<'a> Drive<'a> {
         };
         let cell = RunCell::new(settings, history, Arc::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
-        let future = entry.call(Arc::clone(&cell), &run.input).map_err(|error| Exit::Ended(Err(error)))?;
+        let future = entry.call(Arc::clone(&cell), run.input.clone());
         Ok(Self {
             poller: Some(Poller::new(future, port)),
             pressure: shared.pressure.watch(),

@@ -185,6 +185,31 @@ pub async fn a_panic_in_a_workflow_fails_its_run_alone(db: Live) {
     worker.stop().await;
 }
 
+#[derive(Serialize)]
+struct Explosive(u32);
+
+impl<'de> Deserialize<'de> for Explosive {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = u32::deserialize(deserializer)?;
+        assert!(value != 13, "13 is not read");
+        Ok(Self(value))
+    }
+}
+
+pub async fn a_panic_in_a_decoder_fails_its_run_alone(db: Live) {
+    #[workflow]
+    async fn explode(ctx: &Ctx, input: Explosive) -> Result<u32> {
+        let _ = ctx;
+        Ok(input.0)
+    }
+    let worker = Working::start(db.worker(()).register(explode).concurrency(1));
+    let run = db.client.start_by_name("explode", &json!(13)).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Panic, "the workflow panicked: 13 is not read"));
+    assert_eq!(db.client.start(explode, Explosive(1)).await.unwrap().result().await.unwrap(), 1);
+    worker.stop().await;
+}
+
 pub async fn the_final_error_of_a_step_can_be_handled(db: Live) {
     #[workflow]
     async fn fallback(ctx: &Ctx<Probe>) -> Result<String> {

@@ -144,6 +144,15 @@ pub async fn an_output_of_another_type_parks_the_run(db: Live) {
     assert_eq!(lines[4], WAY_OUT);
 }
 
+pub async fn an_input_of_another_type_parks_the_run(db: Live) {
+    #[workflow(name = "order")]
+    async fn other_input(ctx: &Ctx<Probe>, order: u64) -> Result<String> {
+        let _ = order;
+        charge(ctx).await
+    }
+    diverges(&db, other_input).await;
+}
+
 pub async fn a_diverged_run_can_be_canceled(db: Live) {
     let run = parked(&db, &Probe::new()).await;
     make_due(&db).await;

@@ -43,6 +43,7 @@ cases! {
         a_step_times_out,
         a_panic_in_a_step_is_a_failed_attempt,
         a_panic_in_a_workflow_fails_its_run_alone,
+        a_panic_in_a_decoder_fails_its_run_alone,
         the_final_error_of_a_step_can_be_handled,
         an_error_keeps_its_causes,
         a_step_knows_its_attempt_and_its_key,
@@ -68,6 +69,7 @@ cases! {
         a_step_that_is_gone_parks_the_run,
         another_kind_of_call_parks_the_run,
         an_output_of_another_type_parks_the_run,
+        an_input_of_another_type_parks_the_run,
         a_diverged_run_can_be_canceled,
         an_added_step_runs,
     }
