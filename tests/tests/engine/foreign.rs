@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::oneshot;
 use workflow_sdk::prelude::*;
 use workflow_tests::captured::{capture_log, log_lines};
 use workflow_tests::{Live, Working};
@@ -93,5 +94,57 @@ pub async fn calls_of_the_context_are_never_foreign(db: Live) {
     for run in runs {
         assert_eq!(run.result().await.unwrap(), (1..=21).sum::<u64>());
     }
+    worker.stop().await;
+}
+
+/// A workflow should not wait so, but if it does, it must not hang.
+pub async fn no_foreign_wake_is_lost(db: Live) {
+    /// Answers from a thread of its own, sooner or later after the question: at about the time at which the poll of the
+    /// workflow returns.
+    struct Oracle(std::sync::mpsc::Sender<(u32, oneshot::Sender<u32>)>);
+
+    #[workflow]
+    async fn asking(ctx: &Ctx<Oracle>) -> Result<u32> {
+        let mut sum = 0;
+        for question in 0..3000 {
+            let (sender, answer) = oneshot::channel();
+            ctx.state().0.send((question, sender))?;
+            sum += answer.await?;
+        }
+        ctx.step("end", async || Ok::<_, Error>(sum)).await
+    }
+    let (questions, asked) = std::sync::mpsc::channel::<(u32, oneshot::Sender<u32>)>();
+    let oracle = std::thread::spawn(move || {
+        for (question, answer) in asked {
+            for _ in 0..question {
+                std::hint::spin_loop();
+            }
+            let _ = answer.send(1);
+        }
+    });
+    let worker = Working::start(db.worker(Oracle(questions)).register(asking));
+    let runs = db.client.start_many(asking, [(); 4]).await.unwrap();
+    for run in runs {
+        assert_eq!(run.result().await.unwrap(), 3000);
+    }
+    worker.stop().await;
+    oracle.join().unwrap();
+}
+
+pub async fn a_workflow_that_wakes_itself_goes_on(db: Live) {
+    #[workflow]
+    async fn restless(ctx: &Ctx) -> Result<u32> {
+        let mut polls = 0;
+        std::future::poll_fn(|cx| {
+            polls += 1;
+            cx.waker().wake_by_ref();
+            if polls < 50_000 { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+        })
+        .await;
+        ctx.step("end", async || Ok::<_, Error>(polls)).await
+    }
+    let worker = Working::start(db.worker(()).register(restless));
+    let run = db.client.start(restless, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 50_000);
     worker.stop().await;
 }

@@ -77,6 +77,8 @@ cases! {
         a_bare_sleep_is_warned_of_once,
         a_bare_sleep_can_fail_the_run,
         calls_of_the_context_are_never_foreign,
+        no_foreign_wake_is_lost,
+        a_workflow_that_wakes_itself_goes_on,
     }
     cancel {
         a_pending_run_is_canceled_at_once,
