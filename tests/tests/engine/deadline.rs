@@ -77,6 +77,27 @@ pub async fn a_running_body_is_dropped_at_the_deadline(db: Live) {
     worker.stop().await;
 }
 
+pub async fn no_body_begins_after_the_deadline(db: Live) {
+    #[workflow]
+    async fn late(ctx: &Ctx<Probe>) -> Result<()> {
+        let blocking = async || {
+            // Holds the thread beyond the deadline, so that nobody can drop it in time.
+            std::thread::sleep(2 * SHORT);
+            Ok::<_, Error>(ctx.state().note("first"))
+        };
+        let next = async |note: &'static str| Ok::<_, Error>(ctx.state().note(note));
+        let (first, beside) = futures::join!(ctx.step("first", blocking), ctx.step("beside", || next("beside")));
+        first.and(beside)?;
+        ctx.step("after", || next("after")).await
+    }
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(late));
+    let run = db.client.start(late, ()).deadline(SHORT).await.unwrap();
+    fails_as_deadline(&run).await;
+    assert_eq!(probe.notes(), ["first"]);
+    worker.stop().await;
+}
+
 pub async fn a_run_that_ends_in_time_has_no_deadline(db: Live) {
     #[workflow]
     async fn quick(ctx: &Ctx<Probe>) -> Result<()> {

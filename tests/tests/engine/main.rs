@@ -94,6 +94,7 @@ cases! {
         a_delayed_run_fails_at_its_deadline,
         a_parked_run_fails_at_its_deadline,
         a_running_body_is_dropped_at_the_deadline,
+        no_body_begins_after_the_deadline,
         a_run_that_ends_in_time_has_no_deadline,
     }
 }

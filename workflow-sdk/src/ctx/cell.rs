@@ -189,6 +189,9 @@ impl RunCell {
     pub(super) fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
         inner.keep_waker(call, waker);
+        if !self.port.may_begin() {
+            inner.machine.hold(true);
+        }
         let poll = inner.machine.poll_step(call, options, self.port.now());
         let slot = &mut inner.slots[call.index()];
         match poll {
