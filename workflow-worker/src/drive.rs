@@ -12,7 +12,7 @@ use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timest
 
 use crate::ForeignAwait;
 use crate::clock::DatabaseClock;
-use crate::held::{HeldClaim, Order};
+use crate::held::{HeldClaim, Order, Standing};
 use crate::shared::Shared;
 use crate::verdict::{Exit, after_drive, before_drive};
 
@@ -81,11 +81,18 @@ struct Drive<'a> {
 struct DrivePort {
     clock: Arc<DatabaseClock>,
     moved: Arc<Notify>,
+    standing: watch::Receiver<Standing>,
+    deadline_at: Option<Timestamp>,
 }
 
 impl Port for DrivePort {
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Not on a claim whose lease may have run out, and not after the deadline.
+    fn may_begin(&self) -> bool {
+        self.standing.borrow().is_valid() && self.deadline_at.is_none_or(|deadline| self.clock.now() < deadline)
     }
 
     fn wake(&self) {
@@ -97,7 +104,12 @@ impl<'a> Drive<'a> {
     async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: HeldClaim) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
         let moved = Arc::new(Notify::new());
-        let port: Arc<dyn Port> = Arc::new(DrivePort { clock: Arc::clone(&shared.clock), moved: Arc::clone(&moved) });
+        let port: Arc<dyn Port> = Arc::new(DrivePort {
+            clock: Arc::clone(&shared.clock),
+            moved: Arc::clone(&moved),
+            standing: claim.standing.clone(),
+            deadline_at: run.deadline_at,
+        });
         let settings = RunSettings {
             run_id: run.claim.run_id,
             epoch: run.claim.epoch,
@@ -106,7 +118,7 @@ impl<'a> Drive<'a> {
         };
         let cell = RunCell::new(settings, history, Arc::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
-        let future = entry.call(Arc::clone(&cell), &run.input).map_err(|error| Exit::Ended(Err(error)))?;
+        let future = entry.call(Arc::clone(&cell), run.input.clone());
         Ok(Self {
             poller: Some(Poller::new(future, port)),
             pressure: shared.pressure.watch(),

@@ -4,7 +4,7 @@ use workflow_sdk::engine::{NewRun, RunEnd};
 use workflow_sdk::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError};
 use workflow_tests::Fixture;
 use workflow_tests::make::{DAWN, attempt, begun, end, error, failed, new_run, start, succeed, succeeded};
-use workflow_tests::outcome::{applied, created, duplicate};
+use workflow_tests::outcome::{applied, created};
 
 /// JSON texts that a database may be tempted to improve.
 const PAYLOADS: &[&str] = &[

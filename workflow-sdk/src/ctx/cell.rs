@@ -188,6 +188,9 @@ impl RunCell {
             return refused;
         }
         inner.keep_waker(call, waker);
+        if !self.port.may_begin() {
+            inner.machine.hold(true);
+        }
         let poll = inner.machine.poll_step(call, options, self.port.now());
         let slot = &mut inner.slots[call.index()];
         match poll {
