@@ -38,13 +38,13 @@ pub struct Fixture {
 
 /// Where the data lies.
 #[derive(Clone, Debug)]
-enum Place {
+pub(crate) enum Place {
     File(Arc<TempDir>),
     Schema(String),
 }
 
 impl Place {
-    fn new(database: Database) -> Self {
+    pub(crate) fn new(database: Database) -> Self {
         match database {
             Database::Sqlite => Self::File(Arc::new(tempfile::tempdir().expect("a directory for the database"))),
             // 31 bytes at most are accepted: 2 and 24 random digits.
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    fn schema(&self) -> Option<&str> {
+    pub(crate) fn schema(&self) -> Option<&str> {
         match self {
             Self::File(_) => None,
             Self::Schema(schema) => Some(schema),
@@ -217,7 +217,7 @@ impl Fixture {
     }
 }
 
-fn url(place: &Place) -> String {
+pub(crate) fn url(place: &Place) -> String {
     match place {
         Place::File(dir) => format!("sqlite://{}", dir.path().join("test.db").display()),
         Place::Schema(_) => postgres_url(),
@@ -225,7 +225,7 @@ fn url(place: &Place) -> String {
 }
 
 /// Removes what a place outside the test's own directory holds.
-async fn sweep(place: &Place) {
+pub(crate) async fn sweep(place: &Place) {
     if let Some(schema) = place.schema() {
         let mut raw = RawConnection::open(&url(place), Some(schema)).await;
         raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;

@@ -1,13 +1,25 @@
 //! What the tests of the workspace share: databases that live as long as a test, data with good defaults, and waiting
 //! for facts instead of for time.
 
+pub mod captured;
+pub mod faulty;
 pub mod fixture;
+pub mod ledger;
+pub mod live;
 pub mod make;
 pub mod outcome;
 pub mod postgres;
+pub mod probe;
 pub mod raw;
 pub mod until;
+pub mod worker_process;
+pub mod workflows;
+pub mod working;
 
+pub use faulty::FaultyBackend;
 pub use fixture::{Database, Empty, Fixture};
+pub use live::Live;
+pub use probe::Probe;
 pub use raw::RawConnection;
 pub use until::until;
+pub use working::Working;

@@ -54,13 +54,7 @@ fn function(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
 
 fn workflow(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
     let on_impl = attrs.on_impl();
-    let Definition {
-        krate,
-        name,
-        version,
-        returns,
-        ..
-    } = definition;
+    let Definition { krate, name, version, returns, .. } = definition;
     let ident = &definition.function.sig.ident;
     let state = match &definition.state {
         Some(state) => quote_spanned!(located_at(state.span())=> type State = #state;),
@@ -143,11 +137,7 @@ fn relocated(tokens: impl ToTokens, place: Span) -> TokenStream {
         token.set_span(token.span().located_at(place));
         token
     };
-    tokens
-        .into_token_stream()
-        .into_iter()
-        .map(relocate)
-        .collect()
+    tokens.into_token_stream().into_iter().map(relocate).collect()
 }
 
 /// The author's attributes by where they belong.

@@ -58,10 +58,7 @@ pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_workflow(options.into(), item.into()).into()
 }
 
-fn expand_workflow(
-    options: proc_macro2::TokenStream,
-    item: proc_macro2::TokenStream,
-) -> proc_macro2::TokenStream {
+fn expand_workflow(options: proc_macro2::TokenStream, item: proc_macro2::TokenStream) -> proc_macro2::TokenStream {
     let function = match parse::function(item.clone()) {
         Ok(function) => function,
         Err(error) => return fallback::as_written(item, &error),

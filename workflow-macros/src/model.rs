@@ -59,10 +59,7 @@ impl Errors {
 }
 
 /// Judges options and function together.
-pub(crate) fn check(
-    args: Result<Vec<Arg>>,
-    mut function: Function,
-) -> std::result::Result<Definition, Refused> {
+pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::result::Result<Definition, Refused> {
     let mut errors = Errors::default();
     let args = args.unwrap_or_else(|error| {
         errors.push(error);
@@ -84,10 +81,7 @@ pub(crate) fn check(
     });
     match (errors.0, definition) {
         (None, Some(definition)) => Ok(definition),
-        (Some(error), definition) => Err(Refused {
-            error,
-            repaired: definition.map(Box::new),
-        }),
+        (Some(error), definition) => Err(Refused { error, repaired: definition.map(Box::new) }),
         (None, None) => Err(unexplained()),
     }
 }
@@ -95,10 +89,7 @@ pub(crate) fn check(
 /// A check that withholds its part must have said why. Should one forget, the build still stops.
 fn unexplained() -> Refused {
     debug_assert!(false, "a check refused a workflow without a message");
-    Refused {
-        error: Error::new(Span::call_site(), "this function cannot be a workflow"),
-        repaired: None,
-    }
+    Refused { error: Error::new(Span::call_site(), "this function cannot be a workflow"), repaired: None }
 }
 
 /// The second attribute would be applied to what the first one wrote, and its messages would be about that.

@@ -68,12 +68,7 @@ impl Parse for Function {
             return Err(Error::new(sig.ident.span(), message));
         }
         let body = input.parse()?;
-        Ok(Function {
-            attrs,
-            vis,
-            sig,
-            body,
-        })
+        Ok(Function { attrs, vis, sig, body })
     }
 }
 
@@ -85,8 +80,7 @@ fn at_function(input: ParseStream<'_>) -> bool {
             Ok(word) => word,
             Err(_) => return false,
         };
-        if !["const", "async", "unsafe", "safe", "extern"].contains(&qualifier.to_string().as_str())
-        {
+        if !["const", "async", "unsafe", "safe", "extern"].contains(&qualifier.to_string().as_str()) {
             return false;
         }
         if qualifier == "extern" && ahead.parse::<Option<LitStr>>().is_err() {

@@ -194,9 +194,6 @@ fn any_other_mistake_leaves_the_item_as_written() {
     for item in items {
         let found = expand_workflow(quote!(), item.clone()).to_string();
         assert!(found.starts_with(":: core :: compile_error"), "{item}");
-        assert!(
-            found.ends_with(&item.to_string()),
-            "{item}\nbecame\n{found}"
-        );
+        assert!(found.ends_with(&item.to_string()), "{item}\nbecame\n{found}");
     }
 }

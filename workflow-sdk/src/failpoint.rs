@@ -1,33 +1,41 @@
 //! Named points at which a test kills its own process, to see that what was promised there survives. Compiled to nothing
 //! without the feature `failpoints`.
+//!
+//! The points of the engine, and what is true there:
+//! - `executor.before_commit`: a batch was taken from the queue, nothing of it is in the database;
+//! - `backend.in_transaction`: every statement of a batch was executed, the transaction is open;
+//! - `executor.after_commit`: the batch is committed, none of its senders knows;
+//! - `claim.after_commit`: runs are claimed, no drive was started;
+//! - `park.before_commit`, `park.after_commit`: a drive has dropped its run and gives it back, or has given it back;
+//! - `end.before_commit`, `end.after_commit`: a drive has an answer of its run, or has written it.
 
-/// A named point of the engine.
-macro_rules! failpoint {
-    ($name:literal) => {
-        #[cfg(feature = "failpoints")]
-        $crate::failpoint::reached($name);
-    };
+/// A named point: of the engine, or of a workflow in a test.
+#[inline(always)]
+pub fn failpoint(name: &'static str) {
+    #[cfg(feature = "failpoints")]
+    reached(name);
+    #[cfg(not(feature = "failpoints"))]
+    let _ = name;
 }
-
-pub(crate) use failpoint;
 
 /// Kills this process with SIGKILL if the variable `WORKFLOW_FAILPOINT` names this point: `name` for the first time that
 /// it is reached, `name@3` for the third.
 #[cfg(feature = "failpoints")]
-pub(crate) fn reached(name: &str) {
-    use std::collections::HashMap;
-    use std::sync::{LazyLock, Mutex, PoisonError};
+fn reached(name: &str) {
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
-    static HITS: LazyLock<Mutex<HashMap<String, u64>>> = LazyLock::new(Mutex::default);
-    let Ok(wanted) = std::env::var("WORKFLOW_FAILPOINT") else { return };
-    let (point, hit) = wanted.split_once('@').unwrap_or((&wanted, "1"));
-    if point != name {
-        return;
+    struct Armed {
+        point: String,
+        hits_left: AtomicU64,
     }
-    let mut hits = HITS.lock().unwrap_or_else(PoisonError::into_inner);
-    let hits = hits.entry(name.to_owned()).or_default();
-    *hits += 1;
-    if hits.to_string() == hit {
+    static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
+        let wanted = std::env::var("WORKFLOW_FAILPOINT").ok()?;
+        let (point, hit) = wanted.split_once('@').unwrap_or((&wanted, "1"));
+        Some(Armed { point: point.to_owned(), hits_left: AtomicU64::new(hit.parse().ok()?) })
+    });
+    let Some(armed) = ARMED.as_ref().filter(|armed| armed.point == name) else { return };
+    if armed.hits_left.fetch_sub(1, Ordering::Relaxed) == 1 {
         // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }

@@ -1,4 +1,45 @@
 //! Durable workflows as plain Rust.
+//!
+//! Mark an `async fn` with [`#[workflow]`](macro@workflow), wrap its effects in [`Ctx::step`], start runs with a [`Client`], and
+//! run them in worker processes (crate `workflow-worker`). Whatever is killed at whatever instant: finished steps keep their
+//! values and never run again, and another worker goes on from there. The database is the only coordinator: a SQLite file, or
+//! PostgreSQL for many machines.
+//!
+//! ```
+//! use workflow_sdk::prelude::*;
+//!
+//! #[workflow]
+//! async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+//!     let greeting = ctx.step("compose", || {
+//!         let name = name.clone();
+//!         async move { Ok::<_, Error>(format!("hello, {name}")) }
+//!     });
+//!     greeting.retry(Retry::exponential().max_attempts(3)).await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect("sqlite::memory:").await?;
+//! let run = client.start(greet, "Ada".to_string()).key("greet-ada").await?;
+//! // A worker, here or in another process: Worker::new(client, ()).register(greet).run().await?;
+//! // Then: assert_eq!(run.result().await?, "hello, Ada");
+//! assert_eq!(run.status().await?, RunStatus::Pending);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to look
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`] and [`ErrorExt`].
+//! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
+//! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
+//!
+//! # Features
+//! | Feature | Default | What it adds |
+//! |---|---|---|
+//! | `macros` | yes | `#[workflow]` |
+//! | `sqlite` | yes | the SQLite backend, with SQLite bundled |
+//! | `postgres` | yes | the PostgreSQL backend |
+//! | `failpoints` | no | points at which a test kills the process |
 
 // The expansion of `#[workflow]` names this crate as a user does.
 extern crate self as workflow_sdk;

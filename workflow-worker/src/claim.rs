@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
-use workflow_sdk::engine::{ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
+use workflow_sdk::engine::{ClaimRequest, Claimed, ClaimedRun, Outcome, Write, failpoint};
 use workflow_sdk::{BackendError, Timestamp};
 
 use crate::WorkerError;
@@ -25,6 +25,9 @@ pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
         match claim(&shared, asked).await {
             Ok(Ok(claimed)) => {
                 let all = claimed.runs.len() == asked;
+                if !claimed.runs.is_empty() {
+                    failpoint("claim.after_commit");
+                }
                 start_drives(&shared, claimed, permits);
                 if !all {
                     wait_for_due(&shared).await;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
     AttemptWrite, ClaimedRun, EndWrite, Executor, Next, Outcome, PendingOutcome, Polled, Poller, Port, RunCell,
-    RunSettings, Write,
+    RunSettings, Write, failpoint,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
 use crate::clock::DatabaseClock;
-use crate::held::{HeldClaim, Order};
+use crate::held::{HeldClaim, Order, Standing};
 use crate::shared::Shared;
 use crate::verdict::{Exit, after_drive, before_drive};
 
@@ -36,6 +36,8 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim
 
 async fn finish(shared: &Shared, write: Option<Write>) {
     let Some(write) = write else { return };
+    let parks = matches!(write, Write::Park(_));
+    failpoint(if parks { "park.before_commit" } else { "end.before_commit" });
     // A lost claim's run has another owner; a stopped executor ends the worker.
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
         tracing::error!(
@@ -43,6 +45,7 @@ async fn finish(shared: &Shared, write: Option<Write>) {
             "the end of a run was not written; it is taken up again when its lease ends"
         );
     }
+    failpoint(if parks { "park.after_commit" } else { "end.after_commit" });
 }
 
 fn report(run: &ClaimedRun, exit: &Exit) {
@@ -78,11 +81,18 @@ struct Drive<'a> {
 struct DrivePort {
     clock: Arc<DatabaseClock>,
     moved: Arc<Notify>,
+    standing: watch::Receiver<Standing>,
+    deadline_at: Option<Timestamp>,
 }
 
 impl Port for DrivePort {
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Not on a claim whose lease may have run out, and not after the deadline.
+    fn may_begin(&self) -> bool {
+        self.standing.borrow().is_valid() && self.deadline_at.is_none_or(|deadline| self.clock.now() < deadline)
     }
 
     fn wake(&self) {
@@ -94,7 +104,12 @@ impl<'a> Drive<'a> {
     async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: HeldClaim) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
         let moved = Arc::new(Notify::new());
-        let port: Arc<dyn Port> = Arc::new(DrivePort { clock: Arc::clone(&shared.clock), moved: Arc::clone(&moved) });
+        let port: Arc<dyn Port> = Arc::new(DrivePort {
+            clock: Arc::clone(&shared.clock),
+            moved: Arc::clone(&moved),
+            standing: claim.standing.clone(),
+            deadline_at: run.deadline_at,
+        });
         let settings = RunSettings {
             run_id: run.claim.run_id,
             epoch: run.claim.epoch,
@@ -103,7 +118,7 @@ impl<'a> Drive<'a> {
         };
         let cell = RunCell::new(settings, history, Arc::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
-        let future = entry.call(Arc::clone(&cell), &run.input).map_err(|error| Exit::Ended(Err(error)))?;
+        let future = entry.call(Arc::clone(&cell), run.input.clone());
         Ok(Self {
             poller: Some(Poller::new(future, port)),
             pressure: shared.pressure.watch(),

@@ -29,6 +29,13 @@ pub(crate) struct Standing {
     pub(crate) valid_until: Instant,
 }
 
+impl Standing {
+    /// Whether nobody else can hold the run.
+    pub(crate) fn is_valid(&self) -> bool {
+        Instant::now() < self.valid_until
+    }
+}
+
 /// The claims that this worker holds: where its drives, its lease thread and its shutdown meet.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Mutex<HashMap<Claim, watch::Sender<Standing>>>);
@@ -96,7 +103,7 @@ impl HeldClaim {
 
     /// Whether nobody else can hold the run.
     pub(crate) fn is_valid(&self) -> bool {
-        Instant::now() < self.standing.borrow().valid_until
+        self.standing.borrow().is_valid()
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
 
 async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
     shared.held.order_all(Order::Drain);
+    let runs = shared.held.claims().len();
+    tracing::info!(runs, grace = ?shared.options.grace, "worker stops: running steps may end, then every run is given back");
     tokio::select! {
         () = all_ended(shared) => return,
         () = tokio::time::sleep(shared.options.grace) => tracing::warn!("grace time is over, dropping steps that still run"),

@@ -4,7 +4,7 @@ use workflow_sdk::engine::{NewRun, RunEnd};
 use workflow_sdk::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError};
 use workflow_tests::Fixture;
 use workflow_tests::make::{DAWN, attempt, begun, end, error, failed, new_run, start, succeed, succeeded};
-use workflow_tests::outcome::{applied, created, duplicate};
+use workflow_tests::outcome::{applied, created};
 
 /// JSON texts that a database may be tempted to improve.
 const PAYLOADS: &[&str] = &[
@@ -76,24 +76,6 @@ pub async fn a_final_row_is_not_changed(fixture: Fixture) {
 }
 
 /// `Applied` would tell the writer that its outcome is the one that replay will see.
-pub async fn a_write_over_a_final_row_is_a_duplicate(fixture: Fixture) {
-    let claim = fixture.held().await;
-    for done in [succeeded("charge", 0, "1"), failed("ship", 1)] {
-        applied(&fixture.write(attempt(claim, done.clone())).await);
-        duplicate(&fixture.write(attempt(claim, done.clone())).await);
-        duplicate(&fixture.write(attempt(claim, begun(&done.step_key))).await);
-        duplicate(&fixture.write(attempt(claim, succeeded(&done.step_key, 9, "9"))).await);
-        let outcomes = fixture.commit(&[attempt(claim, begun("mail")), attempt(claim, done)]).await;
-        applied(&outcomes[0]);
-        duplicate(&outcomes[1]);
-    }
-    // The same within a batch.
-    let writes = [attempt(claim, succeeded("pack", 1, "1")), attempt(claim, succeeded("pack", 2, "2"))];
-    let outcomes = fixture.commit(&writes).await;
-    applied(&outcomes[0]);
-    duplicate(&outcomes[1]);
-}
-
 pub async fn of_two_final_rows_in_one_batch_the_first_stays(fixture: Fixture) {
     let claim = fixture.held().await;
     let first = succeeded("charge", 0, "1");

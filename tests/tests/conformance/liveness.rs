@@ -43,8 +43,9 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
             session
         })
     });
-    for look in looks {
-        look.await.unwrap().close().await.unwrap();
+    // Closed only when nobody looks any more: a look may still show a worker that closes at that moment.
+    for session in futures::future::join_all(looks).await {
+        session.unwrap().close().await.unwrap();
     }
 }
 

@@ -98,7 +98,6 @@ cases! {
         an_attempt_that_ends_keeps_its_row,
         begun_and_final_in_one_batch_are_one_row,
         a_final_row_is_not_changed,
-        a_write_over_a_final_row_is_a_duplicate,
         of_two_final_rows_in_one_batch_the_first_stays,
         a_failed_attempt_waits_for_the_next_without_a_position,
         a_step_may_fail_for_good,

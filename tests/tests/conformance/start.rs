@@ -118,6 +118,8 @@ pub async fn a_start_applied_again_says_created(fixture: Fixture) {
         fixture.advance(Duration::from_secs(1));
 
         assert_eq!(fixture.start(&new).await, StartOutcome::Created, "the reply to the commit was lost");
+        fixture.commit(&[start(&new), start(&new_run()), start(&new)]).await.iter().for_each(created);
+        assert_eq!(fixture.claim_due().await.len(), 1, "the other one");
         assert_eq!(fixture.snapshot(new.id).await, before, "and the run went on meanwhile");
         outcome::applied(&fixture.write(succeed(claim, "1")).await);
         assert_eq!(fixture.start(&new).await, StartOutcome::Created);

@@ -86,10 +86,7 @@ impl Options {
 
     fn set(&mut self, key: Key, word: &Ident, value: Option<Expr>, errors: &mut Errors) {
         let Some(literal) = value.as_ref().and_then(string) else {
-            let message = format!(
-                "`{word}` takes a string literal, such as `{}`",
-                key.example()
-            );
+            let message = format!("`{word}` takes a string literal, such as `{}`", key.example());
             match value {
                 Some(value) => errors.refuse(value, message),
                 None => errors.refuse(word, message),
@@ -104,13 +101,9 @@ impl Options {
             },
             Key::Crate => match literal.parse_with(Path::parse_mod_style) {
                 Ok(path) => self.krate = path,
-                Err(_) => errors.refuse(
-                    literal,
-                    format!(
-                        "`crate` takes the path of the SDK, such as `{}`",
-                        key.example()
-                    ),
-                ),
+                Err(_) => {
+                    errors.refuse(literal, format!("`crate` takes the path of the SDK, such as `{}`", key.example()))
+                }
             },
         }
     }
@@ -120,10 +113,7 @@ impl Options {
 fn string(value: &Expr) -> Option<&LitStr> {
     match value {
         Expr::Group(group) => string(&group.expr),
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(literal),
-            ..
-        }) if literal.suffix().is_empty() => Some(literal),
+        Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) if literal.suffix().is_empty() => Some(literal),
         _ => None,
     }
 }
@@ -136,18 +126,13 @@ pub(super) fn out_of_range(key: Key, text: &str) -> Option<String> {
             Key::Name => "the name of the function",
             Key::Version | Key::Crate => "the default",
         };
-        return Some(format!(
-            "the {noun} of a workflow cannot be empty: leave the option out to use {default}"
-        ));
+        return Some(format!("the {noun} of a workflow cannot be empty: leave the option out to use {default}"));
     }
     if text.len() > MAX_BYTES {
         return Some(too_long(key, text));
     }
     let control = text.chars().find(|c| c.is_control())?;
-    Some(format!(
-        "the {noun} of a workflow cannot contain control characters, found `{}`",
-        control.escape_default()
-    ))
+    Some(format!("the {noun} of a workflow cannot contain control characters, found `{}`", control.escape_default()))
 }
 
 fn too_long(key: Key, text: &str) -> String {
@@ -178,13 +163,11 @@ fn unknown(word: &Ident) -> String {
 /// The option that `word` is probably a slip of: one letter too many, missing or wrong, or two swapped.
 pub(super) fn nearest(word: &str) -> Option<Key> {
     let word = word.to_lowercase();
-    Key::ALL
-        .into_iter()
-        .find(|key| match edits(&word, key.as_str()) {
-            0 | 1 => true,
-            2 => letters(&word) == letters(key.as_str()),
-            _ => false,
-        })
+    Key::ALL.into_iter().find(|key| match edits(&word, key.as_str()) {
+        0 | 1 => true,
+        2 => letters(&word) == letters(key.as_str()),
+        _ => false,
+    })
 }
 
 fn letters(word: &str) -> Vec<char> {

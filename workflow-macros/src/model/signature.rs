@@ -4,10 +4,7 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{
-    FnArg, GenericArgument, GenericParam, Pat, PathArguments, PathSegment, ReturnType, Signature,
-    Token, Type,
-};
+use syn::{FnArg, GenericArgument, GenericParam, Pat, PathArguments, PathSegment, ReturnType, Signature, Token, Type};
 
 use super::Errors;
 
@@ -29,12 +26,7 @@ pub(super) fn check(sig: &mut Signature, errors: &mut Errors) -> Option<Parts> {
 
     free?;
     let (context, input) = arguments?;
-    Some(Parts {
-        state: context.state,
-        ctx_span: context.span,
-        input,
-        returns: returns?,
-    })
+    Some(Parts { state: context.state, ctx_span: context.span, input, returns: returns? })
 }
 
 fn qualifiers(sig: &mut Signature, errors: &mut Errors) {
@@ -66,19 +58,12 @@ fn not_generic(sig: &Signature, errors: &mut Errors) -> Option<()> {
     if generics.params.is_empty() {
         let clause = generics.where_clause.as_ref();
         if let Some(clause) = clause {
-            errors.refuse(
-                clause,
-                "a workflow takes no `where` clause: its types are concrete",
-            );
+            errors.refuse(clause, "a workflow takes no `where` clause: its types are concrete");
         }
         return clause.is_none().then_some(());
     }
     // One message for the list: the parameters fall together, and a `where` clause with them.
-    let message = if generics
-        .params
-        .iter()
-        .all(|param| matches!(param, GenericParam::Lifetime(_)))
-    {
+    let message = if generics.params.iter().all(|param| matches!(param, GenericParam::Lifetime(_))) {
         "a workflow takes no lifetime parameters: write `ctx: &Ctx<S>`, and an input that owns its data"
     } else {
         "a workflow cannot be generic: a worker finds it by its name, so write one workflow for each type"
@@ -151,17 +136,11 @@ fn context(ty: &mut Type, named_lifetimes: bool, errors: &mut Errors) -> Option<
             );
             return None;
         };
-        Context {
-            state: state(segment),
-            span: segment.ident.span(),
-        }
+        Context { state: state(segment), span: segment.ident.span() }
     };
 
     let Type::Reference(reference) = peel_mut(ty) else {
-        errors.refuse(
-            &*ty,
-            "a workflow borrows its context: write `&` before it, as in `ctx: &Ctx<S>`",
-        );
+        errors.refuse(&*ty, "a workflow borrows its context: write `&` before it, as in `ctx: &Ctx<S>`");
         let path = peel(ty);
         *ty = syn::parse_quote!(&#path);
         return Some(context);
@@ -174,8 +153,7 @@ fn context(ty: &mut Type, named_lifetimes: bool, errors: &mut Errors) -> Option<
     if let Some(lifetime) = reference.lifetime.take_if(|lifetime| lifetime.ident != "_")
         && !named_lifetimes
     {
-        let message =
-            "a workflow borrows its context for one run: write `&Ctx<S>` without a lifetime";
+        let message = "a workflow borrows its context for one run: write `&Ctx<S>` without a lifetime";
         errors.refuse(lifetime, message);
     }
     Some(context)
@@ -210,10 +188,7 @@ fn plain_name(pat: &Pat, errors: &mut Errors) -> Option<()> {
         Pat::Wild(_) => Some(()),
         Pat::Ident(name) if name.subpat.is_none() => Some(()),
         other => {
-            errors.refuse(
-                other,
-                "the context of a workflow has a plain name, as in `ctx: &Ctx<S>`",
-            );
+            errors.refuse(other, "the context of a workflow has a plain name, as in `ctx: &Ctx<S>`");
             None
         }
     }
@@ -235,7 +210,8 @@ fn owned(ty: &Type, errors: &mut Errors) -> Option<()> {
 }
 
 fn returns(sig: &Signature, errors: &mut Errors) -> Option<Type> {
-    const NO_RESULT: &str = "a workflow returns a `Result`: write `-> Result<T>`, or `-> Result<()>` if it yields nothing";
+    const NO_RESULT: &str =
+        "a workflow returns a `Result`: write `-> Result<T>`, or `-> Result<()>` if it yields nothing";
     match &sig.output {
         ReturnType::Default => {
             errors.refuse_at(sig.paren_token.span.close(), NO_RESULT);

@@ -60,10 +60,7 @@ fn all_mistakes_are_reported_in_their_order() -> syn::Result<()> {
     ];
     assert_eq!(messages.len(), starts.len(), "{messages:#?}");
     for (message, start) in messages.iter().zip(starts) {
-        assert!(
-            message.starts_with(start),
-            "{message}\ndoes not start with\n{start}"
-        );
+        assert!(message.starts_with(start), "{message}\ndoes not start with\n{start}");
         assert!(!message.ends_with('.'), "{message}");
     }
     assert!(refused.repaired.is_none());
@@ -75,11 +72,7 @@ fn all_mistakes_are_reported_in_their_order() -> syn::Result<()> {
 fn the_table_of_options_is_complete() {
     let docs = include_str!("../lib.rs");
     for key in Key::ALL {
-        assert!(
-            docs.contains(&format!("/// | `{} = ", key.as_str())),
-            "{}",
-            key.as_str()
-        );
+        assert!(docs.contains(&format!("/// | `{} = ", key.as_str())), "{}", key.as_str());
     }
     assert!(docs.contains(&format!("1 to {MAX_BYTES} bytes")));
 }

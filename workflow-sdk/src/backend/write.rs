@@ -34,6 +34,20 @@ pub enum Write {
 }
 
 impl Write {
+    /// About how many bytes of payload it carries.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Start(run) => run.input.len(),
+            Self::Attempt(write) => write.row.output.as_ref().map_or(0, String::len),
+            Self::End(write) => match &write.end {
+                RunEnd::Succeeded(output) => output.len(),
+                RunEnd::Failed(_) | RunEnd::Canceled => 0,
+            },
+            Self::Park(_) | Self::Disown { .. } | Self::Cancel(_) | Self::Expire { .. } | Self::Claim(_) => 0,
+        }
+    }
+
     /// Whether a worker may find more to claim after this write.
     #[must_use]
     pub fn makes_due(&self) -> bool {
@@ -53,7 +67,8 @@ impl Write {
     }
 }
 
-/// Writes the row (run, step key, attempt). A row that is final is not changed again.
+/// Writes the row (run, step key, attempt). A row that is final is not changed again; the answer is the same, for only the
+/// one drive of a claim writes its rows, and it writes a final row again only if the reply to its commit was lost.
 #[derive(Clone, Debug)]
 pub struct AttemptWrite {
     /// Who writes. Its epoch goes into the row.

@@ -67,8 +67,10 @@ impl Client {
         Connect::new(url.into())
     }
 
-    /// Over an open backend.
-    pub(crate) fn over(backend: Arc<dyn Backend>, payload_limit: usize) -> Self {
+    /// Over an open backend. For tests that put a faulty one below a client.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn over(backend: Arc<dyn Backend>, payload_limit: usize) -> Self {
         let executor = Executor::start(Arc::clone(&backend));
         let results = ResultWatch::new(Arc::clone(&backend), Arc::clone(executor.hub()));
         Self(Arc::new(Inner { backend, executor, results, payload_limit }))

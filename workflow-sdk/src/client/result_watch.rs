@@ -1,9 +1,9 @@
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OnceCell, oneshot};
+use tokio::sync::{Notify, OnceCell, watch};
+use tokio::time::Instant;
 
 use crate::backend::{Backend, BackendError, EndedRun};
 use crate::executor::{ExecutorStopped, Hub};
@@ -14,26 +14,32 @@ use super::ClientError;
 /// How long a wait can last after the end of its run if every notification of it was lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// All waits for results in this process: one task asks for all of their runs with one query.
+/// Between two questions for all runs that are waited for: hints can come at any rate, and each question costs.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const PAUSE_A_RUN: Duration = Duration::from_micros(20);
+
+/// All waits for results in this process. What ends here is told by the executor; for the rest one task asks, with one
+/// query for all.
 pub(super) struct ResultWatch {
     backend: Arc<dyn Backend>,
     hub: Arc<Hub>,
-    waiting: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
+    /// Runs that were not asked for yet: they may have ended before anybody waited.
+    new: Mutex<Vec<RunId>>,
     added: Notify,
     task: OnceCell<()>,
 }
 
 impl ResultWatch {
     pub(super) fn new(backend: Arc<dyn Backend>, hub: Arc<Hub>) -> Arc<Self> {
-        let (waiting, added, task) = (Mutex::default(), Notify::new(), OnceCell::new());
-        Arc::new(Self { backend, hub, waiting, added, task })
+        Arc::new(Self { backend, hub, new: Mutex::default(), added: Notify::new(), task: OnceCell::new() })
     }
 
     /// Waits until this run has ended.
     pub(super) async fn wait(self: &Arc<Self>, id: RunId) -> Result<EndedRun, ClientError> {
-        let (sender, ended) = oneshot::channel();
-        self.waiting().entry(id).or_default().push(sender);
         self.start_task().await;
+        // First the wait, then the question: an end in between is told.
+        let ended = self.hub.wait_ended(id);
+        self.new.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.added.notify_one();
         Ok(ended.await.map_err(|_| ExecutorStopped)?)
     }
@@ -41,52 +47,56 @@ impl ResultWatch {
     async fn start_task(self: &Arc<Self>) {
         self.hub.listen().await;
         let start = async || {
-            tokio::spawn(watch(Arc::downgrade(self), self.hub.changes()));
+            tokio::spawn(watch_runs(Arc::downgrade(self), self.hub.changes()));
         };
         self.task.get_or_init(start).await;
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_new(&self) -> Vec<RunId> {
+        std::mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The runs that somebody still waits for.
-    fn wanted(&self) -> Vec<RunId> {
-        let mut waiting = self.waiting();
-        waiting.retain(|_, senders| {
-            senders.retain(|sender| !sender.is_closed());
-            !senders.is_empty()
-        });
-        waiting.keys().copied().collect()
-    }
-
-    async fn look(&self) -> Result<(), BackendError> {
-        let wanted = self.wanted();
-        if wanted.is_empty() {
+    async fn ask(&self, runs: &[RunId]) -> Result<(), BackendError> {
+        if runs.is_empty() {
             return Ok(());
         }
-        for ended in self.backend.ended(&wanted).await? {
-            for sender in self.waiting().remove(&ended.id).unwrap_or_default() {
-                let _ = sender.send(ended.clone());
-            }
+        for ended in self.backend.ended(runs).await? {
+            self.hub.tell_ended(ended.id, || ended);
         }
         Ok(())
     }
 }
 
-async fn watch(results: Weak<ResultWatch>, mut changes: tokio::sync::watch::Receiver<u64>) {
+async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64>) {
+    let mut next_question = Instant::now();
     loop {
         let Some(results) = results.upgrade() else { return };
-        changes.mark_unchanged();
-        if let Err(error) = results.look().await {
+        let now = Instant::now();
+        let for_all = changes.has_changed().unwrap_or(true) && now >= next_question;
+        let new = results.take_new();
+        let runs = if for_all {
+            changes.mark_unchanged();
+            results.hub.awaited()
+        } else {
+            new
+        };
+        if let Err(error) = results.ask(&runs).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for ended runs, trying again");
             tokio::time::sleep(POLL_INTERVAL).await;
+            changes.mark_changed();
         }
-        let idle = results.waiting().is_empty();
+        if for_all {
+            next_question = now + SHORTEST_PAUSE + PAUSE_A_RUN * u32::try_from(runs.len()).unwrap_or(u32::MAX);
+        }
+        let pause = if changes.has_changed().unwrap_or(false) {
+            next_question.saturating_duration_since(Instant::now())
+        } else {
+            POLL_INTERVAL
+        };
         tokio::select! {
             () = results.added.notified() => {}
-            changed = changes.changed(), if !idle => if changed.is_err() { return },
-            () = tokio::time::sleep(POLL_INTERVAL) => {}
+            changed = changes.changed(), if pause == POLL_INTERVAL => if changed.is_err() { return } else { changes.mark_changed() },
+            () = tokio::time::sleep(pause) => changes.mark_changed(),
         }
     }
 }

@@ -9,9 +9,10 @@ use uuid::Uuid;
 use crate::model::{
     ErrorKind, NameSubject, RunId, StepAttempt, StoredError, Timestamp, check_name, derived_u64, derived_uuid,
 };
-use crate::replay::{CallId, CallPoll, Divergence, Machine, Next, StepOptions, Wait};
+use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, StepOptions, Wait};
 
 use super::Port;
+use super::poller::{ActivityGuard, in_body};
 
 /// What a run is, for its context.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub struct RunCell {
 struct Inner {
     machine: Machine,
     slots: Vec<Slot>,
-    /// The call whose body is being polled.
+    /// The call whose body is being called, polled or dropped.
     current: Option<CallId>,
     draws: u64,
 }
@@ -175,12 +176,7 @@ impl RunCell {
     pub(super) fn call(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
         let mut inner = lock(&self.inner);
         if let Some(outer) = inner.current {
-            let message = format!(
-                "{name:?} was called at {location} inside the body of step {:?}; \
-                 a body is one effect: call it from the workflow, before or after that step",
-                inner.machine.key(outer)
-            );
-            return Err(StoredError::new(ErrorKind::Refused, message).fatal());
+            return Err(inner.refusal(&format!("{name:?} was called at {location}"), outer));
         }
         inner.slots.push(Slot::default());
         Ok(inner.machine.call(name, location))
@@ -188,7 +184,13 @@ impl RunCell {
 
     pub(super) fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
+        if let Some(refused) = inner.refuse_in_body(call) {
+            return refused;
+        }
         inner.keep_waker(call, waker);
+        if !self.port.may_begin() {
+            inner.machine.hold(true);
+        }
         let poll = inner.machine.poll_step(call, options, self.port.now());
         let slot = &mut inner.slots[call.index()];
         match poll {
@@ -207,6 +209,9 @@ impl RunCell {
 
     pub(super) fn poll_sleep(&self, call: CallId, wait: Wait, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
+        if let Some(refused) = inner.refuse_in_body(call) {
+            return refused;
+        }
         inner.keep_waker(call, waker);
         inner.machine.poll_sleep(call, wait, self.port.now())
     }
@@ -224,7 +229,7 @@ impl RunCell {
     /// Enters the body of a call: from here to the end of the returned guard, `ctx` belongs to that body.
     pub(super) fn enter(&self, call: CallId) -> (InBody<'_>, Waker) {
         let mut inner = lock(&self.inner);
-        inner.current = Some(call);
+        let outer = inner.current.replace(call);
         let waker = match &inner.slots[call.index()].body_waker {
             Some(body_waker) => {
                 body_waker.ready.store(false, Ordering::Release);
@@ -232,7 +237,7 @@ impl RunCell {
             }
             None => Waker::noop().clone(),
         };
-        (InBody(self), waker)
+        (InBody { cell: self, outer, _activity: in_body() }, waker)
     }
 
     pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
@@ -305,6 +310,22 @@ impl RunCell {
 }
 
 impl Inner {
+    /// A call that was made outside of a body and is awaited inside of one: no replay would await it.
+    fn refuse_in_body(&self, call: CallId) -> Option<CallPoll> {
+        let outer = self.current?;
+        let refusal = self.refusal(&format!("{:?} is awaited", self.machine.key(call)), outer);
+        Some(CallPoll::Ended(Delivered::Failed(refusal)))
+    }
+
+    fn refusal(&self, what: &str, outer: CallId) -> StoredError {
+        let message = format!(
+            "{what} inside the body of step {:?}; \
+             a body is one effect: call it from the workflow, before or after that step",
+            self.machine.key(outer)
+        );
+        StoredError::new(ErrorKind::Refused, message).fatal()
+    }
+
     fn keep_waker(&mut self, call: CallId, waker: &Waker) {
         let kept = &mut self.slots[call.index()].waker;
         if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
@@ -313,12 +334,17 @@ impl Inner {
     }
 }
 
-/// While it lives, a body is being polled.
-pub(super) struct InBody<'a>(&'a RunCell);
+/// While it lives, a body is called, polled or dropped.
+pub(super) struct InBody<'a> {
+    cell: &'a RunCell,
+    /// The body in which this one is dropped.
+    outer: Option<CallId>,
+    _activity: ActivityGuard,
+}
 
 impl Drop for InBody<'_> {
     fn drop(&mut self) {
-        lock(&self.0.inner).current = None;
+        lock(&self.cell.inner).current = self.outer;
     }
 }
 

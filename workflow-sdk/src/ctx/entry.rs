@@ -7,7 +7,7 @@ use crate::workflow::RunsWith;
 
 use super::{Ctx, RunCell, WorkflowFuture};
 
-type Call = dyn Fn(Arc<RunCell>, &str) -> Result<WorkflowFuture, StoredError> + Send + Sync;
+type Call = dyn Fn(Arc<RunCell>, String) -> WorkflowFuture + Send + Sync;
 
 /// A workflow with its types erased: what a worker calls with a run's input.
 #[derive(Clone)]
@@ -19,23 +19,23 @@ impl Entry {
     pub fn new<S, W: RunsWith<S>>(worker_state: &Arc<S>) -> Self {
         let state = W::project(worker_state);
         Self(Arc::new(move |cell, input| {
-            let input = decode_input::<W::Input>(W::NAME, input)?;
             let ctx = Ctx::new(Arc::clone(&state), Arc::clone(&cell));
-            Ok(Box::pin(async move {
+            Box::pin(async move {
+                // In here, because an author's own decoder may panic, and panics are caught where this is polled.
+                let input = decode_input::<W::Input>(W::NAME, &input)?;
                 let output = W::run(&ctx, input).await?;
                 let subject = format!("output of run {}", cell.run_id());
                 Ok(round_trip(&subject, &output, cell.payload_limit())
                     .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
                     .0)
-            }))
+            })
         }))
     }
 
-    /// The future of one drive of the run.
-    ///
-    /// # Errors
-    /// Kind [`ErrorKind::Refused`]: the input is no value of the workflow's input type.
-    pub fn call(&self, cell: Arc<RunCell>, input: &str) -> Result<WorkflowFuture, StoredError> {
+    /// The future of one drive of the run. Its error has kind [`ErrorKind::Refused`] if the input is no value of the
+    /// workflow's input type.
+    #[must_use]
+    pub fn call(&self, cell: Arc<RunCell>, input: String) -> WorkflowFuture {
         (self.0)(cell, input)
     }
 }

@@ -1,10 +1,11 @@
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::Result;
@@ -30,45 +31,48 @@ pub struct Poller {
     root: Arc<RootWaker>,
 }
 
-/// After so many polls in a row that each woke the workflow again, it is left pending: it would block its thread.
+/// After so many polls in a row that each woke the workflow again, it lets others use its thread for a moment. What wakes
+/// itself for so long is taken for something that is no call.
 const MAX_POLLS: u32 = 10_000;
 
 impl Poller {
     /// Over this future.
     pub fn new(future: WorkflowFuture, port: Arc<dyn Port>) -> Self {
-        Self { future, root: Arc::new(RootWaker { phase: AtomicU8::new(QUIET), port }) }
+        let root = RootWaker { again: AtomicBool::new(false), foreign: AtomicBool::new(false), port };
+        Self { future, root: Arc::new(root) }
     }
 
     /// Polls until the workflow is quiet. Combinators such as `FuturesUnordered` wake themselves to be polled again; that
     /// must be over before the next outcome is delivered.
     pub fn poll(&mut self) -> Polled {
         for _ in 0..MAX_POLLS {
-            self.root.phase.store(POLLING, Ordering::Release);
-            let waker = Waker::from(Arc::clone(&self.root));
-            let future = self.future.as_mut();
-            let polled = catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))));
-            let woken = self.root.phase.swap(QUIET, Ordering::AcqRel) == POLLING_WOKEN;
-            match polled {
+            match self.poll_once() {
                 Ok(Poll::Ready(result)) => return Polled::Ended(result.map_err(crate::Error::into_stored)),
-                Ok(Poll::Pending) if woken => {}
+                Ok(Poll::Pending) if self.root.again.swap(false, Ordering::AcqRel) => {}
                 Ok(Poll::Pending) => return Polled::Pending,
                 Err(panic) => return Polled::Ended(Err(panic_error("the workflow", panic.as_ref()))),
             }
         }
+        self.root.wake_from_outside();
         Polled::Pending
+    }
+
+    fn poll_once(&mut self) -> std::thread::Result<Poll<Result<String>>> {
+        let _polling = Activity::Polling(self.root.address()).begin();
+        let waker = Waker::from(Arc::clone(&self.root));
+        let future = self.future.as_mut();
+        catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))))
     }
 
     /// Runs what wakes calls, so that these wakes do not count as foreign.
     pub fn waking<R>(&self, wake: impl FnOnce() -> R) -> R {
-        self.root.phase.store(WAKING, Ordering::Release);
-        let result = wake();
-        self.root.phase.store(QUIET, Ordering::Release);
-        result
+        let _waking = Activity::Waking(self.root.address()).begin();
+        wake()
     }
 
     /// Whether, since the last call, the workflow was woken by something that is no call of its context.
     pub fn take_foreign_wake(&self) -> bool {
-        self.root.phase.compare_exchange(FOREIGN, QUIET, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.root.foreign.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -78,21 +82,65 @@ impl fmt::Debug for Poller {
     }
 }
 
-/// Nothing happens.
-const QUIET: u8 = 0;
-/// The drive wakes calls: their wakes reach the root through their combinators.
-const WAKING: u8 = 1;
-/// The workflow is being polled.
-const POLLING: u8 = 2;
-/// It was woken while it was polled: it asks to be polled again.
-const POLLING_WOKEN: u8 = 3;
-/// It was woken while nothing of ours moved.
-const FOREIGN: u8 = 4;
+/// What this thread is at. A wake of a workflow belongs to it only if it comes from the thread that is at that workflow: so
+/// a wake from elsewhere is neither lost nor missed, whenever it comes.
+#[derive(Clone, Copy)]
+enum Activity {
+    /// Nothing of a workflow's own: no drive, or the body of a step.
+    Other,
+    /// Polls the workflow with this root. If the workflow is woken, it asks to be polled again.
+    Polling(usize),
+    /// Wakes calls of the workflow with this root: their wakes reach the root through their combinators.
+    Waking(usize),
+}
+
+thread_local! {
+    static ACTIVITY: Cell<Activity> = const { Cell::new(Activity::Other) };
+}
+
+impl Activity {
+    /// Begins it; it ends with the returned guard.
+    fn begin(self) -> ActivityGuard {
+        ActivityGuard { outer: ACTIVITY.replace(self) }
+    }
+}
+
+/// Until it is dropped, this thread runs the body of a step. If that wakes the workflow (by a channel, say), the wake is
+/// foreign: no replay would bring it.
+pub(super) fn in_body() -> ActivityGuard {
+    Activity::Other.begin()
+}
+
+pub(super) struct ActivityGuard {
+    outer: Activity,
+}
+
+impl Drop for ActivityGuard {
+    fn drop(&mut self) {
+        ACTIVITY.set(self.outer);
+    }
+}
 
 /// The waker with which the workflow itself is polled.
 struct RootWaker {
-    phase: AtomicU8,
+    /// The workflow asks to be polled again.
+    again: AtomicBool,
+    /// It was woken by something that is none of its calls.
+    foreign: AtomicBool,
     port: Arc<dyn Port>,
+}
+
+impl RootWaker {
+    /// Tells it from the roots of other workflows.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn wake_from_outside(&self) {
+        if !self.foreign.swap(true, Ordering::AcqRel) {
+            self.port.wake();
+        }
+    }
 }
 
 impl Wake for RootWaker {
@@ -101,13 +149,10 @@ impl Wake for RootWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let next = |phase| match phase {
-            QUIET => Some(FOREIGN),
-            POLLING => Some(POLLING_WOKEN),
-            _ => None,
-        };
-        if self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(QUIET) {
-            self.port.wake();
+        match ACTIVITY.get() {
+            Activity::Polling(root) if root == self.address() => self.again.store(true, Ordering::Release),
+            Activity::Waking(root) if root == self.address() => {}
+            Activity::Polling(_) | Activity::Waking(_) | Activity::Other => self.wake_from_outside(),
         }
     }
 }

@@ -7,6 +7,12 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     /// The time by the database's clock.
     fn now(&self) -> Timestamp;
 
+    /// Whether the body of a step may begin at this moment. Asked right before, for the body that was polled before may have
+    /// held its thread for long.
+    fn may_begin(&self) -> bool {
+        true
+    }
+
     /// Something that the run waits for has moved: the drive is to look. Called from any thread.
     fn wake(&self);
 }

@@ -54,6 +54,16 @@ impl<'a, T> Step<'a, T> {
     }
 }
 
+impl<T> Step<'_, T> {
+    /// What the drop of a body does (a draw, say) belongs to that body, not to the workflow: a replay does not repeat it.
+    fn drop_body(&mut self, call: CallId) {
+        if let Some(body) = self.running.take() {
+            let (_in_body, _) = self.cell.enter(call);
+            drop(body);
+        }
+    }
+}
+
 impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
     type Output = Result<T>;
 
@@ -83,6 +93,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
 
 impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
     fn begin(&mut self, call: CallId, attempt: u32) {
+        self.drop_body(call);
         let (_in_body, _) = self.cell.enter(call);
         let body = &mut self.body;
         self.running = match catch_unwind(AssertUnwindSafe(body)) {
@@ -102,7 +113,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
     }
 
     fn end_attempt(&mut self, call: CallId, result: Result<T>) {
-        self.running = None;
+        self.drop_body(call);
         let result = result.map_err(Error::into_stored).and_then(|value| {
             let subject = format!("output of step {:?} of run {}", self.cell.step_key(call), self.cell.run_id());
             let (text, value) = round_trip(&subject, &value, self.cell.payload_limit())
@@ -118,7 +129,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
         if let Some((attempt, _)) = &self.running
             && !self.cell.runs_attempt(call, *attempt)
         {
-            self.running = None;
+            self.drop_body(call);
         }
     }
 
@@ -139,9 +150,8 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
 
 impl<T> Drop for Step<'_, T> {
     fn drop(&mut self) {
-        // The body goes first: what its own drop does still belongs to it.
-        self.running = None;
         if let Ok(call) = self.call {
+            self.drop_body(call);
             self.cell.dropped(call);
         }
     }

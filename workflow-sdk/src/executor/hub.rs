@@ -1,10 +1,11 @@
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OnceCell, broadcast, watch};
+use tokio::sync::{Notify, OnceCell, broadcast, oneshot, watch};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, EndedRun};
 use crate::model::RunId;
 
 /// At most 20 hints to other processes a second: on PostgreSQL the commit of each takes a lock on the whole database.
@@ -22,6 +23,7 @@ pub struct Hub {
     due: Notify,
     changes: watch::Sender<u64>,
     cancels: broadcast::Sender<RunId>,
+    waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
     hint: Arc<Notify>,
     listening: OnceCell<()>,
 }
@@ -35,6 +37,7 @@ impl Hub {
             due: Notify::new(),
             changes: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
+            waits: Mutex::default(),
             hint,
             listening: OnceCell::new(),
         })
@@ -50,7 +53,7 @@ impl Hub {
         self.due.notify_one();
     }
 
-    /// Counts the commits after which a run may have ended.
+    /// Counts the changes after which a run may have ended without [`Hub::tell_ended`] being called for it.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
@@ -67,9 +70,46 @@ impl Hub {
         self.hint.notify_one();
     }
 
+    /// Runs ended, or were canceled or expired, by a commit of this process.
     pub(super) fn runs_ended(&self) {
-        self.changes.send_modify(|count| *count += 1);
         self.hint.notify_one();
+    }
+
+    /// Runs may have ended, and it is not known which.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Waits for the end of a run, as far as this process learns of it.
+    pub fn wait_ended(&self, run: RunId) -> oneshot::Receiver<EndedRun> {
+        let (sender, ended) = oneshot::channel();
+        self.waits().entry(run).or_default().push(sender);
+        ended
+    }
+
+    /// Tells those who wait for this run how it ended. The run is asked for only if somebody waits.
+    pub fn tell_ended(&self, run: RunId, ended: impl FnOnce() -> EndedRun) {
+        let Some(senders) = self.waits().remove(&run) else { return };
+        let ended = ended();
+        for sender in senders {
+            // An error says that this one waits no more.
+            let _ = sender.send(ended.clone());
+        }
+    }
+
+    /// The runs that somebody waits for.
+    #[must_use]
+    pub fn awaited(&self) -> Vec<RunId> {
+        let mut waits = self.waits();
+        waits.retain(|_, senders| {
+            senders.retain(|sender| !sender.is_closed());
+            !senders.is_empty()
+        });
+        waits.keys().copied().collect()
+    }
+
+    fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn cancel_requested(&self, run: RunId) {
@@ -88,7 +128,7 @@ impl Hub {
     /// Another process may have changed anything.
     fn hinted(&self) {
         self.nudge();
-        self.changes.send_modify(|count| *count += 1);
+        self.changed();
     }
 }
 

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::backend::{Backend, BackendError, BackendErrorKind, CancelOutcome, Outcome, Write};
+use crate::backend::{
+    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, RunEnd, Write,
+};
 use crate::failpoint::failpoint;
 
 use super::batch::{AfterFailure, after_failure, may_repeat};
@@ -13,15 +15,34 @@ use super::{Hub, Request};
 /// The largest batch: bounds the memory of a statement and the time that one commit takes.
 const MAX_BATCH: usize = 4096;
 
+/// The most payload in one batch: far below what one statement of either database can take (1 GB).
+const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
 pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<Request>, hub: Arc<Hub>) {
     let mut requests = Vec::with_capacity(MAX_BATCH);
     while receiver.recv_many(&mut requests, MAX_BATCH).await > 0 {
-        let (writes, replies) = requests.drain(..).map(|request| (request.write, request.reply)).unzip();
-        commit(backend.as_ref(), &hub, Batch { writes, replies }).await;
+        gather(&mut receiver, &mut requests).await;
+        for batch in Batch::of_size(requests.drain(..)) {
+            commit(backend.as_ref(), &hub, batch).await;
+        }
     }
 }
 
+/// Takes what those send who are about to: the answers to the last batch have just woken many drives, and to commit for the
+/// first of them alone would make the others wait for two commits. Ends as soon as nothing more comes; it is no timer.
+async fn gather(receiver: &mut mpsc::Receiver<Request>, requests: &mut Vec<Request>) {
+    loop {
+        tokio::task::yield_now().await;
+        let room = MAX_BATCH.saturating_sub(requests.len());
+        if receiver.is_empty() || room == 0 {
+            return;
+        }
+        receiver.recv_many(requests, room).await;
+    }
+}
+
+#[derive(Default)]
 struct Batch {
     writes: Vec<Write>,
     replies: Vec<oneshot::Sender<Outcome>>,
@@ -43,10 +64,11 @@ async fn commit_part(backend: &dyn Backend, hub: &Hub, mut batch: Batch) -> Opti
     let begun = Instant::now();
     let mut failures = 0;
     loop {
-        failpoint!("executor.before_commit");
+        tracing::trace!(writes = batch.writes.len(), "commit");
+        failpoint("executor.before_commit");
         let error = match backend.commit(&batch.writes).await {
             Ok(outcomes) => {
-                failpoint!("executor.after_commit");
+                failpoint("executor.after_commit");
                 announce(hub, &batch.writes, &outcomes);
                 answer(batch, outcomes);
                 return None;
@@ -79,6 +101,25 @@ async fn commit_part(backend: &dyn Backend, hub: &Hub, mut batch: Batch) -> Opti
 }
 
 impl Batch {
+    /// The requests in as few batches as [`MAX_BATCH_BYTES`] allows, in their order.
+    fn of_size(requests: impl Iterator<Item = Request>) -> Vec<Self> {
+        let mut batches = vec![Self::default()];
+        let mut bytes = 0;
+        for Request { write, reply } in requests {
+            bytes += write.payload_bytes();
+            if bytes > MAX_BATCH_BYTES {
+                bytes = write.payload_bytes();
+                batches.push(Self::default());
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.writes.push(write);
+                batch.replies.push(reply);
+            }
+        }
+        batches.retain(|batch| !batch.writes.is_empty());
+        batches
+    }
+
     fn halves(mut self) -> (Self, Self) {
         let middle = self.writes.len() / 2;
         let second = Self { writes: self.writes.split_off(middle), replies: self.replies.split_off(middle) };
@@ -121,11 +162,24 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
     if writes.iter().any(Write::ends_runs) {
         hub.runs_ended();
     }
-    for pair in writes.iter().zip(outcomes) {
-        if let (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) = pair {
-            hub.cancel_requested(*run);
+    for (write, outcome) in writes.iter().zip(outcomes) {
+        match (write, outcome) {
+            (Write::End(write), Outcome::Applied) => hub.tell_ended(write.claim.run_id, || ended_run(write)),
+            (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => hub.cancel_requested(*run),
+            (Write::Cancel(_), _) => hub.changed(),
+            (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),
+            _ => {}
         }
     }
+}
+
+fn ended_run(write: &EndWrite) -> EndedRun {
+    let (output, error) = match &write.end {
+        RunEnd::Succeeded(output) => (Some(output.clone()), None),
+        RunEnd::Failed(error) => (None, Some(error.clone())),
+        RunEnd::Canceled => (None, None),
+    };
+    EndedRun { id: write.claim.run_id, status: write.end.status(), output, error }
 }
 
 /// Answers each sender. One that is gone wanted no answer.

@@ -44,7 +44,7 @@ pub struct Machine {
     /// Records that were handed out and are not committed; with the call, where the record is its outcome.
     in_flight: VecDeque<Option<CallId>>,
     outbox: Vec<(StepAttempt, Option<CallId>)>,
-    idle: Vec<CallId>,
+    idle: BTreeSet<CallId>,
     timers: BTreeSet<(Timestamp, CallId)>,
     waits: BTreeSet<(Timestamp, CallId)>,
     /// Bodies that run or may begin.
@@ -75,7 +75,7 @@ impl Machine {
             committed: VecDeque::new(),
             in_flight: VecDeque::new(),
             outbox: Vec::new(),
-            idle: Vec::new(),
+            idle: BTreeSet::new(),
             timers: BTreeSet::new(),
             waits: BTreeSet::new(),
             bodies: 0,
@@ -193,7 +193,7 @@ impl Machine {
         if !self.held && self.nothing_to_deliver() && self.history.all_asked() {
             self.grant(id, now);
         } else {
-            self.idle.push(id);
+            self.idle.insert(id);
         }
     }
 
@@ -444,7 +444,7 @@ impl Machine {
             return Next::Deliver(id);
         }
         if !self.held && self.divergence.is_none() && !self.idle.is_empty() {
-            let started = std::mem::take(&mut self.idle);
+            let started: Vec<_> = std::mem::take(&mut self.idle).into_iter().collect();
             for id in &started {
                 self.grant(*id, now);
             }
@@ -508,7 +508,9 @@ impl Machine {
                 self.timers.remove(&(until, id));
                 self.waits.remove(&(until, id));
             }
-            Phase::Idle(_) => self.idle.retain(|idle| *idle != id),
+            Phase::Idle(_) => {
+                self.idle.remove(&id);
+            }
             Phase::Replaying(position) => {
                 self.deliverable.remove(&position);
             }

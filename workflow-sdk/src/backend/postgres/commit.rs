@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use sqlx::{Connection, PgConnection};
 
 use crate::backend::{AttemptWrite, EndWrite, Outcome, ParkWrite, Write};
+use crate::failpoint::failpoint;
 use crate::model::{Claim, Clock, NewRun, RunId};
 
 use super::error::Failure;
@@ -24,7 +25,10 @@ pub(super) async fn commit(
     let mut transaction = connection.begin_with(BEGIN).await?;
     let mut batch = Batch::sort(writes);
     match batch.apply(&mut transaction, sql, clock).await {
-        Ok(()) => transaction.commit().await?,
+        Ok(()) => {
+            failpoint("backend.in_transaction");
+            transaction.commit().await?;
+        }
         Err(failure) => {
             // Of a broken connection nobody hears the answer, and the failure says that it is broken.
             if !failure.breaks_connection {

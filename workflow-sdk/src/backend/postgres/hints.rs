@@ -63,11 +63,16 @@ impl PostgresHints {
 #[async_trait]
 impl Hints for PostgresHints {
     async fn next(&mut self) -> Result<(), BackendError> {
-        let mut listener = match self.listener.take() {
-            Some(listener) => listener,
-            None => self.connect().await.map_err(|failure| failure.during(LISTEN))?,
-        };
-        self.listener = if wait(&mut listener).await { Some(listener) } else { None };
+        match &mut self.listener {
+            // Stays in place while it is awaited: a dropped wait leaves what has arrived to the next one.
+            Some(listener) => {
+                if !wait(listener).await {
+                    self.listener = None;
+                }
+            }
+            // What was sent while there was no connection is unknown, so that is a hint.
+            None => self.listener = Some(self.connect().await.map_err(|failure| failure.during(LISTEN))?),
+        }
         Ok(())
     }
 }

@@ -71,8 +71,13 @@ impl PostgresLease {
             end.execute(&mut session.connection).await?;
             session.locked = self.try_lock(&mut session.connection).await?;
         }
+        self.record(&mut session.connection).await
+    }
+
+    /// Records the worker, if it is not.
+    async fn record(&self, connection: &mut PgConnection) -> Result<(), Failure> {
         let record = self.sql.insert_worker.query().bind(self.now()).bind(self.worker.as_uuid());
-        record.bind(self.worker.lock_key()).execute(&mut session.connection).await?;
+        record.bind(self.worker.lock_key()).execute(connection).await?;
         Ok(())
     }
 
@@ -115,6 +120,8 @@ impl LeaseSession for PostgresLease {
             .bind(micros(lease));
         let renew = async {
             let rows = query.fetch_all(&mut session.connection).await?;
+            // Somebody may have taken this worker for dead and forgotten it; its death would then go unseen.
+            self.record(&mut session.connection).await?;
             let renewed = rows.iter().map(|row| {
                 let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();
                 Ok(Renewed { claim: row::claim(row)?, cancel_requested })

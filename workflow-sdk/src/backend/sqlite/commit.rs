@@ -38,7 +38,7 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
     // Read under the write lock, so that the times of commits rise with their order.
     let now = database.now();
     let outcomes = apply(writer.connection()?, writes, now).await;
-    failpoint!("sqlite.before_commit");
+    failpoint("backend.in_transaction");
     writer.end(outcomes).await
 }
 

@@ -1,0 +1,156 @@
+//! A backend that fails when its test says so.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use workflow_sdk::engine::{Backend, EndedRun, Hints, Lane, LeaseSession, NextDue, Outcome, WorkerId, Write};
+use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
+
+/// What goes wrong with one commit.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// It fails without an effect.
+    Before(BackendErrorKind),
+    /// It has its effect, and then fails.
+    After(BackendErrorKind),
+    /// It panics.
+    Panic,
+}
+
+type Test = Box<dyn Fn(&Write) -> bool + Send + Sync>;
+
+/// Another backend, whose commits fail on demand.
+pub struct FaultyBackend {
+    inner: Arc<dyn Backend>,
+    bad: Test,
+    faults: Mutex<VecDeque<(Test, Fault)>>,
+    batches: Mutex<Vec<usize>>,
+    gate: Mutex<Option<Arc<Semaphore>>>,
+}
+
+impl FaultyBackend {
+    /// A backend that does not fail yet.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Backend>) -> Self {
+        Self {
+            inner,
+            bad: Box::new(|_| false),
+            faults: Mutex::default(),
+            batches: Mutex::default(),
+            gate: Mutex::default(),
+        }
+    }
+
+    /// Refuses every batch with one of these writes in it, as a database refuses data.
+    #[must_use]
+    pub fn refuse(self, bad: impl Fn(&Write) -> bool + Send + Sync + 'static) -> Self {
+        Self { bad: Box::new(bad), ..self }
+    }
+
+    /// The next commit with such a write in it has this fault; one for each call, in order.
+    pub fn fail_next(&self, with: impl Fn(&Write) -> bool + Send + Sync + 'static, fault: Fault) {
+        self.faults.lock().expect("faults").push_back((Box::new(with), fault));
+    }
+
+    /// Faults that have not come to pass.
+    #[must_use]
+    pub fn faults_left(&self) -> usize {
+        self.faults.lock().expect("faults").len()
+    }
+
+    /// From now on commits wait, until the gate that is returned is closed.
+    #[must_use]
+    pub fn block(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.gate.lock().expect("gate") = Some(Arc::clone(&gate));
+        gate
+    }
+
+    /// The sizes of the batches so far, failed ones included.
+    #[must_use]
+    pub fn batches(&self) -> Vec<usize> {
+        self.batches.lock().expect("batches").clone()
+    }
+
+    fn next_fault(&self, writes: &[Write]) -> Option<Fault> {
+        let mut faults = self.faults.lock().expect("faults");
+        let matches = faults.front().is_some_and(|(with, _)| writes.iter().any(with));
+        if matches { faults.pop_front().map(|(_, fault)| fault) } else { None }
+    }
+}
+
+impl std::fmt::Debug for FaultyBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaultyBackend").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+fn failure(kind: BackendErrorKind) -> BackendError {
+    BackendError::new(kind, "commit", "a fault of the test")
+}
+
+#[async_trait]
+impl Backend for FaultyBackend {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        self.batches.lock().expect("batches").push(writes.len());
+        let gate = self.gate.lock().expect("gate").clone();
+        if let Some(gate) = gate {
+            let _ = gate.acquire().await;
+        }
+        if writes.iter().any(&self.bad) {
+            return Err(failure(BackendErrorKind::Invalid));
+        }
+        match self.next_fault(writes) {
+            None => self.inner.commit(writes).await,
+            Some(Fault::Before(kind)) => Err(failure(kind)),
+            Some(Fault::After(kind)) => {
+                self.inner.commit(writes).await?;
+                Err(failure(kind))
+            }
+            Some(Fault::Panic) => panic!("a fault of the test"),
+        }
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+        self.inner.next_due(lanes).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, BackendError> {
+        self.inner.run(id).await
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+        self.inner.list(filter).await
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+        self.inner.history(id).await
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+        self.inner.ended(ids).await
+    }
+
+    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
+        self.inner.open_lease(worker).await
+    }
+
+    async fn hint(&self) -> Result<(), BackendError> {
+        self.inner.hint().await
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, BackendError> {
+        self.inner.listen().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.inner.as_any()
+    }
+}

@@ -1,0 +1,47 @@
+//! A worker that works in this process.
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use workflow_worker::{Worker, WorkerError};
+
+/// A worker in a task of its own.
+#[derive(Debug)]
+pub struct Working {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), WorkerError>>,
+}
+
+impl Working {
+    /// Sets the worker to work.
+    pub fn start<S: Send + Sync + 'static>(worker: Worker<S>) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async {
+            if stopped.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        Self { stop, task: tokio::spawn(worker.run_until(stopped)) }
+    }
+
+    /// Asks the worker to stop; gives what waits for its end.
+    pub fn ask(self) -> JoinHandle<Result<(), WorkerError>> {
+        let _ = self.stop.send(());
+        self.task
+    }
+
+    /// Stops the worker and waits for its end, which must be a good one.
+    pub async fn stop(self) {
+        self.ask().await.expect("the worker did not panic").expect("the worker stopped as asked");
+    }
+
+    /// Waits for an end that nobody asked for.
+    pub async fn end(self) -> Result<(), WorkerError> {
+        self.task.await.expect("the worker did not panic")
+    }
+
+    /// Drops the worker's future in the middle of its work.
+    pub async fn abort(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}

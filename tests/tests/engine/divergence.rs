@@ -1,0 +1,183 @@
+//! A run was parked by one binary and is taken up by another, whose workflow of the same name differs.
+
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{CancelOutcome, RunsWith, Timestamp};
+use workflow_tests::{Live, Probe, Working};
+
+use crate::reaches;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What every binary begins with.
+async fn charge(ctx: &Ctx<Probe>) -> Result<String> {
+    ctx.step("charge", async || Ok::<_, Error>(format!("receipt {}", ctx.state().count("charge")))).await
+}
+
+#[workflow(name = "order")]
+async fn recorded(ctx: &Ctx<Probe>) -> Result<String> {
+    let receipt = charge(ctx).await?;
+    ctx.sleep(Duration::from_millis(1)).await?;
+    ctx.sleep(HOUR).await?;
+    Ok(receipt)
+}
+
+/// Makes the recorded calls, and ends.
+#[workflow(name = "order")]
+async fn fixed(ctx: &Ctx<Probe>) -> Result<String> {
+    let receipt = charge(ctx).await?;
+    ctx.sleep(Duration::from_millis(1)).await?;
+    Ok(receipt)
+}
+
+/// Asks for nothing.
+#[workflow(name = "order")]
+async fn gone(ctx: &Ctx<Probe>) -> Result<String> {
+    Ok(format!("{:?}", ctx.run_id()))
+}
+
+/// A run that is parked after a step and a short sleep.
+async fn parked(db: &Live, probe: &Probe) -> workflow_sdk::RunHandle<String> {
+    let worker = Working::start(db.worker(probe.clone()).register(recorded));
+    let run = db.client.start(recorded, ()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    worker.stop().await;
+    run
+}
+
+/// The only run there is.
+async fn make_due(db: &Live) {
+    db.raw().await.execute("UPDATE workflow_runs SET available_at = 0").await;
+}
+
+/// Lets a worker with this code take the run up, and gives the error with which it parks it.
+async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
+    let probe = Probe::new();
+    let run = parked(db, &probe).await;
+    let wait = run.run().await.unwrap().available_at;
+    let before = run.history().await.unwrap();
+    make_due(db).await;
+    let worker = Working::start(db.worker(probe.clone()).register(code));
+    let looked = async || run.run().await.unwrap().error;
+    let error = workflow_tests::until("the divergence is told", looked).await;
+    let now = run.run().await.unwrap();
+    assert_eq!((now.status, error.kind), (RunStatus::Parked, ErrorKind::Divergence), "it is not failed");
+    assert!(now.available_at > Timestamp::from(std::time::SystemTime::now()), "it waits for other code");
+    assert!(now.available_at < wait);
+    worker.stop().await;
+    assert_eq!(run.history().await.unwrap(), before, "nothing was recorded");
+    assert_eq!(probe.notes(), ["charge"], "no body ran");
+
+    // The code that made the record goes on.
+    make_due(db).await;
+    let worker = Working::start(db.worker(probe.clone()).register(recorded));
+    let healed = async || run.run().await.unwrap().error.is_none().then_some(());
+    workflow_tests::until("the divergence is over", healed).await;
+    reaches(&run, RunStatus::Parked).await;
+    worker.stop().await;
+    assert_eq!(run.run().await.unwrap().available_at, wait, "the sleep goes on as it began");
+
+    make_due(db).await;
+    let worker = Working::start(db.worker(probe.clone()).register(fixed));
+    assert_eq!(run.result().await.unwrap(), "receipt 1");
+    worker.stop().await;
+    assert_eq!(probe.notes(), ["charge"]);
+    error.message
+}
+
+const WAY_OUT: &str = "  what to do: deploy code that makes the recorded calls (the run waits for it), or cancel the run; \
+     outside of steps a workflow may depend only on its input and on outcomes of ctx";
+
+pub async fn a_step_that_is_gone_parks_the_run(db: Live) {
+    let expected = format!(
+        "the code does not fit the run's history\n  recorded: step \"charge\" at position 1\n  \
+         current:  the workflow ended without it\n{WAY_OUT}"
+    );
+    assert_eq!(diverges(&db, gone).await, expected);
+}
+
+pub async fn another_kind_of_call_parks_the_run(db: Live) {
+    #[workflow(name = "order")]
+    async fn other_kind(ctx: &Ctx<Probe>) -> Result<String> {
+        let receipt = charge(ctx).await?;
+        ctx.step("sleep", async || {
+            ctx.state().note("sleep");
+            Ok::<_, Error>(())
+        })
+        .await?;
+        Ok(receipt)
+    }
+    let text = diverges(&db, other_kind).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..3],
+        ["the code does not fit the run's history", "  recorded: sleep \"sleep\"", "  current:  step \"sleep\"",]
+    );
+    assert!(lines[3].starts_with("  called at: ") && lines[3].contains("divergence.rs:"), "{}", lines[3]);
+    assert_eq!(lines[4], WAY_OUT);
+}
+
+pub async fn an_output_of_another_type_parks_the_run(db: Live) {
+    #[workflow(name = "order")]
+    async fn other_type(ctx: &Ctx<Probe>) -> Result<String> {
+        let receipt: u64 = ctx
+            .step("charge", async || {
+                ctx.state().note("other");
+                Ok::<_, Error>(1)
+            })
+            .await?;
+        Ok(receipt.to_string())
+    }
+    let text = diverges(&db, other_type).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "the code does not fit the run's history",
+            "  recorded: step \"charge\" with an output that is no u64 \
+         (invalid type: string \"receipt 1\", expected u64 at line 1 column 11)",
+            "  current:  step \"charge\" with an output of type u64",
+        ]
+    );
+    assert!(lines[3].starts_with("  called at: ") && lines[3].contains("divergence.rs:"), "{}", lines[3]);
+    assert_eq!(lines[4], WAY_OUT);
+}
+
+pub async fn an_input_of_another_type_parks_the_run(db: Live) {
+    #[workflow(name = "order")]
+    async fn other_input(ctx: &Ctx<Probe>, order: u64) -> Result<String> {
+        let _ = order;
+        charge(ctx).await
+    }
+    diverges(&db, other_input).await;
+}
+
+pub async fn a_diverged_run_can_be_canceled(db: Live) {
+    let run = parked(&db, &Probe::new()).await;
+    make_due(&db).await;
+    let worker = Working::start(db.worker(Probe::new()).register(gone));
+    let looked = async || run.run().await.unwrap().error;
+    workflow_tests::until("the divergence is told", looked).await;
+    worker.stop().await;
+    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Canceled);
+    let row = run.run().await.unwrap();
+    assert_eq!((row.status, row.error), (RunStatus::Canceled, None));
+}
+
+pub async fn an_added_step_runs(db: Live) {
+    #[workflow(name = "order")]
+    async fn added(ctx: &Ctx<Probe>) -> Result<String> {
+        let stock = ctx.step("reserve", async || Ok::<_, Error>(ctx.state().count("reserve"))).await?;
+        let receipt = charge(ctx).await?;
+        ctx.sleep(Duration::from_millis(1)).await?;
+        Ok(format!("{receipt}, {stock} reserved"))
+    }
+    let probe = Probe::new();
+    let run = parked(&db, &probe).await;
+    make_due(&db).await;
+    let worker = Working::start(db.worker(probe.clone()).register(added));
+    assert_eq!(run.result().await.unwrap(), "receipt 1, 1 reserved");
+    assert_eq!(probe.notes(), ["charge", "reserve"]);
+    worker.stop().await;
+}

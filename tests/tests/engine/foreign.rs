@@ -1,0 +1,150 @@
+//! Awaits in a workflow that are no calls of its context.
+
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::oneshot;
+use workflow_sdk::prelude::*;
+use workflow_tests::captured::{capture_log, log_lines};
+use workflow_tests::{Live, Working};
+use workflow_worker::ForeignAwait;
+
+use crate::failure;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+#[workflow]
+async fn bare(ctx: &Ctx, name: String) -> Result<String> {
+    tokio::time::sleep(SHORT).await;
+    tokio::time::sleep(SHORT).await;
+    ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await
+}
+
+pub async fn a_bare_sleep_is_warned_of_once(db: Live) {
+    #[workflow]
+    async fn also_bare(ctx: &Ctx) -> Result<()> {
+        tokio::time::sleep(SHORT).await;
+        ctx.step("end", async || Ok::<_, Error>(())).await
+    }
+    capture_log();
+    let worker = Working::start(db.worker(()).register(bare).register(also_bare));
+    let mut ids = Vec::new();
+    for name in ["ann", "bob"] {
+        let run = db.client.start(bare, name.to_owned()).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), format!("hello, {name}"), "it still ends");
+        ids.push(run.id().to_string());
+    }
+    let other = db.client.start(also_bare, ()).await.unwrap();
+    other.result().await.unwrap();
+    worker.stop().await;
+
+    let text = "workflow \"bare\" awaited something that is not durable, outside of its steps; \
+                after a crash it may go another way: put it into a step, or use ctx.sleep";
+    assert_eq!(log_lines(&["WARN", text, &ids[0]]).len(), 1);
+    assert_eq!(log_lines(&[text, &ids[1]]).len(), 0, "once for each workflow");
+    let text = "workflow \"also_bare\" awaited something";
+    assert_eq!(log_lines(&["WARN", text, &other.id().to_string()]).len(), 1, "for each workflow");
+}
+
+pub async fn a_bare_sleep_can_fail_the_run(db: Live) {
+    let worker = Working::start(db.worker(()).register(bare).foreign_await(ForeignAwait::Fail));
+    let run = db.client.start(bare, "ann".into()).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!((error.kind, error.fatal), (ErrorKind::Refused, true));
+    assert_eq!(
+        error.message,
+        "workflow \"bare\" awaited something that is not durable, outside of its steps; \
+         after a crash it may go another way: put it into a step, or use ctx.sleep"
+    );
+    worker.stop().await;
+}
+
+pub async fn calls_of_the_context_are_never_foreign(db: Live) {
+    #[workflow]
+    async fn clean(ctx: &Ctx) -> Result<u64> {
+        let work = |n: u64| async move {
+            tokio::time::sleep(Duration::from_millis(n % 7)).await;
+            tokio::spawn(async move { n }).await
+        };
+        let mut sum = ctx.step("one", || work(1)).await?;
+        let (two, slept, three) =
+            futures::join!(ctx.step("two", || work(2)), ctx.sleep(SHORT), ctx.step("three", || work(3)));
+        slept?;
+        sum += two? + three?;
+        let mut steps: FuturesUnordered<_> = (4..20).map(|n| ctx.step("many", move || work(n))).collect();
+        while let Some(n) = steps.next().await {
+            sum += n?;
+        }
+        let late = ctx.step("late", async || Ok::<_, Error>(std::future::pending::<u64>().await));
+        match select(late, ctx.sleep(SHORT)).await {
+            Either::Left((late, _)) => sum += late?,
+            Either::Right((slept, _)) => slept?,
+        }
+        let flaky = async || if ctx.attempt() < 3 { Err(Error::msg("again")) } else { Ok(work(20).await?) };
+        sum += ctx.step("flaky", flaky).retry(Retry::fixed(SHORT)).await?;
+        let stuck = async || Ok::<_, Error>(std::future::pending::<u64>().await);
+        sum += ctx.step("stuck", stuck).timeout(SHORT).retry(Retry::none()).await.unwrap_or(21);
+        ctx.sleep(Duration::from_millis(150)).await?;
+        Ok(sum)
+    }
+    let worker = db.worker(()).register(clean).foreign_await(ForeignAwait::Fail).linger(Duration::from_millis(100));
+    let worker = Working::start(worker);
+    let runs = db.client.start_many(clean, [(); 40]).await.unwrap();
+    for run in runs {
+        assert_eq!(run.result().await.unwrap(), (1..=21).sum::<u64>());
+    }
+    worker.stop().await;
+}
+
+/// A workflow should not wait so, but if it does, it must not hang.
+pub async fn no_foreign_wake_is_lost(db: Live) {
+    /// Answers from a thread of its own, sooner or later after the question: at about the time at which the poll of the
+    /// workflow returns.
+    struct Oracle(std::sync::mpsc::Sender<(u32, oneshot::Sender<u32>)>);
+
+    #[workflow]
+    async fn asking(ctx: &Ctx<Oracle>) -> Result<u32> {
+        let mut sum = 0;
+        for question in 0..3000 {
+            let (sender, answer) = oneshot::channel();
+            ctx.state().0.send((question, sender))?;
+            sum += answer.await?;
+        }
+        ctx.step("end", async || Ok::<_, Error>(sum)).await
+    }
+    let (questions, asked) = std::sync::mpsc::channel::<(u32, oneshot::Sender<u32>)>();
+    let oracle = std::thread::spawn(move || {
+        for (question, answer) in asked {
+            for _ in 0..question {
+                std::hint::spin_loop();
+            }
+            let _ = answer.send(1);
+        }
+    });
+    let worker = Working::start(db.worker(Oracle(questions)).register(asking));
+    let runs = db.client.start_many(asking, [(); 4]).await.unwrap();
+    for run in runs {
+        assert_eq!(run.result().await.unwrap(), 3000);
+    }
+    worker.stop().await;
+    oracle.join().unwrap();
+}
+
+pub async fn a_workflow_that_wakes_itself_goes_on(db: Live) {
+    #[workflow]
+    async fn restless(ctx: &Ctx) -> Result<u32> {
+        let mut polls = 0;
+        std::future::poll_fn(|cx| {
+            polls += 1;
+            cx.waker().wake_by_ref();
+            if polls < 50_000 { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+        })
+        .await;
+        ctx.step("end", async || Ok::<_, Error>(polls)).await
+    }
+    let worker = Working::start(db.worker(()).register(restless));
+    let run = db.client.start(restless, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 50_000);
+    worker.stop().await;
+}

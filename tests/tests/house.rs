@@ -1,0 +1,153 @@
+//! The house: who may use whom, one writer, numbered migrations, and documents that name tests which exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|it| it == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Source files that are shipped, with their paths below `src` and their texts without test modules.
+fn shipped(package: &str) -> Vec<(String, String)> {
+    let src = root().join(package).join("src");
+    files(&src, "rs")
+        .into_iter()
+        .filter(|path| !is_test(path))
+        .map(|path| {
+            let text = fs::read_to_string(&path).unwrap();
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
+            (path.strip_prefix(&src).unwrap().to_string_lossy().into_owned(), text)
+        })
+        .collect()
+}
+
+fn is_test(path: &Path) -> bool {
+    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    name == "tests" || name.ends_with("_tests")
+}
+
+/// The first part of each path that a file uses under `crate::`.
+fn modules_used(text: &str) -> BTreeSet<String> {
+    text.match_indices("crate::")
+        .map(|(at, found)| {
+            let rest = &text[at + found.len()..];
+            rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+        })
+        .filter(|module| module.starts_with(|c: char| c.is_lowercase()))
+        .collect()
+}
+
+#[test]
+fn modules_use_only_what_lies_below_them() {
+    let rules: [(&str, &[&str]); 5] = [
+        ("model/", &[]),
+        ("replay/", &["model"]),
+        ("backend/", &["backend", "model", "failpoint"]),
+        ("ctx/", &["ctx", "model", "replay", "error", "payload", "workflow"]),
+        ("executor/", &["executor", "backend", "model", "failpoint"]),
+    ];
+    let sources = shipped("workflow-sdk");
+    for (folder, allowed) in rules {
+        for (path, text) in sources.iter().filter(|(path, _)| path.starts_with(folder)) {
+            for module in modules_used(text) {
+                assert!(
+                    allowed.contains(&module.as_str()),
+                    "{path} uses crate::{module}; {folder} may use {allowed:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_core_is_pure_and_databases_do_not_know_each_other() {
+    let sources = shipped("workflow-sdk");
+    let refuse = |folder: &str, words: &[&str]| {
+        for (path, text) in sources.iter().filter(|(path, _)| path.starts_with(folder)) {
+            for word in words {
+                assert!(!text.contains(word), "{path} mentions {word}");
+            }
+        }
+    };
+    refuse("model/", &["tokio", "sqlx", "async "]);
+    refuse("replay/", &["tokio", "sqlx", "async ", "Instant", "SystemTime", "fastrand", "std::thread"]);
+    refuse("ctx/", &["sqlx", "use tokio", "Instant"]);
+    refuse("client/", &["backend::sqlite::sql", "sqlx::query"]);
+    refuse("backend/sqlite/", &["postgres", "Postgres"]);
+    refuse("backend/postgres/", &["sqlite", "Sqlite"]);
+    for (path, text) in shipped("workflow-worker") {
+        assert!(!text.contains("sqlx"), "workflow-worker/{path} mentions sqlx");
+    }
+}
+
+#[test]
+fn only_the_executor_commits() {
+    for package in ["workflow-sdk", "workflow-worker"] {
+        for (path, text) in shipped(package) {
+            let door = path.starts_with("executor/") || path.starts_with("backend/");
+            assert!(door || !text.contains("backend.commit("), "{package}/{path} commits beside the executor");
+        }
+    }
+}
+
+#[test]
+fn shipped_files_are_small() {
+    for package in ["workflow-sdk", "workflow-macros", "workflow-worker"] {
+        for (path, text) in shipped(package) {
+            let lines = text.lines().count();
+            assert!(lines <= 450, "{package}/{path} has {lines} lines: split it by reason to change");
+        }
+    }
+}
+
+#[test]
+fn migrations_have_the_same_dense_numbers_on_both_databases() {
+    let names = |database: &str| {
+        let mut names: Vec<_> = files(&root().join("workflow-sdk/migrations").join(database), "sql")
+            .into_iter()
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("sqlite"), names("postgres"));
+    for (index, name) in names("sqlite").iter().enumerate() {
+        assert!(name.starts_with(&format!("{:04}_", index + 1)), "{name} leaves a gap");
+    }
+}
+
+#[test]
+fn invariants_name_tests_that_exist() {
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let section = architecture.split("## Invariants").nth(1).unwrap().split("\n## ").next().unwrap();
+    let tests: String = ["tests/tests", "workflow-sdk", "workflow-worker/src"]
+        .iter()
+        .flat_map(|folder| files(&root().join(folder), "rs"))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let named: Vec<_> = section.split('`').skip(1).step_by(2).filter(|word| !word.contains(['/', '.', ' '])).collect();
+    assert!(named.len() >= 8, "each invariant names a test, found {named:?}");
+    for name in named {
+        assert!(tests.contains(&format!("fn {name}")), "ARCHITECTURE.md names the test {name}, which does not exist");
+    }
+}
+
+#[test]
+fn documents_stay_readable() {
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(architecture.lines().count() <= 250, "ARCHITECTURE.md is longer than 250 lines");
+}

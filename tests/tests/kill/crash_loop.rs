@@ -1,0 +1,38 @@
+//! A run that takes its process down.
+
+use workflow_sdk::{ErrorKind, RunStatus};
+use workflow_tests::{Database, until, workflows};
+use workflow_worker::WorkerOptions;
+
+use crate::scene::{Scene, Started};
+
+pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
+    let scene = Scene::new(database).await;
+    let settings = scene.settings();
+    let run = scene.client.start(workflows::aborter, 1).await.expect("start");
+    let mut deaths = 0;
+    let survivor = loop {
+        let mut worker = scene.spawn(&format!("worker-{deaths}"), &settings);
+        let died = until("the worker dies or the run ends", async || {
+            let status = worker.ended();
+            let ended = run.status().await.expect("read a run").is_terminal();
+            (status.is_some() || ended).then_some(status)
+        })
+        .await;
+        let Some(status) = died else { break worker };
+        assert!(!status.success(), "{status}");
+        assert!(!worker.log().contains("panicked"), "{}", worker.log());
+        deaths += 1;
+    };
+    let ended = run.run().await.expect("read a run");
+    assert_eq!(ended.status, RunStatus::Failed);
+    assert_eq!(ended.error.expect("a failed run has an error").kind, ErrorKind::CrashLoop);
+    assert_eq!(deaths, 1 + WorkerOptions::DEFAULT_MAX_CRASHES);
+    assert_eq!(scene.ledger.begins().len(), deaths as usize, "one body a death");
+
+    let next = scene.client.start(workflows::fan, 1).await.expect("start");
+    let next = Started { id: next.id(), output: 15 };
+    scene.all_end(&[next]).await;
+    assert!(scene.ledger.begins().iter().skip(deaths as usize).all(|line| line.pid == survivor.pid()));
+    scene.sweep().await;
+}

@@ -1,0 +1,69 @@
+//! A process that dies at a named point leaves nothing that the next one cannot finish.
+
+use futures::future::join_all;
+use workflow_tests::Database;
+
+use crate::scene::Scene;
+
+pub async fn executor_before_commit(database: Database) {
+    die_at(database, "executor.before_commit", &[1, 2, 5, 20]).await;
+}
+
+pub async fn backend_in_transaction(database: Database) {
+    die_at(database, "backend.in_transaction", &[1, 2, 5, 20]).await;
+}
+
+pub async fn executor_after_commit(database: Database) {
+    die_at(database, "executor.after_commit", &[1, 2, 5, 20]).await;
+}
+
+pub async fn claim_after_commit(database: Database) {
+    die_at(database, "claim.after_commit", &[1, 2, 5]).await;
+}
+
+pub async fn park_before_commit(database: Database) {
+    die_at(database, "park.before_commit", &[1, 2, 5]).await;
+}
+
+pub async fn park_after_commit(database: Database) {
+    die_at(database, "park.after_commit", &[1, 2, 5]).await;
+}
+
+pub async fn end_before_commit(database: Database) {
+    die_at(database, "end.before_commit", &[1, 2, 5]).await;
+}
+
+pub async fn end_after_commit(database: Database) {
+    die_at(database, "end.after_commit", &[1, 2, 5]).await;
+}
+
+pub async fn step_body(database: Database) {
+    die_at(database, "step.body", &[1, 2, 5, 20]).await;
+}
+
+/// Early, a little later, and in the middle of the load, each on a database of its own.
+async fn die_at(database: Database, point: &str, hits: &[u32]) {
+    join_all(hits.iter().map(|hit| die_once(database, format!("{point}@{hit}")))).await;
+}
+
+async fn die_once(database: Database, failpoint: String) {
+    let scene = Scene::new(database).await;
+    let runs = scene.start_mix(6, 6, 8).await;
+    let mut settings = scene.settings();
+    // Fewer than the runs, so that there are several claims; every sleep is a park.
+    settings.concurrency = 4;
+    settings.linger = 0;
+    let mut first = scene.spawn_to_die("first", &settings, &failpoint);
+    first.end_by_kill().await;
+    let recorded = scene.recorded(&runs).await;
+    scene.check_order(&recorded);
+
+    let second = scene.spawn("second", &settings);
+    scene.all_end(&runs).await;
+    scene.check(&runs, &[first.pid()]).await;
+    scene.check_never_again(&recorded);
+    first.assert_no_errors();
+    second.assert_no_errors();
+    println!("{database:?} {failpoint}: {} outcomes before the kill", recorded.len());
+    scene.sweep().await;
+}

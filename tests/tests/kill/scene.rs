@@ -1,0 +1,321 @@
+//! A database, a ledger beside it, and the processes that work on them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use workflow_sdk::prelude::*;
+use workflow_sdk::{RunId, StepAttempt, StepKind};
+use workflow_tests::ledger::{Ledger, Line, What};
+use workflow_tests::postgres::postgres_url;
+use workflow_tests::worker_process::{WorkerProcess, WorkerSettings};
+use workflow_tests::workflows::{self, NAP, Site};
+use workflow_tests::{Database, RawConnection, until};
+
+/// A place of one test. Its clock is the real one: processes of their own work here.
+pub struct Scene {
+    pub database: Database,
+    pub client: Client,
+    pub ledger: Ledger,
+    url: String,
+    schema: Option<String>,
+    directory: TempDir,
+}
+
+/// A run whose start was acknowledged, and the output that it must have.
+#[derive(Clone, Copy, Debug)]
+pub struct Started {
+    pub id: RunId,
+    pub output: u64,
+}
+
+/// Of a test that fails, everything is left to be looked at.
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.directory.disable_cleanup(true);
+            eprintln!("left: {}, {}", self.directory.path().display(), self.schema.as_deref().unwrap_or("test.db"));
+        }
+    }
+}
+
+/// What stood in the database at one moment: outcomes whose bodies must never begin again.
+pub struct Recorded {
+    steps: HashSet<String>,
+    /// Lines that the ledger had.
+    lines: usize,
+}
+
+impl Scene {
+    pub async fn new(database: Database) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let (url, schema) = match database {
+            Database::Sqlite => (format!("sqlite://{}", directory.path().join("test.db").display()), None),
+            Database::Postgres => {
+                (postgres_url(), Some(format!("k_{}", &uuid::Uuid::new_v4().simple().to_string()[..24])))
+            }
+        };
+        let mut connect = Client::connect(&url).pool_size(4);
+        if let Some(schema) = &schema {
+            connect = connect.schema(schema);
+        }
+        let client = connect.await.expect("connect to a fresh database");
+        let scene = Self { database, client, ledger: Ledger::inside(directory.path()), url, schema, directory };
+        crate::audit::install(&mut scene.raw().await, scene.schema.as_deref()).await;
+        scene
+    }
+
+    /// Removes what lies outside of the test's own directory.
+    pub async fn sweep(self) {
+        if let Some(schema) = &self.schema {
+            let mut raw = self.raw().await;
+            raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
+        }
+    }
+
+    pub async fn raw(&self) -> RawConnection {
+        RawConnection::open(&self.url, self.schema.as_deref()).await
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Lets the steps end that wait for this gate.
+    pub fn open_gate(&self, name: &str) {
+        std::fs::write(self.gate(name), "").expect("open a gate");
+    }
+
+    /// Makes the steps of later runs wait again.
+    pub fn close_gates(&self) {
+        for name in ["one", "two"] {
+            std::fs::remove_file(self.gate(name)).expect("close a gate");
+        }
+    }
+
+    fn gate(&self, name: &str) -> PathBuf {
+        Site::new(self.directory().to_owned(), Duration::ZERO, 1).gate(name)
+    }
+
+    /// Defaults of the worker where they matter, else what keeps a test short.
+    pub fn settings(&self) -> WorkerSettings {
+        WorkerSettings {
+            url: self.url.clone(),
+            schema: self.schema.clone(),
+            directory: self.directory().to_owned(),
+            lease: None,
+            concurrency: 100,
+            linger: 1000,
+            grace: 30_000,
+            max_crashes: None,
+            pause: 2,
+            threads: 2,
+            starts_runs: false,
+        }
+    }
+
+    /// A worker process. Its name is that of its log.
+    pub fn spawn(&self, name: &str, settings: &WorkerSettings) -> WorkerProcess {
+        WorkerProcess::spawn(program(), settings, name, None)
+    }
+
+    /// A worker process that dies at a point.
+    pub fn spawn_to_die(&self, name: &str, settings: &WorkerSettings, failpoint: &str) -> WorkerProcess {
+        WorkerProcess::spawn(program(), settings, name, Some(failpoint))
+    }
+
+    /// Starts so many runs of every workflow that ends by itself.
+    pub async fn start_mix(&self, chains: u64, fans: u64, sleepers: u64) -> Vec<Started> {
+        let mut started = Vec::new();
+        let handles = self.client.start_many(workflows::chain, 0..chains).await.expect("start chains");
+        started.extend(handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: 10 * n + 45 }));
+        let handles = self.client.start_many(workflows::fan, 0..fans).await.expect("start fans");
+        started.extend(handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }));
+        let handles = self.client.start_many(workflows::sleepy, 0..sleepers).await.expect("start sleepers");
+        started.extend(handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: 2 * n + 1 }));
+        started
+    }
+
+    /// Starts a run that waits for the gates.
+    pub async fn start_gated(&self, n: u64) -> Started {
+        let run = self.client.start(workflows::gated, n).await.expect("start a gated run");
+        Started { id: run.id(), output: n + 2 }
+    }
+
+    /// The outcomes that stand in the database now.
+    pub async fn recorded(&self, runs: &[Started]) -> Recorded {
+        let mut steps = HashSet::new();
+        for run in runs {
+            let outcomes = self.history(run.id).await.into_iter().filter(|row| row.position.is_some());
+            steps.extend(outcomes.map(|row| subject(run.id, &row.step_key)));
+        }
+        Recorded { steps, lines: self.ledger.lines().len() }
+    }
+
+    pub async fn history(&self, id: RunId) -> Vec<StepAttempt> {
+        self.client.history(id).await.expect("read a history")
+    }
+
+    /// Waits until every run has ended. Patient as long as runs end.
+    pub async fn all_end(&self, runs: &[Started]) {
+        let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
+        let mut ended = 0;
+        while ended < runs.len() {
+            ended = until(&format!("more than {ended} of {} runs end", runs.len()), async || {
+                let now = self.client.backend().ended(&ids).await.expect("look for ended runs").len();
+                (now > ended || now == ids.len()).then_some(now)
+            })
+            .await;
+        }
+    }
+
+    /// Waits until a body begins in this process.
+    pub async fn begins_in(&self, worker: &WorkerProcess) -> Line {
+        let pid = worker.pid();
+        until(&format!("a body begins in process {pid}"), async || {
+            self.ledger.begins().into_iter().find(|line| line.pid == pid)
+        })
+        .await
+    }
+
+    /// Waits until this many bodies have begun.
+    pub async fn begun(&self, count: usize) -> Vec<Line> {
+        until(&format!("{count} bodies begin"), async || {
+            let begins = self.ledger.begins();
+            (begins.len() >= count).then_some(begins)
+        })
+        .await
+    }
+
+    /// Waits until the body of this step begins, in whatever process.
+    pub async fn step_begins(&self, id: RunId, step_key: &str) {
+        let subject = subject(id, step_key);
+        until(&format!("{subject} begins"), async || {
+            self.ledger.begins().iter().any(|line| line.subject == subject).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the ledger has this many lines.
+    pub async fn lines(&self, count: usize) {
+        until(&format!("{count} lines in the ledger"), async || (self.ledger.lines().len() >= count).then_some(()))
+            .await;
+    }
+
+    /// Whether a body began in this process and did not come to its end.
+    pub fn is_cut(&self, pid: u32) -> bool {
+        let lines = self.ledger.lines();
+        let count = |what| lines.iter().filter(|line| line.pid == pid && line.what == what).count();
+        count(What::Begin) > count(What::End)
+    }
+
+    /// How often the run was claimed.
+    pub async fn epoch(&self, id: RunId) -> i64 {
+        self.raw().await.number(format!("SELECT epoch FROM workflow_runs WHERE id = '{id}'")).await
+    }
+
+    /// How often a claim found its run's worker dead.
+    pub async fn crashes_counted(&self) -> i64 {
+        self.raw().await.number("SELECT count(*) FROM audit WHERE kind = 'crash'").await
+    }
+
+    /// What must hold of every run once all have ended, whoever was killed: `dead` are the processes that were.
+    pub async fn check(&self, runs: &[Started], dead: &[u32]) {
+        let violations = self.raw().await.lines(crate::audit::VIOLATIONS, "violation").await;
+        assert_eq!(violations, Vec::<String>::new(), "what the database saw");
+        let mut begins: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+        for line in self.ledger.begins() {
+            begins.entry(line.subject.clone()).or_default().push(line);
+        }
+        for run in runs {
+            self.check_run(*run, &mut begins).await;
+        }
+        let orphans: Vec<&String> =
+            begins.keys().filter(|subject| runs.iter().any(|run| subject.starts_with(&run.id.to_string()))).collect();
+        assert!(orphans.is_empty(), "bodies that ran and left no outcome: {orphans:?}");
+        for line in self.ledger.begins() {
+            let again = self.ledger_begins_after(&line);
+            assert!(
+                again.is_empty() || dead.contains(&line.pid),
+                "{} began in {}, which was not killed, and again: {again:?}",
+                line.subject,
+                line.pid
+            );
+        }
+    }
+
+    fn ledger_begins_after(&self, first: &Line) -> Vec<Line> {
+        let begins = self.ledger.begins();
+        let place = begins.iter().position(|line| line == first).expect("a line of the ledger");
+        begins.into_iter().skip(place + 1).filter(|line| line.subject == first.subject).collect()
+    }
+
+    /// Takes the begun bodies of this run out of `begins`.
+    async fn check_run(&self, started: Started, begins: &mut BTreeMap<String, Vec<Line>>) {
+        let run = self.client.run(started.id).await.expect("an acknowledged start is never lost");
+        assert_eq!(run.status, RunStatus::Succeeded, "{run:?}");
+        assert_eq!(run.output.as_deref(), Some(started.output.to_string().as_str()), "{run:?}");
+        let history = self.history(run.id).await;
+        let outcomes: Vec<&StepAttempt> = history.iter().filter(|row| row.position.is_some()).collect();
+        let keys: HashSet<&str> = outcomes.iter().map(|row| row.step_key.as_str()).collect();
+        assert_eq!(keys.len(), outcomes.len(), "one outcome a step: {history:?}");
+        assert!(outcomes.iter().map(|row| row.position).is_sorted(), "{history:?}");
+        for row in &outcomes {
+            let subject = subject(run.id, &row.step_key);
+            let bodies = begins.remove(&subject);
+            match row.kind {
+                StepKind::Sleep => assert_eq!(bodies, None, "a sleep has no body"),
+                _ => assert!(bodies.is_some(), "{subject} has an outcome, but its body never began"),
+            }
+        }
+        self.check_nap(run.id, &outcomes);
+    }
+
+    /// A sleep fires once, and not too early, however often its run changed hands.
+    fn check_nap(&self, id: RunId, outcomes: &[&StepAttempt]) {
+        let naps: Vec<_> = outcomes.iter().filter(|row| row.kind == StepKind::Sleep).collect();
+        let Some(nap) = naps.first() else { return };
+        assert_eq!(naps.len(), 1, "{outcomes:?}");
+        let after = subject(id, "after");
+        let woke = self.ledger.begins().into_iter().find(|line| line.subject == after).expect("the step after it");
+        let began = u128::try_from(nap.started_at.as_micros()).expect("a time after 1970");
+        // The worker's clock follows the database's within the time that one statement takes.
+        let slack = Duration::from_millis(10);
+        assert!(woke.at + slack.as_micros() >= began + NAP.as_micros(), "woke {} us after {nap:?}", woke.at - began);
+    }
+
+    /// Asserts that no body began before the outcomes that it follows were committed: a workflow that went on past a step
+    /// has seen its outcome.
+    pub fn check_order(&self, recorded: &Recorded) {
+        for line in self.ledger.lines().into_iter().take(recorded.lines).filter(|line| line.what == What::Begin) {
+            let (run, step_key) = line.subject.split_once('/').expect("run and step");
+            for before in workflows::before(step_key) {
+                let seen = format!("{run}/{before}");
+                assert!(recorded.steps.contains(&seen), "{} began, but {seen} is not recorded", line.subject);
+            }
+        }
+    }
+
+    /// Asserts that no body began again whose outcome stood in the database then.
+    pub fn check_never_again(&self, recorded: &Recorded) {
+        let later = self.ledger.lines().split_off(recorded.lines);
+        let again: Vec<&Line> =
+            later.iter().filter(|line| line.what == What::Begin && recorded.steps.contains(&line.subject)).collect();
+        assert!(again.is_empty(), "recorded steps began again: {again:?}");
+    }
+}
+
+impl Recorded {
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_ledger_worker"))
+}
+
+fn subject(run: RunId, step_key: &str) -> String {
+    format!("{run}/{step_key}")
+}

@@ -1,0 +1,41 @@
+//! A process that starts runs and is killed.
+
+use futures::future::join_all;
+use workflow_sdk::RunId;
+use workflow_tests::Database;
+use workflow_tests::ledger::What;
+
+use crate::scene::{Scene, Started};
+
+/// Whatever was acknowledged is there; whatever is there, acknowledged or not, runs to its end.
+pub async fn an_acknowledged_start_outlives_its_process(database: Database) {
+    const POINTS: [&str; 3] = ["executor.before_commit@20", "backend.in_transaction@20", "executor.after_commit@20"];
+    join_all(POINTS.map(|failpoint| kill_starter(database, failpoint))).await;
+}
+
+async fn kill_starter(database: Database, failpoint: &str) {
+    let scene = Scene::new(database).await;
+    let mut settings = scene.settings();
+    settings.starts_runs = true;
+    scene.spawn_to_die("starter", &settings, failpoint).end_by_kill().await;
+    let acknowledged = scene.ledger.lines().into_iter().filter(|line| line.what == What::Started);
+    let acknowledged: Vec<RunId> = acknowledged.map(|line| line.subject.parse().expect("a run id")).collect();
+    assert!(acknowledged.len() >= 19, "each batch before the last had a start: {}", acknowledged.len());
+    for id in &acknowledged {
+        scene.client.run(*id).await.expect("an acknowledged start is never lost");
+    }
+
+    settings.starts_runs = false;
+    let worker = scene.spawn("worker", &settings);
+    let mut runs = Vec::new();
+    let mut raw = scene.raw().await;
+    for row in raw.lines("SELECT CAST(id AS text) || ' ' || input AS run FROM workflow_runs", "run").await {
+        let (id, n) = row.split_once(' ').expect("id and input");
+        runs.push(Started { id: id.parse().expect("a run id"), output: 5 * n.parse::<u64>().expect("a number") + 10 });
+    }
+    assert!(runs.len() >= acknowledged.len());
+    scene.all_end(&runs).await;
+    scene.check(&runs, &[]).await;
+    worker.assert_no_warnings();
+    scene.sweep().await;
+}

@@ -1,0 +1,48 @@
+//! A process that stands still and comes back.
+
+use rustix::process::Signal;
+use workflow_tests::{Database, until};
+
+use crate::scene::Scene;
+
+/// A stopped worker keeps its liveness lock, so only the end of its lease lets another take over. Once it comes back it
+/// finds its claim lost, in the middle of the other's work: it writes nothing, begins nothing, and serves new runs.
+pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database) {
+    let scene = Scene::new(database).await;
+    let mut settings = scene.settings();
+    settings.lease = Some(500);
+    let run = scene.start_gated(7).await;
+    let stopped = scene.spawn("stopped", &settings);
+    scene.begins_in(&stopped).await;
+    stopped.signal(Signal::STOP);
+    // The lease of the second is long: it must not lose the run in turn on a machine that is slow.
+    settings.lease = None;
+    let mut successor = scene.spawn("successor", &settings);
+    scene.begins_in(&successor).await;
+    scene.open_gate("one");
+    let before = until("both steps have a row", async || {
+        let rows = scene.history(run.id).await;
+        (rows.len() == 2).then_some(rows)
+    })
+    .await;
+
+    stopped.signal(Signal::CONT);
+    stopped.says("claim lost").await;
+    assert_eq!(scene.history(run.id).await, before);
+    assert_eq!(scene.epoch(run.id).await, 2);
+    scene.open_gate("two");
+    scene.all_end(&[run]).await;
+    assert_eq!(scene.epoch(run.id).await, 2);
+    let begun: Vec<_> = scene.ledger.begins().into_iter().filter(|line| line.pid == stopped.pid()).collect();
+    assert_eq!(begun.len(), 1, "it began one body, before it was stopped: {begun:?}");
+    scene.check(&[run], &[stopped.pid()]).await;
+
+    successor.kill();
+    let next = scene.start_gated(8).await;
+    scene.all_end(&[next]).await;
+    scene.check(&[run, next], &[stopped.pid()]).await;
+    assert!(scene.ledger.begins().iter().skip(3).all(|line| line.pid == stopped.pid()), "it goes on to work");
+    stopped.assert_no_errors();
+    successor.assert_no_errors();
+    scene.sweep().await;
+}
