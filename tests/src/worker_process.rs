@@ -86,6 +86,17 @@ impl WorkerProcess {
         self.says("worker started").await;
     }
 
+    /// Waits until it stands still.
+    pub async fn stands_still(&self) {
+        let stat = format!("/proc/{}/stat", self.pid());
+        until("a worker process stands still", async || {
+            // The state follows the name of the program, which stands in parentheses.
+            let stat = std::fs::read_to_string(&stat).expect("read the state of a process");
+            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T')).then_some(())
+        })
+        .await;
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("send a signal to a child");

@@ -1,10 +1,11 @@
-//! Named points at which a test kills its own process, to see that what was promised there survives. Compiled to nothing
+//! Named points at which a test kills or stops its own process, to see that what was promised there survives. Compiled to nothing
 //! without the feature `failpoints`.
 //!
 //! The points of the engine, and what is true there:
 //! - `executor.before_commit`: a batch was taken from the queue, nothing of it is in the database;
 //! - `backend.in_transaction`: every statement of a batch was executed, the transaction is open;
 //! - `executor.after_commit`: the batch is committed, none of its senders knows;
+//! - `record.before_commit`: a drive has an outcome of a step, the executor does not have it;
 //! - `claim.after_commit`: runs are claimed, no drive was started;
 //! - `park.before_commit`, `park.after_commit`: a drive has dropped its run and gives it back, or has given it back;
 //! - `end.before_commit`, `end.after_commit`: a drive has an answer of its run, or has written it.
@@ -19,24 +20,31 @@ pub fn failpoint(name: &'static str) {
 }
 
 /// Kills this process with SIGKILL if the variable `WORKFLOW_FAILPOINT` names this point: `name` for the first time that
-/// it is reached, `name@3` for the third.
+/// it is reached, `name@3` for the third. `name@3:stop` stops it with SIGSTOP.
 #[cfg(feature = "failpoints")]
 fn reached(name: &str) {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use rustix::process::{Signal, getpid, kill_process};
+
     struct Armed {
         point: String,
         hits_left: AtomicU64,
+        signal: Signal,
     }
     static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
         let wanted = std::env::var("WORKFLOW_FAILPOINT").ok()?;
-        let (point, hit) = wanted.split_once('@').unwrap_or((&wanted, "1"));
-        Some(Armed { point: point.to_owned(), hits_left: AtomicU64::new(hit.parse().ok()?) })
+        let (wanted, signal) = match wanted.strip_suffix(":stop") {
+            Some(wanted) => (wanted, Signal::STOP),
+            None => (wanted.as_str(), Signal::KILL),
+        };
+        let (point, hit) = wanted.split_once('@').unwrap_or((wanted, "1"));
+        Some(Armed { point: point.to_owned(), hits_left: AtomicU64::new(hit.parse().ok()?), signal })
     });
     let Some(armed) = ARMED.as_ref().filter(|armed| armed.point == name) else { return };
     if armed.hits_left.fetch_sub(1, Ordering::Relaxed) == 1 {
         // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        let _ = kill_process(getpid(), armed.signal);
     }
 }

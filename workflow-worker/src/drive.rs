@@ -195,6 +195,9 @@ impl<'a> Drive<'a> {
 
     async fn send_records(&mut self) -> Result<(), Exit> {
         for row in self.cell.take_outbox() {
+            if row.position.is_some() {
+                failpoint("record.before_commit");
+            }
             let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row });
             self.pending.push_back(send(self.shared.executor(), write).await?);
         }

@@ -40,6 +40,7 @@ cases! {
         executor_before_commit,
         backend_in_transaction,
         executor_after_commit,
+        record_before_commit,
         claim_after_commit,
         park_before_commit,
         park_after_commit,
@@ -58,6 +59,7 @@ cases! {
     }
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,
+        a_worker_stopped_before_its_commit_changes_nothing,
     }
     blocked {
         a_step_that_blocks_every_thread_keeps_its_lease,

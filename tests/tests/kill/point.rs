@@ -17,6 +17,10 @@ pub async fn executor_after_commit(database: Database) {
     die_at(database, "executor.after_commit", &[1, 2, 5, 20]).await;
 }
 
+pub async fn record_before_commit(database: Database) {
+    die_at(database, "record.before_commit", &[1, 2, 5, 20]).await;
+}
+
 pub async fn claim_after_commit(database: Database) {
     die_at(database, "claim.after_commit", &[1, 2, 5]).await;
 }

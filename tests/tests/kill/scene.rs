@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::Signal;
+use sqlx::Executor;
 use tempfile::TempDir;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt, StepKind};
@@ -87,11 +89,9 @@ impl Scene {
         std::fs::write(self.gate(name), "").expect("open a gate");
     }
 
-    /// Makes the steps of later runs wait again.
-    pub fn close_gates(&self) {
-        for name in ["one", "two"] {
-            std::fs::remove_file(self.gate(name)).expect("close a gate");
-        }
+    /// Makes later steps wait again.
+    pub fn close_gate(&self, name: &str) {
+        std::fs::remove_file(self.gate(name)).expect("close a gate");
     }
 
     fn gate(&self, name: &str) -> PathBuf {
@@ -120,9 +120,28 @@ impl Scene {
         WorkerProcess::spawn(program(), settings, name, None)
     }
 
-    /// A worker process that dies at a point.
+    /// A worker process that dies, or stands still, at a point.
     pub fn spawn_to_die(&self, name: &str, settings: &WorkerSettings, failpoint: &str) -> WorkerProcess {
         WorkerProcess::spawn(program(), settings, name, Some(failpoint))
+    }
+
+    /// Stops a worker at a moment at which it holds no lock of the database. On SQLite a process that stands still in the
+    /// middle of a transaction holds up all others until it goes on or dies: there is no server that would end it.
+    pub async fn stop(&self, worker: &WorkerProcess) {
+        loop {
+            worker.signal(Signal::STOP);
+            worker.stands_still().await;
+            if self.can_be_written().await {
+                return;
+            }
+            worker.signal(Signal::CONT);
+        }
+    }
+
+    async fn can_be_written(&self) -> bool {
+        let RawConnection::Sqlite(mut connection) = self.raw().await else { return true };
+        let brief = "PRAGMA busy_timeout = 100; BEGIN IMMEDIATE; ROLLBACK";
+        connection.execute(sqlx::raw_sql(brief)).await.is_ok()
     }
 
     /// Starts so many runs of every workflow that ends by itself.

@@ -14,7 +14,7 @@ pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database)
     let run = scene.start_gated(7).await;
     let stopped = scene.spawn("stopped", &settings);
     scene.begins_in(&stopped).await;
-    stopped.signal(Signal::STOP);
+    scene.stop(&stopped).await;
     // The lease of the second is long: it must not lose the run in turn on a machine that is slow.
     settings.lease = None;
     let mut successor = scene.spawn("successor", &settings);
@@ -44,5 +44,39 @@ pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database)
     assert!(scene.ledger.begins().iter().skip(3).all(|line| line.pid == stopped.pid()), "it goes on to work");
     stopped.assert_no_errors();
     successor.assert_no_errors();
+    scene.sweep().await;
+}
+
+/// The worst moment: the outcome is on its way to the database. The other has begun the same step and not ended it, so
+/// that nothing but the fence keeps the stale outcome out.
+pub async fn a_worker_stopped_before_its_commit_changes_nothing(database: Database) {
+    let scene = Scene::new(database).await;
+    let mut settings = scene.settings();
+    settings.lease = Some(500);
+    scene.open_gate("one");
+    let run = scene.start_gated(7).await;
+    let stopped = scene.spawn_to_die("stopped", &settings, "record.before_commit@1:stop");
+    scene.begins_in(&stopped).await;
+    stopped.stands_still().await;
+    scene.close_gate("one");
+    settings.lease = None;
+    let successor = scene.spawn("successor", &settings);
+    scene.begins_in(&successor).await;
+    let before = until("the successor's row", async || {
+        let rows = scene.history(run.id).await;
+        rows.iter().any(|row| row.epoch == 2).then_some(rows)
+    })
+    .await;
+
+    stopped.signal(Signal::CONT);
+    stopped.says("claim lost").await;
+    assert_eq!(scene.history(run.id).await, before);
+    scene.open_gate("one");
+    scene.open_gate("two");
+    scene.all_end(&[run]).await;
+    assert_eq!(scene.epoch(run.id).await, 2);
+    scene.check(&[run], &[stopped.pid()]).await;
+    stopped.assert_no_errors();
+    successor.assert_no_warnings();
     scene.sweep().await;
 }

@@ -71,7 +71,8 @@ pub async fn a_worker_cut_off_and_its_successor_never_both_commit(database: Data
     })
     .await;
     successor.kill();
-    scene.close_gates();
+    scene.close_gate("one");
+    scene.close_gate("two");
     let next = scene.start_gated(4).await;
     scene.step_begins(next.id, "one").await;
     let last = scene.spawn("last", &settings);
