@@ -4,11 +4,15 @@
 //! delivered one at a time, in one recorded order, and a replay delivers the recorded ones in that same order before any
 //! body runs. A plain memo table, which answers every recorded call at once, would let a race go the other way.
 
+mod attempts;
 mod call;
+mod delivery;
 mod divergence;
 mod history;
 mod machine;
+mod records;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
+pub use delivery::Next;
 pub use divergence::Divergence;
-pub use machine::{Machine, Next};
+pub use machine::Machine;

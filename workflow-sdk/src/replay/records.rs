@@ -1,0 +1,80 @@
+//! What goes to the database, and in which order.
+
+use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
+
+use super::call::Phase;
+use super::{CallId, Delivered, Machine};
+
+/// A row that is to be written.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) attempt: u32,
+    pub(super) kind: StepKind,
+    pub(super) started_at: Timestamp,
+    /// `None`: it has not ended.
+    pub(super) completed_at: Option<Timestamp>,
+    pub(super) output: Option<String>,
+    pub(super) error: Option<StoredError>,
+}
+
+impl Record {
+    /// An attempt, or a sleep, that has begun.
+    pub(super) fn begun(attempt: u32, kind: StepKind, started_at: Timestamp) -> Self {
+        Self { attempt, kind, started_at, completed_at: None, output: None, error: None }
+    }
+
+    fn status(&self) -> AttemptStatus {
+        match (self.completed_at, &self.error) {
+            (None, _) => AttemptStatus::Running,
+            (Some(_), Some(_)) => AttemptStatus::Failed,
+            (Some(_), None) => AttemptStatus::Succeeded,
+        }
+    }
+}
+
+impl Machine {
+    /// Writes something that is no outcome.
+    pub(super) fn record(&mut self, id: CallId, record: Record) {
+        let row = self.row(id, record, None);
+        self.outbox.push((row, None));
+    }
+
+    /// The outcome of a call is final: its record takes the run's next position.
+    pub(super) fn decide(&mut self, id: CallId, completed_at: Timestamp, record: Record) {
+        let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
+        let position = self.history.next_position;
+        self.history.next_position += 1;
+        let row = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
+        self.outbox.push((row, Some(id)));
+        self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
+    }
+
+    fn row(&self, id: CallId, record: Record, position: Option<i64>) -> StepAttempt {
+        StepAttempt {
+            step_key: self.calls[id.0].key.clone(),
+            attempt: i64::from(record.attempt),
+            kind: record.kind,
+            status: record.status(),
+            position,
+            output: record.output,
+            error: record.error,
+            epoch: self.epoch,
+            started_at: record.started_at,
+            completed_at: record.completed_at,
+        }
+    }
+
+    /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
+    pub fn take_outbox(&mut self) -> Vec<StepAttempt> {
+        let (rows, calls): (Vec<_>, Vec<_>) = std::mem::take(&mut self.outbox).into_iter().unzip();
+        self.in_flight.extend(calls);
+        rows
+    }
+
+    /// The oldest record that was handed out is committed.
+    pub fn committed(&mut self) {
+        if let Some(Some(id)) = self.in_flight.pop_front() {
+            self.committed.push_back(id);
+        }
+    }
+}
