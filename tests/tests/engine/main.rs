@@ -155,6 +155,7 @@ cases! {
     shutdown {
         a_running_step_ends_and_the_rest_is_given_back,
         nothing_is_claimed_while_steps_end,
+        a_claim_that_was_under_way_is_given_back,
         a_step_that_outlasts_the_grace_is_dropped,
         a_dropped_worker_gives_its_runs_back,
         a_run_that_lingers_is_given_back_at_once,

@@ -1,8 +1,11 @@
+use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
+use workflow_sdk::engine::Write;
 use workflow_sdk::prelude::*;
-use workflow_sdk::{AttemptStatus, Timestamp};
-use workflow_tests::{Live, Probe, Working};
+use workflow_sdk::{AttemptStatus, DEFAULT_PAYLOAD_LIMIT, Timestamp};
+use workflow_tests::{FaultyBackend, Live, Probe, Working, until};
 use workflow_worker::Worker;
 
 /// Where the first step waits.
@@ -77,6 +80,41 @@ pub async fn nothing_is_claimed_while_steps_end(db: Live) {
     ended.await.unwrap().unwrap();
     is_given_back(&run).await;
     other.stop().await;
+}
+
+/// Writes that wait for the next batch.
+fn queued(client: &Client) -> usize {
+    let shown = format!("{:?}", client.executor());
+    shown.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+pub async fn a_claim_that_was_under_way_is_given_back(db: Live) {
+    let backend = Arc::new(FaultyBackend::new(Arc::clone(db.client.backend())));
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let probe = Probe::new();
+    let worker = Worker::new(client.clone(), probe.clone()).register(quick).poll_interval(Duration::from_millis(20));
+    let worker = Working::start(worker);
+    client.start(quick, ()).await.unwrap().result().await.unwrap();
+
+    // While a commit is on its way, the worker finds a run, asks for it, and is stopped: claim and farewell lie in one batch.
+    let gate = backend.block(|write| matches!(write, Write::Start(_)));
+    let blocked = tokio::spawn(client.start(quick, ()).delay(Duration::from_secs(3600)).into_future());
+    gate.reached().await;
+    let run = db.client.start(quick, ()).await.unwrap();
+    until("the claim is queued", async || (queued(&client) > 0).then_some(())).await;
+    let ended = worker.ask().await;
+    until("the farewell is queued", async || (queued(&client) > 1).then_some(())).await;
+    gate.open();
+    ended.await.unwrap().unwrap();
+    blocked.await.unwrap().unwrap();
+    let row = run.run().await.unwrap();
+    assert_eq!(row.worker_id, None, "nobody holds what was claimed for nobody");
+    assert_eq!((row.crashes, probe.times("quick")), (0, 1));
+
+    let next = Working::start(db.worker(probe.clone()).register(quick));
+    assert_eq!(run.result().await.unwrap(), 2);
+    assert_eq!(run.run().await.unwrap().crashes, 0);
+    next.stop().await;
 }
 
 pub async fn a_step_that_outlasts_the_grace_is_dropped(db: Live) {
