@@ -140,6 +140,7 @@ cases! {
         a_step_whose_name_cannot_be_stored,
         a_step_inside_a_step,
         a_worker_that_cannot_work,
+        a_worker_without_queues,
     }
     executor {
         a_bad_write_leaves_its_neighbours_whole,

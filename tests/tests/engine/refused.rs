@@ -383,3 +383,16 @@ pub async fn a_worker_that_cannot_work(db: Live) {
     let left = db.raw().await.number("SELECT count(*) FROM workflow_workers").await;
     assert_eq!(left, 0, "none of them came to be known");
 }
+
+pub async fn a_worker_without_queues(db: Live) {
+    let queues: [&str; 0] = [];
+    let result = tokio::time::timeout(
+        Duration::from_secs(2),
+        db.worker(()).register(echo).queues(queues).run_until(std::future::pending()),
+    );
+    let error = result.await.expect("a worker that could never claim anything is refused").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the worker serves no queue; name one or more, or leave queues(..) out for \"default\""
+    );
+}
