@@ -1,5 +1,7 @@
 //! What authors and applications can rely on: one list of cases, client and worker in this process, on each database.
 
+#![allow(clippy::unit_arg, reason = "bodies of steps that only leave a note")]
+
 use std::time::Duration;
 
 use workflow_sdk::{ClientError, RunHandle, RunStatus, StoredError};
