@@ -22,13 +22,37 @@ pub enum Fault {
 
 type Test = Box<dyn Fn(&Write) -> bool + Send + Sync>;
 
+/// Where commits wait.
+#[derive(Debug)]
+pub struct Gate {
+    reached: Semaphore,
+    open: Semaphore,
+}
+
+impl Gate {
+    async fn pass(&self) {
+        self.reached.add_permits(1);
+        let _ = self.open.acquire().await;
+    }
+
+    /// Returns when a commit has come to the gate.
+    pub async fn reached(&self) {
+        let _ = self.reached.acquire().await;
+    }
+
+    /// Lets every commit through from now on.
+    pub fn open(&self) {
+        self.open.close();
+    }
+}
+
 /// Another backend, whose commits fail on demand.
 pub struct FaultyBackend {
     inner: Arc<dyn Backend>,
     bad: Test,
     faults: Mutex<VecDeque<(Test, Fault)>>,
     batches: Mutex<Vec<usize>>,
-    gate: Mutex<Option<Arc<Semaphore>>>,
+    gate: Mutex<Option<(Test, Arc<Gate>)>>,
 }
 
 impl FaultyBackend {
@@ -61,11 +85,11 @@ impl FaultyBackend {
         self.faults.lock().expect("faults").len()
     }
 
-    /// From now on commits wait, until the gate that is returned is closed.
+    /// From now on commits with such a write in them wait at the gate that is returned.
     #[must_use]
-    pub fn block(&self) -> Arc<Semaphore> {
-        let gate = Arc::new(Semaphore::new(0));
-        *self.gate.lock().expect("gate") = Some(Arc::clone(&gate));
+    pub fn block(&self, with: impl Fn(&Write) -> bool + Send + Sync + 'static) -> Arc<Gate> {
+        let gate = Arc::new(Gate { reached: Semaphore::new(0), open: Semaphore::new(0) });
+        *self.gate.lock().expect("gate") = Some((Box::new(with), Arc::clone(&gate)));
         gate
     }
 
@@ -73,6 +97,11 @@ impl FaultyBackend {
     #[must_use]
     pub fn batches(&self) -> Vec<usize> {
         self.batches.lock().expect("batches").clone()
+    }
+
+    fn gate_of(&self, writes: &[Write]) -> Option<Arc<Gate>> {
+        let gate = self.gate.lock().expect("gate");
+        gate.as_ref().filter(|(with, _)| writes.iter().any(with)).map(|(_, gate)| Arc::clone(gate))
     }
 
     fn next_fault(&self, writes: &[Write]) -> Option<Fault> {
@@ -96,9 +125,8 @@ fn failure(kind: BackendErrorKind) -> BackendError {
 impl Backend for FaultyBackend {
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
         self.batches.lock().expect("batches").push(writes.len());
-        let gate = self.gate.lock().expect("gate").clone();
-        if let Some(gate) = gate {
-            let _ = gate.acquire().await;
+        if let Some(gate) = self.gate_of(writes) {
+            gate.pass().await;
         }
         if writes.iter().any(&self.bad) {
             return Err(failure(BackendErrorKind::Invalid));

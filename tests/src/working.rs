@@ -8,6 +8,7 @@ use workflow_worker::{Worker, WorkerError};
 #[derive(Debug)]
 pub struct Working {
     stop: oneshot::Sender<()>,
+    heard: oneshot::Receiver<()>,
     task: JoinHandle<Result<(), WorkerError>>,
 }
 
@@ -15,23 +16,26 @@ impl Working {
     /// Sets the worker to work.
     pub fn start<S: Send + Sync + 'static>(worker: Worker<S>) -> Self {
         let (stop, stopped) = oneshot::channel();
+        let (hears, heard) = oneshot::channel();
         let stopped = async {
             if stopped.await.is_err() {
                 std::future::pending::<()>().await;
             }
+            drop(hears);
         };
-        Self { stop, task: tokio::spawn(worker.run_until(stopped)) }
+        Self { stop, heard, task: tokio::spawn(worker.run_until(stopped)) }
     }
 
-    /// Asks the worker to stop; gives what waits for its end.
-    pub fn ask(self) -> JoinHandle<Result<(), WorkerError>> {
+    /// Asks the worker to stop and waits until it has heard of it; gives what waits for its end.
+    pub async fn ask(self) -> JoinHandle<Result<(), WorkerError>> {
         let _ = self.stop.send(());
+        let _ = self.heard.await;
         self.task
     }
 
     /// Stops the worker and waits for its end, which must be a good one.
     pub async fn stop(self) {
-        self.ask().await.expect("the worker did not panic").expect("the worker stopped as asked");
+        self.ask().await.await.expect("the worker did not panic").expect("the worker stopped as asked");
     }
 
     /// Waits for an end that nobody asked for.

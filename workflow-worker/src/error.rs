@@ -24,6 +24,9 @@ pub enum WorkerError {
     /// A workflow's or queue's name cannot be stored.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// The worker serves no queue.
+    #[error("the worker serves no queue; name one or more, or leave queues(..) out for \"default\"")]
+    NoQueues,
     /// The worker may run nothing at once.
     #[error("concurrency 0 is refused: the worker could run nothing; use 1 or more")]
     ZeroConcurrency,

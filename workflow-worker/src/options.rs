@@ -33,7 +33,7 @@ pub struct WorkerOptions {
     /// The longest time between two looks for due runs, where no notification came; shortened at random by up to a quarter,
     /// so that workers do not look all at once. Default: 1 s.
     pub poll_interval: Duration,
-    /// The queues that the worker serves. Default: `default` alone.
+    /// The queues that the worker serves, one or more. Default: `default` alone.
     pub queues: Vec<String>,
     /// What follows a wait that is not durable. Default: a warning.
     pub foreign_await: ForeignAwait,
@@ -61,6 +61,9 @@ impl WorkerOptions {
         }
         if self.lease < Self::SHORTEST_LEASE {
             return Err(WorkerError::LeaseTooShort { lease: self.lease, shortest: Self::SHORTEST_LEASE });
+        }
+        if self.queues.is_empty() {
+            return Err(WorkerError::NoQueues);
         }
         self.queues.iter().try_for_each(|queue| check_queue(queue))?;
         Ok(())

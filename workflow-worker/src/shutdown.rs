@@ -38,21 +38,29 @@ impl Signals {
 
 /// Lets running steps end for the grace time, or until `at_once`; gives every run back.
 pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
-    end_drives(shared, at_once).await;
-    // A claim that was under way when the claim loop was dropped has claimed for nobody.
-    let disown = Write::Disown { worker: shared.id, known: Vec::new() };
-    if let Ok(Ok(Outcome::Refused(error))) = tokio::time::timeout(LAST_WRITES, shared.executor().commit(disown)).await {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "last claims not given back; they end with their lease"
-        );
+    shared.held.order_all(Order::Drain);
+    let runs = shared.held.claims().len();
+    tracing::info!(runs, grace = ?shared.options.grace, "worker stops: running steps may end, then every run is given back");
+    tokio::join!(end_drives(shared, at_once), disown_undriven(shared));
+}
+
+/// A claim that was under way when the claim loop was dropped has claimed for nobody. It is given back now, not after the
+/// grace time.
+async fn disown_undriven(shared: &Shared) {
+    // In one batch a claim comes after a disown; so the first may have come too early, but then the second does not.
+    for _ in 0..2 {
+        let disown = Write::Disown { worker: shared.id, known: shared.held.claims() };
+        let answer = tokio::time::timeout(LAST_WRITES, shared.executor().commit(disown)).await;
+        if let Ok(Ok(Outcome::Refused(error))) = answer {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "last claims not given back; they end with their lease"
+            );
+        }
     }
 }
 
 async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
-    shared.held.order_all(Order::Drain);
-    let runs = shared.held.claims().len();
-    tracing::info!(runs, grace = ?shared.options.grace, "worker stops: running steps may end, then every run is given back");
     tokio::select! {
         () = all_ended(shared) => return,
         () = tokio::time::sleep(shared.options.grace) => tracing::warn!("grace time is over, dropping steps that still run"),

@@ -1,5 +1,7 @@
 //! What authors and applications can rely on: one list of cases, client and worker in this process, on each database.
 
+#![allow(clippy::unit_arg, reason = "bodies of steps that only leave a note")]
+
 use std::time::Duration;
 
 use workflow_sdk::{ClientError, RunHandle, RunStatus, StoredError};
@@ -7,10 +9,15 @@ use workflow_tests::{Database, Live, until};
 
 mod authoring;
 mod cancel;
+mod client;
 mod deadline;
 mod divergence;
+mod executor;
 mod foreign;
+mod refused;
+mod shutdown;
 mod waiting;
+mod within;
 
 /// Longer than any case takes, and a hang is no silence.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -96,6 +103,66 @@ cases! {
         a_running_body_is_dropped_at_the_deadline,
         no_body_begins_after_the_deadline,
         a_run_that_ends_in_time_has_no_deadline,
+    }
+    client {
+        a_key_makes_one_run,
+        the_order_of_a_map_makes_no_other_input,
+        a_run_starts_after_its_delay_or_at_its_time,
+        only_served_queues_are_worked_on,
+        only_the_version_of_a_worker_is_worked_on,
+        a_run_is_stored_as_it_was_started,
+        thousands_are_started_at_once,
+        of_many_inputs_one_refused_starts_none,
+        a_thousand_concurrent_starts_are_all_stored,
+        a_run_is_started_by_name,
+        a_result_of_another_type_is_told,
+        everyone_who_waits_learns_of_the_end,
+        a_history_shows_what_runs,
+        a_list_has_each_run_once_on_its_pages,
+        an_unknown_run_is_told_everywhere,
+    }
+    within {
+        a_run_exists_if_its_transaction_commits,
+        a_connection_with_an_own_begin_is_a_transaction_too,
+        a_key_holds_within_a_transaction,
+        a_transaction_on_another_database_is_refused,
+        bad_input_is_refused_before_the_transaction_is_touched,
+    }
+    refused {
+        an_unknown_scheme,
+        a_url_that_is_not_understood,
+        a_database_that_cannot_be_written,
+        a_file_that_is_read_only,
+        a_file_that_is_no_database,
+        a_newer_schema,
+        options_out_of_range,
+        an_input_that_cannot_be_stored,
+        a_value_of_a_step_that_cannot_be_stored,
+        names_that_cannot_be_stored,
+        a_step_whose_name_cannot_be_stored,
+        a_step_inside_a_step,
+        a_worker_that_cannot_work,
+        a_worker_without_queues,
+    }
+    executor {
+        a_bad_write_leaves_its_neighbours_whole,
+        the_order_of_writes_outlives_a_split,
+        a_transient_failure_is_repeated,
+        a_commit_whose_reply_was_lost_is_applied_once,
+        runs_end_over_lost_replies,
+        a_claim_whose_reply_was_lost_is_given_back,
+        the_end_of_the_executor_is_loud,
+        a_full_queue_holds_its_senders_back,
+        a_dropped_sender_is_committed_all_the_same,
+    }
+    shutdown {
+        a_running_step_ends_and_the_rest_is_given_back,
+        nothing_is_claimed_while_steps_end,
+        a_claim_that_was_under_way_is_given_back,
+        a_step_that_outlasts_the_grace_is_dropped,
+        a_dropped_worker_gives_its_runs_back,
+        a_run_that_lingers_is_given_back_at_once,
+        an_idle_worker_stops_at_once,
     }
 }
 

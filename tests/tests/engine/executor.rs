@@ -1,0 +1,257 @@
+//! The single writer, over a backend that fails on demand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use workflow_sdk::engine::{Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, WorkerId, Write};
+use workflow_sdk::prelude::*;
+use workflow_sdk::{BackendErrorKind, ClientError, DEFAULT_PAYLOAD_LIMIT, RunFilter};
+use workflow_tests::faulty::Fault;
+use workflow_tests::make::{attempt, claim_by, end, new_run, succeeded};
+use workflow_tests::outcome::{claimed, created, one};
+use workflow_tests::{FaultyBackend, Live, Probe, Working, until};
+use workflow_worker::{Worker, WorkerError};
+
+fn faulty(db: &Live) -> FaultyBackend {
+    FaultyBackend::new(Arc::clone(db.client.backend()))
+}
+
+fn marked(mark: &str) -> NewRun {
+    NewRun { input: format!("\"{mark}\""), ..new_run() }
+}
+
+fn is_bad(write: &Write) -> bool {
+    matches!(write, Write::Start(run) if run.input == "\"bad\"")
+}
+
+/// Sends all writes while the backend is blocked, so that they come to lie in one batch behind the first of them.
+async fn in_one_batch(backend: &Arc<FaultyBackend>, writes: Vec<Write>) -> Vec<Outcome> {
+    let executor = Executor::start(Arc::clone(backend) as _);
+    let gate = backend.block(|_| true);
+    let first = executor.send(Write::Start(new_run())).await.unwrap();
+    gate.reached().await;
+    let mut pending = Vec::new();
+    for write in writes {
+        pending.push(executor.send(write).await.unwrap());
+    }
+    gate.open();
+    created(&first.await.unwrap());
+    let mut outcomes = Vec::new();
+    for outcome in pending {
+        outcomes.push(outcome.await.unwrap());
+    }
+    outcomes
+}
+
+pub async fn a_bad_write_leaves_its_neighbours_whole(db: Live) {
+    let backend = Arc::new(faulty(&db).refuse(is_bad));
+    let runs: Vec<NewRun> = (0..100).map(|n| marked(if n == 37 || n == 64 { "bad" } else { "good" })).collect();
+    let outcomes = in_one_batch(&backend, runs.iter().cloned().map(Write::Start).collect()).await;
+    for (n, (run, outcome)) in runs.iter().zip(&outcomes).enumerate() {
+        let stored = db.client.backend().run(run.id).await.unwrap().is_some();
+        match outcome {
+            Outcome::Started(StartOutcome::Created) => assert!(stored && n != 37 && n != 64, "{n}"),
+            Outcome::Refused(error) => {
+                assert!(!stored && (n == 37 || n == 64), "{n}");
+                assert_eq!(error.kind, BackendErrorKind::Invalid);
+                assert_eq!(error.to_string(), "commit: the database refused the data");
+            }
+            other => panic!("{n}: {other:?}"),
+        }
+    }
+    let batches = backend.batches();
+    assert_eq!(batches[1], 100, "one commit for all: {batches:?}");
+    assert!(batches.len() < 40, "found by halving: {batches:?}");
+}
+
+pub async fn the_order_of_writes_outlives_a_split(db: Live) {
+    let backend = Arc::new(faulty(&db).refuse(is_bad));
+    let (first, second) = (new_run(), new_run());
+    let writes = vec![
+        Write::Start(first.clone()),
+        Write::Cancel(first.id),
+        Write::Start(marked("bad")),
+        Write::Start(second.clone()),
+        Write::Cancel(second.id),
+    ];
+    let outcomes = in_one_batch(&backend, writes).await;
+    let told: Vec<String> = outcomes.iter().map(|outcome| format!("{outcome:?}")).collect();
+    created(&outcomes[0]);
+    assert_eq!(told[1], "Canceled(Canceled)");
+    assert!(matches!(&outcomes[2], Outcome::Refused(_)));
+    created(&outcomes[3]);
+    assert_eq!(told[4], "Canceled(Canceled)");
+}
+
+pub async fn a_transient_failure_is_repeated(db: Live) {
+    let backend = Arc::new(faulty(&db));
+    for kind in [BackendErrorKind::Busy, BackendErrorKind::Unreachable, BackendErrorKind::ReadOnly] {
+        backend.fail_next(|write| matches!(write, Write::Start(_)), Fault::Before(kind));
+    }
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    #[workflow]
+    async fn echo(ctx: &Ctx, text: String) -> Result<String> {
+        let _ = ctx;
+        Ok(text)
+    }
+    let run = client.start(echo, "a".into()).await.unwrap();
+    assert_eq!((backend.faults_left(), backend.batches()), (0, vec![1, 1, 1, 1]));
+    assert_eq!(run.status().await.unwrap(), RunStatus::Pending);
+    assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 1);
+}
+
+pub async fn a_commit_whose_reply_was_lost_is_applied_once(db: Live) {
+    let backend = Arc::new(faulty(&db));
+    let executor = Executor::start(Arc::clone(&backend) as _);
+    let lose_reply = || backend.fail_next(|_| true, Fault::After(BackendErrorKind::Unreachable));
+
+    lose_reply();
+    let run = NewRun { key: Some("k".into()), ..new_run() };
+    created(&executor.commit(Write::Start(run.clone())).await.unwrap());
+    let claim =
+        claimed(one(db.client.backend().commit(&[Write::Claim(claim_by(WorkerId::generate(), 10))]).await.unwrap()));
+    let claim = claim.runs[0].claim;
+
+    lose_reply();
+    let step = executor.commit(attempt(claim, succeeded("step", 1, "1"))).await.unwrap();
+    assert!(matches!(step, Outcome::Applied | Outcome::Duplicate), "{step:?}");
+    lose_reply();
+    let ended = executor.commit(end(claim, RunEnd::Succeeded("1".into()))).await.unwrap();
+    assert!(!matches!(ended, Outcome::Refused(_)), "{ended:?}");
+    assert_eq!(backend.faults_left(), 0);
+
+    let backend = db.client.backend();
+    assert_eq!(backend.list(&RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(backend.history(run.id).await.unwrap().len(), 1);
+    let row = backend.run(run.id).await.unwrap().unwrap();
+    assert_eq!((row.status, row.epoch, row.output.as_deref()), (RunStatus::Succeeded, 1, Some("1")));
+}
+
+#[workflow]
+async fn counted(ctx: &Ctx<Probe>, n: u32) -> Result<u32> {
+    let mut sum = 0;
+    for _ in 0..3 {
+        sum += ctx.step("count", async || Ok::<_, Error>(ctx.state().note(format!("run {n}")))).await.map(|()| 1)?;
+    }
+    Ok(sum)
+}
+
+/// Whole runs over a database that loses a reply to every kind of write.
+pub async fn runs_end_over_lost_replies(db: Live) {
+    let backend = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    for kind in [BackendErrorKind::Unreachable, BackendErrorKind::Busy] {
+        backend.fail_next(|write| matches!(write, Write::Start(_)), Fault::After(kind));
+        backend.fail_next(|write| matches!(write, Write::Claim(_)), Fault::After(kind));
+        backend.fail_next(|write| matches!(write, Write::Attempt(_)), Fault::After(kind));
+        backend.fail_next(|write| matches!(write, Write::End(_)), Fault::After(kind));
+    }
+    let probe = Probe::new();
+    let runs = client.start_many(counted, 0..20).await.unwrap();
+    let worker = Working::start(Worker::new(client.clone(), probe.clone()).register(counted));
+    for (n, run) in runs.iter().enumerate() {
+        assert_eq!(run.result().await.unwrap(), 3);
+        assert_eq!(probe.times(&format!("run {n}")), 3, "each body ran once");
+        assert_eq!((run.history().await.unwrap().len(), run.run().await.unwrap().crashes), (3, 0));
+    }
+    worker.stop().await;
+}
+
+pub async fn a_claim_whose_reply_was_lost_is_given_back(db: Live) {
+    let backend = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let runs = client.start_many(counted, 0..10).await.unwrap();
+    backend.fail_next(|write| matches!(write, Write::Claim(_)), Fault::After(BackendErrorKind::Unreachable));
+    let probe = Probe::new();
+    // The default lease of 30 s: nobody waits for its end.
+    let begun = std::time::Instant::now();
+    let worker = Working::start(Worker::new(client.clone(), probe).register(counted));
+    for run in &runs {
+        run.result().await.unwrap();
+        let row = run.run().await.unwrap();
+        assert_eq!((row.epoch, row.crashes), (2, 0), "claimed for nobody, given back, claimed again");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    worker.stop().await;
+}
+
+pub async fn the_end_of_the_executor_is_loud(db: Live) {
+    #[workflow]
+    async fn gated(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.step("first", async || Ok::<_, Error>(ctx.state().note("first"))).await?;
+        ctx.step("second", async || {
+            ctx.state().note("second");
+            Ok::<_, Error>(ctx.state().pass("gate").await)
+        })
+        .await
+    }
+    let backend = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let probe = Probe::new();
+    let worker = Worker::new(client.clone(), probe.clone()).register(gated).grace(Duration::from_millis(100));
+    let worker = Working::start(worker);
+    let held = client.start(gated, ()).await.unwrap();
+    probe.noted("second").await;
+
+    backend.fail_next(|write| matches!(write, Write::Start(_)), Fault::Panic);
+    let error = client.start(gated, ()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Stopped(ExecutorStopped)), "{error:?}");
+    let text = "the executor of this process has stopped; nothing more can be written: restart the process";
+    assert_eq!(error.to_string(), text);
+    let error = held.cancel().await.unwrap_err();
+    assert!(matches!(error, ClientError::Stopped(_)), "from then on: {error:?}");
+    let error = worker.end().await.unwrap_err();
+    assert!(matches!(error, WorkerError::Stopped(ExecutorStopped)), "{error:?}");
+    assert_eq!(error.to_string(), text);
+
+    // Nothing is lost: the run goes on elsewhere once it is due, here by hand instead of by the end of the lease.
+    db.raw().await.execute("UPDATE workflow_runs SET available_at = 0").await;
+    probe.open("gate");
+    let next = Working::start(db.worker(probe.clone()).register(gated));
+    db.client.handle::<()>(held.id()).await.unwrap().result().await.unwrap();
+    assert_eq!(probe.times("first"), 1, "the finished step is not repeated");
+    next.stop().await;
+}
+
+pub async fn a_full_queue_holds_its_senders_back(db: Live) {
+    let backend = Arc::new(faulty(&db));
+    let executor = Executor::start(Arc::clone(&backend) as _);
+    let gate = backend.block(|_| true);
+    let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    let sender = executor.clone();
+    let sending = tokio::spawn(async move {
+        let mut pending = Vec::new();
+        for _ in 0..20_000 {
+            pending.push(sender.send(Write::Cancel(workflow_sdk::RunId::generate())).await.unwrap());
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+        pending
+    });
+    let count = || sent.load(std::sync::atomic::Ordering::SeqCst);
+    until("the queue is full", async || (count() >= 8192).then_some(())).await;
+    // Time for what must not happen; a slow machine only makes the test less strict.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(count() <= 8192 + 4096, "the batch on its way and the full queue behind it: {}", count());
+    assert!(!sending.is_finished());
+    gate.open();
+    for outcome in sending.await.unwrap() {
+        assert!(matches!(outcome.await.unwrap(), Outcome::Canceled(_)));
+    }
+    let batches = backend.batches();
+    assert!(batches.iter().all(|size| *size <= 4096), "{batches:?}");
+    assert!(batches.len() < 100, "they were committed together: {} commits", batches.len());
+}
+
+pub async fn a_dropped_sender_is_committed_all_the_same(db: Live) {
+    let backend = Arc::new(faulty(&db));
+    let executor = Executor::start(Arc::clone(&backend) as _);
+    let gate = backend.block(|_| true);
+    let run = new_run();
+    drop(executor.send(Write::Start(run.clone())).await.unwrap());
+    gate.reached().await;
+    let second = executor.send(Write::Start(new_run())).await.unwrap();
+    gate.open();
+    created(&second.await.unwrap());
+    assert!(db.client.backend().run(run.id).await.unwrap().is_some());
+}
