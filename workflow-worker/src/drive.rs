@@ -22,16 +22,23 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim
         finish(&shared, Some(Write::End(EndWrite { claim: run.claim, end }))).await;
         return;
     }
-    let exit = match Drive::begin(&shared, &run, claim).await {
+    let exit = match shared.suspicion.admit(&run) {
+        Some(_on_trial) => to_exit(&shared, &run, claim).await,
+        None => Exit::Suspected,
+    };
+    report(&run, &exit);
+    finish(&shared, after_drive(&run, exit, shared.clock.now())).await;
+}
+
+async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> Exit {
+    match Drive::begin(shared, run, claim).await {
         Ok(mut drive) => {
             let exit = drive.go().await.unwrap_or_else(|exit| exit);
             drive.drop_future();
             exit
         }
         Err(exit) => exit,
-    };
-    report(&run, &exit);
-    finish(&shared, after_drive(&run, exit, shared.clock.now())).await;
+    }
 }
 
 async fn finish(shared: &Shared, write: Option<Write>) {
@@ -59,6 +66,9 @@ fn report(run: &ClaimedRun, exit: &Exit) {
         Exit::Park(until) => tracing::debug!(%run_id, workflow, ?until, "run parked"),
         Exit::Diverged(divergence) => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
         Exit::Released => tracing::debug!(%run_id, workflow, "run given back"),
+        Exit::Suspected => {
+            tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits for a trial of another")
+        }
         Exit::Lost => tracing::warn!(%run_id, workflow, "claim lost: the run is another worker's now"),
     }
 }

@@ -29,6 +29,7 @@ mod pressure;
 mod registry;
 mod shared;
 mod shutdown;
+mod suspicion;
 mod sweep;
 mod verdict;
 mod worker;

@@ -10,6 +10,7 @@ use crate::clock::DatabaseClock;
 use crate::held::Held;
 use crate::pressure::Pressure;
 use crate::registry::Registry;
+use crate::suspicion::Suspicion;
 
 /// What the parts of one worker share.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) held: Arc<Held>,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) pressure: Pressure,
+    pub(crate) suspicion: Suspicion,
     warned: Mutex<HashSet<String>>,
 }
 
@@ -35,6 +37,7 @@ impl Shared {
             clock: Arc::new(clock),
             held: Arc::default(),
             pressure: Pressure::new(),
+            suspicion: Suspicion::new(),
             warned: Mutex::default(),
             client,
             options,

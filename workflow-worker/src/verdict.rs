@@ -5,6 +5,8 @@ use std::time::Duration;
 use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RunEnd, Write};
 use workflow_sdk::{ErrorKind, StoredError, Timestamp};
 
+use crate::suspicion::RETRIAL_DELAY;
+
 /// How long a run whose history does not fit the code waits for other code.
 pub(crate) const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
 
@@ -23,6 +25,8 @@ pub(crate) enum Exit {
     Diverged(Divergence),
     /// The worker stops.
     Released,
+    /// It is suspected to kill its workers, and another suspect is on trial.
+    Suspected,
     /// The claim is another's.
     Lost,
 }
@@ -60,6 +64,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Optio
         Exit::Park(until) => park(until, None, true),
         Exit::Diverged(divergence) => park(now + DIVERGENCE_DELAY, Some(divergence.to_stored()), false),
         Exit::Released => park(now, None, false),
+        Exit::Suspected => park(now + RETRIAL_DELAY, None, false),
         Exit::Lost => None,
     }
 }

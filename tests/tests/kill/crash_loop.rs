@@ -9,6 +9,11 @@ use crate::scene::{Scene, Started};
 pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
     let scene = Scene::new(database).await;
     let settings = scene.settings();
+    // Healthy, and held by the same worker at every death.
+    let mut neighbours = Vec::new();
+    for n in 0..3 {
+        neighbours.push(scene.start_gated(n).await);
+    }
     let run = scene.client.start(workflows::aborter, 1).await.expect("start");
     let mut deaths = 0;
     let survivor = loop {
@@ -28,11 +33,17 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
     assert_eq!(ended.status, RunStatus::Failed);
     assert_eq!(ended.error.expect("a failed run has an error").kind, ErrorKind::CrashLoop);
     assert_eq!(deaths, 1 + WorkerOptions::DEFAULT_MAX_CRASHES);
-    assert_eq!(scene.ledger.begins().len(), deaths as usize, "one body a death");
+    let begins = scene.ledger.begins();
+    let of_run = begins.iter().filter(|line| line.subject.starts_with(&run.id().to_string()));
+    assert_eq!(of_run.count(), deaths as usize, "one body a death");
+    scene.open_gate("one");
+    scene.open_gate("two");
+    scene.all_end(&neighbours).await;
 
+    let begun = scene.ledger.begins().len();
     let next = scene.client.start(workflows::fan, 1).await.expect("start");
     let next = Started { id: next.id(), output: 15 };
     scene.all_end(&[next]).await;
-    assert!(scene.ledger.begins().iter().skip(deaths as usize).all(|line| line.pid == survivor.pid()));
+    assert!(scene.ledger.begins().iter().skip(begun).all(|line| line.pid == survivor.pid()));
     scene.sweep().await;
 }

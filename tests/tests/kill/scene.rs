@@ -138,7 +138,8 @@ impl Scene {
         }
     }
 
-    async fn can_be_written(&self) -> bool {
+    /// Whether nobody holds the write lock of the file.
+    pub async fn can_be_written(&self) -> bool {
         let RawConnection::Sqlite(mut connection) = self.raw().await else { return true };
         let brief = "PRAGMA busy_timeout = 100; BEGIN IMMEDIATE; ROLLBACK";
         connection.execute(sqlx::raw_sql(brief)).await.is_ok()
