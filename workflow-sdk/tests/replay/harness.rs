@@ -1,0 +1,293 @@
+//! A drive without a worker: the test decides when a body goes on, when a record is committed, and what time it is.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use futures::future::BoxFuture;
+use workflow_sdk::engine::{Divergence, Next, Polled, Poller, Port, RunCell, RunSettings, WorkflowFuture};
+use workflow_sdk::{Ctx, Result, RunId, StepAttempt, StoredError, Timestamp};
+
+pub(crate) use crate::rows::{Table, row};
+pub(crate) use crate::world::{Seen, World};
+
+/// The instant at which every run begins.
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+pub(crate) const PAYLOAD_LIMIT: usize = 1000;
+
+pub(crate) fn run_id() -> RunId {
+    "018f0000-0000-7000-8000-000000000001".parse().unwrap()
+}
+
+/// A workflow whose output is a text that says what it saw.
+pub(crate) type Flow = Arc<dyn for<'a> Fn(&'a Ctx<World>) -> BoxFuture<'a, Result<String>> + Send + Sync>;
+
+pub(crate) fn flow_of<F>(function: F) -> Flow
+where
+    F: for<'a> Fn(&'a Ctx<World>) -> BoxFuture<'a, Result<String>> + Send + Sync + 'static,
+{
+    Arc::new(function)
+}
+
+macro_rules! flow {
+    (|$ctx:ident| $body:block) => {
+        $crate::harness::flow_of(|$ctx: &Ctx<World>| -> ::futures::future::BoxFuture<'_, Result<String>> {
+            Box::pin(async move $body)
+        })
+    };
+}
+pub(crate) use flow;
+
+#[derive(Debug)]
+pub(crate) struct ManualPort {
+    now: AtomicI64,
+    wakes: AtomicUsize,
+}
+
+impl Port for ManualPort {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now.load(Ordering::SeqCst))
+    }
+
+    fn wake(&self) {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// How outcomes reach the workflow. All but the first break the rule, to show that the checks can fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Delivery {
+    OneByOne,
+    /// As a plain memo table answers.
+    AllAtOnce,
+    /// The same, and new bodies begin in the same poll.
+    AllAtOnceWithBodies,
+}
+
+/// Why a life cannot go on by itself.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Ended(Result<String, StoredError>),
+    Diverged(Divergence),
+    Waits { timer: Option<Timestamp>, park_until: Option<Timestamp> },
+}
+
+impl Stop {
+    pub(crate) fn value(self) -> String {
+        match self {
+            Self::Ended(result) => result.unwrap(),
+            other => panic!("no result: {other:?}"),
+        }
+    }
+
+    pub(crate) fn error(self) -> StoredError {
+        match self {
+            Self::Ended(result) => result.unwrap_err(),
+            other => panic!("no error: {other:?}"),
+        }
+    }
+
+    pub(crate) fn divergence(self) -> Divergence {
+        match self {
+            Self::Diverged(divergence) => divergence,
+            other => panic!("no divergence: {other:?}"),
+        }
+    }
+
+    pub(crate) fn park_until(&self) -> Option<Timestamp> {
+        match self {
+            Self::Waits { park_until, .. } => *park_until,
+            other => panic!("does not wait: {other:?}"),
+        }
+    }
+
+    pub(crate) fn timer(&self) -> Option<Timestamp> {
+        match self {
+            Self::Waits { timer, .. } => *timer,
+            other => panic!("does not wait: {other:?}"),
+        }
+    }
+}
+
+/// One drive of a run, from its history on. Dropping it is a crash, or a park.
+pub(crate) struct Life {
+    pub(crate) world: Arc<World>,
+    pub(crate) cell: Arc<RunCell>,
+    pub(crate) port: Arc<ManualPort>,
+    poller: Option<Poller>,
+    stale: bool,
+    pub(crate) delivery: Delivery,
+    pub(crate) in_flight: VecDeque<StepAttempt>,
+    /// What the drive did, in order: deliveries and starts by the number of the call, writes by key and attempt.
+    pub(crate) events: Vec<String>,
+    pub(crate) polls: usize,
+    pub(crate) foreign_wakes: usize,
+}
+
+impl Life {
+    pub(crate) fn begin(table: &Table, flow: &Flow) -> Self {
+        Self::begin_at(table, flow, START, World::default())
+    }
+
+    pub(crate) fn begin_at(table: &Table, flow: &Flow, now: Timestamp, world: World) -> Self {
+        let world = Arc::new(world);
+        let port = Arc::new(ManualPort { now: AtomicI64::new(now.as_micros()), wakes: AtomicUsize::new(0) });
+        let settings = RunSettings { run_id: run_id(), epoch: 1, started_at: START, payload_limit: PAYLOAD_LIMIT };
+        let cell = RunCell::new(settings, table.rows.clone(), port.clone());
+        let ctx = Ctx::new(world.clone(), cell.clone());
+        let flow = flow.clone();
+        let future: WorkflowFuture = Box::pin(async move { flow(&ctx).await });
+        Self {
+            poller: Some(Poller::new(future, port.clone())),
+            delivery: Delivery::OneByOne,
+            in_flight: VecDeque::new(),
+            events: Vec::new(),
+            stale: true,
+            polls: 0,
+            foreign_wakes: 0,
+            world,
+            cell,
+            port,
+        }
+    }
+
+    pub(crate) fn set_now(&self, now: Timestamp) {
+        self.port.now.store(now.as_micros(), Ordering::SeqCst);
+    }
+
+    pub(crate) fn poller(&self) -> &Poller {
+        self.poller.as_ref().unwrap()
+    }
+
+    pub(crate) fn waking<R>(&self, wake: impl FnOnce(&RunCell) -> R) -> R {
+        self.poller().waking(|| wake(&self.cell))
+    }
+
+    /// Drops the workflow's future, as a park does.
+    pub(crate) fn drop_future(&mut self) {
+        self.poller = None;
+    }
+
+    /// Goes on until something outside must move: as a worker's drive does between two waits.
+    pub(crate) fn settle(&mut self) -> Stop {
+        loop {
+            if std::mem::take(&mut self.stale) {
+                self.polls += 1;
+                if let Polled::Ended(result) = self.poller.as_mut().unwrap().poll() {
+                    return self.cell.ended().map_or(Stop::Ended(result), Stop::Diverged);
+                }
+            }
+            if let Some(divergence) = self.cell.divergence() {
+                return Stop::Diverged(divergence);
+            }
+            self.in_flight.extend(self.cell.take_outbox());
+            if let Some(stop) = self.advance() {
+                return stop;
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Option<Stop> {
+        loop {
+            let may_go_on = match self.waking(RunCell::next) {
+                Next::Deliver(call) => {
+                    self.events.push(format!("deliver {}", call.index()));
+                    self.delivery != Delivery::OneByOne
+                }
+                Next::Start(calls) => {
+                    self.events.extend(calls.iter().map(|call| format!("start {}", call.index())));
+                    self.delivery == Delivery::AllAtOnceWithBodies
+                }
+                Next::Wait { .. } if self.stale => return None,
+                Next::Wait { timer, park_until } => return Some(Stop::Waits { timer, park_until }),
+            };
+            self.stale = true;
+            if !may_go_on {
+                return None;
+            }
+        }
+    }
+
+    /// Commits the oldest record that is on its way. Says whether there was one.
+    pub(crate) fn commit(&mut self, table: &mut Table) -> Result<bool, String> {
+        let Some(row) = self.in_flight.pop_front() else { return Ok(false) };
+        let position = row.position.map(|position| format!(" at {position}")).unwrap_or_default();
+        self.events.push(format!("write {}#{} {}{position}", row.step_key, row.attempt, row.status));
+        table.commit(row)?;
+        self.cell.committed();
+        Ok(true)
+    }
+
+    pub(crate) fn is_woken(&self) -> bool {
+        self.port.wakes.load(Ordering::SeqCst) > 0
+    }
+
+    /// Looks at what was woken. Says whether anything was.
+    pub(crate) fn look(&mut self) -> bool {
+        if self.port.wakes.swap(0, Ordering::SeqCst) == 0 {
+            return false;
+        }
+        let foreign = self.poller().take_foreign_wake();
+        self.foreign_wakes += usize::from(foreign);
+        self.stale |= self.waking(RunCell::wake_bodies) || foreign;
+        true
+    }
+
+    pub(crate) fn fire_timers(&mut self) -> bool {
+        let fired = self.waking(RunCell::fire_timers);
+        self.stale |= fired;
+        fired
+    }
+
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.stale |= self.waking(|cell| cell.hold(held));
+    }
+
+    /// Goes on, with commits and bodies, as far as it can without opening a gate and without time.
+    pub(crate) fn quiesce(&mut self, table: &mut Table) -> Stop {
+        loop {
+            let stop = self.settle();
+            let Stop::Waits { .. } = stop else { return stop };
+            if !(self.commit(table).unwrap() || self.look() || self.fire_timers()) {
+                return stop;
+            }
+        }
+    }
+
+    /// Opens a gate and goes on.
+    pub(crate) fn open(&mut self, label: &str, table: &mut Table) -> Stop {
+        self.world.open(label, 0);
+        self.quiesce(table)
+    }
+
+    /// Goes on to the end, with time that passes as it is needed.
+    pub(crate) fn run(&mut self, table: &mut Table) -> Stop {
+        loop {
+            match self.quiesce(table) {
+                Stop::Waits { timer: Some(at), .. } => self.set_now(at),
+                stop => return stop,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Life").field("events", &self.events).finish_non_exhaustive()
+    }
+}
+
+/// Runs to the end on this history, then replays all of it: the replay must give the same, begin no body and write
+/// nothing. Gives the result and the notes of the first of the two lives.
+pub(crate) fn run_and_replay(table: &mut Table, flow: &Flow) -> (Result<String, StoredError>, Vec<String>) {
+    let mut life = Life::begin(table, flow);
+    let Stop::Ended(first) = life.run(table) else { panic!("does not end") };
+    let mut replay = Life::begin(table, flow);
+    let Stop::Ended(again) = replay.settle() else { panic!("the replay does not end: {:?}", replay.events) };
+    assert_eq!(first, again, "the replay gives another result");
+    assert_eq!(replay.world.notes(), [""; 0], "the replay began bodies");
+    assert!(replay.in_flight.is_empty(), "the replay writes");
+    (first, life.world.notes())
+}

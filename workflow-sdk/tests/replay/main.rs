@@ -1,0 +1,23 @@
+//! The replay core, driven by hand: no database, no runtime, no clock but the test's own. Each table test is a history and a
+//! piece of code, and the verdict that must come of them; the properties do the same with random programs and a crash after
+//! every commit.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod concurrency;
+mod determinism;
+mod divergence;
+mod foreign;
+mod harness;
+mod insertion;
+mod lives;
+mod parking;
+mod program;
+mod properties;
+mod refusals;
+mod retries;
+mod rows;
+mod scale;
+mod sleeps;
+mod table;
+mod world;

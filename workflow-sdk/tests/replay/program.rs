@@ -1,0 +1,254 @@
+//! Random programs: trees of sequence, join, race and unordered sets, whose leaves are steps and sleeps.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures::StreamExt;
+use futures::future::{BoxFuture, join_all, select_all};
+use futures::stream::FuturesUnordered;
+use workflow_sdk::{Ctx, Error, Result, Retry};
+
+use crate::harness::{Flow, World, flow_of};
+
+/// Few names, so that they repeat inside and across branches; one that looks like a key of another, one that is the name
+/// of every sleep.
+const NAMES: [&str; 5] = ["a", "b", "c", "a:1", "sleep"];
+
+/// Attempts of a step.
+const ATTEMPTS: u32 = 3;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Node {
+    Step(Plan),
+    Sleep { leaf: usize, millis: u64 },
+    Seq(Vec<Node>),
+    Join(Vec<Node>),
+    Race(Vec<Node>),
+    Unordered(Vec<Node>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    leaf: usize,
+    name: &'static str,
+    /// So many attempts fail; `ATTEMPTS` or more: all of them.
+    fails: u32,
+    fatal: bool,
+    /// The body ends in the poll in which it begins.
+    at_once: bool,
+    back_off_millis: u64,
+}
+
+/// Which leaves programs may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Leaves {
+    Any,
+    /// No sleeps, no back-off, no body that ends by itself: the order in which gates are opened decides everything.
+    WithoutTime,
+}
+
+pub(crate) fn random(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
+    let mut program = branch(rng, depth, leaves);
+    program.number(&mut 0);
+    program
+}
+
+fn branch(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
+    if depth == 0 || rng.u8(..4) == 0 {
+        return leaf(rng, leaves);
+    }
+    let children = (0..rng.usize(2..=3)).map(|_| branch(rng, depth - 1, leaves)).collect();
+    match rng.u8(..7) {
+        0 | 1 => Node::Seq(children),
+        2 | 3 => Node::Join(children),
+        4 | 5 => Node::Race(children),
+        _ => Node::Unordered(children),
+    }
+}
+
+fn leaf(rng: &mut Rng, leaves: Leaves) -> Node {
+    if leaves == Leaves::Any && rng.u8(..5) == 0 {
+        return Node::Sleep { leaf: 0, millis: rng.u64(..40) };
+    }
+    let fails = if rng.u8(..3) == 0 { rng.u32(1..=ATTEMPTS) } else { 0 };
+    let back_off_millis = if leaves == Leaves::Any { rng.u64(..40) } else { 0 };
+    let at_once = leaves == Leaves::Any && rng.u8(..4) == 0;
+    let name = NAMES[rng.usize(..NAMES.len())];
+    Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, back_off_millis })
+}
+
+/// A step whose name no program has.
+pub(crate) fn inserted_step() -> Node {
+    Node::Step(Plan { leaf: usize::MAX, name: "new", fails: 0, fatal: false, at_once: false, back_off_millis: 0 })
+}
+
+impl Node {
+    fn number(&mut self, next: &mut usize) {
+        match self {
+            Self::Step(Plan { leaf, .. }) | Self::Sleep { leaf, .. } => {
+                *leaf = *next;
+                *next += 1;
+            }
+            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => {
+                children.iter_mut().for_each(|child| child.number(next));
+            }
+        }
+    }
+
+    pub(crate) fn children(&self) -> &[Self] {
+        match self {
+            Self::Step(_) | Self::Sleep { .. } => &[],
+            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => children,
+        }
+    }
+
+    pub(crate) fn with_children(&self, children: Vec<Self>) -> Self {
+        match self {
+            Self::Step(_) | Self::Sleep { .. } => self.clone(),
+            Self::Seq(_) => Self::Seq(children),
+            Self::Join(_) => Self::Join(children),
+            Self::Race(_) => Self::Race(children),
+            Self::Unordered(_) => Self::Unordered(children),
+        }
+    }
+
+    /// This program with an inner node or leaf, picked at random, changed.
+    pub(crate) fn change_one(&self, rng: &mut Rng, change: &dyn Fn(&mut Rng, &Self) -> Self) -> Self {
+        if self.children().is_empty() || rng.u8(..4) == 0 {
+            return change(rng, self);
+        }
+        let mut children = self.children().to_vec();
+        let index = rng.usize(..children.len());
+        children[index] = children[index].change_one(rng, change);
+        self.with_children(children)
+    }
+
+    /// Programs that are a little smaller than this one.
+    fn smaller(&self) -> Vec<Self> {
+        let mut smaller = self.children().to_vec();
+        if let Self::Step(plan) = self
+            && plan.fails > 0
+        {
+            smaller.push(Self::Step(Plan { fails: 0, ..plan.clone() }));
+        }
+        for (index, child) in self.children().iter().enumerate() {
+            let replaced = |by: Option<Self>| {
+                let mut children = self.children().to_vec();
+                children.splice(index..=index, by);
+                self.with_children(children)
+            };
+            if self.children().len() > 1 {
+                smaller.push(replaced(None));
+            }
+            smaller.extend(child.smaller().into_iter().map(|by| replaced(Some(by))));
+        }
+        smaller
+    }
+
+    pub(crate) fn flow(&self) -> Flow {
+        let program = Arc::new(self.clone());
+        flow_of(move |ctx| {
+            let program = Arc::clone(&program);
+            Box::pin(async move { Ok(evaluate(&program, ctx).await.to_string()) })
+        })
+    }
+}
+
+/// The smallest program reachable by small steps that still fails, and how it fails.
+pub(crate) fn minimal(
+    mut program: Node,
+    mut failure: String,
+    check: impl Fn(&Node) -> Result<usize, String>,
+) -> (Node, String) {
+    loop {
+        let failing = program.smaller().into_iter().find_map(|smaller| {
+            let failure = check(&smaller).err()?;
+            Some((smaller, failure))
+        });
+        match failing {
+            Some(found) => (program, failure) = found,
+            None => return (program, failure),
+        }
+    }
+}
+
+fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
+    let branches = move |children: &'a [Node]| children.iter().map(move |child| evaluate(child, ctx));
+    Box::pin(async move {
+        match node {
+            Node::Step(plan) => run_step(plan, ctx).await,
+            Node::Sleep { leaf, millis } => {
+                ctx.sleep(Duration::from_millis(*millis)).await.expect("a sleep never fails");
+                see(ctx, *leaf, 1)
+            }
+            Node::Seq(children) => {
+                let mut all = 1;
+                for branch in branches(children) {
+                    all = mix(all, branch.await);
+                }
+                all
+            }
+            Node::Join(children) => join_all(branches(children)).await.into_iter().fold(2, mix),
+            Node::Race(children) => {
+                let (value, index, _) = select_all(branches(children)).await;
+                mix(value, index as u64)
+            }
+            Node::Unordered(children) => {
+                branches(children).collect::<FuturesUnordered<_>>().fold(3, async |all, value| mix(all, value)).await
+            }
+        }
+    })
+}
+
+async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {
+    let retry = Retry::fixed(Duration::from_millis(plan.back_off_millis)).max_attempts(ATTEMPTS);
+    match ctx.step(plan.name, || body(plan, ctx)).retry(retry).await {
+        Ok(value) => see(ctx, plan.leaf, value),
+        Err(error) => {
+            assert!(error.step_key().is_some_and(|key| key.starts_with(plan.name)), "{error:?}");
+            see(ctx, plan.leaf, hash(&error.to_string()))
+        }
+    }
+}
+
+async fn body(plan: &Plan, ctx: &Ctx<World>) -> Result<u64> {
+    let (world, attempt) = (ctx.state(), ctx.attempt());
+    let label = label(&ctx.idempotency_key(), attempt);
+    world.note(&label);
+    let value = if plan.at_once { world.value(&label) } else { world.pass(&label).await };
+    match attempt > plan.fails {
+        true => Ok(value),
+        false if plan.fatal => Err(Error::fatal(format!("failed with {value}"))),
+        false => Err(Error::msg(format!("failed with {value}"))),
+    }
+}
+
+/// The label of a body, from its idempotency key.
+fn label(idempotency_key: &str, attempt: u32) -> String {
+    let (_, key) = idempotency_key.split_once('/').expect("run and step");
+    format!("{key}#{attempt}")
+}
+
+impl World {
+    /// The value of the body of this label in this life.
+    pub(crate) fn value(&self, label: &str) -> u64 {
+        self.values.get(label).copied().unwrap_or_else(|| hash(&(label, self.life)))
+    }
+}
+
+fn see(ctx: &Ctx<World>, leaf: usize, value: u64) -> u64 {
+    ctx.state().seen.lock().unwrap().push((leaf, value, ctx.now(), ctx.random()));
+    value
+}
+
+fn mix(all: u64, value: u64) -> u64 {
+    all.wrapping_mul(31).wrapping_add(value)
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,64 @@
+//! The table of attempts, in memory.
+
+use workflow_sdk::{AttemptStatus, StepAttempt, StepKind};
+
+use crate::harness::START;
+
+/// The table of attempts, with the rules that the databases keep.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) rows: Vec<StepAttempt>,
+}
+
+impl Table {
+    /// Commits a row: (key, attempt) is unique, a final row never changes, a step and a position have one outcome.
+    pub(crate) fn commit(&mut self, row: StepAttempt) -> Result<(), String> {
+        let same_attempt = |old: &&mut StepAttempt| old.step_key == row.step_key && old.attempt == row.attempt;
+        let outcome = |old: &StepAttempt| {
+            old.position.is_some()
+                && row.position.is_some()
+                && (old.step_key == row.step_key || old.position == row.position)
+        };
+        if let Some(old) = self.rows.iter().find(|old| outcome(old)) {
+            return Err(format!("{row:?} beside the outcome {old:?}"));
+        }
+        match self.rows.iter_mut().find(same_attempt) {
+            Some(old) if old.status != AttemptStatus::Running => return Err(format!("{row:?} over the final {old:?}")),
+            Some(old) => *old = row,
+            None => self.rows.push(row),
+        }
+        Ok(())
+    }
+
+    /// Adds what an earlier life would have left: a step with a value.
+    pub(crate) fn with_value(mut self, key: &str, position: i64, output: &str) -> Self {
+        self.commit(row(key, 1, AttemptStatus::Succeeded, Some(position), Some(output))).unwrap();
+        self
+    }
+
+    pub(crate) fn with(mut self, row: StepAttempt) -> Self {
+        self.commit(row).unwrap();
+        self
+    }
+}
+
+pub(crate) fn row(
+    key: &str,
+    attempt: i64,
+    status: AttemptStatus,
+    position: Option<i64>,
+    output: Option<&str>,
+) -> StepAttempt {
+    StepAttempt {
+        step_key: key.into(),
+        attempt,
+        kind: StepKind::Step,
+        status,
+        position,
+        output: output.map(Into::into),
+        error: None,
+        epoch: 1,
+        started_at: START,
+        completed_at: (status != AttemptStatus::Running).then_some(START),
+    }
+}
