@@ -78,6 +78,63 @@ fn where_both_bodies_end_before_a_commit_both_are_recorded_and_the_first_wins_fo
     }
 }
 
+#[test]
+fn the_recorded_outcome_of_a_call_that_was_dropped_is_passed_over() {
+    let flow = flow!(|ctx| {
+        let (a, b) = (ctx.step("a", || ctx.state().body("a")), ctx.step("b", || ctx.state().body("b")));
+        select(a, b).await;
+        ctx.step("c", || ctx.state().body("c")).await
+    });
+    let table = Table::default().with_value("a", 1, "\"a\"").with_value("b", 2, "\"b\"").with_value("c", 3, "\"c\"");
+    let mut life = Life::begin(&table, &flow);
+    assert_eq!(life.settle().value(), "c");
+    assert_eq!(life.events, ["deliver 0", "deliver 2"]);
+}
+
+#[test]
+fn a_body_does_not_begin_while_an_outcome_that_may_drop_it_waits_for_delivery() {
+    let flow = flow!(|ctx| {
+        let two = Box::pin(async {
+            ctx.step("a", || ctx.state().body("a")).await?;
+            ctx.step("next", || ctx.state().body("next")).await
+        });
+        match select(two, ctx.step("b", || ctx.state().body("b"))).await {
+            Either::Left((value, _)) | Either::Right((value, _)) => value,
+        }
+    });
+    let mut table = Table::default();
+    let mut life = Life::begin(&table, &flow);
+    life.settle();
+    assert!(life.commit(&mut table).unwrap());
+    assert!(life.commit(&mut table).unwrap());
+    assert_eq!(life.settle().value(), "<b>");
+    assert_eq!(life.world.notes(), ["a", "b"]);
+}
+
+#[test]
+fn a_body_is_polled_when_it_was_woken_and_not_when_another_branch_moves() {
+    let mut table = Table::default();
+    let flow = flow!(|ctx| {
+        let watched = ctx.step("watched", async || {
+            let mut gate = ctx.state().pass("watched");
+            let gate = std::future::poll_fn(move |cx| {
+                ctx.state().note("polled");
+                std::pin::Pin::new(&mut gate).poll(cx)
+            });
+            Ok::<_, Error>(gate.await)
+        });
+        let other = ctx.step("other", || ctx.state().gated("other"));
+        let (watched, other) = futures::join!(watched, other);
+        watched.and(other)
+    });
+    let mut life = Life::begin(&table, &flow);
+    life.quiesce(&mut table);
+    life.open("other", &mut table);
+    assert_eq!(life.world.notes(), ["polled", "other"]);
+    assert_eq!(life.open("watched", &mut table).value(), "<other>");
+    assert_eq!(life.world.notes(), ["polled", "other", "polled"]);
+}
+
 /// `select!` polls its branches in an order that it draws anew each time.
 #[test]
 fn a_race_by_an_unbiased_select_macro_replays_exactly() {

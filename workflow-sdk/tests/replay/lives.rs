@@ -133,7 +133,12 @@ impl Living {
         let choice = rng.usize(..closed.len() + 2 * others.len());
         match choice.checked_sub(closed.len()) {
             None => self.open(&closed[choice]),
-            Some(0 | 1) if others[0] => drop(self.commit()?),
+            // One batch may commit several.
+            Some(0 | 1) if others[0] => {
+                for _ in 0..rng.u8(1..=3) {
+                    self.commit()?;
+                }
+            }
             Some(2 | 3) if others[1] => drop(self.life.look()),
             Some(4 | 5) if others[2] => {
                 let due = stop.timer().unwrap_or(self.now);

@@ -111,6 +111,7 @@ fn calls_that_wait_for_leave_to_start_when_they_are_dropped_leave_nothing_behind
     let mut life = Life::begin(table, &drops_then_sleeps(true));
     assert_only_the_last_sleep_is_left(&life.quiesce(table), START);
     assert_eq!(life.world.notes(), [""; 0]);
+    assert_eq!(life.events, ["deliver 3", "write sleep:1#1 running"]);
 }
 
 #[test]
@@ -168,6 +169,29 @@ fn while_a_run_is_held_no_body_begins_and_the_run_is_not_parked() {
     life.hold(false);
     life.quiesce(&mut table);
     assert_eq!(life.world.notes(), ["a"]);
+}
+
+#[test]
+fn a_run_that_is_held_is_not_parked_while_a_call_waits_for_leave_to_start() {
+    let mut table = Table::default();
+    let flow = flow!(|ctx| {
+        let steps = async {
+            ctx.step("a", || ctx.state().gated("a")).await?;
+            ctx.step("b", || ctx.state().gated("b")).await
+        };
+        let (slept, value) = futures::join!(ctx.sleep(MINUTE), steps);
+        slept?;
+        value
+    });
+    let mut life = Life::begin(&table, &flow);
+    life.quiesce(&mut table);
+    life.hold(true);
+    let stop = life.open("a", &mut table);
+    assert_eq!((stop.timer(), stop.park_until()), (Some(START + MINUTE), None));
+    assert_eq!(life.world.notes(), ["a"]);
+    life.hold(false);
+    life.quiesce(&mut table);
+    assert_eq!(life.world.notes(), ["a", "b"]);
 }
 
 #[test]

@@ -99,6 +99,7 @@ fn code_that_catches_every_error_cannot_catch_a_park() {
             Stop::Ended(result) => break result.unwrap(),
             stop => now = stop.park_until().expect("the run may be parked"),
         }
+        assert!(now <= START + 2 * MINUTE, "a sleep began anew");
     };
     assert_eq!(value, "slept slept");
 }
