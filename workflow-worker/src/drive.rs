@@ -189,10 +189,11 @@ impl<'a> Drive<'a> {
 
     /// The function has returned: an answer, unless it passed over a part of its history.
     fn conclude(&self, result: Result<String, StoredError>) -> Exit {
-        match self.cell.ended() {
-            Some(divergence) => Exit::Diverged(divergence),
-            None => Exit::Ended(result),
+        let Some(divergence) = self.cell.ended() else { return Exit::Ended(result) };
+        if let Err(error) = result {
+            tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
         }
+        Exit::Diverged(divergence)
     }
 
     /// Wakes calls so that it does not count as a foreign wake.

@@ -136,6 +136,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let _abandon = AbandonOnDrop(&shared);
         tracing::info!(worker = %shared.id, lanes = shared.lanes.len(), "worker started");
         let result = work(&shared, &mut lease, stop).await;
+        if result.is_err() {
+            // What still runs can write nothing more, so there is nothing to wait for.
+            shared.held.order_all(Order::Abandon);
+        }
         drain(&shared, stop_at_once).await;
         lease.stop().await;
         tracing::info!(worker = %shared.id, "worker stopped");

@@ -37,6 +37,12 @@ pub use step::Step;
 /// Whenever a run is resumed its function is called again from its beginning, and every finished step hands back its
 /// recorded value. So, outside of steps, the function must do the same whenever it gets the same values: time, randomness,
 /// files, network and other tasks belong into steps, or come from [`Ctx::now`], [`Ctx::random`] and [`Ctx::uuid`].
+///
+/// Concurrency is plain: `join!`, `try_join!`, `FuturesUnordered`, `select`. With a `select!` that polls in random order
+/// (`futures::select!`, and tokio's without `biased`) make the calls before it, or give them different names: a call takes
+/// its key when it is made, so calls of one name that are made in random order could swap their values.
+///
+/// A body that moves captured values is written `move || async move { .. }`, for it may be called once for each attempt.
 pub struct Ctx<S = ()> {
     state: Arc<S>,
     cell: Arc<RunCell>,

@@ -3,7 +3,6 @@
 use sqlx::SqliteConnection;
 
 use crate::backend::{BackendError, BackendErrorKind};
-use crate::model::Timestamp;
 
 use super::error::During;
 use super::sql;
@@ -32,9 +31,9 @@ impl From<BackendError> for MigrateError {
 
 /// Applies what is missing, all in one transaction. Takes no write lock if nothing is missing. Loops while others hold
 /// the lock; the caller's deadline ends it. The connection is of no use after an error.
-pub(super) async fn migrate(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), MigrateError> {
+pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
     loop {
-        match try_migrate(connection, now).await {
+        match try_migrate(connection).await {
             Err(MigrateError::Backend(error)) if error.kind == BackendErrorKind::Busy => {
                 // Fails where BEGIN itself was refused.
                 let _ = sqlx::query("ROLLBACK").execute(&mut *connection).await;
@@ -45,7 +44,7 @@ pub(super) async fn migrate(connection: &mut SqliteConnection, now: Timestamp) -
     }
 }
 
-async fn try_migrate(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), MigrateError> {
+async fn try_migrate(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
     if !is_missing_any(applied(connection).await?)? {
         return Ok(());
     }
@@ -54,7 +53,7 @@ async fn try_migrate(connection: &mut SqliteConnection, now: Timestamp) -> Resul
     // Again, under the lock: another process may have migrated since.
     let applied = applied(connection).await?;
     if is_missing_any(applied)? {
-        apply_missing(connection, applied, now).await?;
+        apply_missing(connection, applied).await?;
     }
     sqlx::query("COMMIT").execute(connection).await.during(OPERATION)?;
     Ok(())
@@ -79,12 +78,11 @@ async fn applied(connection: &mut SqliteConnection) -> Result<i64, BackendError>
     sqlx::query_scalar(sql::READ_SCHEMA_VERSION).fetch_one(connection).await.during(OPERATION)
 }
 
-async fn apply_missing(connection: &mut SqliteConnection, applied: i64, now: Timestamp) -> Result<(), BackendError> {
+async fn apply_missing(connection: &mut SqliteConnection, applied: i64) -> Result<(), BackendError> {
     for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > applied) {
         sqlx::raw_sql(*migration).execute(&mut *connection).await.during(OPERATION)?;
         sqlx::query(sql::INSERT_SCHEMA_VERSION)
             .bind::<i64>(version)
-            .bind(now.as_micros())
             .execute(&mut *connection)
             .await
             .during(OPERATION)?;

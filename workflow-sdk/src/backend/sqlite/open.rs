@@ -32,8 +32,7 @@ pub(super) async fn open(url: &str, options: BackendOptions) -> Result<Database,
             (Some(path), connect)
         }
     };
-    let now = options.clock.host_now();
-    let opening = open_writer(&connect, path.is_some(), now);
+    let opening = open_writer(&connect, path.is_some());
     let opened = within_deadline("open the database", async { Ok(opening.await) }).await;
     let connection =
         opened.unwrap_or_else(|late| Err(late.into())).map_err(|error| explain(error, url, path.as_deref()))?;
@@ -76,17 +75,13 @@ impl From<BackendError> for OpenError {
     }
 }
 
-async fn open_writer(
-    connect: &SqliteConnectOptions,
-    in_file: bool,
-    now: crate::model::Timestamp,
-) -> Result<SqliteConnection, OpenError> {
+async fn open_writer(connect: &SqliteConnectOptions, in_file: bool) -> Result<SqliteConnection, OpenError> {
     let mut connection = connect.connect().await.during("open the database")?;
     check_library(&mut connection).await?;
     if in_file {
         use_wal(&mut connection).await?;
     }
-    migrate::migrate(&mut connection, now).await.map_err(OpenError::Migrate)?;
+    migrate::migrate(&mut connection).await.map_err(OpenError::Migrate)?;
     Ok(connection)
 }
 

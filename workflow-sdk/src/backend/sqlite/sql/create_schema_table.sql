@@ -1,3 +1,3 @@
 -- Called by: migrate.rs, inside its write transaction.
 -- Guarantees: the table of applied migrations exists.
-CREATE TABLE IF NOT EXISTS workflow_schema (version INTEGER NOT NULL PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT
+CREATE TABLE IF NOT EXISTS workflow_schema (version INTEGER NOT NULL PRIMARY KEY) STRICT
