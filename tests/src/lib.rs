@@ -2,6 +2,7 @@
 //! for facts instead of for time.
 
 pub mod captured;
+pub mod cases;
 pub mod faulty;
 pub mod fixture;
 pub mod ledger;

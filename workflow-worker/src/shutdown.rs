@@ -46,7 +46,7 @@ pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
 
 /// A claim that was under way when the claim loop was dropped has claimed for nobody. It is given back now, not after the
 /// grace time.
-async fn disown_undriven(shared: &Shared) {
+pub(crate) async fn disown_undriven(shared: &Shared) {
     // In one batch a claim comes after a disown; so the first may have come too early, but then the second does not.
     for _ in 0..2 {
         let disown = Write::Disown { worker: shared.id, known: shared.held.claims() };

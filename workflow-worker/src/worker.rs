@@ -14,7 +14,7 @@ use crate::held::Order;
 use crate::lease::LeaseThread;
 use crate::registry::Registry;
 use crate::shared::Shared;
-use crate::shutdown::{Signals, drain};
+use crate::shutdown::{Signals, disown_undriven, drain};
 use crate::sweep::{expire_runs, pass_cancels};
 use crate::{ForeignAwait, WorkerError, WorkerOptions};
 
@@ -133,7 +133,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let now = self.client.backend().next_due(&[]).await?.now;
         let shared = Shared::new(self.client, self.options, self.registry, DatabaseClock::new(now));
         let mut lease = LeaseThread::start(&shared).await?;
-        let _abandon = AbandonOnDrop(&shared);
+        let mut dropped = GiveBackOnDrop(Some(Arc::clone(&shared)));
         tracing::info!(worker = %shared.id, lanes = shared.lanes.len(), "worker started");
         let result = work(&shared, &mut lease, stop).await;
         if result.is_err() {
@@ -141,6 +141,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
             shared.held.order_all(Order::Abandon);
         }
         drain(&shared, stop_at_once).await;
+        dropped.0 = None;
         lease.stop().await;
         tracing::info!(worker = %shared.id, "worker stopped");
         result
@@ -154,12 +155,17 @@ async fn ready(receiver: oneshot::Receiver<()>) {
 }
 
 /// Drives are tasks of their own: without this they would outlive a worker whose future was dropped, and with it the
-/// renewal of their leases.
-struct AbandonOnDrop<'a>(&'a Shared);
+/// renewal of their leases; and a claim that was under way would have claimed for nobody.
+struct GiveBackOnDrop(Option<Arc<Shared>>);
 
-impl Drop for AbandonOnDrop<'_> {
+impl Drop for GiveBackOnDrop {
     fn drop(&mut self) {
-        self.0.held.order_all(Order::Abandon);
+        let Some(shared) = self.0.take() else { return };
+        shared.held.order_all(Order::Abandon);
+        // Without a runtime nothing can be written any more.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { disown_undriven(&shared).await });
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! What every backend owes: one list of cases, each run on each database.
 
-use std::path::Path;
-
 use workflow_tests::{Database, Fixture};
 
 mod attempt;
@@ -21,27 +19,8 @@ mod park;
 mod read;
 mod start;
 
-/// Makes a test of each case for each database, so that none can be forgotten.
-macro_rules! cases {
-    ($($noun:ident { $($case:ident,)+ })+) => {
-        const LIST: &[(&str, &[&str])] = &[$((stringify!($noun), &[$(stringify!($case)),+])),+];
-
-        cases! { @database sqlite Sqlite $($noun { $($case,)+ })+ }
-        cases! { @database postgres Postgres $($noun { $($case,)+ })+ }
-    };
-    (@database $module:ident $database:ident $($noun:ident { $($case:ident,)+ })+) => {
-        mod $module {
-            $(mod $noun {
-                $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-                async fn $case() {
-                    crate::check(workflow_tests::Database::$database, crate::$noun::$case).await;
-                })+
-            })+
-        }
-    };
-}
-
-cases! {
+workflow_tests::cases! {
+    "conformance", "fixture: Fixture)",
     start {
         a_run_is_stored_as_it_was_started,
         a_key_that_exists_returns_its_run,
@@ -214,29 +193,4 @@ async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(
     let broom = fixture.broom();
     case(fixture).await;
     broom.sweep().await;
-}
-
-#[test]
-fn every_case_stands_in_the_list() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
-    let mut written = Vec::new();
-    for entry in std::fs::read_dir(&directory).unwrap() {
-        let path = entry.unwrap().path();
-        let noun = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        if noun == "main" {
-            continue;
-        }
-        for line in std::fs::read_to_string(&path).unwrap().lines() {
-            if let Some(signature) = line.strip_prefix("pub async fn ") {
-                let case = signature.split('(').next().unwrap();
-                assert!(signature.contains("(fixture: Fixture)"), "{noun}::{case} takes something else than a fixture");
-                written.push(format!("{noun}::{case}"));
-            }
-        }
-    }
-    let mut listed: Vec<String> =
-        LIST.iter().flat_map(|(noun, cases)| cases.iter().map(move |case| format!("{noun}::{case}"))).collect();
-    written.sort();
-    listed.sort();
-    assert_eq!(written, listed);
 }

@@ -22,25 +22,8 @@ mod within;
 /// Longer than any case takes, and a hang is no silence.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Makes a test of each case for each database.
-macro_rules! cases {
-    ($($noun:ident { $($case:ident,)+ })+) => {
-        cases! { @database sqlite Sqlite $($noun { $($case,)+ })+ }
-        cases! { @database postgres Postgres $($noun { $($case,)+ })+ }
-    };
-    (@database $module:ident $database:ident $($noun:ident { $($case:ident,)+ })+) => {
-        mod $module {
-            $(mod $noun {
-                $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-                async fn $case() {
-                    crate::check(workflow_tests::Database::$database, crate::$noun::$case).await;
-                })+
-            })+
-        }
-    };
-}
-
-cases! {
+workflow_tests::cases! {
+    "engine", "db: Live)",
     authoring {
         a_step_gives_its_decoded_stored_value,
         a_failing_step_is_retried_by_its_policy,

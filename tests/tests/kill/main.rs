@@ -1,7 +1,7 @@
 //! Real processes that are killed, stopped, cut off and asked to go. One list of cases, each run on each database; what
 //! steps did is read from a ledger that the database under test has no part in.
 
-use std::path::Path;
+use workflow_tests::Database;
 
 mod audit;
 mod blocked;
@@ -15,27 +15,8 @@ mod start;
 mod stopped;
 mod takeover;
 
-/// Makes a test of each case for each database, so that none can be forgotten.
-macro_rules! cases {
-    ($($noun:ident { $($case:ident,)+ })+) => {
-        const LIST: &[(&str, &[&str])] = &[$((stringify!($noun), &[$(stringify!($case)),+])),+];
-
-        cases! { @database sqlite Sqlite $($noun { $($case,)+ })+ }
-        cases! { @database postgres Postgres $($noun { $($case,)+ })+ }
-    };
-    (@database $module:ident $database:ident $($noun:ident { $($case:ident,)+ })+) => {
-        mod $module {
-            $(mod $noun {
-                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $case() {
-                    crate::$noun::$case(workflow_tests::Database::$database).await;
-                })+
-            })+
-        }
-    };
-}
-
-cases! {
+workflow_tests::cases! {
+    "kill", "database: Database)",
     point {
         executor_before_commit,
         backend_in_transaction,
@@ -77,25 +58,7 @@ cases! {
     }
 }
 
-#[test]
-fn every_case_stands_in_the_list() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kill");
-    let mut written = Vec::new();
-    for entry in std::fs::read_dir(&directory).unwrap() {
-        let path = entry.unwrap().path();
-        let noun = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        for line in std::fs::read_to_string(&path).unwrap().lines() {
-            if let Some(signature) = line.strip_prefix("pub async fn ")
-                && signature.ends_with("(database: Database) {")
-            {
-                let case = signature.split('(').next().unwrap();
-                written.push(format!("{noun}::{case}"));
-            }
-        }
-    }
-    let mut listed: Vec<String> =
-        LIST.iter().flat_map(|(noun, cases)| cases.iter().map(move |case| format!("{noun}::{case}"))).collect();
-    written.sort();
-    listed.sort();
-    assert_eq!(written, listed);
+/// Runs a case; each makes its own scene.
+async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(Database) -> Case) {
+    case(database).await;
 }

@@ -23,7 +23,6 @@ pub(crate) fn derived_u64(run: RunId, purpose: &str) -> u64 {
 #[must_use]
 pub(crate) fn derived_fraction(run: RunId, purpose: &str) -> f64 {
     // 53 bits: as many as the mantissa of an f64 holds exactly.
-    #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
     let numerator = (derived_u64(run, purpose) >> 11) as f64;
     numerator / (1_u64 << 53) as f64
 }

@@ -17,7 +17,6 @@ impl PostgresBackend {
     /// # Errors
     /// The database's; kind [`BackendErrorKind::Invalid`](crate::backend::BackendErrorKind::Invalid) if the connection
     /// leads to a database without this schema.
-    #[allow(dead_code, reason = "the client's start in an application's transaction is its only caller")]
     pub(crate) async fn start_within(
         &self,
         connection: &mut PgConnection,

@@ -20,7 +20,6 @@ impl SqliteBackend {
     ///
     /// # Errors
     /// The database's; kind [`BackendErrorKind::Invalid`] if the connection leads to another database.
-    #[allow(dead_code, reason = "the client's start in an application's transaction is its only caller")]
     pub(crate) async fn start_within(
         &self,
         connection: &mut SqliteConnection,

@@ -1,0 +1,53 @@
+//! One list of cases, each run on each database.
+
+use std::path::Path;
+
+/// Makes a test of each case of the list for each database, and one more that compares the list with the files, so that no
+/// case can be forgotten. The test binary has a `check(database, case)`, and its cases are the `pub async fn`s of the files
+/// beside its `main.rs` that take what the name before the list says.
+#[macro_export]
+macro_rules! cases {
+    ($binary:literal, $argument:literal, $($noun:ident { $($case:ident,)+ })+) => {
+        $crate::cases! { @database sqlite Sqlite $($noun { $($case,)+ })+ }
+        $crate::cases! { @database postgres Postgres $($noun { $($case,)+ })+ }
+
+        #[test]
+        fn every_case_stands_in_the_list() {
+            let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/", $binary);
+            let listed = vec![$($(concat!(stringify!($noun), "::", stringify!($case)),)+)+];
+            $crate::cases::compare(listed, directory.as_ref(), $argument);
+        }
+    };
+    (@database $module:ident $database:ident $($noun:ident { $($case:ident,)+ })+) => {
+        mod $module {
+            $(mod $noun {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $case() {
+                    super::super::check($crate::Database::$database, super::super::$noun::$case).await;
+                })+
+            })+
+        }
+    };
+}
+
+/// Fails unless the cases in the files are those of the list.
+///
+/// # Panics
+/// If they differ.
+pub fn compare(mut listed: Vec<&str>, directory: &Path, argument: &str) {
+    let mut written = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("the binary has a directory") {
+        let path = entry.expect("read a directory").path();
+        let noun = path.file_stem().and_then(|stem| stem.to_str()).expect("a file has a name").to_owned();
+        for line in std::fs::read_to_string(&path).expect("read a source file").lines() {
+            if let Some((case, rest)) = line.strip_prefix("pub async fn ").and_then(|rest| rest.split_once('('))
+                && rest.starts_with(argument)
+            {
+                written.push(format!("{noun}::{case}"));
+            }
+        }
+    }
+    written.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(written, listed, "left: in the files; right: in the list");
+}
