@@ -1,4 +1,4 @@
-//! What the tests of this backend share: a schema of their own on the server that `WORKFLOW_TEST_POSTGRES` names.
+//! What the tests of this backend share: a schema of their own on the server of the tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,9 +24,13 @@ pub(super) struct Fixture {
     pub(super) worker: WorkerId,
 }
 
+/// The server of all tests of the workspace. By its path, for the package that has it depends on this one.
+#[path = "../../../../tests/src/postgres.rs"]
+#[expect(unreachable_pub, reason = "public where it belongs")]
+mod server;
+
 pub(super) fn url() -> TestResult<String> {
-    let missing = "run ./scripts/test, or set WORKFLOW_TEST_POSTGRES to the URL of a throw-away PostgreSQL server";
-    std::env::var("WORKFLOW_TEST_POSTGRES").map_err(|_| missing.into())
+    Ok(server::postgres_url())
 }
 
 pub(super) fn new_schema() -> String {
