@@ -65,6 +65,9 @@ fn report(run: &ClaimedRun, exit: &Exit) {
         Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
         Exit::Park(until) => tracing::debug!(%run_id, workflow, ?until, "run parked"),
         Exit::Diverged(divergence) => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
+        Exit::Unreadable(error) => {
+            tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
+        }
         Exit::Released => tracing::debug!(%run_id, workflow, "run given back"),
         Exit::Suspected => {
             tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits for a trial of another")
@@ -305,10 +308,7 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
     if run.claim.epoch == 1 {
         return Ok(Vec::new());
     }
-    shared.client.backend().history(run.claim.run_id).await.map_err(|error| {
-        tracing::warn!(error = &error as &dyn std::error::Error, run_id = %run.claim.run_id, "history not read, giving the run back");
-        Exit::Released
-    })
+    shared.client.backend().history(run.claim.run_id).await.map_err(Exit::Unreadable)
 }
 
 async fn send(executor: &Executor, write: Write) -> Result<PendingOutcome, Exit> {

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RunEnd, Write};
-use workflow_sdk::{ErrorKind, StoredError, Timestamp};
+use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp};
 
 use crate::suspicion::RETRIAL_DELAY;
 
 /// How long a run whose history does not fit the code waits for other code.
 pub(crate) const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
+
+/// How long a run waits whose history was not read because the database was away.
+const REREAD_DELAY: Duration = Duration::from_secs(1);
 
 /// How a drive ended.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) enum Exit {
     Park(Timestamp),
     /// Its history does not fit the code.
     Diverged(Divergence),
+    /// Its history could not be read.
+    Unreadable(BackendError),
     /// The worker stops.
     Released,
     /// It is suspected to kill its workers, and another suspect is on trial.
@@ -63,10 +68,19 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Optio
         Exit::Deadline => end(deadline_end()),
         Exit::Park(until) => park(until, None, true),
         Exit::Diverged(divergence) => park(now + DIVERGENCE_DELAY, Some(divergence.to_stored()), false),
+        // Not at once: what could not be read will often not be readable a moment later either.
+        Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
+        Exit::Unreadable(error) => park(now + DIVERGENCE_DELAY, Some(unreadable(&error)), false),
         Exit::Released => park(now, None, false),
         Exit::Suspected => park(now + RETRIAL_DELAY, None, false),
         Exit::Lost => None,
     }
+}
+
+fn unreadable(error: &BackendError) -> StoredError {
+    let mut stored = StoredError::from_error(ErrorKind::Divergence, error);
+    stored.message = format!("the run's history cannot be read ({}); mend it or cancel the run", stored.message);
+    stored
 }
 
 fn deadline_end() -> RunEnd {

@@ -181,3 +181,24 @@ pub async fn an_added_step_runs(db: Live) {
     assert_eq!(probe.notes(), ["charge", "reserve"]);
     worker.stop().await;
 }
+
+pub async fn a_history_that_cannot_be_understood_parks_its_run(db: Live) {
+    let probe = Probe::new();
+    let run = parked(&db, &probe).await;
+    db.raw().await.execute("UPDATE step_attempts SET kind = 'riddle' WHERE step_key = 'charge'").await;
+    make_due(&db).await;
+    let worker = Working::start(db.worker(probe.clone()).register(recorded));
+    let looked = async || run.run().await.unwrap().error;
+    let error = workflow_tests::until("the reason is told", looked).await;
+    let now = run.run().await.unwrap();
+    assert_eq!((now.status, error.kind), (RunStatus::Parked, ErrorKind::Divergence));
+    assert!(error.message.starts_with("the run's history cannot be read"), "{error}");
+    assert!(now.available_at > Timestamp::from(std::time::SystemTime::now()), "it is not tried again at once");
+    assert_eq!(probe.notes(), ["charge"], "no body ran");
+
+    db.raw().await.execute("UPDATE step_attempts SET kind = 'step' WHERE step_key = 'charge'").await;
+    make_due(&db).await;
+    let healed = async || run.run().await.unwrap().error.is_none().then_some(());
+    workflow_tests::until("the run goes on", healed).await;
+    worker.stop().await;
+}

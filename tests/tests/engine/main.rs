@@ -56,6 +56,7 @@ workflow_tests::cases! {
         a_thousand_runs_of_parallel_steps_end,
     }
     divergence {
+        a_history_that_cannot_be_understood_parks_its_run,
         a_step_that_is_gone_parks_the_run,
         another_kind_of_call_parks_the_run,
         an_output_of_another_type_parks_the_run,
