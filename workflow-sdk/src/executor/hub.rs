@@ -156,9 +156,14 @@ async fn receive_hints(hub: std::sync::Weak<Hub>) {
         match backend.listen().await {
             Ok(mut hints) => {
                 drop(backend);
-                while hints.next().await.is_ok() {
+                // What changed before anybody listened is unknown, so the beginning is a hint too.
+                loop {
                     let Some(hub) = hub.upgrade() else { return };
                     hub.hinted();
+                    drop(hub);
+                    if hints.next().await.is_err() {
+                        break;
+                    }
                 }
             }
             Err(error) => {
