@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use workflow_sdk::engine::{
-    AttemptWrite, Claim, ClaimRequest, EndWrite, Lane, NewRun, ParkWrite, RunEnd, StartTime, WorkerId, Write,
+    AttemptWrite, Claim, ClaimRequest, Effect, EndWrite, Lane, NewRun, ParkWrite, RunEnd, StartTime, WorkerId, Write,
 };
 use workflow_sdk::{AttemptStatus, ErrorKind, RunId, StepAttempt, StepKind, StoredError, Timestamp};
 
@@ -37,6 +37,8 @@ pub fn new_run() -> NewRun {
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),
+        parent: None,
+        depth: 0,
     }
 }
 
@@ -108,7 +110,7 @@ pub fn error(message: &str) -> StoredError {
 /// The write of a step attempt.
 #[must_use]
 pub fn attempt(claim: Claim, row: StepAttempt) -> Write {
-    Write::Attempt(AttemptWrite { claim, row })
+    Write::Attempt(AttemptWrite { claim, row, effect: Effect::None })
 }
 
 /// The write that ends a run.

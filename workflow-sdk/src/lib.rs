@@ -65,8 +65,8 @@ pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, R
 pub use ctx::{Ctx, Sleep, Step};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, ErrorKind, InvalidName, NameSubject, Retry, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind,
-    StoredError, Timestamp,
+    AttemptStatus, ErrorKind, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run, RunFilter, RunId, RunStatus,
+    StepAttempt, StepKind, StoredError, Timestamp,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
 pub use workflow::{__private, RunsWith, Workflow};

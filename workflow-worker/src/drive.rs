@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, Outcome, PendingOutcome, Polled, Poller, Port, RunCell,
-    RunSettings, Write, failpoint,
+    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port,
+    RunCell, RunSettings, Write, failpoint,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
@@ -208,11 +208,11 @@ impl<'a> Drive<'a> {
     }
 
     async fn send_records(&mut self) -> Result<(), Exit> {
-        for row in self.cell.take_outbox() {
+        for OutboxRow { row, effect, .. } in self.cell.take_outbox() {
             if row.position.is_some() {
                 failpoint("record.before_commit");
             }
-            let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row });
+            let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect });
             self.pending.push_back(send(self.shared.executor(), write).await?);
         }
         Ok(())

@@ -17,6 +17,8 @@ pub async fn a_run_is_stored_as_it_was_started(fixture: Fixture) {
         start: StartTime::After(HOUR),
         deadline: Some(StartTime::After(2 * HOUR)),
         tags: BTreeMap::from([("region".into(), "eu".into()), ("empty".into(), String::new())]),
+        parent: None,
+        depth: 0,
         ..new_run()
     };
     assert_eq!(fixture.start(&new).await, StartOutcome::Created);

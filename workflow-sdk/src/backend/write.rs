@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::model::{Claim, Lane, NewRun, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId};
+use crate::model::{Claim, Effect, Lane, NewRun, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId};
 
 use super::BackendError;
 
@@ -75,6 +75,8 @@ pub struct AttemptWrite {
     pub claim: Claim,
     /// The row.
     pub row: StepAttempt,
+    /// What else the commit of the row does.
+    pub effect: Effect,
 }
 
 /// Ends a run: status, output or error, time of completion. Its claim ends with it.
@@ -211,6 +213,14 @@ pub struct ClaimedRun {
     pub wakes: i64,
     /// How often its worker died since it last parked, this claim's finding included.
     pub crashes: i64,
+    /// 1 for the first attempt of the run.
+    pub attempt: i64,
+    /// How often it continued as new.
+    pub generation: i64,
+    /// How many parents it has above it.
+    pub depth: i64,
+    /// The run that waits, or waited, for it.
+    pub parent_run_id: Option<RunId>,
     /// When it fails if it has not ended.
     pub deadline_at: Option<Timestamp>,
     /// Whether somebody asked to cancel it.

@@ -45,6 +45,8 @@ impl<O> Start<O> {
             start: StartTime::Now,
             deadline: None,
             tags: BTreeMap::new(),
+            parent: None,
+            depth: 0,
         });
         Self { client: client.clone(), run, output: PhantomData }
     }

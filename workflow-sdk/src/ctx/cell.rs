@@ -6,10 +6,8 @@ use std::task::{Wake, Waker};
 
 use uuid::Uuid;
 
-use crate::model::{
-    ErrorKind, NameSubject, RunId, StepAttempt, StoredError, Timestamp, check_name, derived_u64, derived_uuid,
-};
-use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, StepOptions, Wait};
+use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
+use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, StepOptions, Wait};
 
 use super::Port;
 use super::poller::{ActivityGuard, in_body};
@@ -127,7 +125,7 @@ impl RunCell {
     }
 
     /// The records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
-    pub fn take_outbox(&self) -> Vec<StepAttempt> {
+    pub fn take_outbox(&self) -> Vec<OutboxRow> {
         lock(&self.inner).machine.take_outbox()
     }
 
@@ -166,13 +164,7 @@ impl Inner {
 
 /// The calls' side.
 impl RunCell {
-    /// A call of a step, by a name that an author gave.
-    pub(super) fn call_step(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
-        check_name(NameSubject::Step, name)
-            .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
-        self.call(name, location)
-    }
-
+    /// A call is made under this name.
     pub(super) fn call(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
         let mut inner = lock(&self.inner);
         if let Some(outer) = inner.current {

@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::error::BoxError;
-use crate::model::{RunId, Timestamp};
-use crate::replay::Wait;
+use crate::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_name};
+use crate::replay::{CallId, Wait};
 
 pub use cell::{RunCell, RunSettings};
 pub use entry::Entry;
@@ -46,13 +46,15 @@ pub use step::Step;
 pub struct Ctx<S = ()> {
     state: Arc<S>,
     cell: Arc<RunCell>,
+    /// What stands before the key of each call: empty, or ends with `/`.
+    scope: Arc<str>,
 }
 
 impl<S> Ctx<S> {
     /// A context over this run. Called by the worker, not by authors.
     #[doc(hidden)]
     pub fn new(state: Arc<S>, cell: Arc<RunCell>) -> Self {
-        Self { state, cell }
+        Self { state, cell, scope: Arc::from("") }
     }
 
     /// What the worker was given for its workflows.
@@ -97,7 +99,7 @@ impl<S> Ctx<S> {
         T: Serialize + DeserializeOwned + Send + 'a,
         E: Into<BoxError>,
     {
-        let call = self.cell.call_step(name.as_ref(), Location::caller());
+        let call = self.call_named(name.as_ref(), Location::caller());
         let body = move || -> step::BodyFuture<'a, T> {
             let attempt = body();
             Box::pin(async move { attempt.await.map_err(|error| crate::Error::from_boxed(error.into())) })
@@ -127,7 +129,7 @@ impl<S> Ctx<S> {
     /// ```
     #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep<'_> {
-        Sleep::new(&self.cell, self.cell.call(sleep::NAME, Location::caller()), Wait::For(duration))
+        Sleep::new(&self.cell, self.call_own(sleep::NAME, Location::caller()), Wait::For(duration))
     }
 
     /// A durable wait until this instant. One that has passed ends at once. Otherwise as [`Ctx::sleep`].
@@ -136,7 +138,7 @@ impl<S> Ctx<S> {
     /// As [`Ctx::sleep`].
     #[track_caller]
     pub fn sleep_until(&self, instant: impl Into<Timestamp>) -> Sleep<'_> {
-        Sleep::new(&self.cell, self.cell.call(sleep::NAME, Location::caller()), Wait::Until(instant.into()))
+        Sleep::new(&self.cell, self.call_own(sleep::NAME, Location::caller()), Wait::Until(instant.into()))
     }
 
     /// The time: that of the last outcome that was delivered, or of the first claim. The same on every replay.
@@ -187,6 +189,23 @@ impl<S> Ctx<S> {
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         self.cell.idempotency_key()
+    }
+}
+
+impl<S> Ctx<S> {
+    /// A call by a name that an author gave, in the scope of this context.
+    fn call_named(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
+        check_name(NameSubject::Step, name)
+            .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
+        self.call_own(name, location)
+    }
+
+    /// A call by a name of the engine's own, in the scope of this context.
+    fn call_own(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
+        if self.scope.is_empty() {
+            return self.cell.call(name, location);
+        }
+        self.cell.call(&format!("{}{name}", self.scope), location)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Plain data and the rules that hold for it. No async, no SQL, nothing from the rest of the crate.
 
 mod clock;
+mod effect;
 mod id;
 mod name;
 mod retry;
@@ -13,10 +14,11 @@ mod stored_error;
 mod timestamp;
 
 pub use clock::Clock;
+pub use effect::Effect;
 pub use id::{Claim, RunId, WorkerId};
 pub use name::{InvalidName, NameSubject, check_name, check_queue, check_tag};
 pub use retry::Retry;
-pub use run::{Lane, NewRun, Run, RunStatus};
+pub use run::{Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
 pub use run_filter::RunFilter;
 pub(crate) use seed::{derived_fraction, derived_u64, derived_uuid};
 pub use start_time::StartTime;

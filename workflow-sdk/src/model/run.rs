@@ -88,6 +88,45 @@ pub struct Lane {
     pub version: String,
 }
 
+/// What becomes of a child when its parent ends or is canceled before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum OnParentEnd {
+    /// It is canceled.
+    #[default]
+    Cancel,
+    /// It goes on.
+    Abandon,
+}
+
+impl OnParentEnd {
+    /// The word that stands in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Abandon => "abandon",
+        }
+    }
+
+    /// What [`OnParentEnd::as_str`] wrote.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Cancel, Self::Abandon].into_iter().find(|policy| policy.as_str() == word)
+    }
+}
+
+/// The run that started a run, and the step by which it did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Parent {
+    /// The run.
+    pub run_id: RunId,
+    /// The key of its step.
+    pub step_key: String,
+    /// What becomes of the child when the parent ends first.
+    pub on_end: OnParentEnd,
+}
+
 /// A run that is to be started.
 #[derive(Clone, Debug)]
 pub struct NewRun {
@@ -105,6 +144,10 @@ pub struct NewRun {
     pub deadline: Option<StartTime>,
     /// Labels to find it by.
     pub tags: BTreeMap<String, String>,
+    /// The run that starts it; `None` if the application does.
+    pub parent: Option<Parent>,
+    /// How many parents it has above it.
+    pub depth: i64,
 }
 
 /// A run as it stands in the database.
@@ -136,10 +179,20 @@ pub struct Run {
     pub wakes: i64,
     /// How often its worker died while it ran, since it last parked.
     pub crashes: i64,
+    /// 1 for the first attempt of the run.
+    pub attempt: i64,
+    /// How often it continued as new.
+    pub generation: i64,
+    /// How many parents it has above it.
+    pub depth: i64,
+    /// The run that started it; `None` if the application did.
+    pub parent: Option<Parent>,
     /// When it fails if it has not ended.
     pub deadline_at: Option<Timestamp>,
     /// When somebody asked to cancel it.
     pub cancel_requested_at: Option<Timestamp>,
+    /// Since when no worker may claim it.
+    pub paused_at: Option<Timestamp>,
     /// When it was started by the application.
     pub created_at: Timestamp,
     /// When a worker first claimed it.

@@ -13,11 +13,41 @@ pub enum StepKind {
     Step,
     /// A wait until an instant.
     Sleep,
+    /// A wait for a signal.
+    Signal,
+    /// A wait for somebody's decision.
+    Approval,
+    /// A run of its own, started by this one.
+    Child,
+    /// A body whose rows are committed together with its outcome.
+    Transaction,
+    /// A body that undoes a step of a run that failed or was canceled.
+    Compensation,
+    /// The moment at which the run was told to end: by a cancel, or by its deadline.
+    Interruption,
+    /// A change of the code that this run has taken.
+    Patch,
+    /// The last value that the run published under a name.
+    Published,
+    /// A value that the run appended to a stream.
+    Emitted,
 }
 
 impl StepKind {
     /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Step, Self::Sleep];
+    pub const ALL: [Self; 11] = [
+        Self::Step,
+        Self::Sleep,
+        Self::Signal,
+        Self::Approval,
+        Self::Child,
+        Self::Transaction,
+        Self::Compensation,
+        Self::Interruption,
+        Self::Patch,
+        Self::Published,
+        Self::Emitted,
+    ];
 
     /// The word that stands in the database.
     #[must_use]
@@ -25,6 +55,15 @@ impl StepKind {
         match self {
             Self::Step => "step",
             Self::Sleep => "sleep",
+            Self::Signal => "signal",
+            Self::Approval => "approval",
+            Self::Child => "child",
+            Self::Transaction => "transaction",
+            Self::Compensation => "compensation",
+            Self::Interruption => "interruption",
+            Self::Patch => "patch",
+            Self::Published => "published",
+            Self::Emitted => "emitted",
         }
     }
 
@@ -94,7 +133,7 @@ pub struct StepAttempt {
     pub status: AttemptStatus,
     /// The place of this outcome in the order in which outcomes were delivered. `None`: not final.
     pub position: Option<i64>,
-    /// JSON text: the value of a step; the wake time of a sleep, from its beginning.
+    /// JSON text: the value of a step; from its beginning, what a wait waits for.
     pub output: Option<String>,
     /// Why it failed.
     pub error: Option<StoredError>,

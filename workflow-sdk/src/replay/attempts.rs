@@ -85,7 +85,7 @@ impl Machine {
         let Phase::Running(attempt) = self.calls[id.0].phase else { return };
         self.stop_body(id, attempt);
         let completed_at = self.tick(now);
-        let record = Record::begun(attempt.number, StepKind::Step, attempt.started_at);
+        let record = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
         let error = match result {
             Ok(output) => return self.decide(id, completed_at, Record { output: Some(output), ..record }),
             Err(error) => error.of_step(&self.calls[id.0].key),
@@ -158,6 +158,6 @@ impl Machine {
     /// Writes the `running` row of an attempt that takes long.
     fn show(&mut self, id: CallId, attempt: Attempt) {
         self.calls[id.0].phase = Phase::Running(Attempt { shows_at: None, ..attempt });
-        self.record(id, Record::begun(attempt.number, StepKind::Step, attempt.started_at));
+        self.record(id, Record::begun(attempt.number, attempt.options.kind, attempt.started_at));
     }
 }

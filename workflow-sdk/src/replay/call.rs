@@ -15,12 +15,20 @@ impl CallId {
 }
 
 /// How a step is attempted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct StepOptions {
+    /// What kind of body it has.
+    pub kind: StepKind,
     /// What follows a failed attempt.
     pub retry: Retry,
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
+}
+
+impl Default for StepOptions {
+    fn default() -> Self {
+        Self { kind: StepKind::Step, retry: Retry::default(), timeout: None }
+    }
 }
 
 /// What a sleep waits for.
@@ -69,7 +77,7 @@ pub(super) enum Work {
 impl Work {
     pub(super) fn kind(&self) -> StepKind {
         match self {
-            Self::Body(_) => StepKind::Step,
+            Self::Body(options) => options.kind,
             Self::Sleep(_) => StepKind::Sleep,
         }
     }

@@ -5,7 +5,7 @@ use crate::model::{RunId, StepAttempt, Timestamp};
 
 use super::call::{Call, Phase, Work};
 use super::history::History;
-use super::{CallId, CallPoll, Divergence, StepOptions, Wait};
+use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
 
 /// A run as a state machine.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Machine {
     pub(super) committed: VecDeque<CallId>,
     /// Records that were handed out and are not committed; with the call, where the record is its outcome.
     pub(super) in_flight: VecDeque<Option<CallId>>,
-    pub(super) outbox: Vec<(StepAttempt, Option<CallId>)>,
+    pub(super) outbox: Vec<OutboxRow>,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
     pub(super) waits: BTreeSet<(Timestamp, CallId)>,

@@ -16,3 +16,4 @@ pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
 pub use machine::Machine;
+pub use records::OutboxRow;

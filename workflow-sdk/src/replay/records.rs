@@ -1,6 +1,6 @@
 //! What goes to the database, and in which order.
 
-use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
+use crate::model::{AttemptStatus, Effect, StepAttempt, StepKind, StoredError, Timestamp};
 
 use super::call::Phase;
 use super::{CallId, Delivered, Machine};
@@ -15,12 +15,24 @@ pub(super) struct Record {
     pub(super) completed_at: Option<Timestamp>,
     pub(super) output: Option<String>,
     pub(super) error: Option<StoredError>,
+    pub(super) effect: Effect,
+}
+
+/// A record on its way out.
+#[derive(Debug)]
+pub struct OutboxRow {
+    /// The row.
+    pub row: StepAttempt,
+    /// What is committed with it.
+    pub effect: Effect,
+    /// The call whose outcome it is.
+    pub(super) outcome_of: Option<CallId>,
 }
 
 impl Record {
     /// An attempt, or a sleep, that has begun.
     pub(super) fn begun(attempt: u32, kind: StepKind, started_at: Timestamp) -> Self {
-        Self { attempt, kind, started_at, completed_at: None, output: None, error: None }
+        Self { attempt, kind, started_at, completed_at: None, output: None, error: None, effect: Effect::None }
     }
 
     fn status(&self) -> AttemptStatus {
@@ -35,8 +47,8 @@ impl Record {
 impl Machine {
     /// Writes something that is no outcome.
     pub(super) fn record(&mut self, id: CallId, record: Record) {
-        let row = self.row(id, record, None);
-        self.outbox.push((row, None));
+        let (row, effect) = self.row(id, record, None);
+        self.outbox.push(OutboxRow { row, effect, outcome_of: None });
     }
 
     /// The outcome of a call is final: its record takes the run's next position.
@@ -44,13 +56,13 @@ impl Machine {
         let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
         let position = self.history.next_position;
         self.history.next_position += 1;
-        let row = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
-        self.outbox.push((row, Some(id)));
+        let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
+        self.outbox.push(OutboxRow { row, effect, outcome_of: Some(id) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
-    fn row(&self, id: CallId, record: Record, position: Option<i64>) -> StepAttempt {
-        StepAttempt {
+    fn row(&self, id: CallId, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
+        let row = StepAttempt {
             step_key: self.calls[id.0].key.clone(),
             attempt: i64::from(record.attempt),
             kind: record.kind,
@@ -61,13 +73,14 @@ impl Machine {
             epoch: self.epoch,
             started_at: record.started_at,
             completed_at: record.completed_at,
-        }
+        };
+        (row, record.effect)
     }
 
     /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
-    pub fn take_outbox(&mut self) -> Vec<StepAttempt> {
-        let (rows, calls): (Vec<_>, Vec<_>) = std::mem::take(&mut self.outbox).into_iter().unzip();
-        self.in_flight.extend(calls);
+    pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
+        let rows = std::mem::take(&mut self.outbox);
+        self.in_flight.extend(rows.iter().map(|row| row.outcome_of));
         rows
     }
 

@@ -182,7 +182,7 @@ impl Life {
             if let Some(divergence) = self.cell.divergence() {
                 return Stop::Diverged(divergence);
             }
-            self.in_flight.extend(self.cell.take_outbox());
+            self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
             if let Some(stop) = self.advance() {
                 return stop;
             }

@@ -65,7 +65,7 @@ fn identity(write: &AttemptWrite) -> (RunId, &str, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Claim, StepAttempt, StepKind};
+    use crate::model::{Claim, Effect, StepAttempt, StepKind};
 
     fn write(status: AttemptStatus, started_at: i64) -> AttemptWrite {
         let started_at = Timestamp::from_micros(started_at);
@@ -83,6 +83,7 @@ mod tests {
                 started_at,
                 completed_at: None,
             },
+            effect: Effect::None,
         }
     }
 

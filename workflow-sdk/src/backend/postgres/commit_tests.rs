@@ -28,6 +28,7 @@ fn attempt(claim: Claim, key: &str, status: AttemptStatus, output: Option<&str>)
             started_at: START,
             completed_at: (status != AttemptStatus::Running).then_some(START + LEASE),
         },
+        effect: crate::model::Effect::None,
     })
 }
 

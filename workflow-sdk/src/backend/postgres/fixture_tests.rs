@@ -109,5 +109,7 @@ pub(super) fn new_run() -> NewRun {
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),
+        parent: None,
+        depth: 0,
     }
 }

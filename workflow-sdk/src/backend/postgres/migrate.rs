@@ -7,7 +7,10 @@ use super::error::Failure;
 use super::sql::{Sql, quoted};
 
 /// The migrations, oldest first; the number is the version of the schema after it. Never changed once released.
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../../../migrations/postgres/0001_init.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("../../../migrations/postgres/0001_init.sql")),
+    (2, include_str!("../../../migrations/postgres/0002_authoring.sql")),
+];
 
 /// A migration of a large table takes its time, and so does the wait for a process that is at it.
 const MIGRATION_DEADLINE: Duration = Duration::from_secs(600);

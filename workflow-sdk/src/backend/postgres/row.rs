@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use crate::backend::{ClaimedRun, EndedRun};
 use crate::model::{
-    AttemptStatus, Claim, Lane, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
+    AttemptStatus, Claim, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError,
+    Timestamp, WorkerId,
 };
 
 use super::error::Failure;
@@ -26,8 +27,13 @@ pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
         epoch: row.try_get("epoch")?,
         wakes: row.try_get("wakes")?,
         crashes: row.try_get("crashes")?,
+        attempt: row.try_get("attempt")?,
+        generation: row.try_get("generation")?,
+        depth: row.try_get("depth")?,
+        parent: parent(row)?,
         deadline_at: time_if_any(row, "deadline_at")?,
         cancel_requested_at: time_if_any(row, "cancel_requested_at")?,
+        paused_at: time_if_any(row, "paused_at")?,
         created_at: time(row, "created_at")?,
         started_at: time_if_any(row, "started_at")?,
         completed_at: time_if_any(row, "completed_at")?,
@@ -43,6 +49,10 @@ pub(super) fn claimed_run(row: &PgRow) -> Result<ClaimedRun, Failure> {
         input: row.try_get("input")?,
         wakes: row.try_get("wakes")?,
         crashes: row.try_get("crashes")?,
+        attempt: row.try_get("attempt")?,
+        generation: row.try_get("generation")?,
+        depth: row.try_get("depth")?,
+        parent_run_id: row.try_get::<Option<Uuid>, _>("parent_run_id")?.map(RunId::from),
         deadline_at: time_if_any(row, "deadline_at")?,
         cancel_requested: time_if_any(row, "cancel_requested_at")?.is_some(),
         started_at: time(row, "started_at")?,
@@ -76,6 +86,13 @@ pub(super) fn step_attempt(row: &PgRow) -> Result<StepAttempt, Failure> {
         started_at: time(row, "started_at")?,
         completed_at: time_if_any(row, "completed_at")?,
     })
+}
+
+fn parent(row: &PgRow) -> Result<Option<Parent>, Failure> {
+    let Some(run_id) = row.try_get::<Option<Uuid>, _>("parent_run_id")?.map(RunId::from) else { return Ok(None) };
+    let word: &str = row.try_get("on_parent_end")?;
+    let on_end = OnParentEnd::parse(word).ok_or_else(|| unknown_word("policy for the end of a parent", word))?;
+    Ok(Some(Parent { run_id, step_key: row.try_get("parent_step_key")?, on_end }))
 }
 
 /// The columns `id` and `epoch`.

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::backend::StartOutcome;
-use crate::model::{Clock, NewRun, RunId, StartTime, Timestamp};
+use crate::model::{Clock, NewRun, Parent, RunId, StartTime, Timestamp};
 
 use super::error::Failure;
 use super::row;
@@ -46,6 +46,7 @@ async fn insert(
     let (start_at, start_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(Some(run.start))).unzip();
     let (deadline_at, deadline_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(run.deadline)).unzip();
     let tags = runs.iter().map(|run| serde_json::to_string(&run.tags)).collect::<Result<Vec<_>, _>>();
+    let parents: Vec<Option<&Parent>> = runs.iter().map(|run| run.parent.as_ref()).collect();
     let query = sql
         .insert_runs
         .query()
@@ -60,7 +61,11 @@ async fn insert(
         .bind(start_delay)
         .bind(deadline_at)
         .bind(deadline_delay)
-        .bind(tags.map_err(Failure::invalid)?);
+        .bind(tags.map_err(Failure::invalid)?)
+        .bind(runs.iter().map(|run| run.depth).collect::<Vec<_>>())
+        .bind(parents.iter().map(|parent| parent.map(|parent| parent.run_id.as_uuid())).collect::<Vec<_>>())
+        .bind(parents.iter().map(|parent| parent.map(|parent| parent.step_key.as_str())).collect::<Vec<_>>())
+        .bind(parents.iter().map(|parent| parent.map(|parent| parent.on_end.as_str())).collect::<Vec<_>>());
     query.fetch_all(connection).await?.iter().map(row::run_id).collect()
 }
 

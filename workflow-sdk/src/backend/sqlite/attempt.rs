@@ -86,7 +86,7 @@ async fn upsert(connection: &mut SqliteConnection, merged: &BTreeMap<Key<'_>, Me
 }
 
 fn attempt_row<'a>(merged: &Merged<'a>) -> Result<AttemptRow<'a>, BackendError> {
-    let AttemptWrite { claim, row } = merged.last;
+    let AttemptWrite { claim, row, .. } = merged.last;
     let StepAttempt { step_key, attempt, kind, status, position, output, error, completed_at, .. } = row;
     let error = error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
     Ok(AttemptRow(

@@ -84,6 +84,8 @@ pub(super) fn new_run() -> NewRun {
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),
+        parent: None,
+        depth: 0,
     }
 }
 
@@ -113,5 +115,5 @@ pub(super) fn attempt_write(claim: Claim, step_key: &str, status: AttemptStatus,
         started_at: START,
         completed_at: ended.then_some(START),
     };
-    Write::Attempt(AttemptWrite { claim, row })
+    Write::Attempt(AttemptWrite { claim, row, effect: crate::model::Effect::None })
 }

@@ -8,7 +8,10 @@ use super::error::During;
 use super::sql;
 
 /// The migrations; the first has version 1.
-const MIGRATIONS: &[&str] = &[include_str!("../../../migrations/sqlite/0001_init.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../../migrations/sqlite/0001_init.sql"),
+    include_str!("../../../migrations/sqlite/0002_authoring.sql"),
+];
 
 const OPERATION: &str = "migrate the database";
 

@@ -7,7 +7,8 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::backend::{BackendError, ClaimedRun, EndedRun, Renewed};
 use crate::model::{
-    AttemptStatus, Claim, Lane, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
+    AttemptStatus, Claim, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError,
+    Timestamp, WorkerId,
 };
 
 use super::error::{During, corrupt};
@@ -31,8 +32,13 @@ pub(super) fn run(row: &SqliteRow) -> Result<Run> {
         epoch: get(row, "epoch")?,
         wakes: get(row, "wakes")?,
         crashes: get(row, "crashes")?,
+        attempt: get(row, "attempt")?,
+        generation: get(row, "generation")?,
+        depth: get(row, "depth")?,
+        parent: parent(row)?,
         deadline_at: maybe_time(row, "deadline_at")?,
         cancel_requested_at: maybe_time(row, "cancel_requested_at")?,
+        paused_at: maybe_time(row, "paused_at")?,
         created_at: time(row, "created_at")?,
         started_at: maybe_time(row, "started_at")?,
         completed_at: maybe_time(row, "completed_at")?,
@@ -48,6 +54,10 @@ pub(super) fn claimed_run(row: &SqliteRow) -> Result<ClaimedRun> {
         input: get(row, "input")?,
         wakes: get(row, "wakes")?,
         crashes: get(row, "crashes")?,
+        attempt: get(row, "attempt")?,
+        generation: get(row, "generation")?,
+        depth: get(row, "depth")?,
+        parent_run_id: maybe_id(row, "parent_run_id")?,
         deadline_at: maybe_time(row, "deadline_at")?,
         cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some(),
         started_at: time(row, "started_at")?,
@@ -86,6 +96,18 @@ pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
 pub(super) fn id(row: &SqliteRow, column: &str) -> Result<RunId> {
     let text: String = get(row, column)?;
     text.parse().map_err(|error| corrupt(OPERATION, error))
+}
+
+/// A run's id in this column, if there is one.
+fn maybe_id(row: &SqliteRow, column: &str) -> Result<Option<RunId>> {
+    let text: Option<String> = get(row, column)?;
+    text.map(|text| text.parse().map_err(|error| corrupt(OPERATION, error))).transpose()
+}
+
+fn parent(row: &SqliteRow) -> Result<Option<Parent>> {
+    let Some(run_id) = maybe_id(row, "parent_run_id")? else { return Ok(None) };
+    let on_end = word(row, "on_parent_end", OnParentEnd::parse)?;
+    Ok(Some(Parent { run_id, step_key: get(row, "parent_step_key")?, on_end }))
 }
 
 /// The status of a run.

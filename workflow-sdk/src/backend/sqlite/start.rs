@@ -16,7 +16,21 @@ const OPERATION: &str = "start runs";
 
 /// The columns of a new run, in the order of `insert_runs.sql`.
 #[derive(Serialize)]
-struct NewRow<'a>(RunId, &'a str, &'a str, &'a str, Option<&'a str>, Timestamp, Option<Timestamp>, String, &'a str);
+struct NewRow<'a>(
+    RunId,
+    &'a str,
+    &'a str,
+    &'a str,
+    Option<&'a str>,
+    Timestamp,
+    Option<Timestamp>,
+    i64,
+    Option<RunId>,
+    Option<&'a str>,
+    Option<&'static str>,
+    String,
+    &'a str,
+);
 
 /// Applies the starts of a batch.
 pub(super) async fn apply(
@@ -88,8 +102,22 @@ fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, BackendError> {
     let due = deadline.map_or(start, |deadline| deadline.min(start));
     let tags = serde_json::to_string(&run.tags).during(OPERATION)?;
     let lane = &run.lane;
-    let key = run.key.as_deref();
-    Ok(NewRow(run.id, &lane.workflow, &lane.version, &lane.queue, key, due, deadline, tags, &run.input))
+    let parent = run.parent.as_ref();
+    Ok(NewRow(
+        run.id,
+        &lane.workflow,
+        &lane.version,
+        &lane.queue,
+        run.key.as_deref(),
+        due,
+        deadline,
+        run.depth,
+        parent.map(|parent| parent.run_id),
+        parent.map(|parent| parent.step_key.as_str()),
+        parent.map(|parent| parent.on_end.as_str()),
+        tags,
+        &run.input,
+    ))
 }
 
 /// What stands in the way of each of these runs. A run of the same id is the run itself: the reply to an earlier commit

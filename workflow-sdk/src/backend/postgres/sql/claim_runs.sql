@@ -8,7 +8,7 @@ WITH due AS MATERIALIZED (
         SELECT r.id, r.available_at
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-          AND r.status IN ('pending', 'running', 'parked') AND r.available_at <= {now}
+          AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
         ORDER BY r.available_at, r.id
         LIMIT $5
         FOR NO KEY UPDATE SKIP LOCKED
@@ -21,11 +21,12 @@ WITH due AS MATERIALIZED (
         available_at = LEAST({now} + $7, {far_future}), started_at = COALESCE(r.started_at, {now}),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.id = due.id
-    RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.deadline_at,
+    RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
+              r.depth, r.parent_run_id, r.deadline_at,
               r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
 )
-SELECT clock.now, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.deadline_at,
-       c.cancel_requested_at, c.started_at, c.lease_until, c.error
+SELECT clock.now, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.attempt,
+       c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error
 FROM (SELECT {now} AS now) AS clock
 LEFT JOIN claimed AS c ON true
 ORDER BY c.due_at, c.id

@@ -7,7 +7,7 @@ SELECT {now} AS now, (
         SELECT r.available_at
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-          AND r.status IN ('pending', 'running', 'parked')
+          AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL
         ORDER BY r.available_at, r.id
         LIMIT 1
     ) AS first

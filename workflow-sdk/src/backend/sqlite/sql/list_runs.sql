@@ -1,7 +1,8 @@
 -- Called by: read.rs. A parameter that is NULL holds for every run; ids begin with a hexadecimal digit, so all are < 'g'.
 -- Guarantees: newest first; a page begins right after the run ?1, by the primary key, however deep it lies.
 SELECT id, workflow_name, version, queue, status, input, output, error, key, available_at, worker_id, epoch, wakes,
-    crashes, deadline_at, cancel_requested_at, created_at, started_at, completed_at, tags
+    crashes, attempt, generation, depth, parent_run_id, parent_step_key, on_parent_end, deadline_at, cancel_requested_at,
+    paused_at, created_at, started_at, completed_at, tags
 FROM workflow_runs
 WHERE id < coalesce(?1, 'g')
   AND (?2 IS NULL OR status IN (SELECT value FROM json_each(?2)))

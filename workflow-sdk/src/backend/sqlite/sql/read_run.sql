@@ -1,6 +1,7 @@
 -- Called by: read.rs.
 -- Guarantees: the run of this id, if there is one.
 SELECT id, workflow_name, version, queue, status, input, output, error, key, available_at, worker_id, epoch, wakes,
-    crashes, deadline_at, cancel_requested_at, created_at, started_at, completed_at, tags
+    crashes, attempt, generation, depth, parent_run_id, parent_step_key, on_parent_end, deadline_at, cancel_requested_at,
+    paused_at, created_at, started_at, completed_at, tags
 FROM workflow_runs
 WHERE id = ?1
