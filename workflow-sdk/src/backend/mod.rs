@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Claim, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId};
+use crate::model::{
+    Claim, InboxSignal, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId,
+};
 
 mod connect;
 mod connect_error;
@@ -37,7 +39,7 @@ pub use write::{
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and says for each, in order, what became of it.
     ///
-    /// Within the batch: starts, then step attempts, then ends, parks, disowns, cancels, expiries, then claims; rows
+    /// Within the batch: starts, then step attempts with their effects, then signals, ends, parks, disowns, cancels, expiries, then claims; rows
     /// sorted by run id. A write whose claim is not the run's current one changes nothing and is answered
     /// [`Outcome::Lost`]; it does not disturb the others, and the fence holds until the commit. Applying a batch again
     /// after a commit whose reply was lost is safe.
@@ -79,6 +81,25 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Backend::run`].
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError>;
+
+    /// What a drive of this run has to know of the world outside: the run's `wakes`, and the first signals of these names
+    /// that no step has taken, in their order, [`INBOX_PAGE`] at most. Both from one moment. `None` for an unknown run.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError>;
+
+    /// The `wakes` of each of these runs, in any order. One query for all.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError>;
+
+    /// Approvals that runs wait for and that nobody has decided, the longest waiting first.
+    ///
+    /// # Errors
+    /// As [`Backend::run`].
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError>;
 
     /// Opens the session on which a worker keeps its claims: a connection of its own that holds the worker's liveness
     /// lock, bound to the runtime that calls. Records the worker, so that others can look for its lock.
@@ -153,6 +174,35 @@ pub struct Renewed {
     pub claim: Claim,
     /// Whether somebody asked to cancel the run.
     pub cancel_requested: bool,
+    /// How often something asked the run to wake.
+    pub wakes: i64,
+}
+
+/// Signals read at once. A run that has taken them reads again.
+pub const INBOX_PAGE: u32 = 256;
+
+/// What waits for a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbox {
+    /// How often something asked the run to wake.
+    pub wakes: i64,
+    /// The signals, in their order.
+    pub signals: Vec<InboxSignal>,
+}
+
+/// A step of kind approval that waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitingApproval {
+    /// The run.
+    pub run_id: RunId,
+    /// Its queue, workflow and version.
+    pub lane: Lane,
+    /// The step's key.
+    pub step_key: String,
+    /// What the step wrote when it began, as JSON text.
+    pub output: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
 }
 
 /// When the next run is due.

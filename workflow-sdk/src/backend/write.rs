@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use crate::model::{Claim, Effect, Lane, NewRun, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId};
+use crate::model::{
+    Claim, Effect, Lane, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StepAttempt, StoredError, Timestamp,
+    WorkerId,
+};
 
 use super::BackendError;
 
@@ -11,6 +14,8 @@ pub enum Write {
     Start(NewRun),
     /// Record an attempt of a step: begun, failed or final.
     Attempt(AttemptWrite),
+    /// Put a signal into the inbox of a run, and wake the run.
+    Signal(NewSignal),
     /// End a run that is claimed.
     End(EndWrite),
     /// Give a claimed run back, to be claimed again later.
@@ -39,7 +44,14 @@ impl Write {
     pub fn payload_bytes(&self) -> usize {
         match self {
             Self::Start(run) => run.input.len(),
-            Self::Attempt(write) => write.row.output.as_ref().map_or(0, String::len),
+            Self::Attempt(write) => {
+                let child = match &write.effect {
+                    Effect::Start(child) => child.input.len(),
+                    Effect::None | Effect::Consume { .. } => 0,
+                };
+                write.row.output.as_ref().map_or(0, String::len) + child
+            }
+            Self::Signal(signal) => signal.payload.len(),
             Self::End(write) => match &write.end {
                 RunEnd::Succeeded(output) => output.len(),
                 RunEnd::Failed(_) | RunEnd::Canceled => 0,
@@ -52,8 +64,11 @@ impl Write {
     #[must_use]
     pub fn makes_due(&self) -> bool {
         match self {
-            Self::Start(_) | Self::Park(_) | Self::Disown { .. } => true,
-            Self::Attempt(_) | Self::End(_) | Self::Cancel(_) | Self::Expire { .. } | Self::Claim(_) => false,
+            Self::Start(_) | Self::Signal(_) | Self::Park(_) | Self::Disown { .. } => true,
+            // A child is due from its start; an end makes a waiting parent due, and children that are to end with it.
+            Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
+            Self::End(_) | Self::Cancel(_) | Self::Expire { .. } => true,
+            Self::Claim(_) => false,
         }
     }
 
@@ -62,7 +77,12 @@ impl Write {
     pub fn ends_runs(&self) -> bool {
         match self {
             Self::End(_) | Self::Cancel(_) | Self::Expire { .. } => true,
-            Self::Start(_) | Self::Attempt(_) | Self::Park(_) | Self::Disown { .. } | Self::Claim(_) => false,
+            Self::Start(_)
+            | Self::Attempt(_)
+            | Self::Signal(_)
+            | Self::Park(_)
+            | Self::Disown { .. }
+            | Self::Claim(_) => false,
         }
     }
 }
@@ -79,11 +99,16 @@ pub struct AttemptWrite {
     pub effect: Effect,
 }
 
-/// Ends a run: status, output or error, time of completion. Its claim ends with it.
+/// Ends a run: status, output or error, time of completion. Its claim ends with it. In the same commit its parent is
+/// woken, and its children that are to end with it are asked to: those that no worker ever claimed end at once.
 #[derive(Clone, Debug)]
 pub struct EndWrite {
     /// Who writes.
     pub claim: Claim,
+    /// The run's parent.
+    pub parent_run_id: Option<RunId>,
+    /// Whether the run may have children: without, nobody looks for them.
+    pub has_children: bool,
     /// How it ends.
     pub end: RunEnd,
 }
@@ -155,6 +180,14 @@ pub enum Outcome {
     Refused(BackendError),
     /// Of [`Write::Start`].
     Started(StartOutcome),
+    /// Of [`Write::Signal`].
+    Signaled(SignalOutcome),
+    /// Of [`Write::Attempt`] that starts a child: a run of this workflow and key exists already, and is not that child.
+    /// Neither the row nor the child was written.
+    KeyTaken {
+        /// That run.
+        id: RunId,
+    },
     /// Of [`Write::Cancel`].
     Canceled(CancelOutcome),
     /// Of [`Write::Claim`].

@@ -6,8 +6,11 @@ use std::task::{Wake, Waker};
 
 use uuid::Uuid;
 
-use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
-use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, StepOptions, Wait};
+use crate::model::{ErrorKind, InboxSignal, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
+use crate::replay::{
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Machine, Next, OutboxRow, SignalWait,
+    StepOptions, Wait,
+};
 
 use super::Port;
 use super::poller::{ActivityGuard, in_body};
@@ -19,6 +22,12 @@ pub struct RunSettings {
     pub run_id: RunId,
     /// The epoch of the claim under which it is driven.
     pub epoch: i64,
+    /// How often it continued as new.
+    pub generation: i64,
+    /// How many parents it has above it.
+    pub depth: i64,
+    /// Its queue.
+    pub queue: String,
     /// When it was first claimed.
     pub started_at: Timestamp,
     /// Largest payload, in bytes of JSON text.
@@ -87,7 +96,7 @@ impl RunCell {
     /// A run with this history.
     #[must_use]
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
-        let machine = Machine::new(settings.run_id, settings.epoch, settings.started_at, history);
+        let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
         let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0 });
         Arc::new(Self { settings, port, woken: Arc::default(), inner })
     }
@@ -99,7 +108,7 @@ impl RunCell {
         let wakers = match &next {
             Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
             Next::Start(calls) => inner.wakers(calls),
-            Next::Wait { .. } => Vec::new(),
+            Next::Send | Next::Wait { .. } => Vec::new(),
         };
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
@@ -132,6 +141,36 @@ impl RunCell {
     /// The oldest record that was handed out is committed.
     pub fn committed(&self) {
         lock(&self.inner).machine.committed();
+    }
+
+    /// What the run waits for outside, if somebody has to look for it now. Answered by [`RunCell::looked`].
+    pub fn begin_look(&self) -> Option<Awaited> {
+        lock(&self.inner).machine.begin_look()
+    }
+
+    /// Something has happened outside: whoever waits for it has to look.
+    pub fn look_again(&self) {
+        lock(&self.inner).machine.look_again();
+    }
+
+    /// Whether the run waits for something that others do.
+    pub fn awaits_outside(&self) -> bool {
+        lock(&self.inner).machine.awaits_outside()
+    }
+
+    /// What a look has found: see [`Machine::looked`].
+    pub fn looked(&self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>) {
+        lock(&self.inner).machine.looked(signals, more, ended, self.port.now());
+    }
+
+    /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
+    pub fn key_taken(&self, by: RunId) {
+        lock(&self.inner).machine.key_taken(by, self.port.now());
+    }
+
+    /// Whether the run may have children.
+    pub fn has_children(&self) -> bool {
+        lock(&self.inner).machine.has_children()
     }
 
     /// Whether a body runs.
@@ -200,12 +239,30 @@ impl RunCell {
     }
 
     pub(super) fn poll_sleep(&self, call: CallId, wait: Wait, waker: &Waker) -> CallPoll {
+        self.poll_wait(call, waker, |machine, now| machine.poll_sleep(call, wait, now))
+    }
+
+    pub(super) fn poll_signal(&self, call: CallId, wait: impl FnOnce() -> SignalWait, waker: &Waker) -> CallPoll {
+        self.poll_wait(call, waker, |machine, now| machine.poll_signal(call, wait, now))
+    }
+
+    pub(super) fn poll_child(&self, call: CallId, child: impl FnOnce() -> ChildCall, waker: &Waker) -> CallPoll {
+        self.poll_wait(call, waker, |machine, now| machine.poll_child(call, child, now))
+    }
+
+    /// Polls a call that has no body.
+    fn poll_wait(
+        &self,
+        call: CallId,
+        waker: &Waker,
+        poll: impl FnOnce(&mut Machine, Timestamp) -> CallPoll,
+    ) -> CallPoll {
         let mut inner = lock(&self.inner);
         if let Some(refused) = inner.refuse_in_body(call) {
             return refused;
         }
         inner.keep_waker(call, waker);
-        inner.machine.poll_sleep(call, wait, self.port.now())
+        poll(&mut inner.machine, self.port.now())
     }
 
     fn body_waker(&self, call: CallId) -> Arc<BodyWaker> {
@@ -252,6 +309,14 @@ impl RunCell {
 
     pub(super) fn step_key(&self, call: CallId) -> String {
         lock(&self.inner).machine.key(call).to_owned()
+    }
+
+    pub(super) fn settings(&self) -> &RunSettings {
+        &self.settings
+    }
+
+    pub(super) fn port(&self) -> &Arc<dyn Port> {
+        &self.port
     }
 
     pub(super) fn run_id(&self) -> RunId {

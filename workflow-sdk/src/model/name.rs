@@ -12,9 +12,11 @@ pub enum NameSubject {
     Version,
     /// A step.
     Step,
+    /// A signal.
+    Signal,
     /// A queue.
     Queue,
-    /// An idempotency key of a start.
+    /// An idempotency key of a start or a signal.
     Key,
     /// The name or the value of a tag.
     Tag,
@@ -26,6 +28,7 @@ impl fmt::Display for NameSubject {
             Self::Workflow => "workflow name",
             Self::Version => "workflow version",
             Self::Step => "step name",
+            Self::Signal => "signal name",
             Self::Queue => "queue name",
             Self::Key => "idempotency key",
             Self::Tag => "tag",

@@ -1,10 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::Location;
 
-use crate::model::{RunId, StepAttempt, Timestamp};
+use crate::model::{RunId, StepAttempt, StepKind, Timestamp};
 
 use super::call::{Call, Phase, Work};
 use super::history::History;
+use super::outside::Outside;
+use super::records::Sent;
 use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
 
 /// A run as a state machine.
@@ -20,8 +22,8 @@ pub struct Machine {
     pub(super) deliverable: BTreeMap<i64, CallId>,
     /// Calls whose new outcomes are committed, in the order of their positions.
     pub(super) committed: VecDeque<CallId>,
-    /// Records that were handed out and are not committed; with the call, where the record is its outcome.
-    pub(super) in_flight: VecDeque<Option<CallId>>,
+    /// Records that were handed out and are not committed.
+    pub(super) in_flight: VecDeque<Sent>,
     pub(super) outbox: Vec<OutboxRow>,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
@@ -35,12 +37,18 @@ pub struct Machine {
     pub(super) now: Timestamp,
     pub(super) latest: Timestamp,
     pub(super) divergence: Option<Divergence>,
+    pub(super) outside: Outside,
+    /// How often the run continued as new.
+    pub(super) generation: i64,
+    pub(super) has_children: bool,
 }
 
 impl Machine {
     /// A run with this history, whose first claim was at `started_at`.
     #[must_use]
-    pub fn new(run_id: RunId, epoch: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
+    pub fn new(run_id: RunId, epoch: i64, generation: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
+        // Of an earlier generation nobody knows any more whether it had children.
+        let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
         let history = History::new(rows);
         Self {
             run_id,
@@ -62,6 +70,9 @@ impl Machine {
             held: false,
             now: started_at,
             divergence: None,
+            outside: Outside::default(),
+            generation,
+            has_children,
         }
     }
 
@@ -116,20 +127,20 @@ impl Machine {
 
     /// Polls a step.
     pub fn poll_step(&mut self, id: CallId, options: StepOptions, now: Timestamp) -> CallPoll {
-        self.poll(id, Work::Body(options), now)
+        self.poll(id, || Work::Body(options), now)
     }
 
     /// Polls a sleep.
     pub fn poll_sleep(&mut self, id: CallId, wait: Wait, now: Timestamp) -> CallPoll {
-        self.poll(id, Work::Sleep(wait), now)
+        self.poll(id, || Work::Sleep(wait), now)
     }
 
-    fn poll(&mut self, id: CallId, work: Work, now: Timestamp) -> CallPoll {
+    pub(super) fn poll(&mut self, id: CallId, work: impl FnOnce() -> Work, now: Timestamp) -> CallPoll {
         if self.divergence.is_some() {
             return CallPoll::Pending;
         }
         if matches!(self.calls[id.0].phase, Phase::Called) {
-            self.activate(id, work, now);
+            self.activate(id, work(), now);
         }
         let call = &mut self.calls[id.0];
         match &call.phase {
@@ -149,6 +160,8 @@ impl Machine {
             | Phase::Idle(_)
             | Phase::BackingOff { .. }
             | Phase::Sleeping { .. }
+            | Phase::Receiving(_)
+            | Phase::AwaitingChild { .. }
             | Phase::Decided { .. }
             | Phase::Over => CallPoll::Pending,
         }
@@ -200,6 +213,8 @@ impl Machine {
                 self.timers.remove(&(until, id));
                 self.waits.remove(&(until, id));
             }
+            Phase::Receiving(wait) => self.drop_receiving(id, &wait),
+            Phase::AwaitingChild { run_id, .. } => self.drop_child(id, run_id),
             Phase::Idle(_) => {
                 self.idle.remove(&id);
             }

@@ -10,10 +10,12 @@ mod delivery;
 mod divergence;
 mod history;
 mod machine;
+mod outside;
 mod records;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
 pub use machine::Machine;
+pub use outside::{Awaited, ChildCall, ChildEnd, SignalWait, WaitNote, approval_signal};
 pub use records::OutboxRow;

@@ -2,15 +2,16 @@ use std::collections::BTreeSet;
 
 use sqlx::{Connection, PgConnection};
 
-use crate::backend::{AttemptWrite, EndWrite, Outcome, ParkWrite, Write};
+use crate::backend::{AttemptWrite, CancelOutcome, EndWrite, Outcome, ParkWrite, Write};
 use crate::failpoint::failpoint;
-use crate::model::{Claim, Clock, NewRun, RunId};
+use crate::model::{Claim, Clock, NewRun, NewSignal, RunId};
 
 use super::error::Failure;
+use super::family::Ended;
 use super::fence::Fence;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, settle, start};
+use super::{attempt, claim, family, settle, signal, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -44,11 +45,14 @@ pub(super) async fn commit(
 struct Batch<'w> {
     starts: Vec<(usize, &'w NewRun)>,
     attempts: Vec<(usize, &'w AttemptWrite)>,
+    signals: Vec<(usize, &'w NewSignal)>,
     ends: Vec<(usize, &'w EndWrite)>,
     parks: Vec<(usize, &'w ParkWrite)>,
     cancels: Vec<(usize, RunId)>,
     /// Rare, and one statement each: disowns, expiries, claims.
     others: Vec<(usize, &'w Write)>,
+    /// Runs that this batch has ended.
+    ended: Ended,
     outcomes: Vec<Option<Outcome>>,
 }
 
@@ -57,16 +61,19 @@ impl<'w> Batch<'w> {
         let mut batch = Self {
             starts: Vec::new(),
             attempts: Vec::new(),
+            signals: Vec::new(),
             ends: Vec::new(),
             parks: Vec::new(),
             cancels: Vec::new(),
             others: Vec::new(),
+            ended: Ended::default(),
             outcomes: writes.iter().map(|_| None).collect(),
         };
         for (place, write) in writes.iter().enumerate() {
             match write {
                 Write::Start(run) => batch.starts.push((place, run)),
                 Write::Attempt(write) => batch.attempts.push((place, write)),
+                Write::Signal(signal) => batch.signals.push((place, signal)),
                 Write::End(write) => batch.ends.push((place, write)),
                 Write::Park(write) => batch.parks.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
@@ -80,11 +87,13 @@ impl<'w> Batch<'w> {
     async fn apply(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         self.start(connection, sql, clock).await?;
         let fence = self.lock(connection, sql).await?;
-        self.record_attempts(connection, sql, &fence).await?;
+        self.record_attempts(connection, sql, clock, &fence).await?;
+        self.signal(connection, sql, clock, &fence).await?;
         self.finish(connection, sql, clock, &fence).await?;
         self.disown(connection, sql, clock).await?;
         self.cancel(connection, sql, clock).await?;
         self.expire(connection, sql, clock).await?;
+        family::tell(connection, sql, clock, std::mem::take(&mut self.ended)).await?;
         self.claim(connection, sql, clock).await
     }
 
@@ -105,7 +114,10 @@ impl<'w> Batch<'w> {
         let ends = self.ends.iter().map(|(_, write)| write.claim.run_id);
         let parks = self.parks.iter().map(|(_, write)| write.claim.run_id);
         let cancels = self.cancels.iter().map(|(_, id)| *id);
-        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).collect();
+        let signals = self.signals.iter().map(|(_, signal)| signal.run_id);
+        let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
+        let runs: BTreeSet<RunId> =
+            attempts.chain(ends).chain(parks).chain(cancels).chain(signals).chain(parents).collect();
         Fence::lock(connection, sql, &runs).await
     }
 
@@ -113,17 +125,43 @@ impl<'w> Batch<'w> {
         &mut self,
         connection: &mut PgConnection,
         sql: &Sql,
+        clock: &Clock,
         fence: &Fence,
     ) -> Result<(), Failure> {
         let mut live = Vec::with_capacity(self.attempts.len());
         for (place, write) in &self.attempts {
-            let refusal = fence.refusal(write.claim);
-            if refusal.is_none() {
-                live.push(*write);
+            match fence.refusal(write.claim) {
+                Some(refusal) => self.outcomes[*place] = Some(refusal),
+                None => live.push((*place, *write)),
             }
-            self.outcomes[*place] = Some(refusal.unwrap_or(Outcome::Applied));
         }
-        if live.is_empty() { Ok(()) } else { attempt::record(connection, sql, live).await }
+        let taken = attempt::start_children(connection, sql, clock, &live).await?;
+        for (place, _) in &live {
+            let key_taken = taken.get(place).map(|id| Outcome::KeyTaken { id: *id });
+            self.outcomes[*place] = Some(key_taken.unwrap_or(Outcome::Applied));
+        }
+        let rows: Vec<&AttemptWrite> =
+            live.into_iter().filter(|(place, _)| !taken.contains_key(place)).map(|(_, write)| write).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        attempt::consume(connection, sql, &rows).await?;
+        attempt::record(connection, sql, rows).await
+    }
+
+    async fn signal(
+        &mut self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        clock: &Clock,
+        fence: &Fence,
+    ) -> Result<(), Failure> {
+        let signals: Vec<&NewSignal> = self.signals.iter().map(|(_, signal)| *signal).collect();
+        let outcomes = signal::send(connection, sql, clock, fence, &signals).await?;
+        for ((place, _), outcome) in self.signals.iter().zip(outcomes) {
+            self.outcomes[*place] = Some(Outcome::Signaled(outcome));
+        }
+        Ok(())
     }
 
     async fn finish(
@@ -136,6 +174,9 @@ impl<'w> Batch<'w> {
         let mut finishes = Finishes::default();
         for (place, write) in &self.ends {
             let outcome = finish_outcome(fence, write.claim, || finishes.end(write))?;
+            if matches!(outcome, Outcome::Applied) {
+                self.ended.by_worker(write);
+            }
             self.outcomes[*place] = Some(outcome);
         }
         for (place, write) in &self.parks {
@@ -161,7 +202,10 @@ impl<'w> Batch<'w> {
         }
         let ids: Vec<RunId> = self.cancels.iter().map(|(_, id)| *id).collect();
         let outcomes = settle::cancel(connection, sql, clock, &ids).await?;
-        for ((place, _), outcome) in self.cancels.iter().zip(outcomes) {
+        for ((place, id), outcome) in self.cancels.iter().zip(outcomes) {
+            if outcome == CancelOutcome::Canceled {
+                self.ended.by_others(*id);
+            }
             self.outcomes[*place] = Some(Outcome::Canceled(outcome));
         }
         Ok(())
@@ -170,8 +214,9 @@ impl<'w> Batch<'w> {
     async fn expire(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         for (place, write) in &self.others {
             if let Write::Expire { limit } = write {
-                let changed = settle::expire(connection, sql, clock, *limit).await?;
-                self.outcomes[*place] = Some(Outcome::Changed(changed));
+                let expired = settle::expire(connection, sql, clock, *limit).await?;
+                self.outcomes[*place] = Some(Outcome::Changed(expired.len() as u64));
+                expired.into_iter().for_each(|run| self.ended.by_others(run));
             }
         }
         Ok(())

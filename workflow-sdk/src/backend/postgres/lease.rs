@@ -124,7 +124,7 @@ impl LeaseSession for PostgresLease {
             self.record(&mut session.connection).await?;
             let renewed = rows.iter().map(|row| {
                 let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();
-                Ok(Renewed { claim: row::claim(row)?, cancel_requested })
+                Ok(Renewed { claim: row::claim(row)?, cancel_requested, wakes: row.try_get("wakes")? })
             });
             renewed.collect::<Result<Vec<_>, Failure>>()
         };

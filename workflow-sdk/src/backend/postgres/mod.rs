@@ -13,13 +13,14 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::model::{Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
-use super::{Backend, BackendError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write};
+use super::{Backend, BackendError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, WaitingApproval, Write};
 
 mod attempt;
 mod call;
 mod claim;
 mod commit;
 mod error;
+mod family;
 mod fence;
 mod finish;
 mod hints;
@@ -29,6 +30,7 @@ mod open;
 mod read;
 mod row;
 mod settle;
+mod signal;
 mod sql;
 mod start;
 mod within;
@@ -97,6 +99,24 @@ impl Backend for PostgresBackend {
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
         let mut call = self.begin_call("look for ended runs").await?;
         let result = call.limit().run(read::ended(call.connection(), &self.sql, ids)).await;
+        call.end(result)
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        let mut call = self.begin_call("read an inbox").await?;
+        let result = call.limit().run(read::inbox(call.connection(), &self.sql, id, names)).await;
+        call.end(result)
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+        let mut call = self.begin_call("look for woken runs").await?;
+        let result = call.limit().run(read::wakes(call.connection(), &self.sql, ids)).await;
+        call.end(result)
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+        let mut call = self.begin_call("list approvals").await?;
+        let result = call.limit().run(read::approvals(call.connection(), &self.sql, run, limit)).await;
         call.end(result)
     }
 

@@ -2,7 +2,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::backend::{EndedRun, NextDue};
+use crate::backend::{EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
 use crate::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
 
 use super::claim::Lanes;
@@ -63,6 +63,44 @@ pub(super) async fn next_due(
         now: row::time(&row, "now")?,
         at: at.map(Timestamp::from_micros).filter(|at| *at < Timestamp::FAR_FUTURE),
     })
+}
+
+/// [`Backend::inbox`](crate::backend::Backend::inbox).
+pub(super) async fn inbox(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    id: RunId,
+    names: &[String],
+) -> Result<Option<Inbox>, Failure> {
+    let query = sql.read_inbox.query().bind(id.as_uuid()).bind(names.to_vec()).bind(i64::from(INBOX_PAGE));
+    let rows = query.fetch_all(connection).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let wakes = first.try_get("wakes")?;
+    let signals = map_all(&rows, row::inbox_signal)?;
+    Ok(Some(Inbox { wakes, signals: signals.into_iter().flatten().collect() }))
+}
+
+/// [`Backend::wakes`](crate::backend::Backend::wakes).
+pub(super) async fn wakes(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    ids: &[RunId],
+) -> Result<Vec<(RunId, i64)>, Failure> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = sql.read_wakes.query().bind(ids).fetch_all(connection).await?;
+    map_all(&rows, |row| Ok((row::run_id(row)?, row.try_get("wakes")?)))
+}
+
+/// [`Backend::approvals`](crate::backend::Backend::approvals).
+pub(super) async fn approvals(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    run: Option<RunId>,
+    limit: u32,
+) -> Result<Vec<WaitingApproval>, Failure> {
+    let query = sql.list_approvals.query().bind(run.map(RunId::as_uuid)).bind(i64::from(limit));
+    let rows = query.fetch_all(connection).await?;
+    map_all(&rows, row::approval)
 }
 
 fn map_all<T>(rows: &[PgRow], map: fn(&PgRow) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {

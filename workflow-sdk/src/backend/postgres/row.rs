@@ -4,10 +4,10 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::backend::{ClaimedRun, EndedRun};
+use crate::backend::{ClaimedRun, EndedRun, WaitingApproval};
 use crate::model::{
-    AttemptStatus, Claim, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError,
-    Timestamp, WorkerId,
+    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
+    StoredError, Timestamp, WorkerId,
 };
 
 use super::error::Failure;
@@ -68,6 +68,23 @@ pub(super) fn ended_run(row: &PgRow) -> Result<EndedRun, Failure> {
         status: run_status(row.try_get("status")?)?,
         output: row.try_get("output")?,
         error: stored_error(row)?,
+    })
+}
+
+/// A row of `read_inbox.sql`.
+pub(super) fn inbox_signal(row: &PgRow) -> Result<Option<InboxSignal>, Failure> {
+    let Some(seq) = row.try_get("seq")? else { return Ok(None) };
+    Ok(Some(InboxSignal { seq, name: row.try_get("name")?, payload: row.try_get("payload")? }))
+}
+
+/// A row of `list_approvals.sql`.
+pub(super) fn approval(row: &PgRow) -> Result<WaitingApproval, Failure> {
+    Ok(WaitingApproval {
+        run_id: run_id(row)?,
+        lane: lane(row)?,
+        step_key: row.try_get("step_key")?,
+        output: row.try_get("output")?,
+        started_at: time(row, "started_at")?,
     })
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn end(
     }
     live.sort_unstable_by_key(|write| write.claim);
     let mut rows = Vec::with_capacity(live.len());
-    for EndWrite { claim, end } in live {
+    for EndWrite { claim, end, .. } in live {
         let (output, error) = match end {
             RunEnd::Succeeded(output) => (Some(output), None),
             RunEnd::Failed(error) => (None, Some(serde_json::to_string(error).during(OPERATION)?)),

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use crate::model::{Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
-    Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write,
+    Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome,
+    WaitingApproval, Write,
 };
 
 mod attempt;
@@ -16,6 +17,7 @@ mod claim;
 mod commit;
 mod database;
 mod error;
+mod family;
 mod fence;
 mod finish;
 mod hints;
@@ -27,6 +29,7 @@ mod place;
 mod read;
 mod row;
 mod settle;
+mod signal;
 mod sql;
 mod start;
 mod within;
@@ -87,6 +90,18 @@ impl Backend for SqliteBackend {
 
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
         within_deadline("read ended runs", read::ended(&self.database, ids)).await
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        within_deadline("read an inbox", read::inbox(&self.database, id, names)).await
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+        within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+        within_deadline("list approvals", read::approvals(&self.database, run, limit)).await
     }
 
     async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {

@@ -10,3 +10,4 @@ WITH late AS MATERIALIZED (
 UPDATE {schema}.workflow_runs AS r
 SET status = 'failed', error = $2, completed_at = {now}
 FROM late WHERE r.id = late.id
+RETURNING r.id

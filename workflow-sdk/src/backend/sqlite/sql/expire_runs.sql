@@ -8,3 +8,4 @@ WHERE id IN (
     ORDER BY deadline_at, id
     LIMIT ?3
 )
+RETURNING id
