@@ -11,6 +11,7 @@ mod start_time;
 mod step_attempt;
 mod stored_error;
 mod timestamp;
+mod typed_payload;
 
 pub use clock::Clock;
 pub use id::{Claim, RunId, WorkerId};
@@ -23,3 +24,4 @@ pub use start_time::StartTime;
 pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};
 pub use timestamp::Timestamp;
+pub use typed_payload::TypedPayload;
