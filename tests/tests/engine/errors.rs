@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, StepAttempt, TypedPayload};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Declined, Live, Probe, Working, until};
 
 use crate::{failure, reaches};
 
@@ -156,6 +156,19 @@ pub async fn a_client_reads_the_typed_error_of_a_run(db: Live) {
         assert!(error.downcast::<Lost>().is_none());
         assert_eq!(run.run().await.unwrap().error, Some(error));
     }
+    worker.stop().await;
+}
+
+pub async fn an_error_type_of_a_library_is_found(db: Live) {
+    #[workflow]
+    async fn charge_by_library(ctx: &Ctx) -> Result<()> {
+        ctx.step("charge", async || Err::<(), _>(Declined { missing: 7 })).await
+    }
+    let worker = Working::start(db.worker(()).register(charge_by_library));
+    let run = db.client.start(charge_by_library, ()).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!((error.fatal, error.downcast()), (true, Some(Declined { missing: 7 })));
+    assert_eq!(error.payload.unwrap().type_name, "workflow_tests::declined::Declined");
     worker.stop().await;
 }
 

@@ -79,6 +79,7 @@ workflow_tests::cases! {
         a_typed_error_is_the_same_first_and_on_replay,
         another_process_reads_a_typed_error,
         a_client_reads_the_typed_error_of_a_run,
+        an_error_type_of_a_library_is_found,
         an_error_too_large_for_its_value_is_kept_without_it,
         a_history_shows_what_is_left_of_the_budget,
     }
