@@ -7,7 +7,7 @@ use super::Errors;
 use crate::parse::Arg;
 
 /// The longest name or version, in bytes. Both are part of index keys, which every database bounds.
-pub(super) const MAX_BYTES: usize = 255;
+pub(crate) const MAX_BYTES: usize = 255;
 
 const DEFAULT_VERSION: &str = "1";
 
@@ -16,6 +16,7 @@ pub(super) struct Options {
     pub(super) krate: Path,
     pub(super) name: LitStr,
     pub(super) version: LitStr,
+    pub(super) retry: Option<Expr>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,16 +24,18 @@ pub(super) enum Key {
     Name,
     Version,
     Crate,
+    Retry,
 }
 
 impl Key {
-    pub(super) const ALL: [Key; 3] = [Key::Name, Key::Version, Key::Crate];
+    pub(super) const ALL: [Key; 4] = [Key::Name, Key::Version, Key::Crate, Key::Retry];
 
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Key::Name => "name",
             Key::Version => "version",
             Key::Crate => "crate",
+            Key::Retry => "retry",
         }
     }
 
@@ -41,6 +44,7 @@ impl Key {
             Key::Name => r#"name = "checkout""#,
             Key::Version => r#"version = "2""#,
             Key::Crate => r#"crate = "my_app::workflow_sdk""#,
+            Key::Retry => "retry = Retry::exponential().max_attempts(3)",
         }
     }
 
@@ -55,6 +59,7 @@ impl Options {
             krate: syn::parse_quote!(::workflow_sdk),
             name: LitStr::new(&function.unraw().to_string(), function.span()),
             version: LitStr::new(DEFAULT_VERSION, function.span()),
+            retry: None,
         };
         let mut given = Vec::new();
         for arg in args {
@@ -85,6 +90,14 @@ impl Options {
     }
 
     fn set(&mut self, key: Key, word: &Ident, value: Option<Expr>, errors: &mut Errors) {
+        if key == Key::Retry {
+            // Which type it has is for the compiler to say.
+            match value {
+                Some(value) => self.retry = Some(value),
+                None => errors.refuse(word, format!("`retry` takes a policy, such as `{}`", key.example())),
+            }
+            return;
+        }
         let Some(literal) = value.as_ref().and_then(string) else {
             let message = format!("`{word}` takes a string literal, such as `{}`", key.example());
             match value {
@@ -105,6 +118,7 @@ impl Options {
                     errors.refuse(literal, format!("`crate` takes the path of the SDK, such as `{}`", key.example()))
                 }
             },
+            Key::Retry => {}
         }
     }
 }
@@ -124,7 +138,7 @@ pub(super) fn out_of_range(key: Key, text: &str) -> Option<String> {
     if text.is_empty() {
         let default = match key {
             Key::Name => "the name of the function",
-            Key::Version | Key::Crate => "the default",
+            Key::Version | Key::Crate | Key::Retry => "the default",
         };
         return Some(format!("the {noun} of a workflow cannot be empty: leave the option out to use {default}"));
     }
@@ -157,7 +171,7 @@ fn unknown(word: &Ident) -> String {
         Some(key) => format!(", did you mean `{}`?", key.as_str()),
         None => ":".to_owned(),
     };
-    format!("unknown option `{word}`{meant} the options are `name`, `version` and `crate`")
+    format!("unknown option `{word}`{meant} the options are `name`, `version`, `crate` and `retry`")
 }
 
 /// The option that `word` is probably a slip of: one letter too many, missing or wrong, or two swapped.

@@ -26,10 +26,11 @@ fn a_slip_of_the_pen_finds_its_option() {
         ("versoin", "version"),
         ("versions", "version"),
         ("krate", "crate"),
+        ("retyr", "retry"),
     ] {
         assert_eq!(nearest(slip).map(Key::as_str), Some(meant), "{slip}");
     }
-    for other in ["id", "a", "_", "retry", "timeout", "state", "größe"] {
+    for other in ["id", "a", "_", "retries", "timeout", "state", "größe"] {
         assert_eq!(nearest(other).map(Key::as_str), None, "{other}");
     }
 }
