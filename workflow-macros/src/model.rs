@@ -8,6 +8,7 @@ use quote::ToTokens;
 use std::fmt::Display;
 use syn::{Error, LitStr, Path, Result, Type};
 
+use crate::lint;
 use crate::parse::{Arg, Function};
 use options::Options;
 
@@ -68,6 +69,7 @@ pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::resu
     let options = Options::check(args, &function.sig.ident, &mut errors);
     let repeated = repeated_attribute(&function, &mut errors);
     let signature = signature::check(&mut function.sig, &mut errors);
+    lint::check(&function, &options.allowed).into_iter().for_each(|error| errors.push(error));
 
     let definition = signature.filter(|_| !repeated).map(|signature| Definition {
         krate: options.krate,
