@@ -30,8 +30,3 @@ pub(crate) fn check(function: &Function, allowed: &Allowed) -> Vec<Error> {
         Err(_) => Vec::new(),
     }
 }
-
-/// Method calls that run what they are given as an effect: once, recorded, not again in a replay.
-fn runs_effects(method: &syn::Ident) -> bool {
-    ["step", "transaction", "compensate"].iter().any(|name| method == name)
-}

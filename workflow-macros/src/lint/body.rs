@@ -9,17 +9,17 @@ use syn::{
     Stmt,
 };
 
+use super::invocation;
 use super::map_order::{self, is_hash};
 use super::rule::{Allowed, Rule};
 use super::scope::Scopes;
-use super::uses::{Uses, is_step, pattern, peel};
-use super::{invocation, runs_effects};
+use super::uses::{Uses, pattern, peel};
 
 /// Judges the body of the function with this signature.
 pub(super) fn check(sig: &Signature, block: &Block, allowed: &Allowed) -> Vec<Error> {
     let mut body = Body {
         allowed,
-        uses: Uses::of(block),
+        uses: Uses::of(sig, block),
         scopes: Scopes::default(),
         handed_over: false,
         in_item: false,
@@ -52,8 +52,12 @@ struct Body<'a> {
 
 impl Body<'_> {
     fn refuse(&mut self, rule: Rule, tokens: impl ToTokens, subject: &str) {
+        self.refuse_with(rule, tokens, subject, rule.fix());
+    }
+
+    fn refuse_with(&mut self, rule: Rule, tokens: impl ToTokens, subject: &str, fix: &str) {
         if !self.allowed.contains(rule) && (!self.in_item || rule == Rule::StaticMut) {
-            self.errors.push(Error::new_spanned(tokens, rule.message(subject)));
+            self.errors.push(Error::new_spanned(tokens, rule.message(subject, fix)));
         }
     }
 
@@ -121,12 +125,14 @@ impl<'ast> Visit<'ast> for Body<'_> {
         self.order_is_lost = order_is_lost;
         self.visit_expr(&call.receiver);
         self.order_is_lost = false;
-        self.arguments(&call.args, runs_effects(&call.method));
+        let bodies = self.uses.are_bodies(Some(&call.method), &call.args);
+        self.arguments(&call.args, bodies);
     }
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
         self.visit_expr(&call.func);
-        self.arguments(&call.args, is_step(&call.func));
+        let bodies = self.uses.are_bodies(None, &call.args);
+        self.arguments(&call.args, bodies);
     }
 
     fn visit_expr_closure(&mut self, closure: &'ast ExprClosure) {
@@ -196,8 +202,8 @@ impl<'ast> Visit<'ast> for Body<'_> {
     }
 
     fn visit_macro(&mut self, call: &'ast Macro) {
-        if is_unbiased_select(&self.scopes, call) {
-            self.refuse(Rule::UnbiasedSelect, &call.path, &format!("`{}!`", written(&call.path)));
+        if let Some(fix) = unbiased_select(&self.scopes, call) {
+            self.refuse_with(Rule::UnbiasedSelect, &call.path, &format!("`{}!`", written(&call.path)), fix);
         }
         for branch in invocation::branches(call) {
             self.scoped(|body| {
@@ -222,15 +228,19 @@ impl<'ast> Visit<'ast> for Body<'_> {
     }
 }
 
-/// Whether it is tokio's `select!` without `biased;`, or the one of futures, which is always in random order.
-fn is_unbiased_select(scopes: &Scopes, call: &Macro) -> bool {
-    let Some(segments) = scopes.resolve(&call.path) else { return false };
-    let of_runtime = match segments.as_slice() {
-        [name] => name == "select",
-        [krate, .., name] => name == "select" && ["tokio", "futures", "futures_util"].contains(&krate.as_str()),
-        [] => false,
+/// What to do about tokio's `select!` without `biased;`, or about that of futures, which is always in random order.
+fn unbiased_select(scopes: &Scopes, call: &Macro) -> Option<&'static str> {
+    let segments = scopes.resolve(&call.path)?;
+    let fix = match segments.split_first()? {
+        (name, []) if name == "select" => Rule::UnbiasedSelect.fix(),
+        (krate, [.., name]) if name == "select" => match krate.as_str() {
+            "tokio" => "write `biased;` first",
+            "futures" | "futures_util" => "use `futures::select_biased!`",
+            _ => return None,
+        },
+        _ => return None,
     };
-    of_runtime && !invocation::is_biased(call)
+    (!invocation::is_biased(call)).then_some(fix)
 }
 
 /// A path as the author wrote it, without generic arguments.

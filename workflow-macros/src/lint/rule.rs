@@ -62,7 +62,7 @@ impl Rule {
             Rule::Environment => "may answer otherwise where the run is replayed",
             Rule::Files => "goes to the disk of this machine, again in each replay",
             Rule::Network => "goes to the network, again in each replay",
-            Rule::MapOrder => "has another order in each process",
+            Rule::MapOrder => "is hashed, so its order is another in each process",
             Rule::StaticMut => "is shared by all runs of this process and lost with it",
         }
     }
@@ -74,7 +74,9 @@ impl Rule {
             Rule::Randomness => "use `ctx.random()` or `ctx.uuid()`, or draw it in a step",
             Rule::Spawn => "run steps side by side with `futures::join!`, or spawn in a step that waits for the end",
             Rule::TokioTime => "use `ctx.sleep(..)`, or the `.timeout(..)` of a step",
-            Rule::UnbiasedSelect => "write `biased;` first, or use `futures::select_biased!`",
+            Rule::UnbiasedSelect => {
+                "write `biased;` first in that of tokio, use `futures::select_biased!` for that of futures"
+            }
             Rule::BlockingSleep => "use `ctx.sleep(..)`",
             Rule::Environment => "read it in a step, or hand it over in the input",
             Rule::Files | Rule::Network => "put it into a step",
@@ -103,8 +105,8 @@ impl Rule {
         Rule::ALL.into_iter().find(|rule| rule.sources().iter().any(|source| source.matches(segments)))
     }
 
-    pub(super) fn message(self, subject: &str) -> String {
-        let (name, harm, fix) = (self.name(), self.harm(), self.fix());
+    pub(super) fn message(self, subject: &str, fix: &str) -> String {
+        let (name, harm) = (self.name(), self.harm());
         format!("{subject} {harm}: {fix}; `#[workflow(allow({name}))]` lets it stand")
     }
 }

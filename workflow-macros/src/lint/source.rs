@@ -66,6 +66,8 @@ pub(super) const RANDOMNESS: &[Source] = &[
             "random_range",
             "random_ratio",
             "fill",
+            "SeedableRng::from_entropy",
+            "SeedableRng::from_os_rng",
             "rngs::StdRng::from_entropy",
             "rngs::StdRng::from_os_rng",
             "rngs::SmallRng::from_entropy",

@@ -172,6 +172,8 @@ fn effects_belong_into_steps() {
             ctx.transaction("f", |tx| async move { env::var("X") });
             ctx.step("g", || hold()).compensate(|hold| async move { for x in HashMap::new() { Utc::now(); } });
             Ctx::step(ctx, "h", || async { tokio::select! { _ = a => {} } });
+            helper(ctx, "retried three times", || async { reqwest::get("x").await });
+            app.charge(&ctx, async || fastrand::u8(..));
             futures::try_join!(ctx.step("i", || async { Uuid::new_v4() }), ctx.sleep(d))?;
             tokio::select! { biased; r = ctx.step("j", || async { File::open("x") }), if ready => r?, else => {} }
         }),
@@ -190,6 +192,8 @@ fn around_a_step_is_the_workflow() {
         ["wall_clock"]
     );
     assert_eq!(found(quote!(ctx.step("a", || f()).timeout(secs(fastrand::u64(..))))), ["randomness"]);
+    assert_eq!(found(quote!(helper(ctx, Instant::now(), || f()))), ["wall_clock"]);
+    assert_eq!(found(quote!(helper(app, || Instant::now()))), ["wall_clock"]);
     assert_eq!(found(quote!(ctx.step("a", || f()).await.map(|_| Utc::now()))), ["wall_clock"]);
     assert_eq!(
         found(quote! {

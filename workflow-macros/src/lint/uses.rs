@@ -2,13 +2,15 @@
 
 use std::collections::HashSet;
 use syn::visit::{self, Visit};
-use syn::{Block, Expr, ExprCall, ExprMethodCall, ExprPath, Local, Macro, Pat};
+use syn::{Block, Expr, ExprCall, ExprMethodCall, ExprPath, FnArg, Ident, Local, Macro, Pat, Signature};
 
-use super::{invocation, runs_effects};
+use super::invocation;
 
 /// The closures of a body whose bodies belong to its steps.
 #[derive(Default)]
 pub(super) struct Uses {
+    /// The name of the context.
+    ctx: Option<String>,
     place: Place,
     closures: HashSet<String>,
     names: Vec<(String, Place)>,
@@ -24,8 +26,8 @@ enum Place {
 }
 
 impl Uses {
-    pub(super) fn of(block: &Block) -> Self {
-        let mut uses = Self::default();
+    pub(super) fn of(sig: &Signature, block: &Block) -> Self {
+        let mut uses = Self { ctx: ctx(sig), ..Self::default() };
         uses.visit_block(block);
         uses.settle();
         uses
@@ -34,6 +36,16 @@ impl Uses {
     /// Whether the binding is a closure or a future that is used in steps and nowhere else.
     pub(super) fn only_in_steps(&self, local: &Local) -> bool {
         closure(local).is_some_and(|name| self.closures.contains(&name))
+    }
+
+    /// Whether closures among the arguments are, or may be, the bodies of steps. Of a function that takes the context nobody
+    /// knows here; it probably makes steps of them.
+    pub(super) fn are_bodies<'e>(&self, method: Option<&Ident>, arguments: impl IntoIterator<Item = &'e Expr>) -> bool {
+        let is_ctx = |argument: &Expr| match (peel(argument), &self.ctx) {
+            (Expr::Path(path), Some(ctx)) => path.path.is_ident(ctx),
+            _ => false,
+        };
+        method.is_some_and(runs_effects) || arguments.into_iter().any(is_ctx)
     }
 
     /// Takes out what the workflow itself uses, and then what is used by that, until nothing changes.
@@ -86,13 +98,15 @@ impl<'ast> Visit<'ast> for Uses {
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
         self.visit_expr(&call.receiver);
-        let place = if runs_effects(&call.method) { Place::Step } else { self.place.clone() };
+        let bodies = self.are_bodies(Some(&call.method), &call.args);
+        let place = if bodies { Place::Step } else { self.place.clone() };
         self.at(place, |uses| call.args.iter().for_each(|arg| uses.visit_expr(arg)));
     }
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
-        let place = if is_step(&call.func) { Place::Step } else { self.place.clone() };
         self.visit_expr(&call.func);
+        let bodies = self.are_bodies(None, &call.args);
+        let place = if bodies { Place::Step } else { self.place.clone() };
         self.at(place, |uses| call.args.iter().for_each(|arg| uses.visit_expr(arg)));
     }
 
@@ -109,11 +123,19 @@ impl<'ast> Visit<'ast> for Uses {
     }
 }
 
-/// `Ctx::step(ctx, "name", body)`.
-pub(super) fn is_step(function: &Expr) -> bool {
-    let Expr::Path(path) = peel(function) else { return false };
-    let segments = &path.path.segments;
-    segments.len() > 1 && segments.last().is_some_and(|last| runs_effects(&last.ident))
+fn ctx(sig: &Signature) -> Option<String> {
+    match sig.inputs.first()? {
+        FnArg::Typed(first) => match pattern(&first.pat) {
+            Pat::Ident(name) => Some(name.ident.to_string()),
+            _ => None,
+        },
+        FnArg::Receiver(_) => None,
+    }
+}
+
+/// Method calls that run what they are given as an effect: once, recorded, not again in a replay.
+fn runs_effects(method: &Ident) -> bool {
+    ["step", "transaction", "compensate"].iter().any(|name| method == name)
 }
 
 /// An expression without what changes nothing about it.

@@ -212,7 +212,10 @@ fn unknown(word: &Ident) -> String {
 fn unknown_rule(word: &Ident) -> String {
     let word = word.to_string();
     let names = Rule::ALL.map(Rule::name);
-    format!("unknown rule `{word}`{} the rules are {}", did_you_mean(&word, &names), listed(&names))
+    // A part of the name is a good guess too: `random`, `env`.
+    let part = names.into_iter().find(|name| word.len() > 2 && name.contains(&word));
+    let meant = did_you_mean(part.unwrap_or(&word), &names);
+    format!("unknown rule `{word}`{meant} the rules are {}", listed(&names))
 }
 
 fn did_you_mean(word: &str, known: &[&'static str]) -> String {
