@@ -290,6 +290,11 @@ fn hash_maps_are_used_otherwise() {
         quote!({ let m = HashMap::new(); } for x in m {}),
         quote!(let m: HashMap<u8, u8, Fixed> = f(); for x in m {}),
         quote!(let m: crate::HashMap<u8, u8> = f(); for x in m {}),
+        quote!(for x in crate::HashMap::new() {}),
+        quote!({
+            use crate::fixed::HashMap;
+            for x in HashMap::new() {}
+        }),
         quote!(let m: BTreeMap<_, _> = HashMap::from(f()).into_iter().collect(); for x in m {}),
         quote!(let m = input.into_iter().collect::<BTreeMap<_, _>>(); for x in m {}),
         quote!(let mut v: Vec<_> = input.iter().map(f).collect(); v.sort_by_key(|x| x.0); for x in v {}),
