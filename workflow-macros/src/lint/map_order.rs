@@ -28,7 +28,7 @@ const UNORDERED_ENDS: [&str; 13] = [
     "sorted_unstable_by",
 ];
 
-/// Methods of [`Expr`] that construct one with the standard, seeded hasher.
+/// Functions that make one with the standard hasher, whose seed is another in each process.
 const CONSTRUCTORS: [&str; 5] = ["new", "with_capacity", "from", "from_iter", "default"];
 
 /// Whether the type is `HashMap<_, _>` or `HashSet<_>`, or a reference to one. One with a hasher of its own may well have a
