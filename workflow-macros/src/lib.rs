@@ -3,11 +3,13 @@
 //! Not for use on its own: the SDK re-exports both, and what they write refers to the SDK.
 //!
 //! The way through the crate: `parse` turns tokens into syntax, `model` refuses or yields a `Definition`, `expand` turns
-//! a definition into tokens and cannot fail, and `fallback` keeps a refused function in the program.
+//! a definition into tokens and cannot fail, and `fallback` keeps a refused function in the program. On its way `model` asks
+//! `lint` about the body.
 //! `step_error` goes the same way for the derive.
 
 mod expand;
 mod fallback;
+mod lint;
 mod model;
 mod parse;
 mod step_error;
@@ -45,8 +47,31 @@ use proc_macro::TokenStream;
 /// |---|---|---|---|
 /// | `name = "checkout"` | the name under which runs are stored and workers find the function; set it before you rename the function | the name of the function | 1 to 255 bytes, no control characters |
 /// | `version = "2"` | the version stored with each new run | `"1"` | 1 to 255 bytes, no control characters |
+/// | `allow(wall_clock, files)` | the rules of determinism that the body may break | none | the names below |
 /// | `crate = "my_app::workflow_sdk"` | where to find the SDK, if it is re-exported or renamed | `::workflow_sdk` | a path |
 /// | `retry = Retry::exponential().max_attempts(3)` | what follows a failed attempt of the run, as `Workflow::RETRY` | none follows | a constant expression of type `Retry` |
+///
+/// # Determinism
+///
+/// Outside of steps the body gives the same in each replay. What commonly breaks that is refused, with what to write
+/// instead; in the closures of `step`, `transaction` and `compensate` everything goes.
+///
+/// | Rule | What it refuses |
+/// |---|---|
+/// | `wall_clock` | `SystemTime::now`, `Instant::now`, `Utc::now`, `Local::now`, `Zoned::now` |
+/// | `randomness` | `rand`, `fastrand`, `Uuid::new_v4`, `Uuid::now_v7` |
+/// | `spawn` | `tokio::spawn`, `tokio::task`, `thread::spawn` |
+/// | `tokio_time` | `tokio::time::sleep`, `timeout`, `interval` |
+/// | `unbiased_select` | `tokio::select!` without `biased;`, `futures::select!` |
+/// | `blocking_sleep` | `thread::sleep` |
+/// | `environment` | `std::env` |
+/// | `files` | `std::fs`, `tokio::fs` |
+/// | `network` | `std::net`, `tokio::net`, `reqwest` |
+/// | `map_order` | iteration over a `HashMap` or a `HashSet` that is not sorted afterwards |
+/// | `static_mut` | `static mut` in the body |
+///
+/// It reads the words of this one function: what is behind a call, an alias or a trait it cannot see. `docs/determinism.md` of
+/// the repository says more, and has the same list for clippy.
 ///
 /// # What it writes
 ///

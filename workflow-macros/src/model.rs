@@ -8,6 +8,7 @@ use quote::ToTokens;
 use std::fmt::Display;
 use syn::{Error, Expr, LitStr, Path, Result, Type};
 
+use crate::lint;
 use crate::parse::{Arg, Function};
 pub(crate) use options::MAX_BYTES;
 use options::Options;
@@ -75,6 +76,7 @@ pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::resu
     let options = Options::check(args, &function.sig.ident, &mut errors);
     let repeated = repeated_attribute(&function, &mut errors);
     let signature = signature::check(&mut function.sig, &mut errors);
+    lint::check(&function, &options.allowed).into_iter().for_each(|error| errors.push(error));
 
     let definition = signature.filter(|_| !repeated).map(|signature| Definition {
         krate: options.krate,
