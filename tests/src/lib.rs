@@ -3,6 +3,7 @@
 
 pub mod captured;
 pub mod cases;
+pub mod declined;
 pub mod faulty;
 pub mod fixture;
 pub mod ledger;
@@ -17,6 +18,7 @@ pub mod worker_process;
 pub mod workflows;
 pub mod working;
 
+pub use declined::Declined;
 pub use faulty::FaultyBackend;
 pub use fixture::{Database, Empty, Fixture};
 pub use live::Live;

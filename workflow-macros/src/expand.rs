@@ -55,6 +55,11 @@ fn function(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
 fn workflow(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
     let on_impl = attrs.on_impl();
     let Definition { krate, name, version, returns, .. } = definition;
+    let retry = definition.retry.as_ref().map(|policy| {
+        quote! {
+            const RETRY: ::core::option::Option<#krate::Retry> = ::core::option::Option::Some(#policy);
+        }
+    });
     let ident = &definition.function.sig.ident;
     let state = match &definition.state {
         Some(state) => quote_spanned!(located_at(state.span())=> type State = #state;),
@@ -90,6 +95,7 @@ fn workflow(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
             type Output = #output;
             const NAME: &'static ::core::primitive::str = #name;
             const VERSION: &'static ::core::primitive::str = #version;
+            #retry
 
             fn run<'a>(ctx: &'a #krate::Ctx<Self::State>, #input_name: Self::Input) -> #future {
                 #body
@@ -127,7 +133,7 @@ fn runs_with(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
 }
 
 /// The author's place with the macro's hygiene: the error shows there, and lints still know that nobody wrote this.
-fn located_at(span: Span) -> Span {
+pub(crate) fn located_at(span: Span) -> Span {
     Span::call_site().located_at(span)
 }
 

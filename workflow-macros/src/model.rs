@@ -6,9 +6,11 @@ mod signature;
 use proc_macro2::Span;
 use quote::ToTokens;
 use std::fmt::Display;
-use syn::{Error, LitStr, Path, Result, Type};
+use syn::{Error, Expr, LitStr, Path, Result, Type};
 
+use crate::lint;
 use crate::parse::{Arg, Function};
+pub(crate) use options::MAX_BYTES;
 use options::Options;
 
 /// A workflow that expands.
@@ -17,6 +19,8 @@ pub(crate) struct Definition {
     pub(crate) krate: Path,
     pub(crate) name: LitStr,
     pub(crate) version: LitStr,
+    /// `None` if the attribute does not say.
+    pub(crate) retry: Option<Expr>,
     /// `None` if any worker can run the workflow.
     pub(crate) state: Option<Type>,
     /// Where the author wrote `Ctx`: a context that is not the SDK's is reported there.
@@ -37,10 +41,10 @@ pub(crate) struct Refused {
 
 /// The mistakes found so far. They are collected, so that an author sees them in one go.
 #[derive(Default)]
-struct Errors(Option<Error>);
+pub(crate) struct Errors(Option<Error>);
 
 impl Errors {
-    fn push(&mut self, error: Error) {
+    pub(crate) fn push(&mut self, error: Error) {
         match &mut self.0 {
             Some(first) => first.combine(error),
             None => self.0 = Some(error),
@@ -48,13 +52,17 @@ impl Errors {
     }
 
     /// Records a mistake under the whole of `tokens`.
-    fn refuse(&mut self, tokens: impl ToTokens, message: impl Display) {
+    pub(crate) fn refuse(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(Error::new_spanned(tokens, message));
     }
 
     /// Records a mistake under a single token.
-    fn refuse_at(&mut self, span: Span, message: impl Display) {
+    pub(crate) fn refuse_at(&mut self, span: Span, message: impl Display) {
         self.push(Error::new(span, message));
+    }
+
+    pub(crate) fn into_error(self) -> Option<Error> {
+        self.0
     }
 }
 
@@ -68,11 +76,13 @@ pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::resu
     let options = Options::check(args, &function.sig.ident, &mut errors);
     let repeated = repeated_attribute(&function, &mut errors);
     let signature = signature::check(&mut function.sig, &mut errors);
+    lint::check(&function, &options.allowed).into_iter().for_each(|error| errors.push(error));
 
     let definition = signature.filter(|_| !repeated).map(|signature| Definition {
         krate: options.krate,
         name: options.name,
         version: options.version,
+        retry: options.retry,
         state: signature.state,
         ctx_span: signature.ctx_span,
         input: signature.input,

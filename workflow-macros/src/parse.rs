@@ -8,8 +8,8 @@ use syn::{Attribute, Error, Expr, Ident, LitStr, Result, Signature, Token, Visib
 
 /// One entry between the parentheses of `#[workflow(...)]`.
 pub(crate) enum Arg {
-    /// `key = value`. The value is absent in `key`, in `key(...)`, and in `key =` while somebody is typing.
-    Named { key: Ident, value: Option<Expr> },
+    /// `key = value` or `key(list)`. Both are absent in `key`, and in `key =` while somebody is typing.
+    Named { key: Ident, value: Option<Expr>, list: Option<TokenStream> },
     /// A value without a key, such as `"checkout"`.
     Positional(Expr),
 }
@@ -19,7 +19,7 @@ pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
-    /// Never parsed: the compiler does that, and knows syntax that this crate does not.
+    /// Written out as it is: the compiler parses it, and knows syntax that this crate does not. Only `lint` tries to read it.
     pub(crate) body: TokenStream,
 }
 
@@ -42,6 +42,7 @@ impl Parse for Arg {
         // `crate` is a keyword, and a mistyped key may be one too: all of them are read here and judged later.
         let key = input.call(Ident::parse_any)?;
         let mut value = None;
+        let mut list = None;
         if input.parse::<Option<Token![=]>>()?.is_some() {
             if !input.is_empty() && !input.peek(Token![,]) {
                 value = Some(input.parse()?);
@@ -49,9 +50,9 @@ impl Parse for Arg {
         } else if input.peek(token::Paren) {
             let content;
             syn::parenthesized!(content in input);
-            content.parse::<TokenStream>()?;
+            list = Some(content.parse()?);
         }
-        Ok(Arg::Named { key, value })
+        Ok(Arg::Named { key, value, list })
     }
 }
 

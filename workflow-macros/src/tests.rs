@@ -165,6 +165,23 @@ fn a_repairable_mistake_leaves_the_workflow_as_it_was_meant() {
     }
 }
 
+/// Also when the compiler is to say what is wrong with the body.
+#[test]
+fn a_source_of_divergence_leaves_the_workflow_as_written() {
+    let item = |body: &TokenStream| quote!(async fn checkout(ctx: &Ctx) -> Result<()> { #body });
+    let diverges = item(&quote!(let now = SystemTime::now();));
+    let allowed = expand_workflow(quote!(allow(wall_clock)), diverges.clone()).to_string();
+    assert!(allowed.starts_with("# [allow (non_camel_case_types)]"), "{allowed}");
+    assert!(allowed.contains("{ let now = SystemTime :: now () ; }"), "{allowed}");
+    let refused = expand_workflow(quote!(), diverges).to_string();
+    assert!(refused.starts_with(":: core :: compile_error"), "{refused}");
+    assert!(refused.ends_with(&allowed), "{refused}");
+
+    let unparsed = expand_workflow(quote!(), item(&quote!(let now = ; SystemTime::now() newer syntax))).to_string();
+    assert!(!unparsed.contains("compile_error"), "{unparsed}");
+    assert!(unparsed.contains("{ let now = ; SystemTime :: now () newer syntax }"), "{unparsed}");
+}
+
 #[test]
 fn any_other_mistake_leaves_the_item_as_written() {
     let items = [

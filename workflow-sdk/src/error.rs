@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::model::{ErrorKind, StoredError};
+use crate::step_error::{StepError, keep_typed};
 
 /// Any error, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -41,7 +42,7 @@ impl Error {
         StoredError::new(ErrorKind::Application, message.to_string()).into()
     }
 
-    /// An error after which a step is not attempted again.
+    /// An error after which a step is not attempted again, whatever was said of it before.
     ///
     /// ```
     /// use workflow_sdk::Error;
@@ -50,15 +51,15 @@ impl Error {
     /// ```
     pub fn fatal(error: impl Into<BoxError>) -> Self {
         let mut error = Self::from_boxed(error.into());
-        error.0.stored.fatal = true;
+        error.0.stored = StoredError { retry_after_us: None, ..error.0.stored }.fatal();
         error
     }
 
     /// An error after which a step is attempted again so much later, whatever its policy says about delays. The policy's
-    /// number of attempts still holds.
+    /// number of attempts still holds. It undoes a `fatal` that was said before: what is said last holds.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
         let mut error = Self::from_boxed(error.into());
-        error.0.stored.retry_after_us = Some(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX));
+        error.0.stored = StoredError { fatal: false, ..error.0.stored }.after(delay);
         error
     }
 
@@ -92,12 +93,36 @@ impl Error {
         self.0.stored.fatal
     }
 
+    /// The error as the author's own value, if it is a `T`: `None` if it is of another type, if its value was not kept
+    /// (see [`StepError`]), or if what was kept is no `T` any more.
+    ///
+    /// It is decoded from what is stored, so the first run and every replay get the same.
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use workflow_sdk::{Error, StepError};
+    ///
+    /// #[derive(Debug, PartialEq, thiserror::Error, Serialize, Deserialize, StepError)]
+    /// enum CardError {
+    ///     #[error("the card has {missing} cents too little")]
+    ///     Declined { missing: u64 },
+    /// }
+    ///
+    /// let error = Error::from(CardError::Declined { missing: 5 });
+    /// assert_eq!(error.downcast::<CardError>(), Some(CardError::Declined { missing: 5 }));
+    /// assert_eq!(Error::msg("no card").downcast::<CardError>(), None);
+    /// ```
+    #[must_use]
+    pub fn downcast<T: StepError>(&self) -> Option<T> {
+        self.0.stored.downcast()
+    }
+
     /// Any error that a body may return, including this type in its boxed form.
     pub(crate) fn from_boxed(error: BoxError) -> Self {
         match error.downcast::<Carrier>() {
             Ok(carrier) => carrier.0,
             Err(error) => Self(Box::new(Inner {
-                stored: StoredError::from_error(ErrorKind::Application, error.as_ref()),
+                stored: keep_typed(error.as_ref(), StoredError::from_error(ErrorKind::Application, error.as_ref())),
                 source: Some(error),
             })),
         }

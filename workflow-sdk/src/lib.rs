@@ -29,14 +29,14 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`] and [`ErrorExt`].
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
 //! # Features
 //! | Feature | Default | What it adds |
 //! |---|---|---|
-//! | `macros` | yes | `#[workflow]` |
+//! | `macros` | yes | `#[workflow]` and `#[derive(StepError)]` |
 //! | `sqlite` | yes | the SQLite backend, with SQLite bundled |
 //! | `postgres` | yes | the PostgreSQL backend |
 //! | `failpoints` | no | points at which a test kills the process |
@@ -53,6 +53,7 @@ mod failpoint;
 mod model;
 mod payload;
 mod replay;
+mod step_error;
 mod workflow;
 
 pub mod engine;
@@ -66,13 +67,14 @@ pub use ctx::{Ctx, Sleep, Step};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
     AttemptStatus, ErrorKind, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run, RunFilter, RunId, RunStatus,
-    StepAttempt, StepKind, StoredError, Timestamp,
+    StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
+pub use step_error::{RetryAdvice, StepError};
 pub use workflow::{__private, RunsWith, Workflow};
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.
 pub use sqlx;
 
 #[cfg(feature = "macros")]
-pub use workflow_macros::workflow;
+pub use workflow_macros::{StepError, workflow};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Ctx, Result};
+use crate::{Ctx, Result, Retry};
 
 /// A workflow: what `#[workflow]` makes of an `async fn`.
 ///
@@ -26,6 +26,9 @@ pub trait Workflow: Send + Sync + 'static {
     /// The version under which runs are stored. A run stays on the version that it was started with.
     const VERSION: &'static str;
 
+    /// What follows a failed attempt of the run. Default: none follows.
+    const RETRY: Option<Retry> = None;
+
     /// The function.
     fn run<'a>(ctx: &'a Ctx<Self::State>, input: Self::Input)
     -> impl Future<Output = Result<Self::Output>> + Send + 'a;
@@ -42,9 +45,12 @@ pub trait RunsWith<S>: Workflow {
     fn project(worker: &Arc<S>) -> Arc<Self::State>;
 }
 
-/// What the expansion of `#[workflow]` calls.
+/// What the expansions of `#[workflow]` and `#[derive(StepError)]` call.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::step_error::{Registered, RetryDelay};
+    pub use inventory::submit;
+
     /// The result type of a workflow function, under whatever alias it was written.
     #[diagnostic::on_unimplemented(
         message = "a workflow returns a `Result` whose error is `Into<workflow_sdk::Error>`, found `{Self}`",

@@ -14,7 +14,7 @@ use crate::failure;
 
 const SHORT: Duration = Duration::from_millis(20);
 
-#[workflow]
+#[workflow(allow(tokio_time))]
 async fn bare(ctx: &Ctx, name: String) -> Result<String> {
     tokio::time::sleep(SHORT).await;
     tokio::time::sleep(SHORT).await;
@@ -22,7 +22,7 @@ async fn bare(ctx: &Ctx, name: String) -> Result<String> {
 }
 
 pub async fn a_bare_sleep_is_warned_of_once(db: Live) {
-    #[workflow]
+    #[workflow(allow(tokio_time))]
     async fn also_bare(ctx: &Ctx) -> Result<()> {
         tokio::time::sleep(SHORT).await;
         ctx.step("end", async || Ok::<_, Error>(())).await

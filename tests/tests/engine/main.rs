@@ -12,6 +12,7 @@ mod cancel;
 mod client;
 mod deadline;
 mod divergence;
+mod errors;
 mod executor;
 mod foreign;
 mod refused;
@@ -70,6 +71,17 @@ workflow_tests::cases! {
         calls_of_the_context_are_never_foreign,
         no_foreign_wake_is_lost,
         a_workflow_that_wakes_itself_goes_on,
+    }
+    errors {
+        an_error_of_a_type_that_never_retries_ends_the_retries,
+        a_field_of_an_error_is_the_next_delay,
+        an_error_without_its_delay_leaves_it_to_the_policy,
+        a_typed_error_is_the_same_first_and_on_replay,
+        another_process_reads_a_typed_error,
+        a_client_reads_the_typed_error_of_a_run,
+        an_error_type_of_a_library_is_found,
+        an_error_too_large_for_its_value_is_kept_without_it,
+        a_history_shows_what_is_left_of_the_budget,
     }
     cancel {
         a_pending_run_is_canceled_at_once,

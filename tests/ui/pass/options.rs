@@ -31,6 +31,13 @@ async fn trailing_comma(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
+const PATIENT: Retry = Retry::exponential().max_attempts(3);
+
+#[workflow(retry = PATIENT.max_attempts(4))]
+async fn stubborn(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
 fn identity<W: Workflow>(_: W) -> (&'static str, &'static str) {
     (W::NAME, W::VERSION)
 }
@@ -40,4 +47,6 @@ fn main() {
     assert_eq!(identity(r#type), ("type", "1"));
     assert_eq!(identity(checkout), ("checkout/eu", "2026-01"));
     assert_eq!(identity(trailing_comma), ("trailing_comma", "1"));
+    assert_eq!(plain::RETRY, None);
+    assert_eq!(stubborn::RETRY, Some(Retry::exponential().max_attempts(4)));
 }

@@ -40,7 +40,8 @@ impl<'a, T> Step<'a, T> {
         Self { cell, call, options: StepOptions::default(), body, running: None, kept: None }
     }
 
-    /// What follows a failed attempt. Default: [`Retry::STEP_DEFAULT`].
+    /// What follows a failed attempt, unless the error says otherwise: [`ErrorExt`](crate::ErrorExt),
+    /// [`StepError`](trait@crate::StepError). Default: [`Retry::STEP_DEFAULT`].
     pub fn retry(mut self, retry: Retry) -> Self {
         self.options.retry = retry;
         self

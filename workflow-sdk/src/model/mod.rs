@@ -13,6 +13,7 @@ mod start_time;
 mod step_attempt;
 mod stored_error;
 mod timestamp;
+mod typed_payload;
 
 pub use clock::Clock;
 pub use effect::Effect;
@@ -27,3 +28,4 @@ pub use start_time::StartTime;
 pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};
 pub use timestamp::Timestamp;
+pub use typed_payload::TypedPayload;

@@ -93,6 +93,19 @@ impl Retry {
         self
     }
 
+    /// How many attempts can still come after attempt number `attempt` (from 1).
+    ///
+    /// ```
+    /// use workflow_sdk::Retry;
+    ///
+    /// assert_eq!(Retry::exponential().max_attempts(5).attempts_left(2), 3);
+    /// assert_eq!(Retry::none().attempts_left(1), 0);
+    /// ```
+    #[must_use]
+    pub const fn attempts_left(&self, attempt: u32) -> u32 {
+        self.max_attempts.saturating_sub(attempt)
+    }
+
     /// The delay after attempt number `attempt` (from 1) failed; `None` if it was the last. `fraction`, from 0 to 1, is
     /// the attempt's draw.
     #[must_use]

@@ -135,7 +135,7 @@ pub struct StepAttempt {
     pub position: Option<i64>,
     /// JSON text: the value of a step; from its beginning, what a wait waits for.
     pub output: Option<String>,
-    /// Why it failed.
+    /// Why it failed; and, if another attempt follows, what is left of the retry budget.
     pub error: Option<StoredError>,
     /// The epoch of the claim that wrote the row last.
     pub epoch: i64,

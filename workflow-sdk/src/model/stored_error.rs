@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Timestamp, TypedPayload};
+
 /// Which of the few causes an error has that a program may want to tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +68,16 @@ pub struct StoredError {
     /// The step whose failure this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_key: Option<String>,
+    /// The error as a value, if its type derives `StepError`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<TypedPayload>>,
+    /// Of a failed attempt that another one follows: how many attempts may still come, that one included. `None` in an
+    /// error that is final.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts_left: Option<u32>,
+    /// Of a failed attempt that another one follows: when that one was to come. `None` in an error that is final.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<Timestamp>,
 }
 
 /// Longer texts are cut here: errors of some drivers quote whole documents, and an error must always be storable.
@@ -85,6 +97,9 @@ impl StoredError {
             fatal: false,
             retry_after_us: None,
             step_key: None,
+            payload: None,
+            attempts_left: None,
+            next_attempt_at: None,
         }
     }
 
@@ -106,6 +121,31 @@ impl StoredError {
     #[must_use]
     pub fn of_step(self, step_key: &str) -> Self {
         Self { step_key: Some(step_key.to_owned()), ..self }
+    }
+
+    /// The same, as that of an attempt which so many can still follow, the next of them at this time.
+    #[must_use]
+    pub(crate) fn followed(self, attempts_left: u32, next_attempt_at: Timestamp) -> Self {
+        Self { attempts_left: Some(attempts_left), next_attempt_at: Some(next_attempt_at), ..self }
+    }
+
+    /// The same, but the next attempt comes so much later.
+    #[must_use]
+    pub(crate) fn after(self, delay: Duration) -> Self {
+        Self { retry_after_us: Some(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX)), ..self }
+    }
+
+    /// The same, with a last cause that says why it stands without its value.
+    #[must_use]
+    pub(crate) fn without_payload(mut self, type_name: &str, why: &str) -> Self {
+        self.causes.push(cut(format!("its value as {type_name:?} is not kept: {why}")));
+        self
+    }
+
+    /// The same, with its value.
+    #[must_use]
+    pub(crate) fn with_payload(self, payload: TypedPayload) -> Self {
+        Self { payload: Some(Box::new(payload)), ..self }
     }
 
     /// The delay that the author asked for before the next attempt.

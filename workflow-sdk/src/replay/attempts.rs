@@ -93,13 +93,15 @@ impl Machine {
             Err(error) => error.of_step(&self.calls[id.0].key),
         };
         let delay = self.retry_delay(&self.calls[id.0].key, attempt.number, &error, attempt.options);
-        let record = Record { error: Some(error), ..record };
         match delay {
             Some(delay) => {
-                self.record(id, Record { completed_at: Some(completed_at), ..record });
-                self.back_off(id, attempt.number.saturating_add(1), completed_at + delay, attempt.options);
+                let next_attempt_at = completed_at + delay;
+                // For readers only: what a replay does follows from the policy of the code that replays.
+                let error = error.followed(attempt.options.retry.attempts_left(attempt.number), next_attempt_at);
+                self.record(id, Record { error: Some(error), completed_at: Some(completed_at), ..record });
+                self.back_off(id, attempt.number.saturating_add(1), next_attempt_at, attempt.options);
             }
-            None => self.decide(id, completed_at, record),
+            None => self.decide(id, completed_at, Record { error: Some(error), ..record }),
         }
     }
 

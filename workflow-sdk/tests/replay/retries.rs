@@ -60,6 +60,42 @@ fn a_failed_attempt_has_a_row_without_position_and_the_next_one_comes_after_the_
 }
 
 #[test]
+fn a_failed_attempt_shows_what_is_left_and_the_final_one_nothing() {
+    let mut table = Table::default();
+    let flow = flow!(|ctx| {
+        let retry = Retry::fixed(Duration::from_secs(10)).max_attempts(3);
+        let body = async || match ctx.attempt() {
+            1 => Err::<(), _>(Error::msg("no")),
+            2 => Err("busy").retry_after(Duration::from_secs(77)),
+            _ => Err("never").fatal(),
+        };
+        let error = ctx.step("a", body).retry(retry).await.unwrap_err();
+        Ok(error.message().to_owned())
+    });
+    assert_eq!(run_and_replay(&mut table, &flow).0.unwrap(), "never");
+    let shown: Vec<_> = table.rows.iter().map(|row| row.error.as_ref().unwrap()).collect();
+    let shown: Vec<_> = shown.iter().map(|error| (error.attempts_left, error.next_attempt_at)).collect();
+    let seconds = |seconds| Some(START + Duration::from_secs(seconds));
+    assert_eq!(shown, [(Some(2), seconds(10)), (Some(1), seconds(87)), (None, None)]);
+}
+
+#[test]
+fn a_row_that_does_not_show_what_is_left_replays_as_one_that_does() {
+    let mut table = Table::default();
+    Life::begin(&table, &succeeds_at_third()).quiesce(&mut table);
+    let bare = |row: &StepAttempt| {
+        let error = row.error.clone().map(|error| StoredError::new(error.kind, error.message));
+        StepAttempt { error, ..row.clone() }
+    };
+    let mut older = Table { rows: table.rows.iter().map(bare).collect() };
+    for table in [&mut table, &mut older] {
+        let mut life = Life::begin_at(table, &succeeds_at_third(), START + Duration::from_secs(4), World::default());
+        assert_eq!(life.quiesce(table).timer(), Some(START + Duration::from_secs(10)));
+        assert_eq!(life.run(table).value(), "3");
+    }
+}
+
+#[test]
 fn a_back_off_goes_on_after_a_crash_from_the_time_of_the_failure() {
     let mut table = Table::default();
     Life::begin(&table, &succeeds_at_third()).quiesce(&mut table);

@@ -1,0 +1,20 @@
+use std::time::{Duration, Instant};
+use workflow_sdk::prelude::*;
+
+// A step is free in what it does, not in its name, its time limit and what is made for it.
+#[workflow]
+async fn checkout(ctx: &Ctx) -> Result<()> {
+    ctx.step(format!("pay {}", fastrand::u8(..)), async || Ok::<_, Error>(())).await?;
+    ctx.step("ship", async || Ok::<_, Error>(())).timeout(Duration::from_secs(fastrand::u64(1..9))).await?;
+    ctx.step("mail", {
+        let begun = Instant::now();
+        move || async move { Ok::<_, Error>(drop(begun.elapsed())) }
+    })
+    .await?;
+    let shared = || fastrand::u8(..);
+    ctx.step("count", async || Ok::<_, Error>(shared())).await?;
+    shared();
+    Ok(())
+}
+
+fn main() {}

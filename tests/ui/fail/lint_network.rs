@@ -1,0 +1,15 @@
+use std::net::TcpStream;
+use workflow_sdk::prelude::*;
+
+// Stands in for the crate.
+mod reqwest {
+    pub async fn get(_url: &str) {}
+}
+
+#[workflow]
+async fn checkout(_ctx: &Ctx) -> Result<bool> {
+    reqwest::get("http://localhost/").await;
+    Ok(TcpStream::connect("localhost:80").is_ok())
+}
+
+fn main() {}

@@ -1,0 +1,352 @@
+//! What the rules see and what they leave alone. How it reads for an author is in `tests/ui/fail`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::*;
+use crate::parse;
+
+/// The names of the rules that speak, in order.
+fn found(body: TokenStream) -> Vec<&'static str> {
+    found_in(quote!(async fn checkout(ctx: &Ctx, input: HashMap<String, u64>) -> Result<()> { #body }))
+}
+
+fn found_in(function: TokenStream) -> Vec<&'static str> {
+    let function = parse::function(function).unwrap();
+    let named = |error: Error| {
+        let message = error.to_string();
+        assert!(!message.ends_with('.') && !message.contains('\n'), "{message}");
+        let end = message.split("`#[workflow(allow(").nth(1).expect("the way out");
+        Rule::ALL.into_iter().map(Rule::name).find(|name| end.starts_with(&format!("{name}))]`"))).expect("a rule")
+    };
+    check(&function, &Allowed::default()).into_iter().map(named).collect()
+}
+
+fn rule_of(path: &str) -> Option<&'static str> {
+    let segments: Vec<String> = path.split("::").map(str::to_owned).collect();
+    Rule::of_path(&segments).map(Rule::name)
+}
+
+#[test]
+fn paths_are_known_by_their_ends() {
+    for (path, rule) in [
+        ("std::time::SystemTime::now", "wall_clock"),
+        ("time::SystemTime::now", "wall_clock"),
+        ("SystemTime::now", "wall_clock"),
+        ("Instant::now", "wall_clock"),
+        ("tokio::time::Instant::now", "wall_clock"),
+        ("Utc::now", "wall_clock"),
+        ("chrono::offset::Local::now", "wall_clock"),
+        ("jiff::Zoned::now", "wall_clock"),
+        ("rand::random", "randomness"),
+        ("rand::thread_rng", "randomness"),
+        ("thread_rng", "randomness"),
+        ("fastrand::u64", "randomness"),
+        ("Uuid::new_v4", "randomness"),
+        ("uuid::Uuid::now_v7", "randomness"),
+        ("tokio::spawn", "spawn"),
+        ("tokio::task::spawn_blocking", "spawn"),
+        ("JoinSet::new", "spawn"),
+        ("thread::spawn", "spawn"),
+        ("tokio::time::sleep", "tokio_time"),
+        ("tokio::time::timeout", "tokio_time"),
+        ("thread::sleep", "blocking_sleep"),
+        ("std::thread::sleep", "blocking_sleep"),
+        ("env::var", "environment"),
+        ("std::env::args", "environment"),
+        ("fs::read_to_string", "files"),
+        ("tokio::fs::write", "files"),
+        ("File::open", "files"),
+        ("std::net::TcpStream::connect", "network"),
+        ("tokio::net::UdpSocket::bind", "network"),
+        ("reqwest::get", "network"),
+        ("reqwest::blocking::Client::new", "network"),
+    ] {
+        assert_eq!(rule_of(path), Some(rule), "{path}");
+    }
+}
+
+/// A false alarm costs more than a miss: it is a build that fails for no reason.
+#[test]
+fn what_may_be_the_authors_own_is_left_alone() {
+    for path in [
+        "now",
+        "sleep",
+        "spawn",
+        "random",
+        "rng",
+        "get",
+        "read",
+        "time::sleep",
+        "task::spawn",
+        "clock::now",
+        "ctx::now",
+        "Clock::now",
+        "Timestamp::now",
+        "my::SystemTime::now",
+        "my::time::SystemTime::now",
+        "crane::chrono::Utc::now",
+        "Uuid::new_v5",
+        "Uuid::parse_str",
+        "rand::rngs::StdRng::seed_from_u64",
+        "fastrand::Rng::with_seed",
+        "tokio::time::Duration::from_secs",
+        "tokio::sync::oneshot::channel",
+        "std::net::Ipv4Addr::new",
+        "std::time::Duration::from_secs",
+        "SystemTime::UNIX_EPOCH",
+        "Client::new",
+        "client::get",
+        "reqwest::Url::parse",
+        "reqwest::Method::GET",
+        "std::env::consts::OS",
+        "SystemTime",
+        "",
+    ] {
+        assert_eq!(rule_of(path), None, "{path}");
+    }
+    assert_eq!(found(quote!(let now = crate::time::SystemTime::now(); self::fs::read(1); Self::env::var();)), [""; 0]);
+}
+
+#[test]
+fn a_function_is_seen_wherever_it_stands() {
+    assert_eq!(found(quote!(let at = SystemTime::now().elapsed();)), ["wall_clock"]);
+    assert_eq!(found(quote!(let at = given.unwrap_or_else(Utc::now);)), ["wall_clock"]);
+    assert_eq!(found(quote!(items.map(|_| fastrand::u64(..)).collect())), ["randomness"]);
+    assert_eq!(
+        found(quote!(if a {
+            loop {
+                match b {
+                    _ => return f(&[fastrand::u8(..)]),
+                }
+            }
+        })),
+        ["randomness"]
+    );
+    assert_eq!(found(quote!(async { tokio::time::sleep(d).await }.await)), ["tokio_time"]);
+    assert_eq!(found(quote!(::std::thread::sleep(d); rand::random::<u8>())), ["blocking_sleep", "randomness"]);
+}
+
+#[test]
+fn a_use_in_the_body_says_what_its_name_stands_for() {
+    assert_eq!(found(quote!(use std::time::{Instant as Clock, SystemTime}; Clock::now();)), ["wall_clock"]);
+    assert_eq!(
+        found(quote!(use tokio::{self as rt, time::{self, sleep as nap}}; time::sleep(d); nap(d); rt::spawn(f))),
+        ["tokio_time", "tokio_time", "spawn"]
+    );
+    assert_eq!(found(quote!({ use tokio::time::sleep; } sleep(d);)), [""; 0]);
+    assert_eq!(found(quote!(use crate::simulated::SystemTime; SystemTime::now();)), [""; 0]);
+    assert_eq!(found(quote!(SystemTime::now(); struct SystemTime;)), [""; 0]);
+    assert_eq!(
+        found(quote!({
+            use tokio::select as choose;
+            choose! { _ = a => {} }
+        })),
+        ["unbiased_select"]
+    );
+    assert_eq!(
+        found(quote!({
+            use futures::select;
+            select! { _ = a => {} }
+        })),
+        ["unbiased_select"]
+    );
+    assert_eq!(
+        found(quote!({
+            use crossbeam_channel::select;
+            select! { recv(r) -> m => {} }
+        })),
+        [""; 0]
+    );
+}
+
+#[test]
+fn effects_belong_into_steps() {
+    assert_eq!(
+        found(quote! {
+            ctx.step("a", || async { fastrand::u8(..); tokio::spawn(f).await }).await?;
+            ctx.step("b", async || fs::read("x")).retry(Retry::none()).timeout(d).await?;
+            ctx.step("c", move || { let at = Instant::now(); async move { at } });
+            ctx.step("d", { let app = app.clone(); move || async { reqwest::get(app.url).await } });
+            ctx.step("e", (&mut || Box::pin(async { thread::sleep(d) })));
+            ctx.transaction("f", |tx| async move { env::var("X") });
+            ctx.step("g", || hold()).compensate(|hold| async move { for x in HashMap::new() { Utc::now(); } });
+            Ctx::step(ctx, "h", || async { tokio::select! { _ = a => {} } });
+            helper(ctx, "retried three times", || async { reqwest::get("x").await });
+            app.charge(&ctx, async || fastrand::u8(..));
+            futures::try_join!(ctx.step("i", || async { Uuid::new_v4() }), ctx.sleep(d))?;
+            tokio::select! { biased; r = ctx.step("j", || async { File::open("x") }), if ready => r?, else => {} }
+        }),
+        [""; 0]
+    );
+}
+
+#[test]
+fn around_a_step_is_the_workflow() {
+    assert_eq!(found(quote!(ctx.step(format!("{}", fastrand::u8(..)), || f()))), ["randomness"]);
+    assert_eq!(
+        found(quote!(ctx.step("a", {
+            let at = Instant::now();
+            move || f(at)
+        }))),
+        ["wall_clock"]
+    );
+    assert_eq!(found(quote!(ctx.step("a", || f()).timeout(secs(fastrand::u64(..))))), ["randomness"]);
+    assert_eq!(found(quote!(helper(ctx, Instant::now(), || f()))), ["wall_clock"]);
+    assert_eq!(found(quote!(helper(app, || Instant::now()))), ["wall_clock"]);
+    assert_eq!(found(quote!(ctx.step("a", || f()).await.map(|_| Utc::now()))), ["wall_clock"]);
+    assert_eq!(
+        found(quote! {
+            ctx.map(items, 4, |ctx, item| async move {
+                ctx.step("each", || async { reqwest::get(item) }).await?;
+                Utc::now()
+            })
+        }),
+        ["wall_clock"]
+    );
+}
+
+#[test]
+fn a_closure_that_only_steps_use_is_theirs() {
+    assert_eq!(found(quote!(let mut body = async || fs::read("x"); ctx.step("a", &mut body).await?;)), [""; 0]);
+    assert_eq!(
+        found(quote! {
+            let work = |n| async move { tokio::time::sleep(n).await };
+            let flaky = async || work(2).await;
+            ctx.step("a", || work(1)).await?;
+            ctx.step("b", flaky).await?;
+        }),
+        [""; 0]
+    );
+    assert_eq!(found(quote!(let work = || fs::read("x"); ctx.step("a", || work()).await?; work();)), ["files"]);
+    assert_eq!(found(quote!(let work = || fs::read("x"); let two = || work(); two();)), ["files"]);
+    assert_eq!(found(quote!(let unused = || fs::read("x");)), ["files"]);
+    assert_eq!(found(quote!(let a = || { b(); Utc::now() }; let b = || a();)), [""; 0], "it ends");
+}
+
+#[test]
+fn macros_are_read_where_they_hold_expressions() {
+    assert_eq!(found(quote!(println!("{} {x}", Utc::now(), x = fastrand::u8(..));)), ["wall_clock", "randomness"]);
+    assert_eq!(found(quote!(vec![fastrand::u8(..); 4])), ["randomness"]);
+    assert_eq!(found(quote!(futures::join!(a, tokio::time::sleep(d)))), ["tokio_time"]);
+    assert_eq!(found(quote!(stringify!(Utc::now());)), [""; 0]);
+    assert_eq!(
+        found(quote!(json!({ "at": x }); info!(at = ?x, "text"); macro_rules! m { () => { Utc::now() } })),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_select_is_biased() {
+    assert_eq!(found(quote!(tokio::select! { a = f => {}, else => {} })), ["unbiased_select"]);
+    assert_eq!(
+        found(quote!(tokio::select! { biased; a = f => {} b = g, if Utc::now() > t => { (c)() } })),
+        ["wall_clock"]
+    );
+    assert_eq!(found(quote!(select! { biased; a = fs::read("x") => fastrand::u8(..), })), ["files", "randomness"]);
+    assert_eq!(
+        found(quote!(futures::select! { a = f => {}, complete => {}, default => Utc::now() })),
+        ["unbiased_select", "wall_clock"]
+    );
+    assert_eq!(found(quote!(futures::select_biased! { a = f => {}, default => fs::read("x") })), ["files"]);
+    assert_eq!(
+        found(quote!(crossbeam_channel::select! { recv(r) -> m => {} } crate::select! {} select(a, b).await)),
+        [""; 0]
+    );
+    // Whatever it is, it is not biased.
+    assert_eq!(found(quote!(tokio::select! { not a branch })), ["unbiased_select"]);
+}
+
+#[test]
+fn hash_maps_are_not_iterated() {
+    for body in [
+        quote!(let m = HashMap::new(); for x in m {}),
+        quote!(let mut m = std::collections::HashMap::with_capacity(1); for x in &mut m {}),
+        quote!(let m: HashMap<_, _> = f(); for x in &m {}),
+        quote!(let m: Result<u8> = f(); let s = HashSet::from([1]); s.iter().for_each(g);),
+        quote!(let m = f().collect::<HashMap<_, _>>(); m.keys().next();),
+        quote!(let m = f().collect::<Result<HashMap<_, _>>>()?; m.values().next();),
+        quote!(let m; m = HashMap::default(); m.drain().next();),
+        quote!(let m = HashMap::new(); let n = m.clone(); n.into_values().map(f).collect()),
+        quote!(HashSet::from_iter(f()).into_iter().next();),
+        quote!(for x in f().collect::<HashSet<_>>() {}),
+        quote!(for (k, v) in &input {}),
+        quote!(let v: Vec<_> = input.into_iter().collect(); f(v);),
+        quote!(let x: f64 = input.values().sum::<f64>();),
+        quote!(let f = |m: &HashMap<u8, u8>| m.iter().next();),
+    ] {
+        assert_eq!(found(body.clone()), ["map_order"], "{body}");
+    }
+}
+
+#[test]
+fn hash_maps_are_used_otherwise() {
+    for body in [
+        quote!(let m = HashMap::new(); m.insert(1, 2); m.get(&1); m.len(); m.contains_key(&1)),
+        quote!(let m = HashMap::new(); let m = sorted(m); for x in m {}),
+        quote!(let m = HashMap::new(); f(|m| m.iter().next()); match x { m => m.iter().next() };),
+        quote!(let m = HashMap::new(); if let Some(m) = x { for y in m {} } for m in x { m.iter().next(); }),
+        quote!(let m = HashMap::new(); let (m, n) = f(); for x in m {}),
+        quote!({ let m = HashMap::new(); } for x in m {}),
+        quote!(let m: HashMap<u8, u8, Fixed> = f(); for x in m {}),
+        quote!(let m: crate::HashMap<u8, u8> = f(); for x in m {}),
+        quote!(for x in crate::HashMap::new() {}),
+        quote!({
+            use crate::fixed::HashMap;
+            for x in HashMap::new() {}
+        }),
+        quote!(let m: BTreeMap<_, _> = HashMap::from(f()).into_iter().collect(); for x in m {}),
+        quote!(let m = input.into_iter().collect::<BTreeMap<_, _>>(); for x in m {}),
+        quote!(let mut v: Vec<_> = input.iter().map(f).collect(); v.sort_by_key(|x| x.0); for x in v {}),
+        quote!(for x in input.keys().sorted() {}),
+        quote!(input.values().any(f); input.iter().filter(g).count(); input.values().sum::<u64>()),
+        quote!(for x in vec.iter() {} for x in &input_rows {} (input.x).iter().next();),
+    ] {
+        assert_eq!(found(body.clone()), [""; 0], "{body}");
+    }
+}
+
+#[test]
+fn items_are_not_the_workflow_but_a_static_is_shared() {
+    assert_eq!(
+        found(quote! {
+            static mut COUNT: u64 = 0;
+            static FINE: u64 = 0;
+            fn helper() { SystemTime::now(); static mut INNER: u64 = 0; for x in HashMap::new() {} }
+            impl X { fn now() { Utc::now(); } }
+            const X: u64 = fastrand::u8(..);
+        }),
+        ["static_mut", "static_mut"]
+    );
+}
+
+#[test]
+fn what_is_allowed_stands() {
+    let function = |body| parse::function(quote!(async fn checkout(ctx: &Ctx) -> Result<()> { #body })).unwrap();
+    let mut allowed = Allowed::default();
+    allowed.insert(Rule::WallClock);
+    let errors = check(&function(quote!(Utc::now(); fs::read("x"); static mut X: u8 = 0;)), &allowed);
+    assert_eq!(errors.len(), 2);
+    let errors = check(&function(quote!(Utc::now(); fs::read("x"); static mut X: u8 = 0;)), &Allowed::all());
+    assert!(errors.is_empty());
+}
+
+#[test]
+fn a_body_that_does_not_parse_is_for_the_compiler() {
+    assert_eq!(found(quote!(let x = ; Utc::now();)), [""; 0]);
+    assert_eq!(found_in(quote!(async fn checkout() -> Result<()> = Utc::now();)), [""; 0]);
+}
+
+#[test]
+fn each_rule_is_on_the_pages() {
+    let macro_page = include_str!("../lib.rs");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/determinism.md")).unwrap();
+    for rule in Rule::ALL {
+        assert!(macro_page.contains(&format!("/// | `{}` | ", rule.name())), "{rule:?} in lib.rs");
+        assert!(page.contains(&format!("\n| `{}` | ", rule.name())), "{rule:?} in docs/determinism.md");
+        for source in rule.sources() {
+            let krate = source.module.split("::").next().unwrap();
+            assert!(page.contains(krate), "{krate} of {rule:?} in docs/determinism.md");
+        }
+    }
+}
