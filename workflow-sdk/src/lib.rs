@@ -62,12 +62,16 @@ pub mod prelude;
 pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
-pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, Start};
-pub use ctx::{Ctx, Sleep, Step};
+pub use client::{
+    Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, PendingApproval, RunHandle, SendSignal, Start,
+};
+pub use ctx::{
+    Child, ChildHandle, Ctx, Decision, DetachedChild, MAX_CHILD_DEPTH, Sleep, Step, WaitForApproval, WaitForSignal,
+};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, ErrorKind, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run, RunFilter, RunId, RunStatus,
-    StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    AttemptStatus, ErrorKind, InvalidName, NameSubject, NamesSignal, OnParentEnd, Parent, Retry, Run, RunFilter, RunId,
+    RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
 pub use step_error::{RetryAdvice, StepError};

@@ -1,14 +1,14 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port,
-    RunCell, RunSettings, Write, failpoint,
+    AttemptWrite, ClaimedRun, EndWrite, Executor, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller,
+    Port, PortFuture, RunCell, RunSettings, Write, failpoint,
 };
-use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
 use crate::clock::DatabaseClock;
@@ -19,25 +19,29 @@ use crate::verdict::{Exit, after_drive, before_drive};
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
 pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim) {
     if let Some(end) = before_drive(&run, shared.clock.now(), shared.options.max_crashes) {
-        finish(&shared, Some(Write::End(EndWrite { claim: run.claim, end }))).await;
+        // Only what ran before can have started children.
+        let has_children = run.claim.epoch > 1;
+        let parent_run_id = run.parent_run_id;
+        finish(&shared, Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, end }))).await;
         return;
     }
-    let exit = match shared.suspicion.admit(&run) {
+    let (exit, has_children) = match shared.suspicion.admit(&run) {
         Some(_on_trial) => to_exit(&shared, &run, claim).await,
-        None => Exit::Suspected,
+        None => (Exit::Suspected, false),
     };
     report(&run, &exit);
-    finish(&shared, after_drive(&run, exit, shared.clock.now())).await;
+    finish(&shared, after_drive(&run, exit, has_children, shared.clock.now())).await;
 }
 
-async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> Exit {
+/// How the drive ended, and whether the run may have children.
+async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, bool) {
     match Drive::begin(shared, run, claim).await {
         Ok(mut drive) => {
             let exit = drive.go().await.unwrap_or_else(|exit| exit);
             drive.drop_future();
-            exit
+            (exit, drive.cell.has_children())
         }
-        Err(exit) => exit,
+        Err(exit) => (exit, false),
     }
 }
 
@@ -63,7 +67,7 @@ fn report(run: &ClaimedRun, exit: &Exit) {
         Exit::Ended(Err(error)) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
         Exit::Canceled => tracing::info!(%run_id, workflow, "run canceled"),
         Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
-        Exit::Park(until) => tracing::debug!(%run_id, workflow, ?until, "run parked"),
+        Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
         Exit::Diverged(divergence) => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
         Exit::Unreadable(error) => {
             tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
@@ -76,17 +80,23 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     }
 }
 
-struct Drive<'a> {
-    shared: &'a Shared,
-    run: &'a ClaimedRun,
-    claim: HeldClaim,
+pub(crate) struct Drive<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) run: &'a ClaimedRun,
+    pub(crate) claim: HeldClaim,
     pressure: watch::Receiver<bool>,
     moved: Arc<Notify>,
-    cell: Arc<RunCell>,
+    pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
     pending: VecDeque<PendingOutcome>,
     /// Whether something moved that the workflow has not been polled for.
-    stale: bool,
+    pub(crate) stale: bool,
+    /// Since when nothing moved.
+    quiet_since: Instant,
+    /// The run's `wakes` when it was last looked at.
+    pub(crate) wakes: i64,
+    /// How often it was told that something happened outside.
+    pub(crate) told: u64,
 }
 
 /// What the calls of one run reach of the worker.
@@ -96,6 +106,7 @@ struct DrivePort {
     moved: Arc<Notify>,
     standing: watch::Receiver<Standing>,
     deadline_at: Option<Timestamp>,
+    executor: Executor,
 }
 
 impl Port for DrivePort {
@@ -106,6 +117,17 @@ impl Port for DrivePort {
     /// Not on a claim whose lease may have run out, and not after the deadline.
     fn may_begin(&self) -> bool {
         self.standing.borrow().is_valid() && self.deadline_at.is_none_or(|deadline| self.clock.now() < deadline)
+    }
+
+    fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
+        let executor = self.executor.clone();
+        Box::pin(async move {
+            match executor.commit(Write::Signal(signal)).await? {
+                Outcome::Signaled(outcome) => Ok(outcome),
+                Outcome::Refused(error) => Err(error.into()),
+                other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {other:?}"))),
+            }
+        })
     }
 
     fn wake(&self) {
@@ -122,10 +144,14 @@ impl<'a> Drive<'a> {
             moved: Arc::clone(&moved),
             standing: claim.standing.clone(),
             deadline_at: run.deadline_at,
+            executor: shared.executor().clone(),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,
             epoch: run.claim.epoch,
+            generation: run.generation,
+            depth: run.depth,
+            queue: run.lane.queue.clone(),
             started_at: run.started_at,
             payload_limit: shared.client.payload_limit(),
         };
@@ -137,6 +163,9 @@ impl<'a> Drive<'a> {
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
             stale: true,
+            quiet_since: Instant::now(),
+            wakes: run.wakes,
+            told: 0,
             shared,
             run,
             claim,
@@ -158,7 +187,12 @@ impl<'a> Drive<'a> {
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
                 Next::Deliver(_) | Next::Start(_) => self.stale = true,
-                Next::Wait { timer, park_until } => self.wait(timer, park_until).await?,
+                Next::Send => {}
+                Next::Wait { timer, park_until } => {
+                    if !self.look_outside().await? {
+                        self.wait(timer, park_until).await?;
+                    }
+                }
             }
         }
     }
@@ -175,6 +209,7 @@ impl<'a> Drive<'a> {
         if self.run.deadline_at.is_some_and(|deadline| deadline <= self.shared.clock.now()) {
             return Err(Exit::Deadline);
         }
+        self.hear();
         let held = order == Order::Drain || !self.claim.is_valid();
         self.stale |= self.waking(|cell| cell.hold(held));
         Ok(())
@@ -184,6 +219,7 @@ impl<'a> Drive<'a> {
         if !std::mem::take(&mut self.stale) {
             return None;
         }
+        self.quiet_since = Instant::now();
         match self.poller.as_mut()?.poll() {
             Polled::Pending => None,
             Polled::Ended(result) => Some(result),
@@ -224,10 +260,10 @@ impl<'a> Drive<'a> {
             return Err(Exit::Released);
         }
         if let Some(until) = park_until.filter(|until| self.parks(*until)) {
-            return Err(Exit::Park(until));
+            return Err(Exit::Park { until, wakes: self.wakes });
         }
         let wake_at = [timer, self.run.deadline_at].into_iter().flatten().min();
-        let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at));
+        let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at)).min(self.lingers_for());
         tokio::select! {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
@@ -242,8 +278,14 @@ impl<'a> Drive<'a> {
     /// Whether a wait is to be left to the database.
     fn parks(&mut self, until: Timestamp) -> bool {
         let under_pressure = *self.pressure.borrow_and_update();
-        until > self.shared.clock.now()
-            && (under_pressure || self.shared.clock.until(until) > self.shared.options.linger)
+        let far = self.shared.clock.until(until) > self.shared.options.linger;
+        until > self.shared.clock.now() && (under_pressure || far && self.lingers_for() == Duration::MAX)
+    }
+
+    /// How much longer a run stays in memory that waits for what others do, which may come at any moment.
+    fn lingers_for(&self) -> Duration {
+        let left = self.shared.options.linger.saturating_sub(self.quiet_since.elapsed());
+        if left.is_zero() || !self.cell.awaits_outside() { Duration::MAX } else { left }
     }
 
     fn take_outcome(&mut self, outcome: Option<Outcome>) -> Result<(), Exit> {
@@ -251,6 +293,10 @@ impl<'a> Drive<'a> {
         match outcome {
             Some(Outcome::Applied | Outcome::Duplicate) => {
                 self.cell.committed();
+                Ok(())
+            }
+            Some(Outcome::KeyTaken { id }) => {
+                self.cell.key_taken(id);
                 Ok(())
             }
             Some(Outcome::Refused(error)) if error.kind == BackendErrorKind::Invalid => {

@@ -139,8 +139,9 @@ impl Keeper {
     }
 
     fn take_renewals(&self, claims: &[Claim], renewed: &[Renewed], valid_until: Instant) {
-        for Renewed { claim, cancel_requested } in renewed {
+        for Renewed { claim, cancel_requested, wakes } in renewed {
             self.held.renewed(*claim, valid_until);
+            self.held.tell_wakes(claim.run_id, *wakes);
             if *cancel_requested {
                 self.held.order(*claim, Order::Cancel);
             }

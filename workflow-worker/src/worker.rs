@@ -12,6 +12,7 @@ use crate::claim::claim_runs;
 use crate::clock::DatabaseClock;
 use crate::held::Order;
 use crate::lease::LeaseThread;
+use crate::outside::pass_wakes;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::shutdown::{Signals, disown_undriven, drain};
@@ -178,6 +179,7 @@ async fn work(
     let mut helpers = JoinSet::new();
     helpers.spawn(expire_runs(Arc::clone(shared)));
     helpers.spawn(pass_cancels(Arc::clone(shared)));
+    helpers.spawn(pass_wakes(Arc::clone(shared)));
     tokio::select! {
         () = stop => Ok(()),
         error = claim_runs(Arc::clone(shared)) => Err(error),

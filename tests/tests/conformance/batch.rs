@@ -123,6 +123,8 @@ pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
             Outcome::Lost => "lost",
             Outcome::Refused(_) => "refused",
             Outcome::Started(_) => "started",
+            Outcome::Signaled(_) => "signaled",
+            Outcome::KeyTaken { .. } => "key taken",
             Outcome::Canceled(_) => "canceled",
             Outcome::Claimed(_) => "claimed",
             Outcome::Changed(_) => "changed",

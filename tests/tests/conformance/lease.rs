@@ -62,7 +62,7 @@ pub async fn a_renewed_claim_is_kept(fixture: Fixture) {
     for _ in 0..5 {
         fixture.advance(LEASE - TICK);
         let renewed = session.renew(&[claim], LEASE).await.unwrap();
-        assert_eq!(renewed, [Renewed { claim, cancel_requested: false }]);
+        assert_eq!(renewed, [Renewed { claim, cancel_requested: false, wakes: 0 }]);
         assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now() + LEASE);
         assert_eq!(fixture.claim_due().await, []);
     }
@@ -94,8 +94,10 @@ pub async fn a_renewal_answers_for_each_claim(fixture: Fixture) {
     let mut session = fixture.backend.open_lease(worker).await.unwrap();
     let mut renewed = session.renew(&[stale, unknown, disowned, parked, ended, asked, kept], LEASE).await.unwrap();
     renewed.sort_by_key(|renewed| renewed.claim);
-    let mut expected =
-        [Renewed { claim: kept, cancel_requested: false }, Renewed { claim: asked, cancel_requested: true }];
+    let mut expected = [
+        Renewed { claim: kept, cancel_requested: false, wakes: 0 },
+        Renewed { claim: asked, cancel_requested: true, wakes: 1 },
+    ];
     expected.sort_by_key(|renewed| renewed.claim);
     assert_eq!(renewed, expected);
     assert_eq!(fixture.snapshot(disowned.run_id).await, untouched);

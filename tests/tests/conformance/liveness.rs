@@ -152,7 +152,7 @@ pub async fn a_renewal_after_a_release_keeps_the_claim(fixture: Fixture) {
     let mut watcher = second.open_lease(WorkerId::generate()).await.unwrap();
     assert_eq!(watcher.release_worker(request.worker).await.unwrap(), 1);
     // Nobody took it yet: the worker lives, so it goes on.
-    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: false }]);
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: false, wakes: 0 }]);
     assert_eq!(fixture.claim_due().await, []);
     applied(&fixture.write(succeed(claim, "1")).await);
     assert_eq!(fixture.status(claim.run_id).await, RunStatus::Succeeded);

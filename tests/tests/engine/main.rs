@@ -9,6 +9,7 @@ use workflow_tests::{Database, Live, until};
 
 mod authoring;
 mod cancel;
+mod children;
 mod client;
 mod deadline;
 mod divergence;
@@ -17,6 +18,7 @@ mod executor;
 mod foreign;
 mod refused;
 mod shutdown;
+mod signals;
 mod waiting;
 mod within;
 
@@ -91,6 +93,26 @@ workflow_tests::cases! {
         a_run_that_lingers_in_memory_is_canceled,
         the_cancel_of_an_ended_run_says_how_it_ended,
         a_cancel_races_with_the_end,
+    }
+    children {
+        a_parent_gets_the_outputs_of_its_children,
+        a_parent_gets_the_error_of_its_child,
+        a_parent_learns_that_its_child_was_canceled,
+        a_detached_child_outlives_its_parent,
+        the_end_of_a_parent_cancels_its_children,
+        a_cycle_of_children_ends_at_the_limit,
+        a_key_of_another_run_is_refused,
+    }
+    signals {
+        signals_are_taken_in_order_before_and_after_the_wait,
+        a_wait_ends_with_its_timeout,
+        a_running_run_hears_of_a_signal,
+        a_wait_that_loses_a_race_consumes_nothing,
+        a_key_makes_one_signal,
+        a_workflow_sends_a_signal_once,
+        a_signal_that_cannot_be_taken_is_refused,
+        an_approval_is_listed_and_decided_once,
+        an_escalated_approval_is_no_longer_listed,
     }
     deadline {
         a_run_that_no_worker_knows_fails_at_its_deadline,
@@ -183,4 +205,9 @@ fn failure<T: std::fmt::Debug>(result: Result<T, ClientError>) -> StoredError {
 async fn reaches<O>(run: &RunHandle<O>, status: RunStatus) {
     let what = format!("run {} becomes {status}", run.id());
     until(&what, async || (run.status().await.unwrap() == status).then_some(())).await;
+}
+
+/// Waits until a fact holds.
+async fn holds(what: &str, fact: impl AsyncFn() -> bool) {
+    until(what, async || fact().await.then_some(())).await;
 }

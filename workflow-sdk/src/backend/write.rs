@@ -67,7 +67,8 @@ impl Write {
             Self::Start(_) | Self::Signal(_) | Self::Park(_) | Self::Disown { .. } => true,
             // A child is due from its start; an end makes a waiting parent due, and children that are to end with it.
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
-            Self::End(_) | Self::Cancel(_) | Self::Expire { .. } => true,
+            Self::End(write) => write.parent_run_id.is_some() || write.has_children,
+            Self::Cancel(_) | Self::Expire { .. } => true,
             Self::Claim(_) => false,
         }
     }

@@ -28,6 +28,19 @@ pub enum ClientError {
         /// The run that has it.
         run_id: RunId,
     },
+    /// The run does not wait for this approval.
+    #[error(
+        "run {run_id} asks nobody about {key:?}; {}",
+        if asked.is_empty() { "it waits for no approval".into() } else { format!("it waits for {asked:?}") }
+    )]
+    NotAsked {
+        /// The run.
+        run_id: RunId,
+        /// What was to be decided.
+        key: String,
+        /// What it does wait for.
+        asked: Vec<String>,
+    },
     /// A name cannot be stored.
     #[error(transparent)]
     Name(#[from] InvalidName),

@@ -1,12 +1,15 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::backend::CancelOutcome;
 use crate::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError};
 
-use super::{Client, ClientError};
+use crate::model::NamesSignal;
+
+use super::{Client, ClientError, SendSignal};
 
 /// A run that was started. Cheap to clone; dropping it does nothing to the run.
 pub struct RunHandle<O> {
@@ -48,6 +51,17 @@ impl<O> RunHandle<O> {
     /// As [`RunHandle::run`].
     pub async fn history(&self) -> Result<Vec<StepAttempt>, ClientError> {
         self.client.history(self.id).await
+    }
+
+    /// Sends a signal to the run: see [`Client::signal`].
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub fn signal<T>(&self, name: impl NamesSignal<T>, payload: &T) -> SendSignal
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        self.client.signal(self.id, name, payload)
     }
 
     /// Cancels the run: see [`Client::cancel`].

@@ -1,9 +1,11 @@
 //! What an application calls: connect, start, look, cancel.
 
+mod approval;
 mod connect;
 mod error;
 mod handle;
 mod result_watch;
+mod signal;
 mod start;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod within;
@@ -11,18 +13,23 @@ mod within;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::backend::{Backend, CancelOutcome, Outcome, Write};
 use crate::executor::Executor;
+use crate::model::NamesSignal;
 use crate::model::{Run, RunFilter, RunId, StepAttempt};
 use crate::workflow::Workflow;
 
 use result_watch::ResultWatch;
 
+pub use approval::{Decide, PendingApproval};
 pub use connect::Connect;
 pub use error::ClientError;
 pub use handle::RunHandle;
+pub use signal::SendSignal;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use within::ApplicationTransaction;
@@ -150,6 +157,22 @@ impl Client {
     /// Those of the database.
     pub async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, ClientError> {
         Ok(self.0.backend.list(filter).await?)
+    }
+
+    /// Sends a signal to a run: see [`Ctx::signal`](crate::Ctx::signal). Returns a builder: set its options, then await it.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError::UnknownRun`], [`ClientError::Payload`], [`ClientError::Name`], or one of the
+    /// database. A run that has ended is no error: see [`SignalOutcome`](crate::SignalOutcome).
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the signal was sent; send it again with a
+    /// [key](SendSignal::key) to be sure that it is sent once.
+    pub fn signal<T>(&self, run_id: RunId, name: impl NamesSignal<T>, payload: &T) -> SendSignal
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        SendSignal::new(self, run_id, &name, payload)
     }
 
     /// Cancels a run. One that no worker holds is canceled when this returns; a running one is dropped by its worker,

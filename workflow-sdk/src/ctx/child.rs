@@ -203,7 +203,10 @@ impl<O> Drop for Child<'_, O> {
 
 impl<O> fmt::Debug for Child<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Child").field("run", &self.run).field("on_parent_end", &self.on_parent_end).finish_non_exhaustive()
+        f.debug_struct("Child")
+            .field("run", &self.run)
+            .field("on_parent_end", &self.on_parent_end)
+            .finish_non_exhaustive()
     }
 }
 

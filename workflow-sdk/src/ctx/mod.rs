@@ -1,9 +1,12 @@
 //! What an author calls. Reaches outside only through [`Port`].
 
+mod approval;
 mod cell;
+mod child;
 mod entry;
 mod poller;
 mod port;
+mod signal;
 mod sleep;
 mod step;
 
@@ -21,10 +24,13 @@ use crate::error::BoxError;
 use crate::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_name};
 use crate::replay::{CallId, Wait};
 
+pub use approval::{Decision, WaitForApproval};
 pub use cell::{RunCell, RunSettings};
+pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use entry::Entry;
 pub use poller::{Polled, Poller, WorkflowFuture};
-pub use port::Port;
+pub use port::{Port, PortFuture};
+pub use signal::WaitForSignal;
 pub use sleep::Sleep;
 pub use step::Step;
 

@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::BoxError;
+use crate::model::NamesSignal;
 use crate::model::{
     ErrorKind, NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, StepKind, StoredError, check_name,
 };
 use crate::payload::round_trip;
 use crate::replay::{CallId, CallPoll, Delivered, SignalWait};
-use crate::signal::NamesSignal;
 use crate::{Error, Result};
 
 use super::{Ctx, RunCell, Step, step};
@@ -105,8 +105,8 @@ impl<S> Ctx<S> {
         let refused = |reason: String| StoredError::new(ErrorKind::Refused, reason).fatal();
         check_name(NameSubject::Signal, name).map_err(|error| refused(error.to_string()))?;
         let subject = format!("signal {name:?} to run {run_id}");
-        let (payload, _) = round_trip(&subject, payload, self.cell.payload_limit())
-            .map_err(|error| refused(error.to_string()))?;
+        let (payload, _) =
+            round_trip(&subject, payload, self.cell.payload_limit()).map_err(|error| refused(error.to_string()))?;
         Ok(NewSignal { run_id, name: name.to_owned(), payload, key: SignalKey::generate() })
     }
 }
@@ -137,7 +137,9 @@ impl<T: DeserializeOwned> Future for WaitForSignal<'_, T> {
             Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
         };
         match self.cell.poll_signal(call, || self.wait.clone(), cx.waker()) {
-            CallPoll::Ended(delivered) => Poll::Ready(received(delivered, self.wait.name.as_deref().unwrap_or_default())),
+            CallPoll::Ended(delivered) => {
+                Poll::Ready(received(delivered, self.wait.name.as_deref().unwrap_or_default()))
+            }
             CallPoll::Pending | CallPoll::Start { .. } | CallPoll::Run => Poll::Pending,
         }
     }

@@ -17,12 +17,16 @@ const RELISTEN_DELAY: Duration = Duration::from_secs(1);
 /// Cancel requests that a slow reader may miss; it then learns of them at the next renewal of its lease.
 const CANCELS: usize = 1024;
 
+/// Wakes that a slow reader may miss; it then asks the database about all of its runs.
+const WAKES: usize = 4096;
+
 /// Where commits are made known to those who wait for them: in this process at once, in others by hints.
 pub struct Hub {
     backend: Arc<dyn Backend>,
     due: Notify,
     changes: watch::Sender<u64>,
     cancels: broadcast::Sender<RunId>,
+    wakes: broadcast::Sender<RunId>,
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
     hint: Arc<Notify>,
     listening: OnceCell<()>,
@@ -37,6 +41,7 @@ impl Hub {
             due: Notify::new(),
             changes: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
+            wakes: broadcast::Sender::new(WAKES),
             waits: Mutex::default(),
             hint,
             listening: OnceCell::new(),
@@ -63,6 +68,12 @@ impl Hub {
     #[must_use]
     pub fn cancels(&self) -> broadcast::Receiver<RunId> {
         self.cancels.subscribe()
+    }
+
+    /// Runs that a commit of this process has woken: by a signal, or by the end of a child.
+    #[must_use]
+    pub fn wakes(&self) -> broadcast::Receiver<RunId> {
+        self.wakes.subscribe()
     }
 
     pub(super) fn runs_due(&self) {
@@ -110,6 +121,11 @@ impl Hub {
 
     fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn woken(&self, run: RunId) {
+        // An error says that no worker of this process listens.
+        let _ = self.wakes.send(run);
     }
 
     pub(super) fn cancel_requested(&self, run: RunId) {

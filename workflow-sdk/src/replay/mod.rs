@@ -17,5 +17,5 @@ pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
 pub use machine::Machine;
-pub use outside::{Awaited, ChildCall, ChildEnd, SignalWait, WaitNote, approval_signal};
+pub use outside::{Awaited, ChildCall, ChildEnd, SignalWait};
 pub use records::OutboxRow;

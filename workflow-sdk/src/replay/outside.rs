@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Effect, ErrorKind, InboxSignal, NewRun, OnParentEnd, Parent, RunId, StepKind, StoredError, Timestamp,
-    derived_run_id,
+    Effect, ErrorKind, InboxSignal, NewRun, OnParentEnd, Parent, RunId, StepKind, StoredError, Timestamp, WaitNote,
+    approval_signal, derived_run_id,
 };
 
 use super::call::{Phase, Work};
@@ -19,7 +19,7 @@ use super::{CallId, CallPoll, Delivered, Machine};
 pub struct SignalWait {
     /// [`StepKind::Signal`] or [`StepKind::Approval`].
     pub kind: StepKind,
-    /// The signal's name. `None`: one of the call's own, see [`approval_signal`].
+    /// The signal's name. `None`: one of the call's own, made from its key.
     pub name: Option<String>,
     /// How long it may take, from its beginning.
     pub timeout: Option<Duration>,
@@ -54,23 +54,6 @@ pub struct Awaited {
     pub signals: Vec<String>,
     /// Children.
     pub children: Vec<RunId>,
-}
-
-/// The name of the signal by which somebody decides about the approval with this key.
-#[must_use]
-pub fn approval_signal(step_key: &str) -> String {
-    format!("approval {step_key}")
-}
-
-/// What a wait writes down when it begins.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct WaitNote {
-    /// When it ends without a signal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Timestamp>,
-    /// Who is asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
