@@ -161,6 +161,27 @@ impl Client {
 
     /// Sends a signal to a run: see [`Ctx::signal`](crate::Ctx::signal). Returns a builder: set its options, then await it.
     ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// const ADDRESS: Signal<String> = Signal::new("address");
+    ///
+    /// #[workflow]
+    /// async fn deliver(ctx: &Ctx) -> Result<String> {
+    ///     let address = ctx.signal(ADDRESS).await?;
+    ///     Ok(address.unwrap_or_default())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(deliver, ()).await?;
+    /// let sent = client.signal(run.id(), ADDRESS, &"12 Main Street".to_string()).key("address-1").await?;
+    /// assert_eq!(sent, SignalOutcome::Accepted);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Awaiting it gives [`ClientError::UnknownRun`], [`ClientError::Payload`], [`ClientError::Name`], or one of the
     /// database. A run that has ended is no error: see [`SignalOutcome`](crate::SignalOutcome).

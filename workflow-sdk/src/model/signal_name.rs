@@ -15,15 +15,6 @@ use std::marker::PhantomData;
 ///     let address = ctx.signal(ADDRESS).await?;
 ///     Ok(address.unwrap_or_default())
 /// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = Client::connect("sqlite::memory:").await?;
-/// let run = client.start(deliver, ()).await?;
-/// let sent = run.signal(ADDRESS, &"12 Main Street".to_string()).await?;
-/// assert_eq!(sent, SignalOutcome::Accepted);
-/// # Ok(())
-/// # }
 /// ```
 pub struct Signal<T> {
     name: &'static str,
