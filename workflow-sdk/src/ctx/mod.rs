@@ -1,11 +1,16 @@
 //! What an author calls. Reaches outside only through [`Port`].
 
 mod cell;
+mod children;
 mod entry;
+mod map;
 mod poller;
 mod port;
+mod race;
+mod scope;
 mod sleep;
 mod step;
+mod timeout;
 
 use std::fmt;
 use std::future::Future;
@@ -23,10 +28,14 @@ use crate::replay::{CallId, Wait};
 
 pub use cell::{RunCell, RunSettings};
 pub use entry::Entry;
+pub use map::{CollectResults, Map};
 pub use poller::{Polled, Poller, WorkflowFuture};
 pub use port::Port;
+pub use race::{Either, Race, Select};
+pub use scope::Scope;
 pub use sleep::Sleep;
 pub use step::Step;
+pub use timeout::Timeout;
 
 /// The hand of a workflow on its run: steps, sleeps, and everything that may differ from one machine to another.
 ///
@@ -48,13 +57,15 @@ pub struct Ctx<S = ()> {
     cell: Arc<RunCell>,
     /// What stands before the key of each call: empty, or ends with `/`.
     scope: Arc<str>,
+    /// Why this context, whose scope could not be opened, refuses every call.
+    refused: Option<Arc<StoredError>>,
 }
 
 impl<S> Ctx<S> {
     /// A context over this run. Called by the worker, not by authors.
     #[doc(hidden)]
     pub fn new(state: Arc<S>, cell: Arc<RunCell>) -> Self {
-        Self { state, cell, scope: Arc::from("") }
+        Self { state, cell, scope: Arc::from(""), refused: None }
     }
 
     /// What the worker was given for its workflows.
@@ -202,10 +213,7 @@ impl<S> Ctx<S> {
 
     /// A call by a name of the engine's own, in the scope of this context.
     fn call_own(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
-        if self.scope.is_empty() {
-            return self.cell.call(name, location);
-        }
-        self.cell.call(&format!("{}{name}", self.scope), location)
+        self.cell.call(&self.key_in_scope(name)?, location)
     }
 }
 
