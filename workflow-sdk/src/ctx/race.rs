@@ -21,8 +21,9 @@ pub enum Either<A, B> {
 /// Two futures, of which the first to end wins: await it. See [`Ctx::select`].
 #[must_use = "a select does nothing until it is awaited"]
 pub struct Select<A, B> {
-    /// `None` once one has won.
-    branches: Option<(Pin<Box<A>>, Pin<Box<B>>)>,
+    /// Both are `None` once one has won.
+    a: Option<Pin<Box<A>>>,
+    b: Option<Pin<Box<B>>>,
 }
 
 /// Many futures, of which the first to end wins: await it. See [`Ctx::race`].
@@ -61,7 +62,7 @@ impl<S> Ctx<S> {
     /// }
     /// ```
     pub fn select<A: Future, B: Future>(&self, a: A, b: B) -> Select<A, B> {
-        Select { branches: Some((Box::pin(a), Box::pin(b))) }
+        Select { a: Some(Box::pin(a)), b: Some(Box::pin(b)) }
     }
 
     /// Polls these futures in their order, and gives the number of the one that ends first, from 0, and its output. The
@@ -103,14 +104,15 @@ impl<A: Future, B: Future> Future for Select<A, B> {
     type Output = Either<A::Output, B::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((a, b)) = &mut self.branches else { return Poll::Pending };
+        let select = &mut *self;
+        let (Some(a), Some(b)) = (&mut select.a, &mut select.b) else { return Poll::Pending };
         let won = match a.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Either::Left(output)),
             Poll::Pending => b.as_mut().poll(cx).map(Either::Right),
         };
         if won.is_ready() {
             // The loser ends here and not with the select, which a caller may keep.
-            self.branches = None;
+            (select.a, select.b) = (None, None);
         }
         won
     }
@@ -138,7 +140,7 @@ impl<T> Future for Race<'_, T> {
 
 impl<A, B> fmt::Debug for Select<A, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Select").field("is_over", &self.branches.is_none()).finish_non_exhaustive()
+        f.debug_struct("Select").field("is_over", &self.a.is_none()).finish_non_exhaustive()
     }
 }
 
