@@ -47,7 +47,8 @@ pub use timeout::Timeout;
 /// recorded value. So, outside of steps, the function must do the same whenever it gets the same values: time, randomness,
 /// files, network and other tasks belong into steps, or come from [`Ctx::now`], [`Ctx::random`] and [`Ctx::uuid`].
 ///
-/// Concurrency is plain: `join!`, `try_join!`, `FuturesUnordered`, `select`. With a `select!` that polls in random order
+/// Concurrency is plain: `join!`, `try_join!`, `FuturesUnordered`, `select`; [`Ctx::map`] does the same for many items, and
+/// [`Ctx::scope`] gives a branch keys of its own. With a `select!` that polls in random order
 /// (`futures::select!`, and tokio's without `biased`) make the calls before it, or give them different names: a call takes
 /// its key when it is made, so calls of one name that are made in random order could swap their values.
 ///
@@ -81,7 +82,8 @@ impl<S> Ctx<S> {
     /// and once more if its process dies after the effect and before the commit; so give outside systems
     /// [`Ctx::idempotency_key`].
     ///
-    /// The name is the step's identity in the history: 1 to 255 bytes without control characters. A repeated name gets
+    /// The name is the step's identity in the history, after the names of its [scopes](Ctx::scope): 1 to 255 bytes without
+    /// control characters. A repeated name gets
     /// `:1`, `:2`, ... in the order of calls.
     ///
     /// # Errors
