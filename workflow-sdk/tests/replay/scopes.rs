@@ -269,7 +269,7 @@ fn those_of_a_race_that_are_woken_together_are_polled_in_their_order() {
 #[test]
 fn a_race_of_none_is_refused() {
     let flow = flow!(|ctx| {
-        let error = ctx.race([std::future::pending::<()>(); 0]).await.unwrap_err();
+        let error = ctx.race(Vec::<std::future::Ready<()>>::new()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
         Ok(error.to_string())
     });
