@@ -41,9 +41,10 @@ pub fn before(step_key: &str) -> Vec<String> {
         "sum" => (0..5).map(|branch| format!("branch-{branch}")).collect(),
         "after" => vec!["before".into(), "sleep".into()],
         "two" => vec!["one".into()],
-        other => match other.strip_prefix("link:") {
-            Some(link) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
-            None => Vec::new(),
+        other => match (other.strip_prefix("link:"), other.strip_suffix("/store")) {
+            (Some(link), _) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
+            (_, Some(page)) => vec![format!("{page}/fetch")],
+            (None, None) => Vec::new(),
         },
     }
 }
@@ -91,6 +92,23 @@ pub async fn fan(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let branches = (0..5).map(|branch| ctx.step(format!("branch-{branch}"), move || effect(ctx, n + branch)));
     let sum: u64 = try_join_all(branches).await?.into_iter().sum();
     ctx.step("sum", || effect(ctx, sum)).await
+}
+
+/// How many items of [`pages`] run at a time.
+pub const PAGES_AT_ONCE: usize = 4;
+
+/// Thirty items, four at a time, of two short steps each. Gives `60 n + 870`.
+///
+/// # Errors
+/// Those of its steps: none.
+#[workflow]
+pub async fn pages(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let each = ctx.map(0..30, PAGES_AT_ONCE, |ctx, page| async move {
+        let fetched = ctx.step("fetch", || effect(&ctx, n + page)).await?;
+        let stored = ctx.step("store", || effect(&ctx, n + page)).await?;
+        Ok::<_, Error>(fetched + stored)
+    });
+    Ok(each.name("pages").await?.into_iter().sum())
 }
 
 /// How long [`sleepy`] sleeps.

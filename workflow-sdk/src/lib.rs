@@ -29,7 +29,8 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
+//!   [`WaitForApproval`], [`Child`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
@@ -66,7 +67,8 @@ pub use client::{
     Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, PendingApproval, RunHandle, SendSignal, Start,
 };
 pub use ctx::{
-    Child, ChildHandle, Ctx, Decision, DetachedChild, MAX_CHILD_DEPTH, Sleep, Step, WaitForApproval, WaitForSignal,
+    Child, ChildHandle, CollectResults, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Race, Scope,
+    Select, Sleep, Step, Timeout, WaitForApproval, WaitForSignal,
 };
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{

@@ -11,6 +11,7 @@ mod authoring;
 mod cancel;
 mod children;
 mod client;
+mod concurrency;
 mod deadline;
 mod divergence;
 mod errors;
@@ -57,6 +58,20 @@ workflow_tests::cases! {
         a_saturated_worker_takes_the_next_run_at_once,
         a_parked_run_holds_no_permit,
         a_thousand_runs_of_parallel_steps_end,
+    }
+    concurrency {
+        a_map_is_bounded_and_gives_its_results_in_order,
+        the_first_failure_drops_the_other_items,
+        a_map_can_let_every_item_end,
+        a_map_with_a_limit_of_0_is_refused,
+        a_map_whose_worker_is_gone_runs_no_finished_body_again,
+        ten_thousand_items_end_and_are_replayed,
+        scopes_show_in_the_keys,
+        a_timeout_ends_what_takes_too_long,
+        a_timeout_lets_pass_what_ends_in_time,
+        a_timeout_outlives_its_worker,
+        a_run_is_parked_within_a_timeout_until_its_end,
+        the_first_to_end_wins_again_after_a_park,
     }
     divergence {
         a_history_that_cannot_be_understood_parks_its_run,

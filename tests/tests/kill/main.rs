@@ -7,6 +7,7 @@ mod audit;
 mod blocked;
 mod crash_loop;
 mod crowd;
+mod map;
 mod point;
 mod random;
 mod scene;
@@ -37,6 +38,9 @@ workflow_tests::cases! {
     }
     crowd {
         three_processes_write_one_database,
+    }
+    map {
+        a_map_goes_on_where_its_worker_was_killed,
     }
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,

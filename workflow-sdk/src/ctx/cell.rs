@@ -213,6 +213,20 @@ impl RunCell {
         Ok(inner.machine.call(name, location))
     }
 
+    /// A scope is opened under this path: gives the path that it has got.
+    pub(super) fn open_scope(&self, path: &str, location: &'static Location<'static>) -> Result<String, StoredError> {
+        let mut inner = lock(&self.inner);
+        match inner.current {
+            Some(outer) => Err(inner.refusal(&format!("the scope {path:?} was opened at {location}"), outer)),
+            None => Ok(inner.machine.open_scope(path)),
+        }
+    }
+
+    /// A scope that was opened under this path is not used.
+    pub(super) fn close_scope(&self, path: &str, given: &str) {
+        lock(&self.inner).machine.close_scope(path, given);
+    }
+
     pub(super) fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
         if let Some(refused) = inner.refuse_in_body(call) {

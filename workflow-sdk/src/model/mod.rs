@@ -20,6 +20,7 @@ mod wait_note;
 pub use clock::Clock;
 pub use effect::Effect;
 pub use id::{Claim, RunId, WorkerId};
+pub(crate) use name::check_scope;
 pub use name::{InvalidName, NameSubject, check_name, check_queue, check_tag};
 pub use retry::Retry;
 pub use run::{Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};

@@ -4,18 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// The name of a signal, bound to the type of what it carries, so that sender and receiver cannot disagree.
-///
-/// ```
-/// use workflow_sdk::prelude::*;
-///
-/// const ADDRESS: Signal<String> = Signal::new("address");
-///
-/// #[workflow]
-/// async fn deliver(ctx: &Ctx) -> Result<String> {
-///     let address = ctx.signal(ADDRESS).await?;
-///     Ok(address.unwrap_or_default())
-/// }
-/// ```
+/// Sent by [`Client::signal`](crate::Client::signal), received by [`Ctx::signal`](crate::Ctx::signal).
 pub struct Signal<T> {
     name: &'static str,
     payload: PhantomData<fn(T) -> T>,

@@ -1,10 +1,11 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 
 use crate::model::{RunId, StepAttempt, StepKind, Timestamp};
 
 use super::call::{Call, Phase, Work};
 use super::history::History;
+use super::names::Names;
 use super::outside::Outside;
 use super::records::Sent;
 use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
@@ -16,8 +17,8 @@ pub struct Machine {
     pub(super) epoch: i64,
     pub(super) history: History,
     pub(super) calls: Vec<Call>,
-    pub(super) repeats: HashMap<String, u64>,
-    pub(super) keys: HashMap<String, CallId>,
+    pub(super) keys: Names,
+    pub(super) scopes: Names,
     /// Recorded outcomes whose calls are active, by position.
     pub(super) deliverable: BTreeMap<i64, CallId>,
     /// Calls whose new outcomes are committed, in the order of their positions.
@@ -56,8 +57,8 @@ impl Machine {
             latest: history.latest.unwrap_or(started_at).max(started_at),
             history,
             calls: Vec::new(),
-            repeats: HashMap::new(),
-            keys: HashMap::new(),
+            keys: Names::default(),
+            scopes: Names::default(),
             deliverable: BTreeMap::new(),
             committed: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -107,22 +108,19 @@ impl Machine {
     /// A call is made: it takes its key now, so that keys follow the order of calls and not that of polls.
     pub fn call(&mut self, name: &str, location: &'static Location<'static>) -> CallId {
         let id = CallId(self.calls.len());
-        let key = self.free_key(name);
-        self.keys.insert(key.clone(), id);
+        let key = self.keys.take(name);
         self.calls.push(Call { key, location, phase: Phase::Called });
         id
     }
 
-    /// `name`, then `name:1`, `name:2`, ...; skips a key that an author's own name has taken.
-    fn free_key(&mut self, name: &str) -> String {
-        let repeats = self.repeats.entry(name.to_owned()).or_default();
-        loop {
-            let key = if *repeats == 0 { name.to_owned() } else { format!("{name}:{repeats}") };
-            *repeats += 1;
-            if !self.keys.contains_key(&key) {
-                return key;
-            }
-        }
+    /// A scope is opened: it takes its path now, as a call takes its key.
+    pub fn open_scope(&mut self, path: &str) -> String {
+        self.scopes.take(path)
+    }
+
+    /// A scope that was opened under this path gets another, before any call in it.
+    pub fn close_scope(&mut self, path: &str, given: &str) {
+        self.scopes.give_back(path, given);
     }
 
     /// Polls a step.

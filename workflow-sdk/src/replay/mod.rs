@@ -10,6 +10,7 @@ mod delivery;
 mod divergence;
 mod history;
 mod machine;
+mod names;
 mod outside;
 mod records;
 

@@ -18,6 +18,7 @@ mod refusals;
 mod retries;
 mod rows;
 mod scale;
+mod scopes;
 mod sleeps;
 mod table;
 mod world;
