@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use workflow_sdk::engine::{Backend, EndedRun, Hints, Lane, LeaseSession, NextDue, Outcome, WorkerId, Write};
+use workflow_sdk::engine::{
+    Backend, EndedRun, Hints, Lane, LeaseSession, NextDue, Outcome, WorkerId, WorkerRecord, Write,
+};
 use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
 
 /// What goes wrong with one commit.
@@ -162,8 +164,16 @@ impl Backend for FaultyBackend {
         self.inner.ended(ids).await
     }
 
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
-        self.inner.open_lease(worker).await
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+        self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        self.inner.workers().await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        self.inner.due_lanes(lanes).await
     }
 
     async fn hint(&self) -> Result<(), BackendError> {

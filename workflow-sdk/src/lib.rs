@@ -58,10 +58,13 @@ mod workflow;
 pub mod engine;
 pub mod prelude;
 
-pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
+pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, PauseOutcome, ResumeOutcome};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
-pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, Start};
+pub use client::{
+    Awaited, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Explanation, FORKED_FROM, Fork, RetryRun,
+    RunHandle, Start,
+};
 pub use ctx::{Ctx, Sleep, Step};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Ctx, Result};
+use crate::{Ctx, Result, Retry};
 
 /// A workflow: what `#[workflow]` makes of an `async fn`.
 ///
@@ -25,6 +25,10 @@ pub trait Workflow: Send + Sync + 'static {
     const NAME: &'static str;
     /// The version under which runs are stored. A run stays on the version that it was started with.
     const VERSION: &'static str;
+    /// What follows when the function fails: `None` for nothing, for its steps were retried already. Otherwise the run waits
+    /// for the delay of the policy and goes on where it failed: finished steps keep their outcomes, the failed one is
+    /// attempted again. A fatal error, a cancel, a deadline and a refusal are not followed by another attempt.
+    const RETRY: Option<Retry> = None;
 
     /// The function.
     fn run<'a>(ctx: &'a Ctx<Self::State>, input: Self::Input)

@@ -194,7 +194,7 @@ fn answer<O>(client: Client, run: &NewRun, outcome: StartOutcome) -> Result<RunH
 }
 
 /// Whether two inputs are the same value: a map may come out in another order of keys each time.
-fn same_input(stored: &str, new: &str) -> bool {
+pub(super) fn same_input(stored: &str, new: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
     stored == new || parse(stored).is_some_and(|stored| parse(new) == Some(stored))
 }

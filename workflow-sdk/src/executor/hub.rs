@@ -14,7 +14,7 @@ const HINT_INTERVAL: Duration = Duration::from_millis(50);
 /// Before a broken source of hints is opened again.
 const RELISTEN_DELAY: Duration = Duration::from_secs(1);
 
-/// Cancel requests that a slow reader may miss; it then learns of them at the next renewal of its lease.
+/// Cancel requests, or pauses, that a slow reader may miss; it then learns of them at the next renewal of its lease.
 const CANCELS: usize = 1024;
 
 /// Where commits are made known to those who wait for them: in this process at once, in others by hints.
@@ -23,6 +23,7 @@ pub struct Hub {
     due: Notify,
     changes: watch::Sender<u64>,
     cancels: broadcast::Sender<RunId>,
+    pauses: broadcast::Sender<RunId>,
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
     hint: Arc<Notify>,
     listening: OnceCell<()>,
@@ -37,6 +38,7 @@ impl Hub {
             due: Notify::new(),
             changes: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
+            pauses: broadcast::Sender::new(CANCELS),
             waits: Mutex::default(),
             hint,
             listening: OnceCell::new(),
@@ -63,6 +65,12 @@ impl Hub {
     #[must_use]
     pub fn cancels(&self) -> broadcast::Receiver<RunId> {
         self.cancels.subscribe()
+    }
+
+    /// Runs that this process paused while a worker holds them.
+    #[must_use]
+    pub fn pauses(&self) -> broadcast::Receiver<RunId> {
+        self.pauses.subscribe()
     }
 
     pub(super) fn runs_due(&self) {
@@ -115,6 +123,10 @@ impl Hub {
     pub(super) fn cancel_requested(&self, run: RunId) {
         // An error says that no worker of this process listens.
         let _ = self.cancels.send(run);
+    }
+
+    pub(super) fn pause_requested(&self, run: RunId) {
+        let _ = self.pauses.send(run);
     }
 
     /// From the first call on, hints of other processes arrive here too.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backend::{
-    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, RunEnd, Write,
+    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
 };
 use crate::failpoint::failpoint;
 
@@ -167,6 +167,7 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
             (Write::End(write), Outcome::Applied) => hub.tell_ended(write.claim.run_id, || ended_run(write)),
             (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => hub.cancel_requested(*run),
             (Write::Cancel(_), _) => hub.changed(),
+            (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => hub.pause_requested(*run),
             (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),
             _ => {}
         }

@@ -134,7 +134,8 @@ impl Life {
     pub(crate) fn begin_at(table: &Table, flow: &Flow, now: Timestamp, world: World) -> Self {
         let world = Arc::new(world);
         let port = Arc::new(ManualPort { now: AtomicI64::new(now.as_micros()), wakes: AtomicUsize::new(0) });
-        let settings = RunSettings { run_id: run_id(), epoch: 1, started_at: START, payload_limit: PAYLOAD_LIMIT };
+        let settings =
+            RunSettings { run_id: run_id(), epoch: 1, attempt: 1, started_at: START, payload_limit: PAYLOAD_LIMIT };
         let cell = RunCell::new(settings, table.rows.clone(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());
         let flow = flow.clone();

@@ -1,8 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{Connection, PgConnection};
 
-use crate::backend::{AttemptWrite, EndWrite, Outcome, ParkWrite, Write};
+use crate::backend::{AttemptWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome, Write};
 use crate::failpoint::failpoint;
 use crate::model::{Claim, Clock, NewRun, RunId};
 
@@ -10,7 +10,7 @@ use super::error::Failure;
 use super::fence::Fence;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, settle, start};
+use super::{attempt, claim, rerun, settle, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -46,8 +46,10 @@ struct Batch<'w> {
     attempts: Vec<(usize, &'w AttemptWrite)>,
     ends: Vec<(usize, &'w EndWrite)>,
     parks: Vec<(usize, &'w ParkWrite)>,
+    retries: Vec<(usize, &'w RetryWrite)>,
+    forks: Vec<(usize, &'w ForkWrite)>,
     cancels: Vec<(usize, RunId)>,
-    /// Rare, and one statement each: disowns, expiries, claims.
+    /// Rare, and one statement each: revivals, pauses, resumes, disowns, expiries, claims.
     others: Vec<(usize, &'w Write)>,
     outcomes: Vec<Option<Outcome>>,
 }
@@ -59,6 +61,8 @@ impl<'w> Batch<'w> {
             attempts: Vec::new(),
             ends: Vec::new(),
             parks: Vec::new(),
+            retries: Vec::new(),
+            forks: Vec::new(),
             cancels: Vec::new(),
             others: Vec::new(),
             outcomes: writes.iter().map(|_| None).collect(),
@@ -69,6 +73,13 @@ impl<'w> Batch<'w> {
                 Write::Attempt(write) => batch.attempts.push((place, write)),
                 Write::End(write) => batch.ends.push((place, write)),
                 Write::Park(write) => batch.parks.push((place, write)),
+                Write::Retry(write) => batch.retries.push((place, write)),
+                Write::Fork(write) => {
+                    // Its start belongs to the others: they lock keys, and that in one order.
+                    batch.starts.push((place, &write.new));
+                    batch.forks.push((place, write));
+                }
+                Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => batch.others.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
                 Write::Disown { .. } | Write::Expire { .. } | Write::Claim(_) => batch.others.push((place, write)),
             }
@@ -80,8 +91,10 @@ impl<'w> Batch<'w> {
     async fn apply(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         self.start(connection, sql, clock).await?;
         let fence = self.lock(connection, sql).await?;
+        self.fork(connection, sql).await?;
         self.record_attempts(connection, sql, &fence).await?;
         self.finish(connection, sql, clock, &fence).await?;
+        self.change(connection, sql, clock).await?;
         self.disown(connection, sql, clock).await?;
         self.cancel(connection, sql, clock).await?;
         self.expire(connection, sql, clock).await?;
@@ -105,8 +118,26 @@ impl<'w> Batch<'w> {
         let ends = self.ends.iter().map(|(_, write)| write.claim.run_id);
         let parks = self.parks.iter().map(|(_, write)| write.claim.run_id);
         let cancels = self.cancels.iter().map(|(_, id)| *id);
-        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).collect();
+        let retries = self.retries.iter().map(|(_, write)| write.claim.run_id);
+        let forks = self.forks.iter().map(|(_, write)| write.new.id);
+        let others = self.others.iter().filter_map(|(_, write)| match write {
+            Write::Revive(write) => Some(write.run_id),
+            Write::Pause(id) | Write::Resume(id) => Some(*id),
+            _ => None,
+        });
+        let rest = retries.chain(forks).chain(others);
+        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).chain(rest).collect();
         Fence::lock(connection, sql, &runs).await
+    }
+
+    /// What the starts among them met is known by now.
+    async fn fork(&mut self, connection: &mut PgConnection, sql: &Sql) -> Result<(), Failure> {
+        for (place, fork) in &self.forks {
+            if matches!(self.outcomes[*place], Some(Outcome::Started(StartOutcome::Created))) {
+                rerun::copy(connection, sql, fork).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn record_attempts(
@@ -142,7 +173,33 @@ impl<'w> Batch<'w> {
             let outcome = finish_outcome(fence, write.claim, || finishes.park(write))?;
             self.outcomes[*place] = Some(outcome);
         }
-        finishes.apply(connection, sql, clock).await
+        let mut retries = BTreeMap::new();
+        for (place, write) in &self.retries {
+            let run_id = write.claim.run_id;
+            let add = || Ok(!finishes.holds(run_id) && retries.insert(run_id, *write).is_none());
+            self.outcomes[*place] = Some(finish_outcome(fence, write.claim, add)?);
+        }
+        finishes.apply(connection, sql, clock).await?;
+        rerun::retry(connection, sql, clock, &retries).await
+    }
+
+    async fn change(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
+        for (place, write) in &self.others {
+            if let Write::Revive(write) = write {
+                self.outcomes[*place] = Some(rerun::revive(connection, sql, clock, write).await?);
+            }
+        }
+        for (place, write) in &self.others {
+            if let Write::Pause(id) = write {
+                self.outcomes[*place] = Some(Outcome::Paused(rerun::pause(connection, sql, clock, *id).await?));
+            }
+        }
+        for (place, write) in &self.others {
+            if let Write::Resume(id) = write {
+                self.outcomes[*place] = Some(Outcome::Resumed(rerun::resume(connection, sql, *id).await?));
+            }
+        }
+        Ok(())
     }
 
     async fn disown(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {

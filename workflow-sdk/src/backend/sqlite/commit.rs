@@ -8,7 +8,7 @@ use crate::model::Timestamp;
 
 use super::database::Database;
 use super::fence::Fence;
-use super::{attempt, claim, finish, settle, start};
+use super::{attempt, claim, finish, rerun, settle, start};
 
 /// The outcomes of a batch while it is applied, by the places of its writes.
 #[derive(Debug)]
@@ -50,10 +50,13 @@ async fn apply(
 ) -> Result<Vec<Outcome>, BackendError> {
     let mut outcomes = Outcomes(writes.iter().map(|_| None).collect());
     start::apply(connection, writes, now, &mut outcomes).await?;
+    rerun::fork(connection, writes, now, &mut outcomes).await?;
     let mut fence = Fence::read(connection, writes).await?;
     attempt::apply(connection, writes, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
+    rerun::retry(connection, writes, now, &mut fence, &mut outcomes).await?;
+    rerun::change(connection, writes, now, &mut outcomes).await?;
     settle::disown(connection, writes, now, &mut outcomes).await?;
     settle::cancel(connection, writes, now, &mut outcomes).await?;
     settle::expire(connection, writes, now, &mut outcomes).await?;

@@ -50,6 +50,8 @@ fn claim_of(write: &Write) -> Option<Claim> {
         Write::Attempt(write) => Some(write.claim),
         Write::End(write) => Some(write.claim),
         Write::Park(write) => Some(write.claim),
+        Write::Retry(write) => Some(write.claim),
+        Write::Fork(_) | Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => None,
         Write::Start(_) | Write::Disown { .. } | Write::Cancel(_) | Write::Expire { .. } | Write::Claim(_) => None,
     }
 }
