@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
     AttemptWrite, ClaimedRun, EndWrite, Entry, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller,
-    Port, RunCell, RunSettings, Write, attempted_again, failpoint, retry_of_run,
+    Port, RetryWrite, RunCell, RunSettings, Write, attempted_again, failpoint, retry_of_run,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
@@ -65,8 +65,9 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     match exit {
         Exit::Ended(Ok(_)) => tracing::debug!(%run_id, workflow, "run succeeded"),
         Exit::Ended(Err(error)) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
-        Exit::Retry { until, error, .. } => {
-            tracing::warn!(%run_id, workflow, kind = %error.kind, attempt = run.attempt, %until, "run failed, trying again");
+        Exit::Retry(write) => {
+            let (kind, until) = (write.error.kind, write.until);
+            tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
         }
         Exit::Canceled => tracing::info!(%run_id, workflow, "run canceled"),
         Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
@@ -317,7 +318,8 @@ impl<'a> Drive<'a> {
         }
         let history = self.shared.client.backend().history(claim.run_id).await.map_err(Exit::Unreadable)?;
         let again = attempted_again(&history, Some(&error));
-        Ok(Exit::Retry { until: self.shared.clock.now() + delay, again, error })
+        let until = self.shared.clock.now() + delay;
+        Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
     }
 
     /// Drops the workflow and its bodies. A panic in a destructor is the author's, and must not end the worker.

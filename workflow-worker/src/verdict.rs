@@ -18,15 +18,8 @@ const REREAD_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Exit {
     /// The function returned, with its output or its error.
     Ended(Result<String, StoredError>),
-    /// The function returned an error, and is called again at this instant, with these steps attempted again.
-    Retry {
-        /// When.
-        until: Timestamp,
-        /// Keys of the steps.
-        again: Vec<String>,
-        /// The error.
-        error: StoredError,
-    },
+    /// The function returned an error, and is to be called again.
+    Retry(Box<RetryWrite>),
     /// Somebody canceled the run.
     Canceled,
     /// Its deadline has passed.
@@ -73,7 +66,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Optio
     match exit {
         Exit::Ended(Ok(output)) => end(RunEnd::Succeeded(output)),
         Exit::Ended(Err(error)) => end(RunEnd::Failed(error)),
-        Exit::Retry { until, again, error } => Some(Write::Retry(RetryWrite { claim: run.claim, until, again, error })),
+        Exit::Retry(write) => Some(Write::Retry(*write)),
         Exit::Canceled => end(RunEnd::Canceled),
         Exit::Deadline => end(deadline_end()),
         Exit::Park(until) => park(until, None, true),

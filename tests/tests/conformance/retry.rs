@@ -34,9 +34,10 @@ fn reset() -> Vec<(String, Option<i64>)> {
 }
 
 async fn a_failed_run(fixture: &Fixture) -> Claim {
-    let claim = fixture.held().await;
+    let (_, claim) = fixture.taken_over().await;
     record(fixture, claim).await;
     applied(&fixture.write(end(claim, RunEnd::Failed(error("no luck")))).await);
+    assert_eq!(fixture.run(claim.run_id).await.crashes, 1);
     claim
 }
 
@@ -116,6 +117,7 @@ pub async fn a_failed_run_is_revived(fixture: Fixture) {
 }
 
 pub async fn only_a_failed_run_is_revived(fixture: Fixture) {
+    let failed = a_failed_run(&fixture).await.run_id;
     let running = fixture.held().await;
     let parked = fixture.held().await;
     applied(&fixture.write(park(parked, fixture.now() + MINUTE)).await);
@@ -128,7 +130,6 @@ pub async fn only_a_failed_run_is_revived(fixture: Fixture) {
         lost(&fixture.write(Write::Revive(revive(id, 1, &[]))).await);
         assert_eq!(fixture.snapshot(id).await, before);
     }
-    let failed = a_failed_run(&fixture).await.run_id;
     let before = fixture.snapshot(failed).await;
     lost(&fixture.write(Write::Revive(revive(failed, 2, &["b"]))).await);
     assert_eq!(fixture.snapshot(failed).await, before, "another attempt has failed than the writer knows");

@@ -69,7 +69,7 @@ pub async fn a_worker_warns_of_due_versions_that_nobody_serves(db: Live) {
         Ok(())
     }
     #[workflow(name = "forgotten by its workers", version = "2")]
-    async fn new(ctx: &Ctx) -> Result<()> {
+    async fn newer(ctx: &Ctx) -> Result<()> {
         let _ = ctx;
         Ok(())
     }
@@ -77,7 +77,7 @@ pub async fn a_worker_warns_of_due_versions_that_nobody_serves(db: Live) {
     let queue = db.url() + db.schema().unwrap_or_default();
     let run = db.client.start(old, ()).queue(&queue[queue.len() - 20..]).await.unwrap();
     let queue = run.run().await.unwrap().lane.queue;
-    let worker = Working::start(db.worker(()).register(new).queues([queue.clone()]));
+    let worker = Working::start(db.worker(()).register(newer).queues([queue.clone()]));
     let lines = || log_lines(&["runs are due that no worker serves", "forgotten by its workers", &queue]);
     until("the worker warns", async || (!lines().is_empty()).then_some(())).await;
     worker.stop().await;

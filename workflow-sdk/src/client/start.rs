@@ -91,7 +91,8 @@ impl<O> Start<O> {
         self.set(|run| run.lane.queue = queue.into())
     }
 
-    /// The version of the workflow. Default: that of the workflow's attribute, or [`DEFAULT_VERSION`] for a start by name.
+    /// The version of the workflow. One that no worker knows is accepted, for its worker may come later: the run stays due, and
+    /// [`Client::explain`] says why. Default: that of the workflow's attribute, or [`DEFAULT_VERSION`] for a start by name.
     pub fn version(self, version: impl Into<String>) -> Self {
         self.set(|run| run.lane.version = version.into())
     }
