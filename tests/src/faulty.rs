@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_sdk::engine::{
-    Backend, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, WaitingApproval, WorkerId, Write,
+    Backend, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, WaitingApproval, WorkerId, WorkerRecord,
+    Write,
 };
 use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -176,8 +177,16 @@ impl Backend for FaultyBackend {
         self.inner.approvals(run, limit).await
     }
 
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
-        self.inner.open_lease(worker).await
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+        self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        self.inner.workers().await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        self.inner.due_lanes(lanes).await
     }
 
     async fn hint(&self) -> Result<(), BackendError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use workflow_sdk::engine::failpoint;
 use workflow_sdk::prelude::*;
+use workflow_sdk::{RunsWith, Workflow};
 
 use crate::ledger::{Ledger, What};
 
@@ -184,4 +185,33 @@ pub async fn aborter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
         Ok::<_, Error>(n)
     })
     .await
+}
+
+/// A workflow with a policy of its own: a short step, then one that fails in the first two attempts of the run. Gives `n + 1`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stubborn;
+
+impl Workflow for Stubborn {
+    type State = Site;
+    type Input = u64;
+    type Output = u64;
+    const NAME: &'static str = "stubborn";
+    const VERSION: &'static str = "1";
+    const RETRY: Option<Retry> = Some(Retry::fixed(Duration::from_millis(20)).max_attempts(3));
+
+    async fn run(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+        let steady = ctx.step("steady", || effect(ctx, n)).await?;
+        let attempt = ctx.attempt();
+        let body = async || match effect(ctx, 1).await {
+            Ok(_) if attempt < 3 => Err(Error::msg("not yet")),
+            other => other,
+        };
+        Ok(steady + ctx.step("stubborn", body).retry(Retry::none()).await?)
+    }
+}
+
+impl RunsWith<Site> for Stubborn {
+    fn project(worker: &Arc<Site>) -> Arc<Site> {
+        Arc::clone(worker)
+    }
 }

@@ -60,11 +60,12 @@ mod workflow;
 pub mod engine;
 pub mod prelude;
 
-pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
+pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, PauseOutcome, ResumeOutcome};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
 pub use client::{
-    Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, PendingApproval, RunHandle, SendSignal, Start,
+    Awaited, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, FORKED_FROM, Fork,
+    PendingApproval, RetryRun, RunHandle, SendSignal, Start,
 };
 pub use ctx::{
     Child, ChildHandle, CollectResults, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Race, Scope,

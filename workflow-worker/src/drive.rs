@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller,
-    Port, PortFuture, RunCell, RunSettings, Write, failpoint,
+    AttemptWrite, ClaimedRun, EndWrite, Entry, Executor, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled,
+    Poller, Port, PortFuture, RetryWrite, RunCell, RunSettings, Write, attempted_again, failpoint, retry_of_run,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
@@ -39,6 +39,7 @@ async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, 
         Ok(mut drive) => {
             let exit = drive.go().await.unwrap_or_else(|exit| exit);
             drive.drop_future();
+            let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
             (exit, drive.cell.has_children())
         }
         Err(exit) => (exit, false),
@@ -47,8 +48,12 @@ async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, 
 
 async fn finish(shared: &Shared, write: Option<Write>) {
     let Some(write) = write else { return };
-    let parks = matches!(write, Write::Park(_));
-    failpoint(if parks { "park.before_commit" } else { "end.before_commit" });
+    let (before, after) = match write {
+        Write::Park(_) => ("park.before_commit", "park.after_commit"),
+        Write::Retry(_) => ("retry.before_commit", "retry.after_commit"),
+        _ => ("end.before_commit", "end.after_commit"),
+    };
+    failpoint(before);
     // A lost claim's run has another owner; a stopped executor ends the worker.
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
         tracing::error!(
@@ -56,7 +61,7 @@ async fn finish(shared: &Shared, write: Option<Write>) {
             "the end of a run was not written; it is taken up again when its lease ends"
         );
     }
-    failpoint(if parks { "park.after_commit" } else { "end.after_commit" });
+    failpoint(after);
 }
 
 fn report(run: &ClaimedRun, exit: &Exit) {
@@ -65,6 +70,10 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     match exit {
         Exit::Ended(Ok(_)) => tracing::debug!(%run_id, workflow, "run succeeded"),
         Exit::Ended(Err(error)) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
+        Exit::Retry(write) => {
+            let (kind, until) = (write.error.kind, write.until);
+            tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
+        }
         Exit::Canceled => tracing::info!(%run_id, workflow, "run canceled"),
         Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
         Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
@@ -152,6 +161,7 @@ impl<'a> Drive<'a> {
             generation: run.generation,
             depth: run.depth,
             queue: run.lane.queue.clone(),
+            attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
             started_at: run.started_at,
             payload_limit: shared.client.payload_limit(),
         };
@@ -340,6 +350,25 @@ impl<'a> Drive<'a> {
         }
     }
 
+    /// Where the function failed and its policy lets it, the run is tried again. What is left to do for that is done with the
+    /// history as it is recorded, so the records that are on their way come first.
+    async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
+        let Exit::Ended(Err(error)) = exit else { return Ok(exit) };
+        let ClaimedRun { claim, lane, attempt, .. } = self.run;
+        let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
+        let Some(delay) = retry_of_run(policy, claim.run_id, *attempt, &error) else {
+            return Ok(Exit::Ended(Err(error)));
+        };
+        while !self.pending.is_empty() {
+            let outcome = next_outcome(&mut self.pending).await;
+            self.take_outcome(outcome)?;
+        }
+        let history = self.shared.client.backend().history(claim.run_id).await.map_err(Exit::Unreadable)?;
+        let again = attempted_again(&history, Some(&error));
+        let until = self.shared.clock.now() + delay;
+        Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
+    }
+
     /// Drops the workflow and its bodies. A panic in a destructor is the author's, and must not end the worker.
     fn drop_future(&mut self) {
         let poller = self.poller.take();
@@ -350,7 +379,7 @@ impl<'a> Drive<'a> {
 }
 
 async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttempt>, Exit> {
-    // The first claim of a run is the first that can write.
+    // The first claim of a run is the first that can write; a fork that has a history begins with epoch 1.
     if run.claim.epoch == 1 {
         return Ok(Vec::new());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RunEnd, Write};
+use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
 use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp};
 
 use crate::suspicion::RETRIAL_DELAY;
@@ -18,6 +18,8 @@ const REREAD_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Exit {
     /// The function returned, with its output or its error.
     Ended(Result<String, StoredError>),
+    /// The function returned an error, and is to be called again.
+    Retry(Box<RetryWrite>),
     /// Somebody canceled the run.
     Canceled,
     /// Its deadline has passed.
@@ -72,6 +74,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
     match exit {
         Exit::Ended(Ok(output)) => end(RunEnd::Succeeded(output)),
         Exit::Ended(Err(error)) => end(RunEnd::Failed(error)),
+        Exit::Retry(write) => Some(Write::Retry(*write)),
         Exit::Canceled => end(RunEnd::Canceled),
         Exit::Deadline => end(deadline_end()),
         Exit::Park { until, wakes } => park_at(wakes, until, None, true),

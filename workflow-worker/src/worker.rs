@@ -16,7 +16,7 @@ use crate::outside::pass_wakes;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::shutdown::{Signals, disown_undriven, drain};
-use crate::sweep::{expire_runs, pass_cancels};
+use crate::sweep::{expire_runs, pass_cancels, pass_pauses, warn_of_unserved};
 use crate::{ForeignAwait, WorkerError, WorkerOptions};
 
 /// A worker: claims runs of the workflows that it knows, and drives them.
@@ -180,6 +180,8 @@ async fn work(
     helpers.spawn(expire_runs(Arc::clone(shared)));
     helpers.spawn(pass_cancels(Arc::clone(shared)));
     helpers.spawn(pass_wakes(Arc::clone(shared)));
+    helpers.spawn(pass_pauses(Arc::clone(shared)));
+    helpers.spawn(warn_of_unserved(Arc::clone(shared)));
     tokio::select! {
         () = stop => Ok(()),
         error = claim_runs(Arc::clone(shared)) => Err(error),

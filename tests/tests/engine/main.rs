@@ -16,8 +16,11 @@ mod deadline;
 mod divergence;
 mod errors;
 mod executor;
+mod explain;
 mod foreign;
+mod pause;
 mod refused;
+mod rerun;
 mod shutdown;
 mod signals;
 mod waiting;
@@ -187,6 +190,44 @@ workflow_tests::cases! {
         the_end_of_the_executor_is_loud,
         a_full_queue_holds_its_senders_back,
         a_dropped_sender_is_committed_all_the_same,
+    }
+    rerun {
+        a_failed_run_goes_on_where_it_failed,
+        a_run_can_be_retried_more_than_once,
+        a_retried_run_keeps_what_its_siblings_and_handlers_did,
+        a_retry_gives_a_step_its_attempts_once_more,
+        a_run_that_failed_by_itself_is_called_again,
+        a_retry_after_the_deadline_needs_another_one,
+        only_what_can_be_retried_is_retried,
+        two_retries_at_once_are_one,
+        a_fork_keeps_the_history_before_its_step,
+        a_fork_can_take_another_version_and_queue,
+        a_fork_without_a_step_begins_anew,
+        a_run_of_any_status_can_be_forked,
+        a_step_that_does_not_exist_is_refused_with_near_names,
+        a_fork_refuses_what_cannot_be_stored,
+        the_key_of_a_fork_gives_the_same_fork,
+        a_workflow_with_a_policy_goes_on_where_it_failed,
+        a_policy_that_is_used_up_fails_the_run,
+        a_fatal_error_is_not_retried_by_the_workflow,
+        a_run_that_waits_for_its_next_attempt_can_be_canceled,
+    }
+    pause {
+        a_paused_run_lets_its_steps_end_and_begins_no_others,
+        another_process_pauses_within_a_heartbeat,
+        a_pending_run_waits_until_it_is_resumed,
+        a_sleep_goes_on_while_its_run_is_paused,
+        a_paused_run_can_be_canceled,
+        an_unknown_run_cannot_be_paused,
+    }
+    explain {
+        a_run_whose_version_nobody_serves_says_so,
+        a_fork_to_a_version_that_no_worker_knows_stays_due,
+        a_worker_warns_of_due_versions_that_nobody_serves,
+        versions_live_side_by_side,
+        a_run_says_what_it_does_or_waits_for,
+        a_diverged_run_says_how,
+        a_run_that_waits_for_its_turn_says_so,
     }
     shutdown {
         a_running_step_ends_and_the_rest_is_given_back,

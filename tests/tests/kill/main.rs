@@ -10,6 +10,7 @@ mod crowd;
 mod map;
 mod point;
 mod random;
+mod rerun;
 mod scene;
 mod shutdown;
 mod start;
@@ -56,6 +57,10 @@ workflow_tests::cases! {
     shutdown {
         a_worker_that_ends_gives_every_run_back,
         a_second_signal_drops_a_step_that_hangs,
+    }
+    rerun {
+        a_kill_around_a_retry_loses_nothing,
+        a_fork_outlives_its_worker,
     }
     crash_loop {
         a_run_that_kills_its_workers_is_failed,

@@ -28,6 +28,8 @@ pub struct RunSettings {
     pub depth: i64,
     /// Its queue.
     pub queue: String,
+    /// The attempt of the run, from 1.
+    pub attempt: u32,
     /// When it was first claimed.
     pub started_at: Timestamp,
     /// Largest payload, in bytes of JSON text.
@@ -97,6 +99,7 @@ impl RunCell {
     #[must_use]
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
         let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
+        let machine = machine.of_attempt(settings.attempt);
         let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0 });
         Arc::new(Self { settings, port, woken: Arc::default(), inner })
     }
@@ -343,7 +346,7 @@ impl RunCell {
 
     pub(super) fn attempt(&self) -> u32 {
         let inner = lock(&self.inner);
-        inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(1)
+        inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(self.settings.attempt)
     }
 
     pub(super) fn idempotency_key(&self) -> String {

@@ -185,8 +185,9 @@ impl<S> Ctx<S> {
         self.cell.run_id()
     }
 
-    /// Inside the body of a step: the number of this attempt, from 1. Outside: 1, for the body of a workflow is attempted
-    /// once.
+    /// Inside the body of a step: the number of this attempt, from 1. Outside: that of the run, which is 1 unless a failed
+    /// run was tried again, by [`Workflow::RETRY`](crate::Workflow::RETRY) or [`Client::retry`](crate::Client::retry). It is
+    /// for logs: a workflow that goes another way by it may leave its history.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.cell.attempt()

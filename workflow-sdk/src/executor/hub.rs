@@ -14,7 +14,7 @@ const HINT_INTERVAL: Duration = Duration::from_millis(50);
 /// Before a broken source of hints is opened again.
 const RELISTEN_DELAY: Duration = Duration::from_secs(1);
 
-/// Cancel requests that a slow reader may miss; it then learns of them at the next renewal of its lease.
+/// Cancel requests, or pauses, that a slow reader may miss; it then learns of them at the next renewal of its lease.
 const CANCELS: usize = 1024;
 
 /// Wakes that a slow reader may miss; it then asks the database about all of its runs.
@@ -27,6 +27,7 @@ pub struct Hub {
     changes: watch::Sender<u64>,
     cancels: broadcast::Sender<RunId>,
     wakes: broadcast::Sender<RunId>,
+    pauses: broadcast::Sender<RunId>,
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
     hint: Arc<Notify>,
     listening: OnceCell<()>,
@@ -42,6 +43,7 @@ impl Hub {
             changes: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
             wakes: broadcast::Sender::new(WAKES),
+            pauses: broadcast::Sender::new(CANCELS),
             waits: Mutex::default(),
             hint,
             listening: OnceCell::new(),
@@ -74,6 +76,12 @@ impl Hub {
     #[must_use]
     pub fn wakes(&self) -> broadcast::Receiver<RunId> {
         self.wakes.subscribe()
+    }
+
+    /// Runs that this process paused while a worker holds them.
+    #[must_use]
+    pub fn pauses(&self) -> broadcast::Receiver<RunId> {
+        self.pauses.subscribe()
     }
 
     pub(super) fn runs_due(&self) {
@@ -131,6 +139,10 @@ impl Hub {
     pub(super) fn cancel_requested(&self, run: RunId) {
         // An error says that no worker of this process listens.
         let _ = self.cancels.send(run);
+    }
+
+    pub(super) fn pause_requested(&self, run: RunId) {
+        let _ = self.pauses.send(run);
     }
 
     /// From the first call on, hints of other processes arrive here too.

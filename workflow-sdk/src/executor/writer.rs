@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backend::{
-    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, RunEnd, Write,
+    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
 };
 use crate::failpoint::failpoint;
 use crate::model::SignalOutcome;
@@ -174,6 +174,7 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
             (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => hub.woken(signal.run_id),
             (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => hub.cancel_requested(*run),
             (Write::Cancel(_), _) => hub.changed(),
+            (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => hub.pause_requested(*run),
             (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),
             _ => {}
         }

@@ -111,6 +111,7 @@ impl Machine {
             return None;
         }
         let fraction = derived_fraction(self.run_id, &format!("retry {key} {attempt}"));
+        let attempt = if self.tried_again { options.retry.round_of(attempt) } else { attempt };
         let delay = options.retry.delay_after(attempt, fraction)?;
         Some(error.retry_after().unwrap_or(delay))
     }

@@ -15,6 +15,8 @@ use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
 pub struct Machine {
     pub(super) run_id: RunId,
     pub(super) epoch: i64,
+    /// The run was tried again, and so are the steps that failed in it.
+    pub(super) tried_again: bool,
     pub(super) history: History,
     pub(super) calls: Vec<Call>,
     pub(super) keys: Names,
@@ -54,6 +56,7 @@ impl Machine {
         Self {
             run_id,
             epoch,
+            tried_again: false,
             latest: history.latest.unwrap_or(started_at).max(started_at),
             history,
             calls: Vec::new(),
@@ -75,6 +78,13 @@ impl Machine {
             generation,
             has_children,
         }
+    }
+
+    /// The same in this attempt of the run, from 1. After the first, a step whose attempts were used up has its policy's
+    /// number of attempts once more.
+    #[must_use]
+    pub fn of_attempt(self, attempt: u32) -> Self {
+        Self { tried_again: attempt > 1, ..self }
     }
 
     /// The time of the last outcome that was delivered.

@@ -143,6 +143,7 @@ impl Life {
         let settings = RunSettings {
             run_id: run_id(),
             epoch: 1,
+            attempt: 1,
             generation: 0,
             depth: 0,
             queue: "default".into(),

@@ -15,6 +15,7 @@ mod parking;
 mod program;
 mod properties;
 mod refusals;
+mod rerun;
 mod retries;
 mod rows;
 mod scale;

@@ -82,6 +82,21 @@ pub(crate) fn random(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
     program
 }
 
+impl Node {
+    /// The same with another name for each step: a key is then the same whichever way the run goes.
+    pub(crate) fn with_own_names(self) -> Self {
+        let all = |children: Vec<Self>| children.into_iter().map(Self::with_own_names).collect();
+        match self {
+            Self::Step(plan) => Self::Step(Plan { name: format!("step {}", plan.leaf).leak(), ..plan }),
+            Self::Sleep { .. } => self,
+            Self::Seq(children) => Self::Seq(all(children)),
+            Self::Join(children) => Self::Join(all(children)),
+            Self::Race(children) => Self::Race(all(children)),
+            Self::Unordered(children) => Self::Unordered(all(children)),
+        }
+    }
+}
+
 fn branch(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
     if depth == 0 || rng.u8(..4) == 0 {
         return leaf(rng, leaves);

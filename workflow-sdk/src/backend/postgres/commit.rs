@@ -1,8 +1,10 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{Connection, PgConnection};
 
-use crate::backend::{AttemptWrite, CancelOutcome, EndWrite, Outcome, ParkWrite, Write};
+use crate::backend::{
+    AttemptWrite, CancelOutcome, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome, Write,
+};
 use crate::failpoint::failpoint;
 use crate::model::{Claim, Clock, NewRun, NewSignal, RunId};
 
@@ -11,7 +13,7 @@ use super::family::Ended;
 use super::fence::Fence;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, family, settle, signal, start};
+use super::{attempt, claim, family, rerun, settle, signal, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -48,8 +50,10 @@ struct Batch<'w> {
     signals: Vec<(usize, &'w NewSignal)>,
     ends: Vec<(usize, &'w EndWrite)>,
     parks: Vec<(usize, &'w ParkWrite)>,
+    retries: Vec<(usize, &'w RetryWrite)>,
+    forks: Vec<(usize, &'w ForkWrite)>,
     cancels: Vec<(usize, RunId)>,
-    /// Rare, and one statement each: disowns, expiries, claims.
+    /// Rare, and one statement each: revivals, pauses, resumes, disowns, expiries, claims.
     others: Vec<(usize, &'w Write)>,
     /// Runs that this batch has ended.
     ended: Ended,
@@ -64,6 +68,8 @@ impl<'w> Batch<'w> {
             signals: Vec::new(),
             ends: Vec::new(),
             parks: Vec::new(),
+            retries: Vec::new(),
+            forks: Vec::new(),
             cancels: Vec::new(),
             others: Vec::new(),
             ended: Ended::default(),
@@ -76,6 +82,13 @@ impl<'w> Batch<'w> {
                 Write::Signal(signal) => batch.signals.push((place, signal)),
                 Write::End(write) => batch.ends.push((place, write)),
                 Write::Park(write) => batch.parks.push((place, write)),
+                Write::Retry(write) => batch.retries.push((place, write)),
+                Write::Fork(write) => {
+                    // Its start belongs to the others: they lock keys, and that in one order.
+                    batch.starts.push((place, &write.new));
+                    batch.forks.push((place, write));
+                }
+                Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => batch.others.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
                 Write::Disown { .. } | Write::Expire { .. } | Write::Claim(_) => batch.others.push((place, write)),
             }
@@ -87,9 +100,11 @@ impl<'w> Batch<'w> {
     async fn apply(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         self.start(connection, sql, clock).await?;
         let fence = self.lock(connection, sql).await?;
+        self.fork(connection, sql).await?;
         self.record_attempts(connection, sql, clock, &fence).await?;
         self.signal(connection, sql, clock, &fence).await?;
         self.finish(connection, sql, clock, &fence).await?;
+        self.change(connection, sql, clock).await?;
         self.disown(connection, sql, clock).await?;
         self.cancel(connection, sql, clock).await?;
         self.expire(connection, sql, clock).await?;
@@ -116,9 +131,26 @@ impl<'w> Batch<'w> {
         let cancels = self.cancels.iter().map(|(_, id)| *id);
         let signals = self.signals.iter().map(|(_, signal)| signal.run_id);
         let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
-        let runs: BTreeSet<RunId> =
-            attempts.chain(ends).chain(parks).chain(cancels).chain(signals).chain(parents).collect();
+        let retries = self.retries.iter().map(|(_, write)| write.claim.run_id);
+        let forks = self.forks.iter().map(|(_, write)| write.new.id);
+        let others = self.others.iter().filter_map(|(_, write)| match write {
+            Write::Revive(write) => Some(write.run_id),
+            Write::Pause(id) | Write::Resume(id) => Some(*id),
+            _ => None,
+        });
+        let rest = retries.chain(forks).chain(others).chain(signals).chain(parents);
+        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).chain(rest).collect();
         Fence::lock(connection, sql, &runs).await
+    }
+
+    /// What the starts among them met is known by now.
+    async fn fork(&mut self, connection: &mut PgConnection, sql: &Sql) -> Result<(), Failure> {
+        for (place, fork) in &self.forks {
+            if matches!(self.outcomes[*place], Some(Outcome::Started(StartOutcome::Created))) {
+                rerun::copy(connection, sql, fork).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn record_attempts(
@@ -183,7 +215,33 @@ impl<'w> Batch<'w> {
             let outcome = finish_outcome(fence, write.claim, || finishes.park(write))?;
             self.outcomes[*place] = Some(outcome);
         }
-        finishes.apply(connection, sql, clock).await
+        let mut retries = BTreeMap::new();
+        for (place, write) in &self.retries {
+            let run_id = write.claim.run_id;
+            let add = || Ok(!finishes.holds(run_id) && retries.insert(run_id, *write).is_none());
+            self.outcomes[*place] = Some(finish_outcome(fence, write.claim, add)?);
+        }
+        finishes.apply(connection, sql, clock).await?;
+        rerun::retry(connection, sql, clock, &retries).await
+    }
+
+    async fn change(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
+        for (place, write) in &self.others {
+            if let Write::Revive(write) = write {
+                self.outcomes[*place] = Some(rerun::revive(connection, sql, clock, write).await?);
+            }
+        }
+        for (place, write) in &self.others {
+            if let Write::Pause(id) = write {
+                self.outcomes[*place] = Some(Outcome::Paused(rerun::pause(connection, sql, clock, *id).await?));
+            }
+        }
+        for (place, write) in &self.others {
+            if let Write::Resume(id) = write {
+                self.outcomes[*place] = Some(Outcome::Resumed(rerun::resume(connection, sql, *id).await?));
+            }
+        }
+        Ok(())
     }
 
     async fn disown(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {

@@ -13,7 +13,9 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::model::{Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
-use super::{Backend, BackendError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, WaitingApproval, Write};
+use super::{
+    Backend, BackendError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, WaitingApproval, WorkerRecord, Write,
+};
 
 mod attempt;
 mod call;
@@ -28,6 +30,7 @@ mod lease;
 mod migrate;
 mod open;
 mod read;
+mod rerun;
 mod row;
 mod settle;
 mod signal;
@@ -120,9 +123,21 @@ impl Backend for PostgresBackend {
         call.end(result)
     }
 
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
         self.refuse_if_closed("open a lease session")?;
-        Ok(Box::new(lease::PostgresLease::open(self, worker).await?))
+        Ok(Box::new(lease::PostgresLease::open(self, worker, lanes).await?))
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        let mut call = self.begin_call("list workers").await?;
+        let result = call.limit().run(read::workers(call.connection(), &self.sql)).await;
+        call.end(result)
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        let mut call = self.begin_call("find due lanes").await?;
+        let result = call.limit().run(read::due_lanes(call.connection(), &self.sql, &self.clock, lanes)).await;
+        call.end(result)
     }
 
     async fn hint(&self) -> Result<(), BackendError> {

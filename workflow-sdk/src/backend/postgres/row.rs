@@ -137,7 +137,8 @@ pub(super) fn time_if_any(row: &PgRow, column: &str) -> Result<Option<Timestamp>
     Ok(row.try_get::<Option<i64>, _>(column)?.map(Timestamp::from_micros))
 }
 
-fn lane(row: &PgRow) -> Result<Lane, Failure> {
+/// The columns `queue`, `workflow_name` and `version`.
+pub(super) fn lane(row: &PgRow) -> Result<Lane, Failure> {
     Ok(Lane { queue: row.try_get("queue")?, workflow: row.try_get("workflow_name")?, version: row.try_get("version")? })
 }
 

@@ -9,7 +9,7 @@ use crate::model::{RunId, Timestamp};
 use super::database::Database;
 use super::family::Ended;
 use super::fence::Fence;
-use super::{attempt, claim, family, finish, settle, signal, start};
+use super::{attempt, claim, family, finish, rerun, settle, signal, start};
 
 /// The outcomes of a batch while it is applied, by the places of its writes.
 #[derive(Debug)]
@@ -65,11 +65,14 @@ async fn apply(
 ) -> Result<Vec<Outcome>, BackendError> {
     let mut outcomes = Outcomes(writes.iter().map(|_| None).collect());
     start::apply(connection, writes, now, &mut outcomes).await?;
+    rerun::fork(connection, writes, now, &mut outcomes).await?;
     let mut fence = Fence::read(connection, writes).await?;
     attempt::apply(connection, writes, now, &fence, &mut outcomes).await?;
     signal::apply(connection, writes, now, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
+    rerun::retry(connection, writes, now, &mut fence, &mut outcomes).await?;
+    rerun::change(connection, writes, now, &mut outcomes).await?;
     settle::disown(connection, writes, now, &mut outcomes).await?;
     settle::cancel(connection, writes, now, &mut outcomes).await?;
     let expired = settle::expire(connection, writes, now, &mut outcomes).await?;

@@ -9,7 +9,7 @@ use crate::model::{Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
     Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome,
-    WaitingApproval, Write,
+    WaitingApproval, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -27,12 +27,14 @@ mod migrate;
 mod open;
 mod place;
 mod read;
+mod rerun;
 mod row;
 mod settle;
 mod signal;
 mod sql;
 mod start;
 mod within;
+mod workers;
 mod writer;
 
 #[cfg(test)]
@@ -104,8 +106,16 @@ impl Backend for SqliteBackend {
         within_deadline("list approvals", read::approvals(&self.database, run, limit)).await
     }
 
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
-        within_deadline("open a lease session", lease::open(&self.database, worker)).await
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+        within_deadline("open a lease session", lease::open(&self.database, worker, lanes)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        within_deadline("list workers", workers::workers(&self.database)).await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        within_deadline("find due lanes", workers::due_lanes(&self.database, lanes)).await
     }
 
     /// A commit changes the database's data version, which every listener looks at: there is nothing to send.

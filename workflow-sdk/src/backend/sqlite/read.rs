@@ -38,7 +38,8 @@ pub(super) async fn list(database: &Database, filter: &RunFilter) -> Result<Vec<
         .bind(filter.key_prefix.as_deref())
         .bind(filter.created_from.map(Timestamp::as_micros))
         .bind(filter.created_before.map(Timestamp::as_micros))
-        .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE));
+        .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE))
+        .bind(filter.paused);
     let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
     understand(&rows, row::run)
 }

@@ -106,8 +106,12 @@ pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
 
 /// From `renew_claims.sql`.
 pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
-    let cancel_requested = maybe_time(row, "cancel_requested_at")?.is_some();
-    Ok(Renewed { claim: claim(row)?, cancel_requested, wakes: get(row, "wakes")? })
+    Ok(Renewed {
+        claim: claim(row)?,
+        cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some(),
+        paused: maybe_time(row, "paused_at")?.is_some(),
+        wakes: get(row, "wakes")?,
+    })
 }
 
 /// A run's id in this column.
@@ -150,7 +154,8 @@ fn claim(row: &SqliteRow) -> Result<Claim> {
     Ok(Claim { run_id: id(row, "id")?, epoch: get(row, "epoch")? })
 }
 
-fn lane(row: &SqliteRow) -> Result<Lane> {
+/// A queue, a workflow and its version.
+pub(super) fn lane(row: &SqliteRow) -> Result<Lane> {
     Ok(Lane { queue: get(row, "queue")?, workflow: get(row, "workflow_name")?, version: get(row, "version")? })
 }
 
@@ -159,7 +164,8 @@ fn worker(row: &SqliteRow) -> Result<Option<WorkerId>> {
     text.as_deref().map(worker_id).transpose()
 }
 
-fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
+/// A time in this column.
+pub(super) fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
     get(row, column).map(Timestamp::from_micros)
 }
 
