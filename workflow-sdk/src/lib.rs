@@ -29,7 +29,8 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`] and [`ErrorExt`].
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Shield`], [`Compensation`], [`Retry`], [`Error`] and
+//!   [`ErrorExt`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
@@ -62,7 +63,7 @@ pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
 pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, Start};
-pub use ctx::{Ctx, Sleep, Step};
+pub use ctx::{Compensation, Ctx, Shield, Sleep, Step};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
     AttemptStatus, ErrorKind, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run, RunFilter, RunId, RunStatus,

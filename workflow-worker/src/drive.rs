@@ -1,12 +1,13 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port,
-    RunCell, RunSettings, Write, failpoint,
+    AttemptWrite, ClaimedRun, EndWrite, Executor, Interruption, Next, OutboxRow, Outcome, PendingOutcome, Polled,
+    Poller, Port, RunCell, RunSettings, Write, failpoint,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
@@ -59,11 +60,16 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     let run_id = run.claim.run_id;
     let workflow = &run.lane.workflow;
     match exit {
-        Exit::Ended(Ok(_)) => tracing::debug!(%run_id, workflow, "run succeeded"),
-        Exit::Ended(Err(error)) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
-        Exit::Canceled => tracing::info!(%run_id, workflow, "run canceled"),
-        Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
-        Exit::Park(until) => tracing::debug!(%run_id, workflow, ?until, "run parked"),
+        Exit::Ended(_, Some(Interruption::Deadline)) => {
+            tracing::warn!(%run_id, workflow, "run had not ended at its deadline");
+        }
+        Exit::Ended(Ok(_), _) => tracing::debug!(%run_id, workflow, "run succeeded"),
+        Exit::Ended(Err(error), Some(_)) if error.kind == ErrorKind::Canceled => {
+            tracing::info!(%run_id, workflow, "run canceled");
+        }
+        Exit::Ended(Err(error), _) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
+        Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "run ended: the grace for its clean-up is over"),
+        Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
         Exit::Diverged(divergence) => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
         Exit::Unreadable(error) => {
             tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
@@ -72,7 +78,9 @@ fn report(run: &ClaimedRun, exit: &Exit) {
         Exit::Suspected => {
             tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits for a trial of another")
         }
-        Exit::Lost => tracing::warn!(%run_id, workflow, "claim lost: the run is another worker's now"),
+        Exit::Lost => {
+            tracing::warn!(%run_id, workflow, "claim lost: the run was terminated, or is another worker's now")
+        }
     }
 }
 
@@ -82,6 +90,7 @@ struct Drive<'a> {
     claim: HeldClaim,
     pressure: watch::Receiver<bool>,
     moved: Arc<Notify>,
+    port: Arc<DrivePort>,
     cell: Arc<RunCell>,
     poller: Option<Poller>,
     pending: VecDeque<PendingOutcome>,
@@ -95,7 +104,8 @@ struct DrivePort {
     clock: Arc<DatabaseClock>,
     moved: Arc<Notify>,
     standing: watch::Receiver<Standing>,
-    deadline_at: Option<Timestamp>,
+    /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
+    ends_at: AtomicI64,
 }
 
 impl Port for DrivePort {
@@ -103,9 +113,9 @@ impl Port for DrivePort {
         self.clock.now()
     }
 
-    /// Not on a claim whose lease may have run out, and not after the deadline.
+    /// Not on a claim whose lease may have run out, and not after the end.
     fn may_begin(&self) -> bool {
-        self.standing.borrow().is_valid() && self.deadline_at.is_none_or(|deadline| self.clock.now() < deadline)
+        self.standing.borrow().is_valid() && self.clock.now().as_micros() < self.ends_at.load(Ordering::Relaxed)
     }
 
     fn wake(&self) {
@@ -117,11 +127,11 @@ impl<'a> Drive<'a> {
     async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: HeldClaim) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
         let moved = Arc::new(Notify::new());
-        let port: Arc<dyn Port> = Arc::new(DrivePort {
+        let port = Arc::new(DrivePort {
             clock: Arc::clone(&shared.clock),
             moved: Arc::clone(&moved),
             standing: claim.standing.clone(),
-            deadline_at: run.deadline_at,
+            ends_at: AtomicI64::new(run.deadline_at.map_or(i64::MAX, Timestamp::as_micros)),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,
@@ -129,11 +139,12 @@ impl<'a> Drive<'a> {
             started_at: run.started_at,
             payload_limit: shared.client.payload_limit(),
         };
-        let cell = RunCell::new(settings, history, Arc::clone(&port));
+        let cell = RunCell::new(settings, history, Arc::<DrivePort>::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
         let future = entry.call(Arc::clone(&cell), run.input.clone());
         Ok(Self {
-            poller: Some(Poller::new(future, port)),
+            poller: Some(Poller::new(future, Arc::<DrivePort>::clone(&port))),
+            port,
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
             stale: true,
@@ -149,6 +160,8 @@ impl<'a> Drive<'a> {
     async fn go(&mut self) -> Result<Exit, Exit> {
         loop {
             self.check_standing()?;
+            // Before the poll: also a run that cannot go on with this code is told to end, and its grace begins.
+            self.send_records().await?;
             if let Some(result) = self.poll() {
                 return Ok(self.conclude(result));
             }
@@ -157,7 +170,7 @@ impl<'a> Drive<'a> {
             }
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
-                Next::Deliver(_) | Next::Start(_) => self.stale = true,
+                Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) => self.stale = true,
                 Next::Wait { timer, park_until } => self.wait(timer, park_until).await?,
             }
         }
@@ -169,15 +182,34 @@ impl<'a> Drive<'a> {
         match order {
             Order::Go | Order::Drain => {}
             Order::Abandon => return Err(Exit::Released),
-            Order::Cancel => return Err(Exit::Canceled),
             Order::Lost => return Err(Exit::Lost),
         }
-        if self.run.deadline_at.is_some_and(|deadline| deadline <= self.shared.clock.now()) {
-            return Err(Exit::Deadline);
-        }
+        self.interrupt()?;
         let held = order == Order::Drain || !self.claim.is_valid();
         self.stale |= self.waking(|cell| cell.hold(held));
         Ok(())
+    }
+
+    /// Tells the run to end if it is to, and ends it if it has had its grace.
+    fn interrupt(&mut self) -> Result<(), Exit> {
+        let now = self.shared.clock.now();
+        if self.run.cancel_requested || self.claim.cancel_requested() {
+            self.cell.interrupt(Interruption::Canceled);
+        } else if self.run.deadline_at.is_some_and(|deadline| deadline <= now) {
+            self.cell.interrupt(Interruption::Deadline);
+        }
+        let Some(interrupted) = self.cell.interrupted() else { return Ok(()) };
+        let grace_ends_at = interrupted.at + self.shared.options.cancel_grace;
+        self.port.ends_at.store(grace_ends_at.as_micros(), Ordering::Relaxed);
+        if now < grace_ends_at { Ok(()) } else { Err(Exit::GraceOver(interrupted.by)) }
+    }
+
+    /// When the run must have ended, or, before it was interrupted, be interrupted.
+    fn ends_at(&self) -> Option<Timestamp> {
+        match self.cell.interrupted() {
+            Some(interrupted) => Some(interrupted.at + self.shared.options.cancel_grace),
+            None => self.run.deadline_at,
+        }
     }
 
     fn poll(&mut self) -> Option<Result<String, StoredError>> {
@@ -192,11 +224,16 @@ impl<'a> Drive<'a> {
 
     /// The function has returned: an answer, unless it passed over a part of its history.
     fn conclude(&self, result: Result<String, StoredError>) -> Exit {
-        let Some(divergence) = self.cell.ended() else { return Exit::Ended(result) };
+        let Some(divergence) = self.cell.ended() else { return self.ended(result) };
         if let Err(error) = result {
             tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
         }
         Exit::Diverged(divergence)
+    }
+
+    fn ended(&self, result: Result<String, StoredError>) -> Exit {
+        let interrupted = self.cell.interrupted().filter(|interrupted| interrupted.delivered);
+        Exit::Ended(result, interrupted.map(|interrupted| interrupted.by))
     }
 
     /// Wakes calls so that it does not count as a foreign wake.
@@ -223,10 +260,13 @@ impl<'a> Drive<'a> {
         if self.claim.order() == Order::Drain && !self.cell.is_running() && self.pending.is_empty() {
             return Err(Exit::Released);
         }
+        let interrupted = self.cell.interrupted().map(|it| it.at + self.shared.options.cancel_grace);
+        // What has passed is no longer waited for.
+        let park_until = park_until.map(|until| interrupted.map_or(until, |end| until.min(end)));
         if let Some(until) = park_until.filter(|until| self.parks(*until)) {
-            return Err(Exit::Park(until));
+            return Err(Exit::Park { until, until_deadline: interrupted.is_none() });
         }
-        let wake_at = [timer, self.run.deadline_at].into_iter().flatten().min();
+        let wake_at = [timer, self.ends_at()].into_iter().flatten().min();
         let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at));
         tokio::select! {
             biased;
@@ -255,7 +295,7 @@ impl<'a> Drive<'a> {
             }
             Some(Outcome::Refused(error)) if error.kind == BackendErrorKind::Invalid => {
                 let error = StoredError::from_error(ErrorKind::Refused, &error).fatal();
-                Err(Exit::Ended(Err(error)))
+                Err(self.ended(Err(error)))
             }
             Some(Outcome::Refused(error)) => {
                 tracing::error!(
@@ -284,7 +324,7 @@ impl<'a> Drive<'a> {
              after a crash it may go another way: put it into a step, or use ctx.sleep"
         );
         match self.shared.options.foreign_await {
-            ForeignAwait::Fail => Err(Exit::Ended(Err(StoredError::new(ErrorKind::Refused, message).fatal()))),
+            ForeignAwait::Fail => Err(self.ended(Err(StoredError::new(ErrorKind::Refused, message).fatal()))),
             ForeignAwait::Warn => {
                 if self.shared.first_warning(workflow) {
                     tracing::warn!(run_id = %self.run.claim.run_id, "{message}");
@@ -297,7 +337,12 @@ impl<'a> Drive<'a> {
     /// Drops the workflow and its bodies. A panic in a destructor is the author's, and must not end the worker.
     fn drop_future(&mut self) {
         let poller = self.poller.take();
-        if catch_unwind(AssertUnwindSafe(|| drop(poller))).is_err() {
+        let cell = &self.cell;
+        let drop_all = || {
+            drop(poller);
+            cell.drop_compensations();
+        };
+        if catch_unwind(AssertUnwindSafe(drop_all)).is_err() {
             tracing::warn!(run_id = %self.run.claim.run_id, "a destructor in the workflow panicked");
         }
     }

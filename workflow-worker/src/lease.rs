@@ -142,7 +142,7 @@ impl Keeper {
         for Renewed { claim, cancel_requested } in renewed {
             self.held.renewed(*claim, valid_until);
             if *cancel_requested {
-                self.held.order(*claim, Order::Cancel);
+                self.held.cancel(*claim);
             }
         }
         let kept: std::collections::HashSet<Claim> = renewed.iter().map(|renewed| renewed.claim).collect();

@@ -61,7 +61,7 @@ workflow_tests::cases! {
         another_kind_of_call_parks_the_run,
         an_output_of_another_type_parks_the_run,
         an_input_of_another_type_parks_the_run,
-        a_diverged_run_can_be_canceled,
+        a_diverged_run_can_be_terminated,
         an_added_step_runs,
     }
     foreign {
@@ -73,7 +73,7 @@ workflow_tests::cases! {
     }
     cancel {
         a_pending_run_is_canceled_at_once,
-        a_parked_run_is_canceled_at_once,
+        a_parked_run_wakes_to_be_canceled,
         a_running_run_is_dropped_and_ends_canceled,
         another_process_cancels_within_a_heartbeat,
         a_run_that_lingers_in_memory_is_canceled,

@@ -1,9 +1,12 @@
 //! What an author calls. Reaches outside only through [`Port`].
 
 mod cell;
+mod compensation;
 mod entry;
 mod poller;
 mod port;
+mod saga;
+mod shield;
 mod sleep;
 mod step;
 
@@ -22,9 +25,12 @@ use crate::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_
 use crate::replay::{CallId, Wait};
 
 pub use cell::{RunCell, RunSettings};
+pub use compensation::Compensation;
 pub use entry::Entry;
 pub use poller::{Polled, Poller, WorkflowFuture};
 pub use port::Port;
+pub use saga::settle;
+pub use shield::Shield;
 pub use sleep::Sleep;
 pub use step::Step;
 
@@ -77,7 +83,8 @@ impl<S> Ctx<S> {
     /// Awaiting it gives the body's last error once its [retries](Step::retry) are used up, or an error of kind
     /// [`Timeout`](crate::ErrorKind::Timeout), [`Panic`](crate::ErrorKind::Panic), or
     /// [`Refused`](crate::ErrorKind::Refused): for an invalid name, a value that cannot be stored or read back, a step
-    /// inside the body of a step.
+    /// inside the body of a step; [`Canceled`](crate::ErrorKind::Canceled) or [`Deadline`](crate::ErrorKind::Deadline) where
+    /// the run is told to end while it is pending.
     ///
     /// # Cancel safety
     /// Dropping the future drops the body. The step then has no outcome, or one that no replay delivers.
@@ -111,8 +118,8 @@ impl<S> Ctx<S> {
     /// waking survives any crash.
     ///
     /// # Errors
-    /// None of its own today; it is a `Result` so that it stands beside steps in `try_join!`, and for refusals (a sleep
-    /// inside the body of a step).
+    /// [`Canceled`](crate::ErrorKind::Canceled) or [`Deadline`](crate::ErrorKind::Deadline) where the run is told to end
+    /// while it is pending; [`Refused`](crate::ErrorKind::Refused) for a sleep inside the body of a step.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait.

@@ -17,12 +17,21 @@ const RELISTEN_DELAY: Duration = Duration::from_secs(1);
 /// Cancel requests that a slow reader may miss; it then learns of them at the next renewal of its lease.
 const CANCELS: usize = 1024;
 
+/// What this process has done to a run that a worker may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// Asked it to end.
+    Requested(RunId),
+    /// Ended it.
+    Terminated(RunId),
+}
+
 /// Where commits are made known to those who wait for them: in this process at once, in others by hints.
 pub struct Hub {
     backend: Arc<dyn Backend>,
     due: Notify,
     changes: watch::Sender<u64>,
-    cancels: broadcast::Sender<RunId>,
+    cancels: broadcast::Sender<Cancel>,
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
     hint: Arc<Notify>,
     listening: OnceCell<()>,
@@ -59,9 +68,9 @@ impl Hub {
         self.changes.subscribe()
     }
 
-    /// Runs of which this process was asked to cancel them while a worker holds them.
+    /// Runs that this process has canceled while a worker may hold them.
     #[must_use]
-    pub fn cancels(&self) -> broadcast::Receiver<RunId> {
+    pub fn cancels(&self) -> broadcast::Receiver<Cancel> {
         self.cancels.subscribe()
     }
 
@@ -114,7 +123,11 @@ impl Hub {
 
     pub(super) fn cancel_requested(&self, run: RunId) {
         // An error says that no worker of this process listens.
-        let _ = self.cancels.send(run);
+        let _ = self.cancels.send(Cancel::Requested(run));
+    }
+
+    pub(super) fn terminated(&self, run: RunId) {
+        let _ = self.cancels.send(Cancel::Terminated(run));
     }
 
     /// From the first call on, hints of other processes arrive here too.

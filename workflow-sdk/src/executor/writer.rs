@@ -166,6 +166,11 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
         match (write, outcome) {
             (Write::End(write), Outcome::Applied) => hub.tell_ended(write.claim.run_id, || ended_run(write)),
             (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => hub.cancel_requested(*run),
+            // Whatever the answer: it may be that of a commit whose first reply was lost.
+            (Write::Terminate(run), _) => {
+                hub.terminated(*run);
+                hub.changed();
+            }
             (Write::Cancel(_), _) => hub.changed(),
             (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),
             _ => {}

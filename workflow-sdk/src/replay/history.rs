@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
 
-use super::Delivered;
+use super::{Delivered, Interrupted};
 
 /// A run's history, by step key.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub(super) struct History {
     steps: HashMap<String, RecordedStep>,
     /// Outcomes that no call has asked for yet, in the order of their positions.
     unasked: BTreeMap<i64, String>,
+    /// That the run was told to end.
+    pub(super) interrupted: Option<Interrupted>,
     /// The position that the next outcome gets.
     pub(super) next_position: i64,
     /// The latest time in it.
@@ -53,12 +55,18 @@ impl History {
             .iter()
             .filter_map(|(key, step)| step.outcome.as_ref().map(|outcome| (outcome.position, key.clone())))
             .collect();
-        history.next_position = history.unasked.last_key_value().map_or(1, |(last, _)| last + 1);
+        let last = history.unasked.last_key_value().map(|(last, _)| *last);
+        let last = last.max(history.interrupted.map(|interrupted| interrupted.position));
+        history.next_position = last.map_or(1, |last| last + 1);
         history
     }
 
     fn add(&mut self, row: StepAttempt) {
         self.latest = self.latest.max(row.completed_at).max(Some(row.started_at));
+        if row.kind == StepKind::Interruption {
+            self.interrupted = Interrupted::recorded(&row);
+            return;
+        }
         let completed_at = row.completed_at.unwrap_or(row.started_at);
         let outcome = row.position.map(|position| RecordedOutcome {
             position,

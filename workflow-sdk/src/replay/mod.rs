@@ -9,11 +9,13 @@ mod call;
 mod delivery;
 mod divergence;
 mod history;
+mod interruption;
 mod machine;
 mod records;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
+pub use interruption::{Interrupted, Interruption};
 pub use machine::Machine;
 pub use records::OutboxRow;

@@ -18,6 +18,15 @@ pub(super) struct Record {
     pub(super) effect: Effect,
 }
 
+/// Who gets an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    /// The call whose outcome it is.
+    Call(CallId),
+    /// Every call that the run has: it is an interruption.
+    Run,
+}
+
 /// A record on its way out.
 #[derive(Debug)]
 pub struct OutboxRow {
@@ -25,8 +34,8 @@ pub struct OutboxRow {
     pub row: StepAttempt,
     /// What is committed with it.
     pub effect: Effect,
-    /// The call whose outcome it is.
-    pub(super) outcome_of: Option<CallId>,
+    /// Whose outcome it is.
+    pub(super) outcome_of: Option<Receiver>,
 }
 
 impl Record {
@@ -57,7 +66,7 @@ impl Machine {
         let position = self.history.next_position;
         self.history.next_position += 1;
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
-        self.outbox.push(OutboxRow { row, effect, outcome_of: Some(id) });
+        self.outbox.push(OutboxRow { row, effect, outcome_of: Some(Receiver::Call(id)) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
@@ -86,8 +95,8 @@ impl Machine {
 
     /// The oldest record that was handed out is committed.
     pub fn committed(&mut self) {
-        if let Some(Some(id)) = self.in_flight.pop_front() {
-            self.committed.push_back(id);
+        if let Some(Some(receiver)) = self.in_flight.pop_front() {
+            self.committed.push_back(receiver);
         }
     }
 }

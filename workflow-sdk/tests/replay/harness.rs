@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
-use workflow_sdk::engine::{Divergence, Next, Polled, Poller, Port, RunCell, RunSettings, WorkflowFuture};
+use workflow_sdk::engine::{
+    Divergence, Interruption, Next, Polled, Poller, Port, RunCell, RunSettings, WorkflowFuture, settle,
+};
 use workflow_sdk::{Ctx, Result, RunId, StepAttempt, StoredError, Timestamp};
 
 pub(crate) use crate::rows::{Table, row};
@@ -138,7 +140,8 @@ impl Life {
         let cell = RunCell::new(settings, table.rows.clone(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());
         let flow = flow.clone();
-        let future: WorkflowFuture = Box::pin(async move { flow(&ctx).await });
+        let its_cell = cell.clone();
+        let future: WorkflowFuture = Box::pin(async move { settle(&its_cell, async { flow(&ctx).await }).await });
         Self {
             poller: Some(Poller::new(future, port.clone())),
             delivery: Delivery::OneByOne,
@@ -196,6 +199,11 @@ impl Life {
                     self.events.push(format!("deliver {}", call.index()));
                     self.delivery != Delivery::OneByOne
                 }
+                Next::Interrupt(calls) => {
+                    self.events
+                        .push(format!("interrupt {:?}", calls.iter().map(|call| call.index()).collect::<Vec<_>>()));
+                    self.delivery != Delivery::OneByOne
+                }
                 Next::Start(calls) => {
                     self.events.extend(calls.iter().map(|call| format!("start {}", call.index())));
                     self.delivery == Delivery::AllAtOnceWithBodies
@@ -208,6 +216,11 @@ impl Life {
                 return None;
             }
         }
+    }
+
+    /// Tells the run to end.
+    pub(crate) fn interrupt(&mut self, by: Interruption) {
+        self.cell.interrupt(by);
     }
 
     /// Commits the oldest record that is on its way. Says whether there was one.

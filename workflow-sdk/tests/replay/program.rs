@@ -22,11 +22,24 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     Step(Plan),
-    Sleep { leaf: usize, millis: u64 },
+    Sleep {
+        leaf: usize,
+        millis: u64,
+    },
     Seq(Vec<Node>),
     Join(Vec<Node>),
     Race(Vec<Node>),
     Unordered(Vec<Node>),
+    /// Its one branch is passed by when the run is told to end.
+    Shield(Vec<Node>),
+    /// Its one branch has succeeded when this compensation is armed.
+    Saga {
+        leaf: usize,
+        undo_fails: bool,
+        branch: Vec<Node>,
+    },
+    /// The function fails after its one branch.
+    Fail(Vec<Node>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -59,8 +72,11 @@ fn branch(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
     if depth == 0 || rng.u8(..4) == 0 {
         return leaf(rng, leaves);
     }
-    let children = (0..rng.usize(2..=3)).map(|_| branch(rng, depth - 1, leaves)).collect();
-    match rng.u8(..7) {
+    let children: Vec<Node> = (0..rng.usize(2..=3)).map(|_| branch(rng, depth - 1, leaves)).collect();
+    match rng.u8(..11) {
+        7 => Node::Shield(children.into_iter().take(1).collect()),
+        8 | 9 => Node::Saga { leaf: 0, undo_fails: rng.u8(..5) == 0, branch: children.into_iter().take(1).collect() },
+        10 => Node::Fail(children.into_iter().take(1).collect()),
         0 | 1 => Node::Seq(children),
         2 | 3 => Node::Join(children),
         4 | 5 => Node::Race(children),
@@ -91,7 +107,17 @@ impl Node {
                 *leaf = *next;
                 *next += 1;
             }
-            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => {
+            Self::Saga { leaf, branch, .. } => {
+                *leaf = *next;
+                *next += 1;
+                branch.iter_mut().for_each(|child| child.number(next));
+            }
+            Self::Seq(children)
+            | Self::Join(children)
+            | Self::Race(children)
+            | Self::Unordered(children)
+            | Self::Shield(children)
+            | Self::Fail(children) => {
                 children.iter_mut().for_each(|child| child.number(next));
             }
         }
@@ -100,7 +126,13 @@ impl Node {
     pub(crate) fn children(&self) -> &[Self] {
         match self {
             Self::Step(_) | Self::Sleep { .. } => &[],
-            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => children,
+            Self::Seq(children)
+            | Self::Join(children)
+            | Self::Race(children)
+            | Self::Unordered(children)
+            | Self::Shield(children)
+            | Self::Saga { branch: children, .. }
+            | Self::Fail(children) => children,
         }
     }
 
@@ -111,6 +143,11 @@ impl Node {
             Self::Join(_) => Self::Join(children),
             Self::Race(_) => Self::Race(children),
             Self::Unordered(_) => Self::Unordered(children),
+            Self::Shield(_) => Self::Shield(children),
+            Self::Saga { leaf, undo_fails, .. } => {
+                Self::Saga { leaf: *leaf, undo_fails: *undo_fails, branch: children }
+            }
+            Self::Fail(_) => Self::Fail(children),
         }
     }
 
@@ -147,11 +184,19 @@ impl Node {
         smaller
     }
 
+    /// Whether the function fails in the end.
+    fn fails(&self) -> bool {
+        matches!(self, Self::Fail(_)) || self.children().iter().any(Self::fails)
+    }
+
     pub(crate) fn flow(&self) -> Flow {
         let program = Arc::new(self.clone());
         flow_of(move |ctx| {
             let program = Arc::clone(&program);
-            Box::pin(async move { Ok(evaluate(&program, ctx).await.to_string()) })
+            Box::pin(async move {
+                let value = evaluate(&program, ctx).await;
+                if program.fails() { Err(Error::msg(format!("failed after {value}"))) } else { Ok(value.to_string()) }
+            })
         })
     }
 }
@@ -180,8 +225,9 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
         match node {
             Node::Step(plan) => run_step(plan, ctx).await,
             Node::Sleep { leaf, millis } => {
-                ctx.sleep(Duration::from_millis(*millis)).await.expect("a sleep never fails");
-                see(ctx, *leaf, 1)
+                // A sleep fails only where the run is told to end.
+                let slept = ctx.sleep(Duration::from_millis(*millis)).await;
+                see(ctx, *leaf, slept.map_or_else(|error| hash(&error.to_string()), |()| 1))
             }
             Node::Seq(children) => {
                 let mut all = 1;
@@ -191,6 +237,15 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
                 all
             }
             Node::Join(children) => join_all(branches(children)).await.into_iter().fold(2, mix),
+            Node::Shield(children) => {
+                ctx.shield(futures::future::join_all(branches(children))).await.into_iter().fold(4, mix)
+            }
+            Node::Fail(children) => join_all(branches(children)).await.into_iter().fold(5, mix),
+            Node::Saga { leaf, undo_fails, branch } => {
+                let value = join_all(branches(branch)).await.into_iter().fold(6, mix);
+                arm(ctx, *leaf, *undo_fails);
+                see(ctx, *leaf, value)
+            }
             Node::Race(children) => {
                 let (value, index, _) = select_all(branches(children)).await;
                 mix(value, index as u64)
@@ -200,6 +255,23 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
             }
         }
     })
+}
+
+/// The name of the compensation of a leaf.
+pub(crate) fn undo(leaf: usize) -> String {
+    format!("undo-{leaf}")
+}
+
+fn arm(ctx: &Ctx<World>, leaf: usize, fails: bool) {
+    let body = move |world: Arc<World>| async move {
+        // Which attempt it is, no body of a compensation can tell.
+        let label = format!("{}#?", undo(leaf));
+        world.note(&label);
+        world.pass(&label).await;
+        if fails { Err(Error::fatal("cannot be undone")) } else { Ok(()) }
+    };
+    ctx.state().armed.lock().unwrap().push(leaf);
+    let _undo = ctx.compensate(undo(leaf), body).expect("a good name");
 }
 
 async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {

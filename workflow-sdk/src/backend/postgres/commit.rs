@@ -47,6 +47,7 @@ struct Batch<'w> {
     ends: Vec<(usize, &'w EndWrite)>,
     parks: Vec<(usize, &'w ParkWrite)>,
     cancels: Vec<(usize, RunId)>,
+    terminations: Vec<(usize, RunId)>,
     /// Rare, and one statement each: disowns, expiries, claims.
     others: Vec<(usize, &'w Write)>,
     outcomes: Vec<Option<Outcome>>,
@@ -60,6 +61,7 @@ impl<'w> Batch<'w> {
             ends: Vec::new(),
             parks: Vec::new(),
             cancels: Vec::new(),
+            terminations: Vec::new(),
             others: Vec::new(),
             outcomes: writes.iter().map(|_| None).collect(),
         };
@@ -70,6 +72,7 @@ impl<'w> Batch<'w> {
                 Write::End(write) => batch.ends.push((place, write)),
                 Write::Park(write) => batch.parks.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
+                Write::Terminate(id) => batch.terminations.push((place, *id)),
                 Write::Disown { .. } | Write::Expire { .. } | Write::Claim(_) => batch.others.push((place, write)),
             }
         }
@@ -104,7 +107,7 @@ impl<'w> Batch<'w> {
         let attempts = self.attempts.iter().map(|(_, write)| write.claim.run_id);
         let ends = self.ends.iter().map(|(_, write)| write.claim.run_id);
         let parks = self.parks.iter().map(|(_, write)| write.claim.run_id);
-        let cancels = self.cancels.iter().map(|(_, id)| *id);
+        let cancels = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id);
         let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).collect();
         Fence::lock(connection, sql, &runs).await
     }
@@ -156,21 +159,23 @@ impl<'w> Batch<'w> {
     }
 
     async fn cancel(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
-        if self.cancels.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<RunId> = self.cancels.iter().map(|(_, id)| *id).collect();
-        let outcomes = settle::cancel(connection, sql, clock, &ids).await?;
-        for ((place, _), outcome) in self.cancels.iter().zip(outcomes) {
-            self.outcomes[*place] = Some(Outcome::Canceled(outcome));
+        for (statement, asked) in [(&sql.cancel_runs, &self.cancels), (&sql.terminate_runs, &self.terminations)] {
+            if asked.is_empty() {
+                continue;
+            }
+            let ids: Vec<RunId> = asked.iter().map(|(_, id)| *id).collect();
+            let outcomes = settle::cancel(connection, statement, clock, &ids).await?;
+            for ((place, _), outcome) in asked.iter().zip(outcomes) {
+                self.outcomes[*place] = Some(Outcome::Canceled(outcome));
+            }
         }
         Ok(())
     }
 
     async fn expire(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         for (place, write) in &self.others {
-            if let Write::Expire { limit } = write {
-                let changed = settle::expire(connection, sql, clock, *limit).await?;
+            if let Write::Expire { limit, patience } = write {
+                let changed = settle::expire(connection, sql, clock, *limit, *patience).await?;
                 self.outcomes[*place] = Some(Outcome::Changed(changed));
             }
         }

@@ -99,6 +99,7 @@ statements! {
     read_schema_version,
     release_worker,
     renew_claims,
+    terminate_runs,
     unlock_worker,
     upsert_attempts,
 }

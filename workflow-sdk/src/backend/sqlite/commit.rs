@@ -56,6 +56,7 @@ async fn apply(
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
     settle::disown(connection, writes, now, &mut outcomes).await?;
     settle::cancel(connection, writes, now, &mut outcomes).await?;
+    settle::terminate(connection, writes, now, &mut outcomes).await?;
     settle::expire(connection, writes, now, &mut outcomes).await?;
     claim::apply(connection, writes, now, &mut outcomes).await?;
     outcomes.complete()

@@ -41,5 +41,6 @@ statements! {
     RELEASE_CLAIMS = "release_claims.sql";
     RENEW_CLAIMS = "renew_claims.sql";
     SET_JOURNAL_MODE = "set_journal_mode.sql";
+    TERMINATE_RUNS = "terminate_runs.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
 }
