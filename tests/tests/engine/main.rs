@@ -14,7 +14,9 @@ mod deadline;
 mod divergence;
 mod executor;
 mod foreign;
+mod interruption;
 mod refused;
+mod saga;
 mod shutdown;
 mod waiting;
 mod within;
@@ -79,6 +81,32 @@ workflow_tests::cases! {
         a_run_that_lingers_in_memory_is_canceled,
         the_cancel_of_an_ended_run_says_how_it_ended,
         a_cancel_races_with_the_end,
+    }
+    interruption {
+        a_run_cleans_up_after_a_step,
+        a_run_cleans_up_after_a_sleep,
+        a_run_whose_worker_is_gone_cleans_up_at_the_next,
+        a_run_may_end_as_it_likes,
+        a_shielded_part_ends_before_the_run_is_canceled,
+        the_grace_ends_a_clean_up_that_hangs,
+        the_grace_ends_a_clean_up_that_is_parked,
+        a_second_cancel_or_a_termination_ends_a_clean_up_at_once,
+        a_termination_by_another_process_drops_the_run,
+        two_cancels_at_once_are_one,
+        a_deadline_lets_clean_up,
+        a_run_that_returns_after_its_deadline_has_failed,
+        a_worker_that_stops_leaves_the_clean_up_to_the_next,
+    }
+    saga {
+        a_run_that_succeeds_undoes_nothing,
+        a_run_that_fails_or_panics_undoes_in_reverse_order,
+        a_run_that_is_canceled_undoes,
+        a_run_that_passes_its_deadline_undoes,
+        a_terminated_run_undoes_nothing,
+        a_compensation_that_fails_is_told,
+        a_compensation_for_a_step_that_never_ran_is_refused,
+        the_grace_bounds_the_compensations_of_a_canceled_run,
+        a_destructor_that_panics_in_an_armed_compensation_hurts_nobody,
     }
     deadline {
         a_run_that_no_worker_knows_fails_at_its_deadline,
