@@ -30,13 +30,14 @@ pub struct Compensation<'a> {
     scope: &'a str,
 }
 
+type Run = dyn for<'a> FnOnce(&'a Arc<RunCell>, CallId, StepOptions) -> Running<'a> + Send;
 type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 /// A compensation whose turn has not come.
 pub(super) struct Armed {
     pub(super) call: CallId,
     options: StepOptions,
-    run: Box<dyn for<'a> FnOnce(&'a Arc<RunCell>, CallId, StepOptions) -> Running<'a> + Send>,
+    run: Box<Run>,
 }
 
 impl Armed {
