@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Interruption, Next, OutboxRow, Outcome, PendingOutcome, Polled,
-    Poller, Port, RunCell, RunSettings, Write, failpoint,
+    AttemptWrite, ClaimedRun, Divergence, EndWrite, Executor, Interruption, Next, OutboxRow, Outcome, PendingOutcome,
+    Polled, Poller, Port, RunCell, RunSettings, Write, failpoint,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
@@ -70,7 +70,7 @@ fn report(run: &ClaimedRun, exit: &Exit) {
         Exit::Ended(Err(error), _) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
         Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "run ended: the grace for its clean-up is over"),
         Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
-        Exit::Diverged(divergence) => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
+        Exit::Diverged { divergence, .. } => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
         Exit::Unreadable(error) => {
             tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
         }
@@ -166,7 +166,7 @@ impl<'a> Drive<'a> {
                 return Ok(self.conclude(result));
             }
             if let Some(divergence) = self.cell.divergence() {
-                return Ok(Exit::Diverged(divergence));
+                return Ok(self.diverged(divergence));
             }
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
@@ -198,18 +198,14 @@ impl<'a> Drive<'a> {
         } else if self.run.deadline_at.is_some_and(|deadline| deadline <= now) {
             self.cell.interrupt(Interruption::Deadline);
         }
-        let Some(interrupted) = self.cell.interrupted() else { return Ok(()) };
-        let grace_ends_at = interrupted.at + self.shared.options.cancel_grace;
+        let Some((by, grace_ends_at)) = self.grace() else { return Ok(()) };
         self.port.ends_at.store(grace_ends_at.as_micros(), Ordering::Relaxed);
-        if now < grace_ends_at { Ok(()) } else { Err(Exit::GraceOver(interrupted.by)) }
+        if now < grace_ends_at { Ok(()) } else { Err(Exit::GraceOver(by)) }
     }
 
-    /// When the run must have ended, or, before it was interrupted, be interrupted.
-    fn ends_at(&self) -> Option<Timestamp> {
-        match self.cell.interrupted() {
-            Some(interrupted) => Some(interrupted.at + self.shared.options.cancel_grace),
-            None => self.run.deadline_at,
-        }
+    /// What told the run to end, if anything has, and when it must have ended.
+    fn grace(&self) -> Option<(Interruption, Timestamp)> {
+        self.cell.interrupted().map(|it| (it.by, it.at + self.shared.options.cancel_grace))
     }
 
     fn poll(&mut self) -> Option<Result<String, StoredError>> {
@@ -228,7 +224,11 @@ impl<'a> Drive<'a> {
         if let Err(error) = result {
             tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
         }
-        Exit::Diverged(divergence)
+        self.diverged(divergence)
+    }
+
+    fn diverged(&self, divergence: Divergence) -> Exit {
+        Exit::Diverged { divergence, grace_ends_at: self.grace().map(|(_, end)| end) }
     }
 
     fn ended(&self, result: Result<String, StoredError>) -> Exit {
@@ -260,13 +260,13 @@ impl<'a> Drive<'a> {
         if self.claim.order() == Order::Drain && !self.cell.is_running() && self.pending.is_empty() {
             return Err(Exit::Released);
         }
-        let interrupted = self.cell.interrupted().map(|it| it.at + self.shared.options.cancel_grace);
-        // What has passed is no longer waited for.
-        let park_until = park_until.map(|until| interrupted.map_or(until, |end| until.min(end)));
+        let grace_ends_at = self.grace().map(|(_, end)| end);
+        let park_until = park_until.map(|until| grace_ends_at.map_or(until, |end| until.min(end)));
         if let Some(until) = park_until.filter(|until| self.parks(*until)) {
-            return Err(Exit::Park { until, until_deadline: interrupted.is_none() });
+            return Err(Exit::Park { until, until_deadline: grace_ends_at.is_none() });
         }
-        let wake_at = [timer, self.ends_at()].into_iter().flatten().min();
+        // A run that was interrupted does not wait for its deadline any more: that may have passed.
+        let wake_at = [timer, grace_ends_at.or(self.run.deadline_at)].into_iter().flatten().min();
         let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at));
         tokio::select! {
             biased;

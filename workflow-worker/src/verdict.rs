@@ -22,8 +22,8 @@ pub(crate) enum Exit {
     GraceOver(Interruption),
     /// It waits until this instant, and no longer than to its deadline unless it knows that this has passed.
     Park { until: Timestamp, until_deadline: bool },
-    /// Its history does not fit the code.
-    Diverged(Divergence),
+    /// Its history does not fit the code. If it was interrupted, its grace goes on.
+    Diverged { divergence: Divergence, grace_ends_at: Option<Timestamp> },
     /// Its history could not be read.
     Unreadable(BackendError),
     /// The worker stops.
@@ -69,7 +69,10 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Optio
         Exit::GraceOver(Interruption::Canceled) => end(RunEnd::Canceled),
         Exit::GraceOver(Interruption::Deadline) => end(deadline_end(Vec::new())),
         Exit::Park { until, until_deadline } => park_write(until, until_deadline, None, true),
-        Exit::Diverged(divergence) => park(now + DIVERGENCE_DELAY, Some(divergence.to_stored()), false),
+        Exit::Diverged { divergence, grace_ends_at } => {
+            let until = (now + DIVERGENCE_DELAY).min(grace_ends_at.unwrap_or(Timestamp::FAR_FUTURE));
+            park(until, Some(divergence.to_stored()), false)
+        }
         // Not at once: what could not be read will often not be readable a moment later either.
         Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
         Exit::Unreadable(error) => park(now + DIVERGENCE_DELAY, Some(unreadable(&error)), false),

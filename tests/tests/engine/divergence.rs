@@ -166,6 +166,17 @@ pub async fn a_diverged_run_can_be_terminated(db: Live) {
     assert_eq!((row.status, row.error), (RunStatus::Canceled, None));
 }
 
+pub async fn a_diverged_run_that_is_canceled_ends_with_its_grace(db: Live) {
+    let run = parked(&db, &Probe::new()).await;
+    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
+    let worker = db.worker(Probe::new()).register(gone).cancel_grace(Duration::from_millis(300));
+    let worker = Working::start(worker);
+    workflow_tests::until("the run ends", async || (run.status().await.unwrap() == RunStatus::Canceled).then_some(()))
+        .await;
+    assert!(run.run().await.unwrap().epoch <= 5, "it is not tried again and again");
+    worker.stop().await;
+}
+
 pub async fn an_added_step_runs(db: Live) {
     #[workflow(name = "order")]
     async fn added(ctx: &Ctx<Probe>) -> Result<String> {

@@ -64,6 +64,7 @@ workflow_tests::cases! {
         an_output_of_another_type_parks_the_run,
         an_input_of_another_type_parks_the_run,
         a_diverged_run_can_be_terminated,
+        a_diverged_run_that_is_canceled_ends_with_its_grace,
         an_added_step_runs,
     }
     foreign {
@@ -161,6 +162,7 @@ workflow_tests::cases! {
         the_order_of_writes_outlives_a_split,
         a_transient_failure_is_repeated,
         a_commit_whose_reply_was_lost_is_applied_once,
+        a_cancel_whose_reply_was_lost_is_not_a_second_one,
         runs_end_over_lost_replies,
         a_claim_whose_reply_was_lost_is_given_back,
         the_end_of_the_executor_is_loud,
