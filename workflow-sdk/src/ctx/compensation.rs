@@ -158,7 +158,9 @@ impl Compensation<'_> {
     /// async fn checkout(ctx: &Ctx) -> Result<()> {
     ///     ctx.step("charge", async || Ok::<_, Error>(())).await?;
     ///     let refund = ctx.compensate("refund", |_: Arc<()>| async { Ok::<_, Error>(()) })?.undoes("charge")?;
-    ///     if ctx.step("ship", async || Ok::<_, Error>("picked up")).await? == "picked up" {
+    ///     let picked_up = ctx.step("ship", async || Ok::<_, Error>(true)).await?;
+    ///     if picked_up {
+    ///         // From here on nothing is paid back, whatever fails later.
     ///         refund.disarm();
     ///     }
     ///     Ok(())
