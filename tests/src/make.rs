@@ -128,7 +128,7 @@ pub fn succeed(claim: Claim, output: &str) -> Write {
 /// An ordinary wait until then, by a writer that has seen this `wakes`.
 #[must_use]
 pub fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> ParkWrite {
-    ParkWrite { claim, wakes, until, error: None, reset_crashes: false }
+    ParkWrite { claim, wakes, until, until_deadline: true, error: None, reset_crashes: false }
 }
 
 /// The write of [`park_write`] that knows of no wake.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
+use workflow_sdk::RunId;
 use workflow_sdk::engine::failpoint;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunsWith, Workflow};
@@ -42,6 +43,9 @@ pub fn before(step_key: &str) -> Vec<String> {
         "sum" => (0..5).map(|branch| format!("branch-{branch}")).collect(),
         "after" => vec!["before".into(), "sleep".into()],
         "two" => vec!["one".into()],
+        "undo-two" => vec!["two".into()],
+        "undo-one" => vec!["undo-two".into()],
+        "undo-only" => vec!["only".into(), "interruption".into()],
         other => match (other.strip_prefix("link:"), other.strip_suffix("/store")) {
             (Some(link), _) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
             (_, Some(page)) => vec![format!("{page}/fetch")],
@@ -136,6 +140,44 @@ pub async fn gated(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let one = ctx.step("one", || wait_for_gate(ctx, "one")).await?;
     let two = ctx.step("two", || wait_for_gate(ctx, "two")).await?;
     Ok(n + one + two)
+}
+
+/// The body of a compensation.
+fn undo(run: RunId, name: &'static str) -> impl FnMut(Arc<Site>) -> BoxFuture<'static, Result<()>> + Send {
+    move |site| {
+        Box::pin(async move {
+            let key = format!("{run}/{name}");
+            site.ledger.append(What::Begin, &key, 1);
+            tokio::time::sleep(site.pause).await;
+            site.ledger.append(What::End, &key, 1);
+            Ok(())
+        })
+    }
+}
+
+/// Two short steps with a compensation each, and no luck.
+///
+/// # Errors
+/// Always, once both are undone.
+#[workflow]
+pub async fn unlucky(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    ctx.step("one", || effect(ctx, n)).await?;
+    let _one = ctx.compensate("undo-one", undo(ctx.run_id(), "undo-one"))?;
+    ctx.step("two", || effect(ctx, n)).await?;
+    let _two = ctx.compensate("undo-two", undo(ctx.run_id(), "undo-two"))?;
+    Err(Error::msg("no luck"))
+}
+
+/// A short step with a compensation, then a wait that a cancel ends.
+///
+/// # Errors
+/// That of the cancel.
+#[workflow]
+pub async fn waits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let only = ctx.step("only", || effect(ctx, n)).await?;
+    let _only = ctx.compensate("undo-only", undo(ctx.run_id(), "undo-only"))?;
+    ctx.sleep(Duration::from_secs(3600)).await?;
+    Ok(only)
 }
 
 /// A step that blocks every thread of the runtime for so many milliseconds. Gives them back.

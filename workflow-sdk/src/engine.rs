@@ -7,14 +7,14 @@ pub use crate::backend::{
     INBOX_PAGE, Inbox, LeaseSession, NextDue, Outcome, ParkWrite, Renewed, RetryWrite, ReviveWrite, RunEnd,
     StartOutcome, WaitingApproval, WorkerRecord, Write, connect, redact,
 };
-pub use crate::ctx::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture};
-pub use crate::executor::{Executor, ExecutorStopped, Hub, PendingOutcome};
+pub use crate::ctx::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture, settle};
+pub use crate::executor::{Cancel, Executor, ExecutorStopped, Hub, PendingOutcome};
 pub use crate::failpoint::failpoint;
 pub use crate::model::{
     Claim, Clock, Effect, InboxSignal, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId, attempted_again,
     check_name, check_queue, check_tag, retry_of_run,
 };
 pub use crate::replay::{
-    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Machine, Next, OutboxRow, SignalWait,
-    StepOptions, Wait,
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Interrupted, Interruption, Machine, Next,
+    OutboxRow, SignalWait, StepOptions, Wait,
 };

@@ -30,7 +30,7 @@
 //!
 //! # Where to look
 //! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
-//!   [`WaitForApproval`], [`Child`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
+//!   [`WaitForApproval`], [`Child`], [`Shield`], [`Compensation`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
@@ -68,8 +68,8 @@ pub use client::{
     PendingApproval, RetryRun, RunHandle, SendSignal, Start,
 };
 pub use ctx::{
-    Child, ChildHandle, CollectResults, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Race, Scope,
-    Select, Sleep, Step, Timeout, WaitForApproval, WaitForSignal,
+    Child, ChildHandle, CollectResults, Compensation, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Race,
+    Scope, Select, Shield, Sleep, Step, Timeout, WaitForApproval, WaitForSignal,
 };
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{

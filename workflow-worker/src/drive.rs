@@ -1,12 +1,13 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Entry, Executor, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled,
-    Poller, Port, PortFuture, RetryWrite, RunCell, RunSettings, Write, attempted_again, failpoint, retry_of_run,
+    AttemptWrite, ClaimedRun, Divergence, EndWrite, Entry, Executor, Interrupted, Interruption, NewSignal, Next,
+    OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture, RetryWrite, RunCell, RunSettings, Write,
+    attempted_again, failpoint, retry_of_run,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
@@ -68,16 +69,21 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     let run_id = run.claim.run_id;
     let workflow = &run.lane.workflow;
     match exit {
-        Exit::Ended(Ok(_)) => tracing::debug!(%run_id, workflow, "run succeeded"),
-        Exit::Ended(Err(error)) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
+        Exit::Ended(_, Some(Interruption::Deadline)) => {
+            tracing::warn!(%run_id, workflow, "run had not ended at its deadline");
+        }
+        Exit::Ended(Ok(_), _) => tracing::debug!(%run_id, workflow, "run succeeded"),
+        Exit::Ended(Err(error), Some(_)) if error.kind == ErrorKind::Canceled => {
+            tracing::info!(%run_id, workflow, "run canceled");
+        }
+        Exit::Ended(Err(error), _) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
         Exit::Retry(write) => {
             let (kind, until) = (write.error.kind, write.until);
             tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
         }
-        Exit::Canceled => tracing::info!(%run_id, workflow, "run canceled"),
-        Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
+        Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "run ended: the grace for its clean-up is over"),
         Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
-        Exit::Diverged(divergence) => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
+        Exit::Diverged { divergence, .. } => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
         Exit::Unreadable(error) => {
             tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
         }
@@ -85,7 +91,9 @@ fn report(run: &ClaimedRun, exit: &Exit) {
         Exit::Suspected => {
             tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits for a trial of another")
         }
-        Exit::Lost => tracing::warn!(%run_id, workflow, "claim lost: the run is another worker's now"),
+        Exit::Lost => {
+            tracing::warn!(%run_id, workflow, "claim lost: the run was terminated, or is another worker's now")
+        }
     }
 }
 
@@ -95,6 +103,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) claim: HeldClaim,
     pressure: watch::Receiver<bool>,
     moved: Arc<Notify>,
+    port: Arc<DrivePort>,
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
     pending: VecDeque<PendingOutcome>,
@@ -114,7 +123,8 @@ struct DrivePort {
     clock: Arc<DatabaseClock>,
     moved: Arc<Notify>,
     standing: watch::Receiver<Standing>,
-    deadline_at: Option<Timestamp>,
+    /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
+    ends_at: AtomicI64,
     executor: Executor,
 }
 
@@ -123,9 +133,9 @@ impl Port for DrivePort {
         self.clock.now()
     }
 
-    /// Not on a claim whose lease may have run out, and not after the deadline.
+    /// Not on a claim whose lease may have run out, and not after the end.
     fn may_begin(&self) -> bool {
-        self.standing.borrow().is_valid() && self.deadline_at.is_none_or(|deadline| self.clock.now() < deadline)
+        self.standing.borrow().is_valid() && self.clock.now().as_micros() < self.ends_at.load(Ordering::Relaxed)
     }
 
     fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
@@ -148,11 +158,11 @@ impl<'a> Drive<'a> {
     async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: HeldClaim) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
         let moved = Arc::new(Notify::new());
-        let port: Arc<dyn Port> = Arc::new(DrivePort {
+        let port = Arc::new(DrivePort {
             clock: Arc::clone(&shared.clock),
             moved: Arc::clone(&moved),
             standing: claim.standing.clone(),
-            deadline_at: run.deadline_at,
+            ends_at: AtomicI64::new(run.deadline_at.map_or(i64::MAX, Timestamp::as_micros)),
             executor: shared.executor().clone(),
         });
         let settings = RunSettings {
@@ -165,11 +175,12 @@ impl<'a> Drive<'a> {
             started_at: run.started_at,
             payload_limit: shared.client.payload_limit(),
         };
-        let cell = RunCell::new(settings, history, Arc::clone(&port));
+        let cell = RunCell::new(settings, history, Arc::<DrivePort>::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
         let future = entry.call(Arc::clone(&cell), run.input.clone());
         Ok(Self {
-            poller: Some(Poller::new(future, port)),
+            poller: Some(Poller::new(future, Arc::<DrivePort>::clone(&port))),
+            port,
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
             stale: true,
@@ -188,15 +199,17 @@ impl<'a> Drive<'a> {
     async fn go(&mut self) -> Result<Exit, Exit> {
         loop {
             self.check_standing()?;
+            // Before the poll: also a run that cannot go on with this code is told to end, and its grace begins.
+            self.send_records().await?;
             if let Some(result) = self.poll() {
                 return Ok(self.conclude(result));
             }
             if let Some(divergence) = self.cell.divergence() {
-                return Ok(Exit::Diverged(divergence));
+                return Ok(self.diverged(divergence));
             }
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
-                Next::Deliver(_) | Next::Start(_) => self.stale = true,
+                Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) => self.stale = true,
                 Next::Send => {}
                 Next::Wait { timer, park_until } => {
                     if !self.look_outside().await? {
@@ -213,16 +226,31 @@ impl<'a> Drive<'a> {
         match order {
             Order::Go | Order::Drain => {}
             Order::Abandon => return Err(Exit::Released),
-            Order::Cancel => return Err(Exit::Canceled),
             Order::Lost => return Err(Exit::Lost),
         }
-        if self.run.deadline_at.is_some_and(|deadline| deadline <= self.shared.clock.now()) {
-            return Err(Exit::Deadline);
-        }
+        self.interrupt()?;
         self.hear();
         let held = order == Order::Drain || !self.claim.is_valid();
         self.stale |= self.waking(|cell| cell.hold(held));
         Ok(())
+    }
+
+    /// Tells the run to end if it is to, and ends it if it has had its grace.
+    fn interrupt(&mut self) -> Result<(), Exit> {
+        let now = self.shared.clock.now();
+        if self.run.cancel_requested || self.claim.cancel_requested() {
+            self.cell.interrupt(Interruption::Canceled);
+        } else if self.run.deadline_at.is_some_and(|deadline| deadline <= now) {
+            self.cell.interrupt(Interruption::Deadline);
+        }
+        let Some((by, grace_ends_at)) = self.grace() else { return Ok(()) };
+        self.port.ends_at.store(grace_ends_at.as_micros(), Ordering::Relaxed);
+        if now < grace_ends_at { Ok(()) } else { Err(Exit::GraceOver(by)) }
+    }
+
+    /// What told the run to end, if anything has, and when it must have ended.
+    fn grace(&self) -> Option<(Interruption, Timestamp)> {
+        self.cell.interrupted().map(|it| (it.by, it.at + self.shared.options.cancel_grace))
     }
 
     fn poll(&mut self) -> Option<Result<String, StoredError>> {
@@ -238,11 +266,20 @@ impl<'a> Drive<'a> {
 
     /// The function has returned: an answer, unless it passed over a part of its history.
     fn conclude(&self, result: Result<String, StoredError>) -> Exit {
-        let Some(divergence) = self.cell.ended() else { return Exit::Ended(result) };
+        let Some(divergence) = self.cell.ended() else { return self.ended(result) };
         if let Err(error) = result {
             tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
         }
-        Exit::Diverged(divergence)
+        self.diverged(divergence)
+    }
+
+    fn diverged(&self, divergence: Divergence) -> Exit {
+        Exit::Diverged { divergence, grace_ends_at: self.grace().map(|(_, end)| end) }
+    }
+
+    fn ended(&self, result: Result<String, StoredError>) -> Exit {
+        let interrupted = self.cell.interrupted().filter(|interrupted| interrupted.delivered);
+        Exit::Ended(result, interrupted.map(|interrupted| interrupted.by))
     }
 
     /// Wakes calls so that it does not count as a foreign wake.
@@ -269,10 +306,14 @@ impl<'a> Drive<'a> {
         if self.claim.order() == Order::Drain && !self.cell.is_running() && self.pending.is_empty() {
             return Err(Exit::Released);
         }
+        let grace_ends_at = self.grace().map(|(_, end)| end);
+        let park_until = park_until.map(|until| grace_ends_at.map_or(until, |end| until.min(end)));
         if let Some(until) = park_until.filter(|until| self.parks(*until)) {
-            return Err(Exit::Park { until, wakes: self.wakes });
+            let until_deadline = grace_ends_at.is_none();
+            return Err(Exit::Park { until, until_deadline, wakes: self.wakes });
         }
-        let wake_at = [timer, self.run.deadline_at].into_iter().flatten().min();
+        // A run that was interrupted does not wait for its deadline any more: that may have passed.
+        let wake_at = [timer, grace_ends_at.or(self.run.deadline_at)].into_iter().flatten().min();
         let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at)).min(self.lingers_for());
         tokio::select! {
             biased;
@@ -311,7 +352,7 @@ impl<'a> Drive<'a> {
             }
             Some(Outcome::Refused(error)) if error.kind == BackendErrorKind::Invalid => {
                 let error = StoredError::from_error(ErrorKind::Refused, &error).fatal();
-                Err(Exit::Ended(Err(error)))
+                Err(self.ended(Err(error)))
             }
             Some(Outcome::Refused(error)) => {
                 tracing::error!(
@@ -340,7 +381,7 @@ impl<'a> Drive<'a> {
              after a crash it may go another way: put it into a step, or use ctx.sleep"
         );
         match self.shared.options.foreign_await {
-            ForeignAwait::Fail => Err(Exit::Ended(Err(StoredError::new(ErrorKind::Refused, message).fatal()))),
+            ForeignAwait::Fail => Err(self.ended(Err(StoredError::new(ErrorKind::Refused, message).fatal()))),
             ForeignAwait::Warn => {
                 if self.shared.first_warning(workflow) {
                     tracing::warn!(run_id = %self.run.claim.run_id, "{message}");
@@ -353,12 +394,17 @@ impl<'a> Drive<'a> {
     /// Where the function failed and its policy lets it, the run is tried again. What is left to do for that is done with the
     /// history as it is recorded, so the records that are on their way come first.
     async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
-        let Exit::Ended(Err(error)) = exit else { return Ok(exit) };
+        // One that was told to end is not begun again.
+        let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
         let ClaimedRun { claim, lane, attempt, .. } = self.run;
         let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
         let Some(delay) = retry_of_run(policy, claim.run_id, *attempt, &error) else {
-            return Ok(Exit::Ended(Err(error)));
+            return Ok(Exit::Ended(Err(error), None));
         };
+        // Told to end, but it ended by itself before it came to that.
+        if let Some(Interrupted { by, .. }) = self.cell.interrupted() {
+            return Ok(Exit::Ended(Err(by.error()), Some(by)));
+        }
         while !self.pending.is_empty() {
             let outcome = next_outcome(&mut self.pending).await;
             self.take_outcome(outcome)?;
@@ -372,7 +418,12 @@ impl<'a> Drive<'a> {
     /// Drops the workflow and its bodies. A panic in a destructor is the author's, and must not end the worker.
     fn drop_future(&mut self) {
         let poller = self.poller.take();
-        if catch_unwind(AssertUnwindSafe(|| drop(poller))).is_err() {
+        let cell = &self.cell;
+        let drop_all = || {
+            drop(poller);
+            cell.drop_compensations();
+        };
+        if catch_unwind(AssertUnwindSafe(drop_all)).is_err() {
             tracing::warn!(run_id = %self.run.claim.run_id, "a destructor in the workflow panicked");
         }
     }

@@ -15,8 +15,6 @@ pub(crate) enum Order {
     Drain,
     /// Give the run back now.
     Abandon,
-    /// End the run as canceled.
-    Cancel,
     /// The claim is lost: write nothing more.
     Lost,
 }
@@ -25,6 +23,8 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) order: Order,
+    /// Somebody asked to cancel the run.
+    pub(crate) cancel_requested: bool,
     /// Until when nobody else can hold the run, as far as this process knows.
     pub(crate) valid_until: Instant,
     /// How often the drive was told that something happened outside.
@@ -51,7 +51,8 @@ impl Held {
 
     /// A claim was made. It is held until the returned guard is dropped.
     pub(crate) fn hold(self: &Arc<Self>, claim: Claim, valid_until: Instant) -> HeldClaim {
-        let (sender, standing) = watch::channel(Standing { order: Order::Go, valid_until, told: 0, listens: None });
+        let standing = Standing { order: Order::Go, cancel_requested: false, valid_until, told: 0, listens: None };
+        let (sender, standing) = watch::channel(standing);
         self.claims_by_standing().insert(claim, sender);
         HeldClaim { held: Arc::clone(self), claim, standing }
     }
@@ -74,8 +75,22 @@ impl Held {
     }
 
     pub(crate) fn order_run(&self, run: RunId, order: Order) {
+        self.for_run(run, |standing| overrule(standing, order));
+    }
+
+    pub(crate) fn cancel(&self, claim: Claim) {
+        if let Some(standing) = self.claims_by_standing().get(&claim) {
+            request_cancel(standing);
+        }
+    }
+
+    pub(crate) fn cancel_run(&self, run: RunId) {
+        self.for_run(run, request_cancel);
+    }
+
+    fn for_run(&self, run: RunId, tell: impl Fn(&watch::Sender<Standing>)) {
         for (_, standing) in self.claims_by_standing().iter().filter(|(claim, _)| claim.run_id == run) {
-            overrule(standing, order);
+            tell(standing);
         }
     }
 
@@ -114,6 +129,10 @@ impl Held {
     }
 }
 
+fn request_cancel(standing: &watch::Sender<Standing>) {
+    standing.send_if_modified(|standing| !std::mem::replace(&mut standing.cancel_requested, true));
+}
+
 fn overrule(standing: &watch::Sender<Standing>, order: Order) {
     standing.send_if_modified(|standing| {
         let overruled = order > standing.order;
@@ -133,6 +152,10 @@ pub(crate) struct HeldClaim {
 impl HeldClaim {
     pub(crate) fn order(&self) -> Order {
         self.standing.borrow().order
+    }
+
+    pub(crate) fn cancel_requested(&self) -> bool {
+        self.standing.borrow().cancel_requested
     }
 
     /// Whether nobody else can hold the run.

@@ -148,7 +148,7 @@ impl Keeper {
                 self.held.order(*claim, Order::Drain);
             }
             if *cancel_requested {
-                self.held.order(*claim, Order::Cancel);
+                self.held.cancel(*claim);
             }
         }
         let kept: std::collections::HashSet<Claim> = renewed.iter().map(|renewed| renewed.claim).collect();

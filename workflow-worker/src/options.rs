@@ -28,6 +28,10 @@ pub struct WorkerOptions {
     pub linger: Duration,
     /// After a signal to stop, how long running steps may go on. Default: 30 s.
     pub grace: Duration,
+    /// How long a run that was canceled, or has passed its deadline, may clean up, counted from when it was told to end; then
+    /// it ends at once. The same for all workers of a database, or a run may get that of whichever has it at the end.
+    /// Default: 60 s. Range: any; with zero nothing is cleaned up.
+    pub cancel_grace: Duration,
     /// How often the worker of a run may die while the run is running, before the run is failed. Default: 5.
     pub max_crashes: u32,
     /// The longest time between two looks for due runs, where no notification came; shortened at random by up to a quarter,
@@ -50,6 +54,8 @@ impl WorkerOptions {
     pub const DEFAULT_LINGER: Duration = Duration::from_secs(1);
     /// Default of [`WorkerOptions::grace`].
     pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+    /// Default of [`WorkerOptions::cancel_grace`].
+    pub const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(60);
     /// Default of [`WorkerOptions::max_crashes`].
     pub const DEFAULT_MAX_CRASHES: u32 = 5;
     /// Default of [`WorkerOptions::poll_interval`].
@@ -77,6 +83,7 @@ impl Default for WorkerOptions {
             lease: Self::DEFAULT_LEASE,
             linger: Self::DEFAULT_LINGER,
             grace: Self::DEFAULT_GRACE,
+            cancel_grace: Self::DEFAULT_CANCEL_GRACE,
             max_crashes: Self::DEFAULT_MAX_CRASHES,
             poll_interval: Self::DEFAULT_POLL_INTERVAL,
             queues: vec![DEFAULT_QUEUE.into()],

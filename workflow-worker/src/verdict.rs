@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
+use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, Interruption, ParkWrite, RetryWrite, RunEnd, Write};
 use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp};
 
 use crate::suspicion::RETRIAL_DELAY;
@@ -16,22 +16,22 @@ const REREAD_DELAY: Duration = Duration::from_secs(1);
 /// How a drive ended.
 #[derive(Debug)]
 pub(crate) enum Exit {
-    /// The function returned, with its output or its error.
-    Ended(Result<String, StoredError>),
+    /// The function returned, with its output or its error; before that it had come to this interruption.
+    Ended(Result<String, StoredError>, Option<Interruption>),
     /// The function returned an error, and is to be called again.
     Retry(Box<RetryWrite>),
-    /// Somebody canceled the run.
-    Canceled,
-    /// Its deadline has passed.
-    Deadline,
-    /// It waits until this instant, or for what others do.
+    /// The grace after this interruption is over.
+    GraceOver(Interruption),
+    /// It waits until this instant, or for what others do, and no longer than to its deadline unless it knows that this has
+    /// passed.
     Park {
         until: Timestamp,
+        until_deadline: bool,
         /// The run's `wakes` as the drive knows it.
         wakes: i64,
     },
-    /// Its history does not fit the code.
-    Diverged(Divergence),
+    /// Its history does not fit the code. If it was interrupted, its grace goes on.
+    Diverged { divergence: Divergence, grace_ends_at: Option<Timestamp> },
     /// Its history could not be read.
     Unreadable(BackendError),
     /// The worker stops.
@@ -44,11 +44,13 @@ pub(crate) enum Exit {
 
 /// What ends a claimed run before its function is called.
 pub(crate) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
-    if run.cancel_requested {
+    // A run that was claimed before may have something to clean up, and is driven.
+    let first = run.claim.epoch == 1;
+    if first && run.cancel_requested {
         return Some(RunEnd::Canceled);
     }
-    if run.deadline_at.is_some_and(|deadline| deadline <= now) {
-        return Some(deadline_end());
+    if first && run.deadline_at.is_some_and(|deadline| deadline <= now) {
+        return Some(deadline_end(Vec::new()));
     }
     if run.crashes > i64::from(max_crashes) {
         let message = format!(
@@ -67,18 +69,22 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
         let parent_run_id = run.parent_run_id;
         Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, end }))
     };
-    let park_at = |wakes, until, error, reset_crashes| {
-        Some(Write::Park(ParkWrite { claim: run.claim, wakes, until, error, reset_crashes }))
+    let park_write = |wakes, until, until_deadline, error, reset_crashes| {
+        let claim = run.claim;
+        Some(Write::Park(ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes }))
     };
-    let park = |until, error, reset_crashes| park_at(run.wakes, until, error, reset_crashes);
+    // A short wait. Of a deadline that has passed it would make none.
+    let park = |until, error, reset_crashes| park_write(run.wakes, until, false, error, reset_crashes);
     match exit {
-        Exit::Ended(Ok(output)) => end(RunEnd::Succeeded(output)),
-        Exit::Ended(Err(error)) => end(RunEnd::Failed(error)),
+        Exit::Ended(result, interruption) => end(run_end(result, interruption)),
+        Exit::GraceOver(Interruption::Canceled) => end(RunEnd::Canceled),
+        Exit::GraceOver(Interruption::Deadline) => end(deadline_end(Vec::new())),
         Exit::Retry(write) => Some(Write::Retry(*write)),
-        Exit::Canceled => end(RunEnd::Canceled),
-        Exit::Deadline => end(deadline_end()),
-        Exit::Park { until, wakes } => park_at(wakes, until, None, true),
-        Exit::Diverged(divergence) => park(now + DIVERGENCE_DELAY, Some(divergence.to_stored()), false),
+        Exit::Park { until, until_deadline, wakes } => park_write(wakes, until, until_deadline, None, true),
+        Exit::Diverged { divergence, grace_ends_at } => {
+            let until = (now + DIVERGENCE_DELAY).min(grace_ends_at.unwrap_or(Timestamp::FAR_FUTURE));
+            park(until, Some(divergence.to_stored()), false)
+        }
         // Not at once: what could not be read will often not be readable a moment later either.
         Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
         Exit::Unreadable(error) => park(now + DIVERGENCE_DELAY, Some(unreadable(&error)), false),
@@ -90,10 +96,25 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
 
 fn unreadable(error: &BackendError) -> StoredError {
     let mut stored = StoredError::from_error(ErrorKind::Divergence, error);
-    stored.message = format!("the run's history cannot be read ({}); mend it or cancel the run", stored.message);
+    stored.message = format!("the run's history cannot be read ({}); mend it or terminate the run", stored.message);
     stored
 }
 
-fn deadline_end() -> RunEnd {
-    RunEnd::Failed(StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline"))
+/// What a run becomes whose function has returned. One that was canceled may succeed all the same, or fail with an error of its
+/// own; one that has passed its deadline has failed, whatever it returned.
+fn run_end(result: Result<String, StoredError>, interruption: Option<Interruption>) -> RunEnd {
+    match (result, interruption) {
+        (Ok(_), Some(Interruption::Deadline)) => deadline_end(Vec::new()),
+        (Err(error), Some(Interruption::Deadline)) if error.kind == ErrorKind::Deadline => deadline_end(error.causes),
+        (Err(error), Some(Interruption::Deadline)) => deadline_end(vec![error.to_string()]),
+        (Err(error), Some(Interruption::Canceled)) if error.kind == ErrorKind::Canceled => RunEnd::Canceled,
+        (Ok(output), _) => RunEnd::Succeeded(output),
+        (Err(error), _) => RunEnd::Failed(error),
+    }
+}
+
+fn deadline_end(causes: Vec<String>) -> RunEnd {
+    let mut error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
+    error.causes = causes;
+    RunEnd::Failed(error)
 }

@@ -67,6 +67,12 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
+    /// See [`WorkerOptions::cancel_grace`].
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.options.cancel_grace = grace;
+        self
+    }
+
     /// See [`WorkerOptions::max_crashes`].
     pub fn max_crashes(mut self, crashes: u32) -> Self {
         self.options.max_crashes = crashes;

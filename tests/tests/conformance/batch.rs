@@ -98,7 +98,8 @@ pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
     fixture.started_many(20).await;
     let claims: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
     // Later kinds first, later ids first: the outcome of each write tells which one it belongs to.
-    let mut writes = vec![Write::Claim(claim_by(WorkerId::generate(), 2)), Write::Expire { limit: 5 }];
+    let mut writes =
+        vec![Write::Claim(claim_by(WorkerId::generate(), 2)), Write::Expire { limit: 5, patience: Duration::ZERO }];
     let mut expected = vec!["claimed", "changed"];
     for (number, claim) in claims.iter().enumerate().rev() {
         let stale = Claim { epoch: 9, ..*claim };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use workflow_sdk::engine::{Backend, Claim, NewRun, Outcome, Renewed, StartTime, WorkerId, Write};
 use workflow_sdk::{CancelOutcome, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, claim_by, claim_request, new_run, park, succeed};
+use workflow_tests::make::{LEASE, claim_by, claim_request, new_run, park, park_write, succeed};
 use workflow_tests::outcome::{applied, canceled, claimed, lost, one};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -48,13 +48,114 @@ pub async fn a_delayed_run_is_canceled_at_once(fixture: Fixture) {
     ends_at_once(&fixture, new.id).await;
 }
 
-pub async fn a_parked_run_is_canceled_at_once(fixture: Fixture) {
+pub async fn a_parked_run_is_asked_and_due_at_once(fixture: Fixture) {
     for until in [fixture.now() + HOUR, Timestamp::FAR_FUTURE] {
         let claim = fixture.held().await;
         applied(&fixture.write(park(claim, until)).await);
-        ends_at_once(&fixture, claim.run_id).await;
-        assert_ne!(fixture.run(claim.run_id).await.started_at, None);
+        fixture
+            .raw()
+            .await
+            .execute(format!("UPDATE workflow_runs SET paused_at = 1 WHERE id = '{}'", claim.run_id))
+            .await;
+        fixture.advance(Duration::from_secs(1));
+        assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+        let run = fixture.run(claim.run_id).await;
+        assert_eq!((run.status, run.available_at, run.wakes), (RunStatus::Parked, fixture.now(), 1));
+        assert_eq!((run.cancel_requested_at, run.paused_at), (Some(fixture.now()), None), "a pause does not hold it");
+        let next = fixture.claim_only().await;
+        assert!(next.cancel_requested);
+
+        // It cleans up, and waits for that. A request that is applied again wakes nobody.
+        let later = fixture.now() + HOUR;
+        applied(&fixture.write(Write::Park(park_write(next.claim, 1, later))).await);
+        let before = fixture.snapshot(claim.run_id).await;
+        assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+        assert_eq!(fixture.snapshot(claim.run_id).await, before);
+        terminate(&fixture, claim.run_id).await;
     }
+}
+
+pub async fn a_run_that_waits_for_a_retry_is_asked(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    fixture.raw().await.execute("UPDATE workflow_runs SET status = 'pending'").await;
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+    assert_eq!(fixture.claim_due().await, [claim.run_id]);
+}
+
+pub async fn a_run_that_is_due_keeps_its_place(fixture: Fixture) {
+    let claim = fixture.held().await;
+    applied(&fixture.write(park(claim, fixture.now())).await);
+    let due = fixture.now();
+    fixture.advance(HOUR);
+    assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, due);
+}
+
+async fn terminate(fixture: &Fixture, id: RunId) -> CancelOutcome {
+    canceled(&fixture.write(Write::Terminate(id)).await)
+}
+
+pub async fn a_termination_ends_whatever_has_not_ended(fixture: Fixture) {
+    let (pending, asked) = (fixture.started().await, fixture.claim_only().await.claim);
+    assert_eq!(pending, asked.run_id);
+    cancel(&fixture, asked.run_id).await;
+    let parked = fixture.held().await;
+    applied(&fixture.write(park(parked, Timestamp::FAR_FUTURE)).await);
+    let pending = fixture.started().await;
+    let asked_at = fixture.now();
+    fixture.advance(Duration::from_secs(1));
+    for (id, requested) in [(asked.run_id, asked_at), (parked.run_id, fixture.now()), (pending, fixture.now())] {
+        assert_eq!(terminate(&fixture, id).await, CancelOutcome::Canceled);
+        let run = fixture.run(id).await;
+        assert_eq!((run.status, run.completed_at), (RunStatus::Canceled, Some(fixture.now())));
+        assert_eq!((run.cancel_requested_at, run.worker_id, run.error), (Some(requested), None, None));
+        let before = fixture.snapshot(id).await;
+        assert_eq!(terminate(&fixture, id).await, CancelOutcome::Ended(RunStatus::Canceled));
+        assert_eq!(cancel(&fixture, id).await, CancelOutcome::Ended(RunStatus::Canceled));
+        assert_eq!(fixture.snapshot(id).await, before);
+    }
+    fixture.advance(2 * HOUR);
+    assert_eq!(fixture.claim_due().await, []);
+    let ended = fixture.held().await;
+    applied(&fixture.write(succeed(ended, "1")).await);
+    assert_eq!(terminate(&fixture, ended.run_id).await, CancelOutcome::Ended(RunStatus::Succeeded));
+    assert_eq!(terminate(&fixture, RunId::generate()).await, CancelOutcome::Unknown);
+}
+
+pub async fn a_termination_takes_the_claim_away(fixture: Fixture) {
+    fixture.started().await;
+    let request = claim_request();
+    let claim = fixture.claim(&request).await.runs[0].claim;
+    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    assert_eq!(terminate(&fixture, claim.run_id).await, CancelOutcome::Canceled);
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
+    let before = fixture.snapshot(claim.run_id).await;
+    for write in [
+        workflow_tests::make::attempt(claim, workflow_tests::make::succeeded("late", 0, "1")),
+        succeed(claim, "1"),
+        park(claim, fixture.now()),
+    ] {
+        lost(&fixture.write(write).await);
+    }
+    assert_eq!(fixture.snapshot(claim.run_id).await, before);
+    session.close().await.unwrap();
+}
+
+pub async fn a_termination_comes_after_the_end_and_the_cancel_of_its_batch(fixture: Fixture) {
+    let (ends, asked) = (fixture.held().await, fixture.held().await);
+    let writes = [
+        Write::Terminate(ends.run_id),
+        Write::Terminate(asked.run_id),
+        Write::Cancel(asked.run_id),
+        Write::Terminate(asked.run_id),
+        succeed(ends, "1"),
+    ];
+    let outcomes = fixture.commit(&writes).await;
+    let told: Vec<CancelOutcome> = outcomes[..4].iter().map(canceled).collect();
+    use CancelOutcome::{Canceled, Ended, Requested};
+    assert_eq!(told, [Ended(RunStatus::Succeeded), Canceled, Requested, Ended(RunStatus::Canceled)]);
+    applied(&outcomes[4]);
 }
 
 pub async fn a_running_run_is_asked(fixture: Fixture) {
@@ -213,7 +314,6 @@ pub async fn a_cancel_races_with_the_park(fixture: Fixture) {
         applied(&parked[&claim.run_id]);
         let run = fixture.run(claim.run_id).await;
         match canceled(&asked[&claim.run_id]) {
-            CancelOutcome::Canceled => assert_eq!(run.status, RunStatus::Canceled),
             CancelOutcome::Requested => {
                 assert_eq!((run.status, run.available_at), (RunStatus::Parked, fixture.now()), "no wake is lost");
                 due.insert(claim.run_id);

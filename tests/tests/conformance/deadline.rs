@@ -13,7 +13,7 @@ fn with_deadline() -> NewRun {
 }
 
 async fn expire(fixture: &Fixture, limit: u32) -> u64 {
-    changed(&fixture.write(Write::Expire { limit }).await)
+    changed(&fixture.write(Write::Expire { limit, patience: Duration::ZERO }).await)
 }
 
 async fn expired(fixture: &Fixture, id: RunId) {
@@ -48,6 +48,22 @@ pub async fn only_runs_that_nobody_holds_expire(fixture: Fixture) {
     assert_eq!((fixture.snapshot(running.id).await, fixture.snapshot(free.id).await), untouched);
     assert_eq!(expire(&fixture, 100).await, 0);
     applied(&fixture.write(succeed(held, "1")).await);
+}
+
+pub async fn a_run_that_was_claimed_is_left_to_its_workers(fixture: Fixture) {
+    let (claimed, waiting) = (with_deadline(), with_deadline());
+    fixture.start(&claimed).await;
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    fixture.start(&waiting).await;
+    fixture.advance(2 * MINUTE);
+    let patient = Write::Expire { limit: 100, patience: 2 * MINUTE };
+    assert_eq!(changed(&fixture.write(patient.clone()).await), 1);
+    expired(&fixture, waiting.id).await;
+    assert_eq!(fixture.status(claimed.id).await, RunStatus::Parked);
+    fixture.advance(MINUTE);
+    assert_eq!(changed(&fixture.write(patient).await), 1);
+    expired(&fixture, claimed.id).await;
 }
 
 pub async fn nothing_expires_before_its_deadline(fixture: Fixture) {

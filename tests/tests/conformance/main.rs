@@ -96,9 +96,10 @@ workflow_tests::cases! {
         a_parked_run_is_due_at_its_wake_time,
         a_wake_that_was_not_seen_keeps_the_run_due,
         a_cancel_before_the_park_keeps_the_run_due,
-        a_cancel_after_the_park_ends_the_run,
+        a_cancel_after_the_park_makes_the_run_due,
         a_wake_time_that_has_passed_is_now,
         the_deadline_caps_the_wake_time,
+        a_deadline_that_was_seen_caps_nothing,
         a_run_without_a_wake_time_is_not_due,
         the_reason_is_kept_until_the_next_park,
         crashes_are_reset_only_on_request,
@@ -116,7 +117,12 @@ workflow_tests::cases! {
     cancel {
         a_pending_run_is_canceled_at_once,
         a_delayed_run_is_canceled_at_once,
-        a_parked_run_is_canceled_at_once,
+        a_parked_run_is_asked_and_due_at_once,
+        a_run_that_waits_for_a_retry_is_asked,
+        a_run_that_is_due_keeps_its_place,
+        a_termination_ends_whatever_has_not_ended,
+        a_termination_takes_the_claim_away,
+        a_termination_comes_after_the_end_and_the_cancel_of_its_batch,
         a_running_run_is_asked,
         a_request_outlives_its_worker,
         a_request_is_made_once,
@@ -128,6 +134,7 @@ workflow_tests::cases! {
     }
     deadline {
         only_runs_that_nobody_holds_expire,
+        a_run_that_was_claimed_is_left_to_its_workers,
         nothing_expires_before_its_deadline,
         a_deadline_counts_from_the_commit,
         the_limit_of_expiry_is_respected,

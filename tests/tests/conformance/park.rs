@@ -57,11 +57,11 @@ pub async fn a_cancel_before_the_park_keeps_the_run_due(fixture: Fixture) {
     assert_eq!(run.wakes, 1, "a cancel is a wake");
 }
 
-pub async fn a_cancel_after_the_park_ends_the_run(fixture: Fixture) {
+pub async fn a_cancel_after_the_park_makes_the_run_due(fixture: Fixture) {
     let claim = fixture.held().await;
     applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
-    assert_eq!(canceled(&fixture.write(Write::Cancel(claim.run_id)).await), CancelOutcome::Canceled);
-    assert_eq!(fixture.status(claim.run_id).await, RunStatus::Canceled);
+    assert_eq!(canceled(&fixture.write(Write::Cancel(claim.run_id)).await), CancelOutcome::Requested);
+    assert_eq!(fixture.claim_due().await, [claim.run_id]);
 
     // Within a batch parks come before cancels, in whichever order they stand there.
     for cancel_first in [false, true] {
@@ -72,8 +72,8 @@ pub async fn a_cancel_after_the_park_ends_the_run(fixture: Fixture) {
         }
         let outcomes = fixture.commit(&writes).await;
         applied(&outcomes[usize::from(cancel_first)]);
-        assert_eq!(canceled(&outcomes[usize::from(!cancel_first)]), CancelOutcome::Canceled);
-        assert_eq!(fixture.status(claim.run_id).await, RunStatus::Canceled);
+        assert_eq!(canceled(&outcomes[usize::from(!cancel_first)]), CancelOutcome::Requested);
+        assert_eq!(fixture.claim_due().await, [claim.run_id]);
     }
 }
 
@@ -99,6 +99,17 @@ pub async fn the_deadline_caps_the_wake_time(fixture: Fixture) {
     fixture.advance(Duration::from_secs(1));
     applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
     assert!(fixture.run(claim.run_id).await.available_at <= fixture.now(), "after its deadline it is due");
+}
+
+pub async fn a_deadline_that_was_seen_caps_nothing(fixture: Fixture) {
+    let deadline = fixture.now() + HOUR;
+    fixture.start(&NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() }).await;
+    let claim = fixture.claim_only().await.claim;
+    fixture.advance(2 * HOUR);
+    let until = fixture.now() + HOUR;
+    let seen = ParkWrite { until_deadline: false, ..park_write(claim, 0, until) };
+    applied(&fixture.write(Write::Park(seen)).await);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, until);
 }
 
 pub async fn a_run_without_a_wake_time_is_not_due(fixture: Fixture) {

@@ -97,7 +97,7 @@ pub async fn deadlines_go_on_while_a_run_is_paused(fixture: Fixture) {
     fixture.start(&new).await;
     pause(&fixture, new.id).await;
     fixture.advance(HOUR);
-    assert_eq!(changed(&fixture.write(Write::Expire { limit: 10 }).await), 1);
+    assert_eq!(changed(&fixture.write(Write::Expire { limit: 10, patience: std::time::Duration::ZERO }).await), 1);
     let run = fixture.run(new.id).await;
     assert_eq!((run.status, run.paused_at), (RunStatus::Failed, None));
 }

@@ -152,6 +152,6 @@ pub async fn a_revived_run_gets_the_deadline_that_is_asked_for(fixture: Fixture)
         assert!(matches!(fixture.write(Write::Revive(write)).await, Outcome::Applied));
         let run = fixture.run(new.id).await;
         assert_eq!((run.deadline_at, run.available_at), (expected, fixture.now()));
-        canceled(&fixture.write(Write::Cancel(new.id)).await);
+        canceled(&fixture.write(Write::Terminate(new.id)).await);
     }
 }

@@ -50,12 +50,14 @@ pub async fn a_pending_run_is_canceled_at_once(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_parked_run_is_canceled_at_once(db: Live) {
-    let worker = Working::start(db.worker(Probe::new()).register(asleep));
+pub async fn a_parked_run_wakes_to_be_canceled(db: Live) {
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(asleep));
     let run = db.client.start(asleep, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
-    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Canceled);
+    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
     is_canceled(&run).await;
+    assert_eq!(probe.times("called"), 2, "it may have something to clean up");
     worker.stop().await;
 }
 

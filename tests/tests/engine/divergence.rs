@@ -86,7 +86,7 @@ async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
     error.message
 }
 
-const WAY_OUT: &str = "  what to do: deploy code that makes the recorded calls (the run waits for it), or cancel the run; \
+const WAY_OUT: &str = "  what to do: deploy code that makes the recorded calls (the run waits for it), or terminate the run; \
      outside of steps a workflow may depend only on its input and on outcomes of ctx";
 
 pub async fn a_step_that_is_gone_parks_the_run(db: Live) {
@@ -153,16 +153,28 @@ pub async fn an_input_of_another_type_parks_the_run(db: Live) {
     diverges(&db, other_input).await;
 }
 
-pub async fn a_diverged_run_can_be_canceled(db: Live) {
+pub async fn a_diverged_run_can_be_terminated(db: Live) {
     let run = parked(&db, &Probe::new()).await;
     make_due(&db).await;
     let worker = Working::start(db.worker(Probe::new()).register(gone));
     let looked = async || run.run().await.unwrap().error;
     workflow_tests::until("the divergence is told", looked).await;
     worker.stop().await;
+    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested, "fixed code may clean up");
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Canceled);
     let row = run.run().await.unwrap();
     assert_eq!((row.status, row.error), (RunStatus::Canceled, None));
+}
+
+pub async fn a_diverged_run_that_is_canceled_ends_with_its_grace(db: Live) {
+    let run = parked(&db, &Probe::new()).await;
+    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
+    let worker = db.worker(Probe::new()).register(gone).cancel_grace(Duration::from_millis(300));
+    let worker = Working::start(worker);
+    workflow_tests::until("the run ends", async || (run.status().await.unwrap() == RunStatus::Canceled).then_some(()))
+        .await;
+    assert!(run.run().await.unwrap().epoch <= 5, "it is not tried again and again");
+    worker.stop().await;
 }
 
 pub async fn an_added_step_runs(db: Live) {

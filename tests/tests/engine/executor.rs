@@ -137,6 +137,22 @@ async fn counted(ctx: &Ctx<Probe>, n: u32) -> Result<u32> {
 }
 
 /// Whole runs over a database that loses a reply to every kind of write.
+pub async fn a_cancel_whose_reply_was_lost_is_not_a_second_one(db: Live) {
+    let run = new_run();
+    let executor = db.client.executor();
+    created(&executor.commit(Write::Start(run.clone())).await.unwrap());
+    let claim = executor.commit(Write::Claim(workflow_tests::make::claim_request())).await.unwrap();
+    assert_eq!(workflow_tests::outcome::claimed(claim).runs.len(), 1);
+
+    let backend = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    backend.fail_next(|write| matches!(write, Write::Cancel(_)), Fault::After(BackendErrorKind::Unreachable));
+    assert_eq!(client.cancel(run.id).await.unwrap(), workflow_sdk::CancelOutcome::Requested);
+    assert_eq!((backend.faults_left(), backend.batches()), (0, vec![1, 1]), "it was applied twice");
+    let row = db.client.run(run.id).await.unwrap();
+    assert_eq!((row.status, row.wakes), (RunStatus::Running, 1));
+}
+
 pub async fn runs_end_over_lost_replies(db: Live) {
     let backend = Arc::new(faulty(&db));
     let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);

@@ -18,9 +18,11 @@ mod errors;
 mod executor;
 mod explain;
 mod foreign;
+mod interruption;
 mod pause;
 mod refused;
 mod rerun;
+mod saga;
 mod shutdown;
 mod signals;
 mod waiting;
@@ -82,7 +84,8 @@ workflow_tests::cases! {
         another_kind_of_call_parks_the_run,
         an_output_of_another_type_parks_the_run,
         an_input_of_another_type_parks_the_run,
-        a_diverged_run_can_be_canceled,
+        a_diverged_run_can_be_terminated,
+        a_diverged_run_that_is_canceled_ends_with_its_grace,
         an_added_step_runs,
     }
     foreign {
@@ -105,7 +108,7 @@ workflow_tests::cases! {
     }
     cancel {
         a_pending_run_is_canceled_at_once,
-        a_parked_run_is_canceled_at_once,
+        a_parked_run_wakes_to_be_canceled,
         a_running_run_is_dropped_and_ends_canceled,
         another_process_cancels_within_a_heartbeat,
         a_run_that_lingers_in_memory_is_canceled,
@@ -131,6 +134,32 @@ workflow_tests::cases! {
         a_signal_that_cannot_be_taken_is_refused,
         an_approval_is_listed_and_decided_once,
         an_escalated_approval_is_no_longer_listed,
+    }
+    interruption {
+        a_run_cleans_up_after_a_step,
+        a_run_cleans_up_after_a_sleep,
+        a_run_whose_worker_is_gone_cleans_up_at_the_next,
+        a_run_may_end_as_it_likes,
+        a_shielded_part_ends_before_the_run_is_canceled,
+        the_grace_ends_a_clean_up_that_hangs,
+        the_grace_ends_a_clean_up_that_is_parked,
+        a_second_cancel_or_a_termination_ends_a_clean_up_at_once,
+        a_termination_by_another_process_drops_the_run,
+        two_cancels_at_once_are_one,
+        a_deadline_lets_clean_up,
+        a_run_that_returns_after_its_deadline_has_failed,
+        a_worker_that_stops_leaves_the_clean_up_to_the_next,
+    }
+    saga {
+        a_run_that_succeeds_undoes_nothing,
+        a_run_that_fails_or_panics_undoes_in_reverse_order,
+        a_run_that_is_canceled_undoes,
+        a_run_that_passes_its_deadline_undoes,
+        a_terminated_run_undoes_nothing,
+        a_compensation_that_fails_is_told,
+        a_compensation_for_a_step_that_never_ran_is_refused,
+        the_grace_bounds_the_compensations_of_a_canceled_run,
+        a_destructor_that_panics_in_an_armed_compensation_hurts_nobody,
     }
     deadline {
         a_run_that_no_worker_knows_fails_at_its_deadline,
@@ -185,6 +214,7 @@ workflow_tests::cases! {
         the_order_of_writes_outlives_a_split,
         a_transient_failure_is_repeated,
         a_commit_whose_reply_was_lost_is_applied_once,
+        a_cancel_whose_reply_was_lost_is_not_a_second_one,
         runs_end_over_lost_replies,
         a_claim_whose_reply_was_lost_is_given_back,
         the_end_of_the_executor_is_loud,

@@ -11,6 +11,7 @@ mod map;
 mod point;
 mod random;
 mod rerun;
+mod saga;
 mod scene;
 mod shutdown;
 mod start;
@@ -33,6 +34,10 @@ workflow_tests::cases! {
     }
     start {
         an_acknowledged_start_outlives_its_process,
+    }
+    saga {
+        a_failed_run_is_undone_whenever_its_worker_dies,
+        a_canceled_run_is_undone_whenever_its_worker_dies,
     }
     random {
         kills_lose_nothing,

@@ -40,7 +40,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and says for each, in order, what became of it.
     ///
     /// Within the batch: starts, then forks, step attempts with their effects, signals, ends, parks, retries, revivals, pauses,
-    /// resumes, disowns, cancels, expiries, then claims; rows sorted by run id. A write whose claim is not the run's current one
+    /// resumes, disowns, cancels, terminations, expiries, then claims; rows sorted by run id. A write whose claim is not the run's current one
     /// changes nothing and is answered
     /// [`Outcome::Lost`]; it does not disturb the others, and the fence holds until the commit. Applying a batch again
     /// after a commit whose reply was lost is safe.

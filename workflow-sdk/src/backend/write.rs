@@ -37,12 +37,18 @@ pub enum Write {
         /// The claims that it knows of.
         known: Vec<Claim>,
     },
-    /// Cancel a run: at once if no worker holds it, else by a request to the worker.
+    /// Cancel a run: at once if no worker ever claimed it, else by a request, and the run is due, so that its function can
+    /// clean up. The request is made once: a write that is applied again, its reply having been lost, changes nothing.
     Cancel(RunId),
+    /// End a run as canceled at once, whoever holds it: its claim is lost.
+    Terminate(RunId),
     /// Fail the runs whose deadline has passed and that no worker holds, up to this many.
     Expire {
         /// At most so many.
         limit: u32,
+        /// Runs that were claimed before are left so long after their deadline to the workers that know them: their
+        /// functions clean up.
+        patience: Duration,
     },
     /// Claim due runs for a worker.
     Claim(ClaimRequest),
@@ -74,6 +80,7 @@ impl Write {
             | Self::Park(_)
             | Self::Disown { .. }
             | Self::Cancel(_)
+            | Self::Terminate(_)
             | Self::Expire { .. }
             | Self::Claim(_) => 0,
         }
@@ -86,7 +93,7 @@ impl Write {
             Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Park(_) | Self::Retry(_) | Self::Disown { .. } => {
                 true
             }
-            Self::Revive(_) | Self::Resume(_) | Self::Cancel(_) | Self::Expire { .. } => true,
+            Self::Revive(_) | Self::Resume(_) | Self::Cancel(_) | Self::Terminate(_) | Self::Expire { .. } => true,
             // A child is due from its start; an end makes a waiting parent due, and children that are to end with it.
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
             Self::End(write) => write.parent_run_id.is_some() || write.has_children,
@@ -98,7 +105,7 @@ impl Write {
     #[must_use]
     pub fn ends_runs(&self) -> bool {
         match self {
-            Self::End(_) | Self::Cancel(_) | Self::Expire { .. } => true,
+            Self::End(_) | Self::Cancel(_) | Self::Terminate(_) | Self::Expire { .. } => true,
             Self::Start(_)
             | Self::Attempt(_)
             | Self::Signal(_)
@@ -159,8 +166,8 @@ impl RunEnd {
     }
 }
 
-/// Parks a run. It becomes due at `until`, but not before now and not after its deadline; at once if its `wakes` is no
-/// longer the number that the writer has seen, for then something happened that it has not looked at.
+/// Parks a run. It becomes due at `until`, but not before now; at once if its `wakes` is no longer the number that the
+/// writer has seen, for then something happened that it has not looked at.
 #[derive(Clone, Debug)]
 pub struct ParkWrite {
     /// Who writes.
@@ -169,6 +176,9 @@ pub struct ParkWrite {
     pub wakes: i64,
     /// When the run is due again.
     pub until: Timestamp,
+    /// Whether it is due at its deadline if that comes before `until`. Not where the writer knows that it has passed: the
+    /// run would be due for ever.
+    pub until_deadline: bool,
     /// Why it could not go on, where it is not an ordinary wait. `None` clears what stood there.
     pub error: Option<StoredError>,
     /// Sets `crashes` to 0: the run reached a wait, so what it ran before did not kill its worker.
@@ -253,7 +263,7 @@ pub enum Outcome {
         /// That run.
         id: RunId,
     },
-    /// Of [`Write::Cancel`].
+    /// Of [`Write::Cancel`] and [`Write::Terminate`].
     Canceled(CancelOutcome),
     /// Of [`Write::Pause`].
     Paused(PauseOutcome),
@@ -283,9 +293,9 @@ pub enum StartOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelOutcome {
-    /// No worker held the run: it is canceled now.
+    /// The run is canceled now: no worker had ever claimed it, or it was terminated.
     Canceled,
-    /// A worker holds the run and was asked to end it.
+    /// The run was asked to end: it cleans up, for the grace at most.
     Requested,
     /// The run had ended before, with this status.
     Ended(RunStatus),

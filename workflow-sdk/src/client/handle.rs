@@ -70,6 +70,14 @@ impl<O> RunHandle<O> {
     pub async fn cancel(&self) -> Result<CancelOutcome, ClientError> {
         self.client.cancel(self.id).await
     }
+
+    /// Ends the run at once: see [`Client::terminate`].
+    ///
+    /// # Errors
+    /// As [`RunHandle::run`].
+    pub async fn terminate(&self) -> Result<CancelOutcome, ClientError> {
+        self.client.terminate(self.id).await
+    }
 }
 
 impl<O> RunHandle<O> {

@@ -202,13 +202,61 @@ impl Client {
         SendSignal::new(self, run_id, &name, payload)
     }
 
-    /// Cancels a run. One that no worker holds is canceled when this returns; a running one is dropped by its worker,
-    /// within a heartbeat, and ends canceled unless it ended first.
+    /// Cancels a run. One that no worker has claimed yet is canceled when this returns. Another is asked to end: its pending
+    /// call fails with kind [`Canceled`](crate::ErrorKind::Canceled), once, so that the function can clean up and its
+    /// compensations run, within the worker's grace (60 s unless it says otherwise). A worker of this process hears of it at
+    /// once, one of another within a heartbeat.
+    ///
+    /// A run of a workflow that no worker knows stays as it is until one does, or until it is terminated.
+    ///
+    /// A second cancel, called after the first one has returned, is a [`Client::terminate`]. Two at the same moment are one.
     ///
     /// # Errors
     /// [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether the run was asked.
     pub async fn cancel(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
-        match self.commit(Write::Cancel(id)).await? {
+        // Asked here and not by the write: that may be applied twice, if the reply to its commit is lost, and must not then
+        // take itself for the second.
+        match self.run(id).await?.cancel_requested_at {
+            None => self.commit_cancel(id, Write::Cancel(id)).await,
+            Some(_) => self.terminate(id).await,
+        }
+    }
+
+    /// Ends a run as canceled at once: nothing of it goes on, no clean-up and no compensation. Its worker drops it, at once if
+    /// it is of this process, else within a heartbeat; what it would still write is refused.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether the run was ended.
+    ///
+    /// ```
+    /// use workflow_sdk::{CancelOutcome, prelude::*};
+    ///
+    /// #[workflow]
+    /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
+    ///     Ok(order)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(checkout, "order 42".to_string()).await?;
+    /// assert_eq!(client.terminate(run.id()).await?, CancelOutcome::Canceled);
+    /// assert_eq!(run.status().await?, RunStatus::Canceled);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn terminate(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
+        self.commit_cancel(id, Write::Terminate(id)).await
+    }
+
+    async fn commit_cancel(&self, id: RunId, write: Write) -> Result<CancelOutcome, ClientError> {
+        match self.commit(write).await? {
             Outcome::Canceled(CancelOutcome::Unknown) => Err(ClientError::UnknownRun { run_id: id }),
             Outcome::Canceled(outcome) => Ok(outcome),
             other => Err(ClientError::unexpected(other)),

@@ -75,7 +75,8 @@ impl<O> Start<O> {
     }
 
     /// Fails the run, with an error of kind [`Deadline`](crate::ErrorKind::Deadline), if it has not ended so long after its
-    /// commit. No body of a step starts after that. Default: none.
+    /// commit. Its pending call then fails with that kind, so that the function can clean up and its compensations run, within
+    /// the worker's grace (see `WorkerOptions::cancel_grace`); nothing else begins after that. Default: none.
     pub fn deadline(self, after: Duration) -> Self {
         self.set(|run| run.deadline = Some(StartTime::After(after)))
     }

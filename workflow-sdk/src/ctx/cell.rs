@@ -8,11 +8,12 @@ use uuid::Uuid;
 
 use crate::model::{ErrorKind, InboxSignal, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
 use crate::replay::{
-    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Machine, Next, OutboxRow, SignalWait,
-    StepOptions, Wait,
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Interrupted, Interruption, Machine, Next,
+    OutboxRow, SignalWait, StepOptions, Wait,
 };
 
 use super::Port;
+use super::compensation::Armed;
 use super::poller::{ActivityGuard, in_body};
 
 /// What a run is, for its context.
@@ -43,6 +44,9 @@ pub struct RunCell {
     port: Arc<dyn Port>,
     woken: Arc<Woken>,
     inner: Mutex<Inner>,
+    /// Compensations, in the order in which they were armed. Apart from the rest, for they hold authors' values, whose
+    /// destructors may come back to the run.
+    armed: Mutex<Vec<Armed>>,
 }
 
 struct Inner {
@@ -101,7 +105,7 @@ impl RunCell {
         let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
         let machine = machine.of_attempt(settings.attempt);
         let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0 });
-        Arc::new(Self { settings, port, woken: Arc::default(), inner })
+        Arc::new(Self { settings, port, woken: Arc::default(), inner, armed: Mutex::default() })
     }
 
     /// What the drive is to do next. The calls that it concerns are woken.
@@ -110,7 +114,7 @@ impl RunCell {
         let next = inner.machine.next(self.port.now());
         let wakers = match &next {
             Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
-            Next::Start(calls) => inner.wakers(calls),
+            Next::Start(calls) | Next::Interrupt(calls) => inner.wakers(calls),
             Next::Send | Next::Wait { .. } => Vec::new(),
         };
         drop(inner);
@@ -176,6 +180,22 @@ impl RunCell {
         lock(&self.inner).machine.has_children()
     }
 
+    /// The run is told to end: as soon as that is committed, its pending calls are. Only the first time counts.
+    pub fn interrupt(&self, by: Interruption) {
+        lock(&self.inner).machine.interrupt(by, self.port.now());
+    }
+
+    /// What told the run to end, if anything has.
+    pub fn interrupted(&self) -> Option<Interrupted> {
+        lock(&self.inner).machine.interrupted()
+    }
+
+    /// Drops the compensations that are armed: authors' values, whose destructors may panic.
+    pub fn drop_compensations(&self) {
+        let armed = std::mem::take(&mut *lock(&self.armed));
+        drop(armed);
+    }
+
     /// Whether a body runs.
     pub fn is_running(&self) -> bool {
         lock(&self.inner).machine.is_running()
@@ -228,6 +248,18 @@ impl RunCell {
     /// A scope that was opened under this path is not used.
     pub(super) fn close_scope(&self, path: &str, given: &str) {
         lock(&self.inner).machine.close_scope(path, given);
+    }
+
+    pub(super) fn with_machine<R>(&self, use_it: impl FnOnce(&mut Machine) -> R) -> R {
+        use_it(&mut lock(&self.inner).machine)
+    }
+
+    pub(super) fn with_armed<R>(&self, use_it: impl FnOnce(&mut Vec<Armed>) -> R) -> R {
+        use_it(&mut lock(&self.armed))
+    }
+
+    pub(super) fn arm(&self, compensation: Armed) {
+        self.with_armed(|armed| armed.push(compensation));
     }
 
     pub(super) fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {

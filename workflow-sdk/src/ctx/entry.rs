@@ -5,7 +5,7 @@ use crate::model::{ErrorKind, Retry, StoredError};
 use crate::payload::round_trip;
 use crate::workflow::RunsWith;
 
-use super::{Ctx, RunCell, WorkflowFuture};
+use super::{Ctx, RunCell, WorkflowFuture, saga};
 
 type Call = dyn Fn(Arc<RunCell>, String) -> WorkflowFuture + Send + Sync;
 
@@ -24,13 +24,16 @@ impl Entry {
         let call: Arc<Call> = Arc::new(move |cell, input| {
             let ctx = Ctx::new(Arc::clone(&state), Arc::clone(&cell));
             Box::pin(async move {
-                // In here, because an author's own decoder may panic, and panics are caught where this is polled.
-                let input = decode_input::<W::Input>(W::NAME, &input)?;
-                let output = W::run(&ctx, input).await?;
-                let subject = format!("output of run {}", cell.run_id());
-                Ok(round_trip(&subject, &output, cell.payload_limit())
-                    .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
-                    .0)
+                let function = async {
+                    // In here, because an author's own decoder may panic, and panics are caught where this is polled.
+                    let input = decode_input::<W::Input>(W::NAME, &input)?;
+                    let output = W::run(&ctx, input).await?;
+                    let subject = format!("output of run {}", cell.run_id());
+                    Ok(round_trip(&subject, &output, cell.payload_limit())
+                        .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
+                        .0)
+                };
+                saga::settle(&cell, W::RETRY, function).await
             })
         });
         Self { call, retry: W::RETRY }

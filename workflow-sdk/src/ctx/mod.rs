@@ -4,12 +4,15 @@ mod approval;
 mod branches;
 mod cell;
 mod child;
+mod compensation;
 mod entry;
 mod map;
 mod poller;
 mod port;
 mod race;
+mod saga;
 mod scope;
+mod shield;
 mod signal;
 mod sleep;
 mod step;
@@ -32,12 +35,15 @@ use crate::replay::{CallId, Wait};
 pub use approval::{Decision, WaitForApproval};
 pub use cell::{RunCell, RunSettings};
 pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
+pub use compensation::Compensation;
 pub use entry::Entry;
 pub use map::{CollectResults, Map};
 pub use poller::{Polled, Poller, WorkflowFuture};
 pub use port::{Port, PortFuture};
 pub use race::{Either, Race, Select};
+pub use saga::settle;
 pub use scope::Scope;
+pub use shield::Shield;
 pub use signal::WaitForSignal;
 pub use sleep::Sleep;
 pub use step::Step;
@@ -96,7 +102,8 @@ impl<S> Ctx<S> {
     /// Awaiting it gives the body's last error once its [retries](Step::retry) are used up, or an error of kind
     /// [`Timeout`](crate::ErrorKind::Timeout), [`Panic`](crate::ErrorKind::Panic), or
     /// [`Refused`](crate::ErrorKind::Refused): for an invalid name, a value that cannot be stored or read back, a step
-    /// inside the body of a step.
+    /// inside the body of a step; [`Canceled`](crate::ErrorKind::Canceled) or [`Deadline`](crate::ErrorKind::Deadline) where
+    /// the run is told to end while it is pending.
     ///
     /// # Cancel safety
     /// Dropping the future drops the body. The step then has no outcome, or one that no replay delivers.
@@ -130,8 +137,8 @@ impl<S> Ctx<S> {
     /// waking survives any crash.
     ///
     /// # Errors
-    /// None of its own today; it is a `Result` so that it stands beside steps in `try_join!`, and for refusals (a sleep
-    /// inside the body of a step).
+    /// [`Canceled`](crate::ErrorKind::Canceled) or [`Deadline`](crate::ErrorKind::Deadline) where the run is told to end
+    /// while it is pending; [`Refused`](crate::ErrorKind::Refused) for a sleep inside the body of a step.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait.

@@ -37,7 +37,16 @@ impl<T> Unpin for Step<'_, T> {}
 
 impl<'a, T> Step<'a, T> {
     pub(super) fn new(cell: &'a Arc<RunCell>, call: Result<CallId, StoredError>, body: Body<'a, T>) -> Self {
-        Self { cell, call, options: StepOptions::default(), body, running: None, kept: None }
+        Self::with_options(cell, call, StepOptions::default(), body)
+    }
+
+    pub(super) fn with_options(
+        cell: &'a Arc<RunCell>,
+        call: Result<CallId, StoredError>,
+        options: StepOptions,
+        body: Body<'a, T>,
+    ) -> Self {
+        Self { cell, call, options, body, running: None, kept: None }
     }
 
     /// What follows a failed attempt, unless the error says otherwise: [`ErrorExt`](crate::ErrorExt),
@@ -82,7 +91,11 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
                 }
                 CallPoll::Start { attempt } => step.begin(call, attempt),
                 CallPoll::Run => {}
-                CallPoll::Ended(delivered) => return step.take(call, delivered),
+                CallPoll::Ended(delivered) => {
+                    // One that was interrupted may still be at hand.
+                    step.drop_body(call);
+                    return step.take(call, delivered);
+                }
             }
             match step.poll_body(call) {
                 Poll::Pending => return Poll::Pending,

@@ -20,12 +20,21 @@ const CANCELS: usize = 1024;
 /// Wakes that a slow reader may miss; it then asks the database about all of its runs.
 const WAKES: usize = 4096;
 
+/// What this process has done to a run that a worker may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// Asked it to end.
+    Requested(RunId),
+    /// Ended it.
+    Terminated(RunId),
+}
+
 /// Where commits are made known to those who wait for them: in this process at once, in others by hints.
 pub struct Hub {
     backend: Arc<dyn Backend>,
     due: Notify,
     changes: watch::Sender<u64>,
-    cancels: broadcast::Sender<RunId>,
+    cancels: broadcast::Sender<Cancel>,
     wakes: broadcast::Sender<RunId>,
     pauses: broadcast::Sender<RunId>,
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
@@ -66,9 +75,9 @@ impl Hub {
         self.changes.subscribe()
     }
 
-    /// Runs of which this process was asked to cancel them while a worker holds them.
+    /// Runs that this process has canceled while a worker may hold them.
     #[must_use]
-    pub fn cancels(&self) -> broadcast::Receiver<RunId> {
+    pub fn cancels(&self) -> broadcast::Receiver<Cancel> {
         self.cancels.subscribe()
     }
 
@@ -138,7 +147,11 @@ impl Hub {
 
     pub(super) fn cancel_requested(&self, run: RunId) {
         // An error says that no worker of this process listens.
-        let _ = self.cancels.send(run);
+        let _ = self.cancels.send(Cancel::Requested(run));
+    }
+
+    pub(super) fn terminated(&self, run: RunId) {
+        let _ = self.cancels.send(Cancel::Terminated(run));
     }
 
     pub(super) fn pause_requested(&self, run: RunId) {

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::backend::{Backend, Outcome, Write};
 
-pub use hub::Hub;
+pub use hub::{Cancel, Hub};
 
 /// Writes that may wait for the next batch before senders are held back. Enough to fill the largest batch while one is on
 /// its way.

@@ -173,6 +173,11 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
             }
             (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => hub.woken(signal.run_id),
             (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => hub.cancel_requested(*run),
+            // Whatever the answer: it may be that of a commit whose first reply was lost.
+            (Write::Terminate(run), _) => {
+                hub.terminated(*run);
+                hub.changed();
+            }
             (Write::Cancel(_), _) => hub.changed(),
             (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => hub.pause_requested(*run),
             (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),

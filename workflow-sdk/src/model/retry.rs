@@ -32,6 +32,10 @@ impl Retry {
     /// retried already.
     pub const WORKFLOW_DEFAULT: Self = Self::none();
 
+    /// What a compensation does unless it says otherwise: exponential from 1 s, doubled to at most 5 minutes, full jitter, 25
+    /// attempts, so for about an hour. More patient than a step, for nothing comes after it that could do its work.
+    pub const COMPENSATION_DEFAULT: Self = Self::exponential().max_delay(Duration::from_secs(300)).max_attempts(25);
+
     /// 1 s, doubled to at most 60 s, full jitter, 10 attempts.
     #[must_use]
     pub const fn exponential() -> Self {

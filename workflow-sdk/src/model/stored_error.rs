@@ -18,6 +18,10 @@ pub enum ErrorKind {
     Timeout,
     /// The run had not ended at its deadline.
     Deadline,
+    /// The run was canceled while the call was pending.
+    Canceled,
+    /// The run was canceled, and not all of its compensations succeeded.
+    Compensation,
     /// The run's worker died too often while the run was running.
     CrashLoop,
     /// The code asks for other steps than the run's history holds.
@@ -37,6 +41,8 @@ impl ErrorKind {
             Self::Panic => "panic",
             Self::Timeout => "timeout",
             Self::Deadline => "deadline",
+            Self::Canceled => "canceled",
+            Self::Compensation => "compensation",
             Self::CrashLoop => "crash_loop",
             Self::Divergence => "divergence",
             Self::ChildCanceled => "child_canceled",

@@ -95,6 +95,10 @@ pub(super) struct Call {
     pub(super) key: String,
     pub(super) location: &'static Location<'static>,
     pub(super) phase: Phase,
+    /// First polled inside of a shield: an interruption passes it by.
+    pub(super) shielded: bool,
+    /// A value was delivered to it.
+    pub(super) succeeded: bool,
 }
 
 /// Where a call is. Each phase holds only what is true in it.

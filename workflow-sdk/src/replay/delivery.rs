@@ -3,6 +3,7 @@
 use crate::model::Timestamp;
 
 use super::call::Phase;
+use super::records::{Receiver, Sent};
 use super::{CallId, Delivered, Machine};
 
 /// What the drive is to do next.
@@ -10,6 +11,8 @@ use super::{CallId, Delivered, Machine};
 pub enum Next {
     /// Poll the workflow: this call takes its outcome.
     Deliver(CallId),
+    /// Poll the workflow: the run was told to end, and these calls, if any, end with that.
+    Interrupt(Vec<CallId>),
     /// Poll the workflow: these calls may begin.
     Start(Vec<CallId>),
     /// Send the records: a wait was met.
@@ -26,8 +29,9 @@ pub enum Next {
 impl Machine {
     /// What the drive is to do, after the workflow was polled until it was quiet.
     pub fn next(&mut self, now: Timestamp) -> Next {
-        if let Some(id) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
-            return Next::Deliver(id);
+        self.interrupting = false;
+        if let Some(next) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
+            return next;
         }
         if !self.held && self.divergence.is_none() && !self.idle.is_empty() {
             let started: Vec<_> = std::mem::take(&mut self.idle).into_iter().collect();
@@ -44,20 +48,37 @@ impl Machine {
 
     /// The recorded outcome with the lowest position among active calls. For the code that made the record that is always
     /// the next one; a call that was added since finds its outcome after a later position, hence the look ahead.
-    fn deliver_recorded(&mut self) -> Option<CallId> {
-        let (_, id) = self.deliverable.pop_first()?;
-        let recorded = self.history.take_outcome(&self.calls[id.0].key)?;
-        self.deliver(id, recorded.outcome, recorded.completed_at);
-        Some(id)
+    fn deliver_recorded(&mut self) -> Option<Next> {
+        let blocked = |receiver: &Receiver| *receiver == Receiver::Run && !self.interruption_is_due();
+        let position = *self.deliverable.iter().find(|(_, receiver)| !blocked(receiver))?.0;
+        match self.deliverable.remove(&position)? {
+            Receiver::Run => Some(Next::Interrupt(self.deliver_interruption())),
+            Receiver::Call(id) => {
+                let recorded = self.history.take_outcome(&self.calls[id.0].key)?;
+                self.deliver(id, recorded.outcome, recorded.completed_at);
+                Some(Next::Deliver(id))
+            }
+        }
     }
 
     /// The next new outcome. One whose call was dropped meanwhile is passed over, as every replay will.
-    fn deliver_committed(&mut self) -> Option<CallId> {
-        while let Some(id) = self.committed.pop_front() {
-            if let Phase::Decided { outcome, completed_at } = &self.calls[id.0].phase {
-                let (outcome, completed_at) = (outcome.clone(), *completed_at);
-                self.deliver(id, outcome, completed_at);
-                return Some(id);
+    fn deliver_committed(&mut self) -> Option<Next> {
+        let mut place = 0;
+        while let Some(receiver) = self.committed.get(place).copied() {
+            match receiver {
+                Receiver::Run if !self.interruption_is_due() => place += 1,
+                Receiver::Run => {
+                    self.committed.remove(place);
+                    return Some(Next::Interrupt(self.deliver_interruption()));
+                }
+                Receiver::Call(id) => {
+                    self.committed.remove(place);
+                    if let Phase::Decided { outcome, completed_at } = &self.calls[id.0].phase {
+                        let (outcome, completed_at) = (outcome.clone(), *completed_at);
+                        self.deliver(id, outcome, completed_at);
+                        return Some(Next::Deliver(id));
+                    }
+                }
             }
         }
         None
@@ -65,7 +86,9 @@ impl Machine {
 
     fn deliver(&mut self, id: CallId, outcome: Delivered, completed_at: Timestamp) {
         self.now = self.now.max(completed_at);
-        self.calls[id.0].phase = Phase::Ready(outcome);
+        let call = &mut self.calls[id.0];
+        call.succeeded = !matches!(outcome, Delivered::Failed(_));
+        call.phase = Phase::Ready(outcome);
     }
 
     fn park_until(&self) -> Option<Timestamp> {
@@ -75,7 +98,8 @@ impl Machine {
 
     /// Whether no outcome is on its way to the workflow, neither decided nor committed.
     pub(super) fn nothing_undelivered(&self) -> bool {
-        let on_its_way = self.outbox.iter().map(|row| &row.sent).chain(&self.in_flight).any(|sent| sent.is_outcome);
+        let on_its_way =
+            self.outbox.iter().map(|row| &row.sent).chain(&self.in_flight).any(|sent| matches!(sent, Sent::Outcome(_)));
         !on_its_way && self.nothing_to_deliver()
     }
 

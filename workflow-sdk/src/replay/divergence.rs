@@ -12,7 +12,7 @@ pub struct Divergence {
 }
 
 /// What an author can do about a divergence.
-const WAY_OUT: &str = "deploy code that makes the recorded calls (the run waits for it), or cancel the run; \
+const WAY_OUT: &str = "deploy code that makes the recorded calls (the run waits for it), or terminate the run; \
      outside of steps a workflow may depend only on its input and on outcomes of ctx";
 
 impl Divergence {

@@ -1,8 +1,8 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
 
-use super::Delivered;
+use super::{Delivered, Interrupted};
 
 /// A run's history, by step key.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub(super) struct History {
     steps: HashMap<String, RecordedStep>,
     /// Outcomes that no call has asked for yet, in the order of their positions.
     unasked: BTreeMap<i64, String>,
+    /// That the run was told to end.
+    pub(super) interrupted: Option<Interrupted>,
     /// The position that the next outcome gets.
     pub(super) next_position: i64,
     /// The first position that is missing. A failure stood there until the run was tried again, and what came after it may
@@ -56,14 +58,20 @@ impl History {
             .iter()
             .filter_map(|(key, step)| step.outcome.as_ref().map(|outcome| (outcome.position, key.clone())))
             .collect();
+        let interrupted = history.interrupted.map(|interrupted| interrupted.position);
+        let positions: BTreeSet<i64> = history.unasked.keys().copied().chain(interrupted).collect();
         history.first_gap =
-            history.unasked.keys().zip(1..).find(|(at, place)| **at != *place).map_or(i64::MAX, |(_, gap)| gap);
-        history.next_position = history.unasked.last_key_value().map_or(1, |(last, _)| last + 1);
+            positions.iter().zip(1..).find(|(at, place)| **at != *place).map_or(i64::MAX, |(_, gap)| gap);
+        history.next_position = positions.last().map_or(1, |last| last + 1);
         history
     }
 
     fn add(&mut self, row: StepAttempt) {
         self.latest = self.latest.max(row.completed_at).max(Some(row.started_at));
+        if row.kind == StepKind::Interruption {
+            self.interrupted = Interrupted::recorded(&row);
+            return;
+        }
         let completed_at = row.completed_at.unwrap_or(row.started_at);
         let outcome = row.position.map(|position| RecordedOutcome {
             position,

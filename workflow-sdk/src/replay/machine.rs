@@ -7,8 +7,8 @@ use super::call::{Call, Phase, Work};
 use super::history::History;
 use super::names::Names;
 use super::outside::Outside;
-use super::records::Sent;
-use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
+use super::records::{Receiver, Sent};
+use super::{CallId, CallPoll, Delivered, Divergence, Interrupted, OutboxRow, StepOptions, Wait, interruption};
 
 /// A run as a state machine.
 #[derive(Debug)]
@@ -21,10 +21,10 @@ pub struct Machine {
     pub(super) calls: Vec<Call>,
     pub(super) keys: Names,
     pub(super) scopes: Names,
-    /// Recorded outcomes whose calls are active, by position.
-    pub(super) deliverable: BTreeMap<i64, CallId>,
-    /// Calls whose new outcomes are committed, in the order of their positions.
-    pub(super) committed: VecDeque<CallId>,
+    /// Recorded outcomes whose calls are active, and a recorded interruption, by position.
+    pub(super) deliverable: BTreeMap<i64, Receiver>,
+    /// Who gets the new outcomes that are committed, in the order of their positions.
+    pub(super) committed: VecDeque<Receiver>,
     /// Records that were handed out and are not committed.
     pub(super) in_flight: VecDeque<Sent>,
     pub(super) outbox: Vec<OutboxRow>,
@@ -35,6 +35,12 @@ pub struct Machine {
     pub(super) bodies: usize,
     /// Bodies that run.
     pub(super) running: usize,
+    /// That the run was told to end.
+    pub(super) interrupted: Option<Interrupted>,
+    /// The workflow is polled with the end of several calls at once: what one branch begins after that, the next may drop.
+    pub(super) interrupting: bool,
+    /// Calls that become active are shielded from that.
+    pub(super) shielding: bool,
     /// No body may begin for now.
     pub(super) held: bool,
     pub(super) now: Timestamp,
@@ -53,6 +59,7 @@ impl Machine {
         // Of an earlier generation nobody knows any more whether it had children.
         let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
         let history = History::new(rows);
+        let interrupted = history.interrupted;
         Self {
             run_id,
             epoch,
@@ -60,9 +67,9 @@ impl Machine {
             latest: history.latest.unwrap_or(started_at).max(started_at),
             history,
             calls: Vec::new(),
-            keys: Names::default(),
+            keys: Names::without(interruption::KEY),
             scopes: Names::default(),
-            deliverable: BTreeMap::new(),
+            deliverable: interrupted.iter().map(|it| (it.position, Receiver::Run)).collect(),
             committed: VecDeque::new(),
             in_flight: VecDeque::new(),
             outbox: Vec::new(),
@@ -71,6 +78,9 @@ impl Machine {
             waits: BTreeSet::new(),
             bodies: 0,
             running: 0,
+            interrupted,
+            interrupting: false,
+            shielding: false,
             held: false,
             now: started_at,
             divergence: None,
@@ -119,7 +129,7 @@ impl Machine {
     pub fn call(&mut self, name: &str, location: &'static Location<'static>) -> CallId {
         let id = CallId(self.calls.len());
         let key = self.keys.take(name);
-        self.calls.push(Call { key, location, phase: Phase::Called });
+        self.calls.push(Call { key, location, phase: Phase::Called, shielded: false, succeeded: false });
         id
     }
 
@@ -150,9 +160,10 @@ impl Machine {
         if matches!(self.calls[id.0].phase, Phase::Called) {
             self.activate(id, work(), now);
         }
+        let waits = self.held || self.awaits_interruption(id);
         let call = &mut self.calls[id.0];
         match &call.phase {
-            Phase::Granted { attempt, options } if !self.held => {
+            Phase::Granted { attempt, options } if !waits => {
                 let (attempt, options) = (*attempt, *options);
                 self.begin(id, attempt, options, now);
                 CallPoll::Start { attempt }
@@ -184,17 +195,27 @@ impl Machine {
             self.divergence = Some(Divergence::kind(&call.key, recorded.kind, work.kind(), call.location));
             return;
         }
+        call.shielded = self.shielding;
         if let Some(position) = self.history.ask(&call.key) {
             call.phase = Phase::Replaying(position);
-            self.deliverable.insert(position, id);
+            self.deliverable.insert(position, Receiver::Call(id));
             return;
         }
         call.phase = Phase::Idle(work);
-        if !self.held && self.nothing_to_deliver() && self.history.all_asked() {
+        if let Some(error) = self.take_owed(id) {
+            self.calls[id.0].phase = Phase::Ready(Delivered::Failed(error));
+            return;
+        }
+        if !self.held && !self.interrupting && self.nothing_to_deliver() && self.history.all_asked() {
             self.grant(id, now);
         } else {
             self.idle.insert(id);
         }
+    }
+
+    /// The keys of the calls to which a value was delivered, in the order of calls.
+    pub fn succeeded(&self) -> impl Iterator<Item = &str> {
+        self.calls.iter().filter(|call| call.succeeded).map(|call| call.key.as_str())
     }
 
     /// Whether a body runs.
@@ -214,7 +235,12 @@ impl Machine {
 
     /// The future of a call was dropped.
     pub fn dropped(&mut self, id: CallId) {
-        match std::mem::replace(&mut self.calls[id.0].phase, Phase::Over) {
+        self.leave_phase(id, Phase::Over);
+    }
+
+    /// Ends what a call was at.
+    pub(super) fn leave_phase(&mut self, id: CallId, next: Phase) {
+        match std::mem::replace(&mut self.calls[id.0].phase, next) {
             Phase::Running(attempt) => self.stop_body(id, attempt),
             Phase::Granted { .. } => self.bodies -= 1,
             Phase::BackingOff { until, .. } | Phase::Sleeping { until, .. } => {

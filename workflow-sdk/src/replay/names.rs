@@ -8,6 +8,11 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Hands out no name that is exactly this.
+    pub(super) fn without(name: &str) -> Self {
+        Self { taken: HashMap::from([(name.to_owned(), 1)]) }
+    }
+
     /// Skips what an author's own name has taken.
     pub(super) fn take(&mut self, name: &str) -> String {
         let Some(next) = self.taken.get(name) else {

@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use super::call::{Phase, Work};
-use super::records::Record;
+use super::records::{Receiver, Record, Sent};
 use super::{CallId, CallPoll, Delivered, Machine};
 
 /// A wait for a signal or a decision.
@@ -296,8 +296,7 @@ impl Machine {
 
     /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
     pub fn key_taken(&mut self, by: RunId, now: Timestamp) {
-        let Some(record) = self.in_flight.pop_front() else { return };
-        let id = record.call;
+        let Some(Sent::Note(id) | Sent::Outcome(Receiver::Call(id))) = self.in_flight.pop_front() else { return };
         let started_at = match self.calls[id.0].phase {
             Phase::AwaitingChild { run_id, started_at } => {
                 self.drop_child(id, run_id);

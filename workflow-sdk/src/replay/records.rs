@@ -18,6 +18,15 @@ pub(super) struct Record {
     pub(super) effect: Effect,
 }
 
+/// Who gets an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    /// The call whose outcome it is.
+    Call(CallId),
+    /// Every call that the run has: it is an interruption.
+    Run,
+}
+
 /// A record on its way out.
 #[derive(Debug)]
 pub struct OutboxRow {
@@ -30,9 +39,11 @@ pub struct OutboxRow {
 
 /// A record that is not committed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
-    pub(super) call: CallId,
-    pub(super) is_outcome: bool,
+pub(super) enum Sent {
+    /// Something about this call that is no outcome.
+    Note(CallId),
+    /// An outcome, and who gets it.
+    Outcome(Receiver),
 }
 
 impl Record {
@@ -54,7 +65,7 @@ impl Machine {
     /// Writes something that is no outcome.
     pub(super) fn record(&mut self, id: CallId, record: Record) {
         let (row, effect) = self.row(id, record, None);
-        self.outbox.push(OutboxRow { row, effect, sent: Sent { call: id, is_outcome: false } });
+        self.outbox.push(OutboxRow { row, effect, sent: Sent::Note(id) });
     }
 
     /// The outcome of a call is final: an error, or a value that the call has kept.
@@ -68,7 +79,7 @@ impl Machine {
         let position = self.history.next_position;
         self.history.next_position += 1;
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
-        self.outbox.push(OutboxRow { row, effect, sent: Sent { call: id, is_outcome: true } });
+        self.outbox.push(OutboxRow { row, effect, sent: Sent::Outcome(Receiver::Call(id)) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
@@ -97,8 +108,8 @@ impl Machine {
 
     /// The oldest record that was handed out is committed.
     pub fn committed(&mut self) {
-        if let Some(sent) = self.in_flight.pop_front().filter(|sent| sent.is_outcome) {
-            self.committed.push_back(sent.call);
+        if let Some(Sent::Outcome(receiver)) = self.in_flight.pop_front() {
+            self.committed.push_back(receiver);
         }
     }
 }

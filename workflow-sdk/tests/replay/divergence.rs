@@ -4,7 +4,7 @@ use workflow_sdk::{Ctx, Error, ErrorKind, Result};
 
 use crate::harness::{Life, Table, World, flow};
 
-const WAY_OUT: &str = "  what to do: deploy code that makes the recorded calls (the run waits for it), or cancel the run; \
+const WAY_OUT: &str = "  what to do: deploy code that makes the recorded calls (the run waits for it), or terminate the run; \
      outside of steps a workflow may depend only on its input and on outcomes of ctx";
 
 #[test]

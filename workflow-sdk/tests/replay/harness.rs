@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 use workflow_sdk::engine::{
-    Divergence, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture,
+    Divergence, Interruption, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture,
+    settle,
 };
 use workflow_sdk::{Ctx, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
@@ -153,7 +154,8 @@ impl Life {
         let cell = RunCell::new(settings, table.rows.clone(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());
         let flow = flow.clone();
-        let future: WorkflowFuture = Box::pin(async move { flow(&ctx).await });
+        let its_cell = cell.clone();
+        let future: WorkflowFuture = Box::pin(async move { settle(&its_cell, None, async { flow(&ctx).await }).await });
         Self {
             poller: Some(Poller::new(future, port.clone())),
             delivery: Delivery::OneByOne,
@@ -211,6 +213,11 @@ impl Life {
                     self.events.push(format!("deliver {}", call.index()));
                     self.delivery != Delivery::OneByOne
                 }
+                Next::Interrupt(calls) => {
+                    self.events
+                        .push(format!("interrupt {:?}", calls.iter().map(|call| call.index()).collect::<Vec<_>>()));
+                    self.delivery != Delivery::OneByOne
+                }
                 Next::Start(calls) => {
                     self.events.extend(calls.iter().map(|call| format!("start {}", call.index())));
                     self.delivery == Delivery::AllAtOnceWithBodies
@@ -224,6 +231,11 @@ impl Life {
                 return None;
             }
         }
+    }
+
+    /// Tells the run to end.
+    pub(crate) fn interrupt(&mut self, by: Interruption) {
+        self.cell.interrupt(by);
     }
 
     /// Commits the oldest record that is on its way. Says whether there was one.

@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use workflow_sdk::engine::Divergence;
+use workflow_sdk::engine::{Divergence, Interruption};
 use workflow_sdk::{AttemptStatus, StepKind, StoredError, Timestamp};
 
 use crate::harness::{Delivery, Flow, Life, START, Seen, Stop, Table, World};
+use crate::program::undo;
+
+/// The outputs of rows of interruptions.
+const INTERRUPTIONS: [&str; 2] = ["\"canceled\"", "\"deadline\""];
 
 /// How a run ended: its output, or that the code does not fit.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +26,8 @@ pub(crate) struct Lived {
     pub(crate) end: End,
     pub(crate) seen: Vec<Seen>,
     pub(crate) begun: Vec<String>,
+    /// Leaves whose compensations were armed, in order.
+    armed: Vec<usize>,
     pub(crate) crash_points: Vec<CrashPoint>,
     /// What it left behind.
     pub(crate) table: Table,
@@ -107,6 +113,7 @@ impl Living {
                 end,
                 seen,
                 begun: self.life.world.notes(),
+                armed: self.life.world.armed.lock().unwrap().clone(),
                 crash_points: self.crash_points,
                 table: self.table,
                 commit_order: self.commit_order,
@@ -128,6 +135,9 @@ impl Living {
     }
 
     fn act_at_random(&mut self, stop: &Stop, rng: &mut Rng) -> Result<(), String> {
+        if rng.u8(..32) == 0 {
+            self.life.interrupt(if rng.bool() { Interruption::Canceled } else { Interruption::Deadline });
+        }
         let closed = self.life.world.closed();
         let others = [!self.life.in_flight.is_empty(), self.life.is_woken(), stop.timer().is_some()];
         let choice = rng.usize(..closed.len() + 2 * others.len());
@@ -156,8 +166,16 @@ impl Living {
             return Ok(());
         }
         let rank = |label: &String| commit_order.iter().position(|other| other == label).unwrap_or(usize::MAX);
-        let next = self.life.world.closed().into_iter().min_by_key(rank).ok_or("nothing to do")?;
-        self.open(&next);
+        let next = self.life.world.closed().into_iter().min_by_key(rank);
+        let interruption = commit_order.iter().position(|label| INTERRUPTIONS.contains(&label.as_str()));
+        if let Some(interruption) = interruption.filter(|_| self.life.cell.interrupted().is_none())
+            && next.as_ref().is_none_or(|next| interruption < rank(next))
+        {
+            let deadline = commit_order[interruption] == INTERRUPTIONS[1];
+            self.life.interrupt(if deadline { Interruption::Deadline } else { Interruption::Canceled });
+            return Ok(());
+        }
+        self.open(&next.ok_or("nothing to do")?);
         Ok(())
     }
 
@@ -170,6 +188,9 @@ impl Living {
         let Some(row) = self.life.in_flight.front() else { return Ok(false) };
         if row.status != AttemptStatus::Running && row.kind == StepKind::Step {
             self.commit_order.push(format!("{}#{}", row.step_key, row.attempt));
+        }
+        if row.kind == StepKind::Interruption {
+            self.commit_order.push(row.output.clone().unwrap_or_default());
         }
         self.note_crash_point();
         self.life.commit(&mut self.table)
@@ -207,6 +228,23 @@ pub(crate) fn check_bodies(table: &Table, begun: &[String]) -> Result<(), String
         .map_or(Ok(()), |label| Err(format!("the body of {label}, which is recorded, ran again")))
 }
 
+/// A run that failed has undone all that it armed, the last first; another nothing.
+pub(crate) fn check_compensations(lived: &Lived) -> Result<(), String> {
+    let expected: Vec<String> = match &lived.end {
+        End::Diverged(_) => return Ok(()),
+        End::Result(Ok(_)) => Vec::new(),
+        End::Result(Err(_)) => lived.armed.iter().rev().map(|leaf| undo(*leaf)).collect(),
+    };
+    let outcome = |row: &&workflow_sdk::StepAttempt| row.kind == StepKind::Compensation && row.position.is_some();
+    let mut rows: Vec<_> = lived.table.rows.iter().filter(outcome).collect();
+    rows.sort_by_key(|row| row.position);
+    let undone: Vec<&str> = rows.iter().map(|row| row.step_key.rsplit('/').next().unwrap_or_default()).collect();
+    if undone != expected {
+        return Err(format!("armed {:?}, undone {rows:?}", lived.armed));
+    }
+    Ok(())
+}
+
 /// The whole history gives the same end and the same sights, begins nothing and writes nothing.
 pub(crate) fn check_full_replay(flow: &Flow, lived: &Lived, delivery: Delivery) -> Result<(), String> {
     let mut replay = begin(flow, &lived.table, START, World::default(), delivery);
@@ -215,6 +253,7 @@ pub(crate) fn check_full_replay(flow: &Flow, lived: &Lived, delivery: Delivery) 
         Stop::Diverged(divergence) => End::Diverged(divergence),
         Stop::Waits { .. } => return Err(format!("the full replay does not end: {:?}", replay.events)),
     };
+    check_compensations(lived)?;
     if end != lived.end {
         return Err(format!("the run ended with {:?}, its full replay with {end:?}", lived.end));
     }

@@ -4,12 +4,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod compensations;
 mod concurrency;
 mod determinism;
 mod divergence;
 mod foreign;
 mod harness;
 mod insertion;
+mod interruption;
 mod lives;
 mod parking;
 mod program;

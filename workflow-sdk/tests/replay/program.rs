@@ -39,6 +39,16 @@ pub(crate) enum Node {
         millis: u64,
         within: Vec<Node>,
     },
+    /// Its one branch is passed by when the run is told to end.
+    Shield(Vec<Node>),
+    /// Its one branch has succeeded when this compensation is armed.
+    Saga {
+        leaf: usize,
+        undo_fails: bool,
+        branch: Vec<Node>,
+    },
+    /// The function fails after its one branch.
+    Fail(Vec<Node>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -89,10 +99,10 @@ impl Node {
         match self {
             Self::Step(plan) => Self::Step(Plan { name: format!("step {}", plan.leaf).leak(), ..plan }),
             Self::Sleep { .. } => self,
-            Self::Seq(children) => Self::Seq(all(children)),
-            Self::Join(children) => Self::Join(all(children)),
-            Self::Race(children) => Self::Race(all(children)),
-            Self::Unordered(children) => Self::Unordered(all(children)),
+            node => {
+                let children = all(node.children().to_vec());
+                node.with_children(children)
+            }
         }
     }
 }
@@ -101,8 +111,8 @@ fn branch(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
     if depth == 0 || rng.u8(..4) == 0 {
         return leaf(rng, leaves);
     }
-    let children = (0..rng.usize(2..=3)).map(|_| branch(rng, depth - 1, leaves)).collect();
-    match rng.u8(..12) {
+    let children: Vec<Node> = (0..rng.usize(2..=3)).map(|_| branch(rng, depth - 1, leaves)).collect();
+    match rng.u8(..16) {
         0 | 1 => Node::Seq(children),
         2 | 3 => Node::Join(children),
         4 | 5 => Node::Race(children),
@@ -110,6 +120,9 @@ fn branch(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
         7 | 8 => Node::Map(map_plan(rng), children),
         9 => Node::FirstOf(children),
         10 if leaves == Leaves::Any => Node::Timeout { leaf: 0, millis: rng.u64(..60), within: children },
+        11 => Node::Shield(children.into_iter().take(1).collect()),
+        12 | 13 => Node::Saga { leaf: 0, undo_fails: rng.u8(..5) == 0, branch: children.into_iter().take(1).collect() },
+        14 => Node::Fail(children.into_iter().take(1).collect()),
         _ => Node::Scope(children),
     }
 }
@@ -137,7 +150,11 @@ pub(crate) fn inserted_step() -> Node {
 
 impl Node {
     fn number(&mut self, next: &mut usize) {
-        if let Self::Step(Plan { leaf, .. }) | Self::Sleep { leaf, .. } | Self::Timeout { leaf, .. } = self {
+        if let Self::Step(Plan { leaf, .. })
+        | Self::Sleep { leaf, .. }
+        | Self::Timeout { leaf, .. }
+        | Self::Saga { leaf, .. } = self
+        {
             *leaf = *next;
             *next += 1;
         }
@@ -156,7 +173,10 @@ impl Node {
             | Self::Map(_, children)
             | Self::FirstOf(children)
             | Self::Scope(children)
-            | Self::Timeout { within: children, .. } => children,
+            | Self::Timeout { within: children, .. }
+            | Self::Shield(children)
+            | Self::Saga { branch: children, .. }
+            | Self::Fail(children) => children,
         }
     }
 
@@ -170,7 +190,10 @@ impl Node {
             | Self::Map(_, children)
             | Self::FirstOf(children)
             | Self::Scope(children)
-            | Self::Timeout { within: children, .. } => children,
+            | Self::Timeout { within: children, .. }
+            | Self::Shield(children)
+            | Self::Saga { branch: children, .. }
+            | Self::Fail(children) => children,
         }
     }
 
@@ -215,11 +238,19 @@ impl Node {
         smaller
     }
 
+    /// Whether the function fails in the end.
+    fn fails(&self) -> bool {
+        matches!(self, Self::Fail(_)) || self.children().iter().any(Self::fails)
+    }
+
     pub(crate) fn flow(&self) -> Flow {
         let program = Arc::new(self.clone());
         flow_of(move |ctx| {
             let program = Arc::clone(&program);
-            Box::pin(async move { Ok(evaluate(&program, ctx).await.to_string()) })
+            Box::pin(async move {
+                let value = evaluate(&program, ctx).await;
+                if program.fails() { Err(Error::msg(format!("failed after {value}"))) } else { Ok(value.to_string()) }
+            })
         })
     }
 }
@@ -270,8 +301,9 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
         match node {
             Node::Step(plan) => run_step(plan, ctx).await,
             Node::Sleep { leaf, millis } => {
-                ctx.sleep(Duration::from_millis(*millis)).await.expect("a sleep never fails");
-                see(ctx, *leaf, 1)
+                // A sleep fails only where the run is told to end.
+                let slept = ctx.sleep(Duration::from_millis(*millis)).await;
+                see(ctx, *leaf, slept.map_or_else(|error| hash(&error.to_string()), |()| 1))
             }
             Node::Seq(children) => in_sequence(children, ctx).await,
             Node::Scope(children) => in_sequence(children, &ctx.scope("s")).await,
@@ -288,6 +320,15 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
                 }
             }
             Node::Join(children) => join_all(branches(children)).await.into_iter().fold(2, mix),
+            Node::Shield(children) => {
+                ctx.shield(futures::future::join_all(branches(children))).await.into_iter().fold(4, mix)
+            }
+            Node::Fail(children) => join_all(branches(children)).await.into_iter().fold(5, mix),
+            Node::Saga { leaf, undo_fails, branch } => {
+                let value = join_all(branches(branch)).await.into_iter().fold(6, mix);
+                arm(ctx, *leaf, *undo_fails);
+                see(ctx, *leaf, value)
+            }
             Node::Race(children) => {
                 let (value, index, _) = select_all(branches(children)).await;
                 mix(value, index as u64)
@@ -297,6 +338,23 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
             }
         }
     })
+}
+
+/// The name of the compensation of a leaf.
+pub(crate) fn undo(leaf: usize) -> String {
+    format!("undo-{leaf}")
+}
+
+fn arm(ctx: &Ctx<World>, leaf: usize, fails: bool) {
+    let body = move |world: Arc<World>| async move {
+        // Which attempt it is, no body of a compensation can tell.
+        let label = format!("{}#?", undo(leaf));
+        world.note(&label);
+        world.pass(&label).await;
+        if fails { Err(Error::fatal("cannot be undone")) } else { Ok(()) }
+    };
+    ctx.state().armed.lock().unwrap().push(leaf);
+    let _undo = ctx.compensate(undo(leaf), body).expect("a good name");
 }
 
 async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {

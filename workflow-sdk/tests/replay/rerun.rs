@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use workflow_sdk::{AttemptStatus, Ctx, Error, ErrorKind, Result, Retry, StepAttempt, StoredError};
+use workflow_sdk::{AttemptStatus, Ctx, Error, ErrorKind, Result, Retry, StepAttempt, StepKind, StoredError};
 
 use crate::harness::{Delivery, Life, START, Table, World, flow, row, run_and_replay};
 use crate::lives::{End, check_bodies, check_full_replay, check_life_after, live};
@@ -67,7 +67,8 @@ fn retry_everywhere(program: &Node, seed: u64) -> Result<usize, String> {
     let first = live(&flow, &Table::default(), START, Delivery::OneByOne, &mut rng)?;
     let failures = |row: &StepAttempt| row.position.filter(|_| row.status == AttemptStatus::Failed);
     let failures: Vec<i64> = first.table.rows.iter().filter_map(failures).collect();
-    if failures.is_empty() {
+    // A run that has undone what it did is not tried again.
+    if failures.is_empty() || first.table.rows.iter().any(|row| row.kind == StepKind::Compensation) {
         return Ok(0);
     }
     let mut table = first.table.clone();

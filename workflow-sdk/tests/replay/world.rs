@@ -16,6 +16,8 @@ pub(crate) struct World {
     pub(crate) notes: Mutex<Vec<String>>,
     /// Everything that a random program got to see, in order.
     pub(crate) seen: Mutex<Vec<Seen>>,
+    /// Leaves whose compensations were armed, in order.
+    pub(crate) armed: Mutex<Vec<usize>>,
     /// The values that bodies give; one that is not in it is made up, and differs from life to life.
     pub(crate) values: BTreeMap<String, u64>,
     pub(crate) life: u64,

@@ -53,6 +53,7 @@ struct Batch<'w> {
     retries: Vec<(usize, &'w RetryWrite)>,
     forks: Vec<(usize, &'w ForkWrite)>,
     cancels: Vec<(usize, RunId)>,
+    terminations: Vec<(usize, RunId)>,
     /// Rare, and one statement each: revivals, pauses, resumes, disowns, expiries, claims.
     others: Vec<(usize, &'w Write)>,
     /// Runs that this batch has ended.
@@ -71,6 +72,7 @@ impl<'w> Batch<'w> {
             retries: Vec::new(),
             forks: Vec::new(),
             cancels: Vec::new(),
+            terminations: Vec::new(),
             others: Vec::new(),
             ended: Ended::default(),
             outcomes: writes.iter().map(|_| None).collect(),
@@ -90,6 +92,7 @@ impl<'w> Batch<'w> {
                 }
                 Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => batch.others.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
+                Write::Terminate(id) => batch.terminations.push((place, *id)),
                 Write::Disown { .. } | Write::Expire { .. } | Write::Claim(_) => batch.others.push((place, write)),
             }
         }
@@ -128,7 +131,7 @@ impl<'w> Batch<'w> {
         let attempts = self.attempts.iter().map(|(_, write)| write.claim.run_id);
         let ends = self.ends.iter().map(|(_, write)| write.claim.run_id);
         let parks = self.parks.iter().map(|(_, write)| write.claim.run_id);
-        let cancels = self.cancels.iter().map(|(_, id)| *id);
+        let cancels = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id);
         let signals = self.signals.iter().map(|(_, signal)| signal.run_id);
         let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
         let retries = self.retries.iter().map(|(_, write)| write.claim.run_id);
@@ -255,24 +258,26 @@ impl<'w> Batch<'w> {
     }
 
     async fn cancel(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
-        if self.cancels.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<RunId> = self.cancels.iter().map(|(_, id)| *id).collect();
-        let outcomes = settle::cancel(connection, sql, clock, &ids).await?;
-        for ((place, id), outcome) in self.cancels.iter().zip(outcomes) {
-            if outcome == CancelOutcome::Canceled {
-                self.ended.by_others(*id);
+        for (statement, asked) in [(&sql.cancel_runs, &self.cancels), (&sql.terminate_runs, &self.terminations)] {
+            if asked.is_empty() {
+                continue;
             }
-            self.outcomes[*place] = Some(Outcome::Canceled(outcome));
+            let ids: Vec<RunId> = asked.iter().map(|(_, id)| *id).collect();
+            let outcomes = settle::cancel(connection, statement, clock, &ids).await?;
+            for ((place, id), outcome) in asked.iter().zip(outcomes) {
+                if outcome == CancelOutcome::Canceled {
+                    self.ended.by_others(*id);
+                }
+                self.outcomes[*place] = Some(Outcome::Canceled(outcome));
+            }
         }
         Ok(())
     }
 
     async fn expire(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         for (place, write) in &self.others {
-            if let Write::Expire { limit } = write {
-                let expired = settle::expire(connection, sql, clock, *limit).await?;
+            if let Write::Expire { limit, patience } = write {
+                let expired = settle::expire(connection, sql, clock, *limit, *patience).await?;
                 self.outcomes[*place] = Some(Outcome::Changed(expired.len() as u64));
                 expired.into_iter().for_each(|run| self.ended.by_others(run));
             }

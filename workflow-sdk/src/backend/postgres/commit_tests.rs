@@ -37,7 +37,7 @@ fn end(claim: Claim) -> Write {
 }
 
 fn park(claim: Claim, wakes: i64, until: Timestamp) -> Write {
-    Write::Park(ParkWrite { claim, wakes, until, error: None, reset_crashes: true })
+    Write::Park(ParkWrite { claim, wakes, until, until_deadline: true, error: None, reset_crashes: true })
 }
 
 fn keyed(key: &str) -> NewRun {
@@ -93,7 +93,7 @@ async fn start_and_deadline_are_counted_from_the_commit() -> TestResult {
     assert_eq!((due.now, due.at), (START, Some(START + hour / 2)));
 
     fixture.clock.advance(hour / 2);
-    assert!(matches!(fixture.commit(Write::Expire { limit: 9 }).await?, Outcome::Changed(1)));
+    assert!(matches!(fixture.commit(Write::Expire { limit: 9, patience: Duration::ZERO }).await?, Outcome::Changed(1)));
     let stored = run(&fixture, late.id).await?;
     assert_eq!(stored.status, RunStatus::Failed);
     assert_eq!(stored.error.map(|error| error.kind), Some(ErrorKind::Deadline));
@@ -265,7 +265,7 @@ async fn one_batch_of_every_kind_keeps_the_order_of_the_contract() -> TestResult
         .backend
         .commit(&[
             Write::Claim(request),
-            Write::Expire { limit: 5 },
+            Write::Expire { limit: 5, patience: Duration::ZERO },
             Write::Cancel(claim.run_id),
             end(claim),
             attempt(claim, "a", AttemptStatus::Succeeded, None),

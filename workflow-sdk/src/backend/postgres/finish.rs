@@ -21,6 +21,7 @@ struct Finish {
     /// The `wakes` that the writer has seen, and until when the run waits, if it is parked.
     park: Option<(i64, Timestamp)>,
     reset_crashes: bool,
+    until_deadline: bool,
 }
 
 impl Finishes {
@@ -32,7 +33,16 @@ impl Finishes {
             RunEnd::Canceled => (None, None),
         };
         let status = write.end.status().as_str();
-        Ok(self.add(Finish { claim: write.claim, status, output, error, park: None, reset_crashes: false }))
+        let finish = Finish {
+            claim: write.claim,
+            status,
+            output,
+            error,
+            park: None,
+            reset_crashes: false,
+            until_deadline: false,
+        };
+        Ok(self.add(finish))
     }
 
     /// Adds a park. `false` if the batch let go of the run already.
@@ -44,6 +54,7 @@ impl Finishes {
             error: error_text(write.error.as_ref())?,
             park: Some((write.wakes, write.until)),
             reset_crashes: write.reset_crashes,
+            until_deadline: write.until_deadline,
         }))
     }
 
@@ -78,6 +89,7 @@ impl Finishes {
             .bind(rows.iter().map(|row| row.park.map(|(wakes, _)| wakes)).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.reset_crashes).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
             .execute(connection)
             .await?;
         Ok(())

@@ -81,6 +81,7 @@ pub(super) async fn revive(
         .bind(deadline_delay);
     if query.fetch_optional(&mut *connection).await?.is_some() {
         reset(connection, sql, pairs(write.run_id, &write.again).collect()).await?;
+        sql.forget_interruption.query().bind(write.run_id.as_uuid()).execute(connection).await?;
         return Ok(Outcome::Applied);
     }
     Ok(match read::run(connection, sql, write.run_id).await? {

@@ -1,6 +1,7 @@
-//! Changes of runs that the writer does not hold a claim of: disown, cancel, expire.
+//! Changes of runs that the writer does not hold a claim of: disown, cancel, terminate, expire.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
@@ -11,7 +12,7 @@ use crate::model::{Claim, Clock, ErrorKind, RunId, RunStatus, StoredError, Times
 use super::error::Failure;
 use super::finish::error_text;
 use super::row;
-use super::sql::Sql;
+use super::sql::{Sql, Statement};
 
 /// Gives back every claim of the worker but the known ones; says how many.
 pub(super) async fn disown(
@@ -37,6 +38,7 @@ pub(super) async fn expire(
     sql: &Sql,
     clock: &Clock,
     limit: u32,
+    patience: Duration,
 ) -> Result<Vec<RunId>, Failure> {
     let error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
     let query = sql
@@ -44,19 +46,19 @@ pub(super) async fn expire(
         .query()
         .bind(clock.fixed().map(Timestamp::as_micros))
         .bind(error_text(Some(&error))?)
-        .bind(i64::from(limit));
+        .bind(i64::from(limit))
+        .bind(i64::try_from(patience.as_micros()).unwrap_or(i64::MAX / 2));
     query.fetch_all(connection).await?.iter().map(row::run_id).collect()
 }
 
-/// Cancels runs, which the fence has locked, and says for each, in order, what became of it.
+/// Cancels or terminates runs, which the fence has locked, and says for each, in order, what became of it.
 pub(super) async fn cancel(
     connection: &mut PgConnection,
-    sql: &Sql,
+    statement: &Statement,
     clock: &Clock,
     ids: &[RunId],
 ) -> Result<Vec<CancelOutcome>, Failure> {
-    let query = sql
-        .cancel_runs
+    let query = statement
         .query()
         .bind(clock.fixed().map(Timestamp::as_micros))
         .bind(ids.iter().map(|id| id.as_uuid()).collect::<Vec<Uuid>>());

@@ -75,6 +75,7 @@ async fn apply(
     rerun::change(connection, writes, now, &mut outcomes).await?;
     settle::disown(connection, writes, now, &mut outcomes).await?;
     settle::cancel(connection, writes, now, &mut outcomes).await?;
+    settle::terminate(connection, writes, now, &mut outcomes).await?;
     let expired = settle::expire(connection, writes, now, &mut outcomes).await?;
     family::tell(connection, outcomes.ended(writes, expired), now).await?;
     claim::apply(connection, writes, now, &mut outcomes).await?;

@@ -79,7 +79,7 @@ async fn a_start_is_due_at_its_time_or_its_deadline() {
     }
     assert_eq!(f.backend.next_due(&[lane()]).await.unwrap().at, Some(later));
     f.clock.advance(Duration::from_secs(60));
-    let writes = [Write::Expire { limit: 5 }, claim_write(WorkerId::generate(), 5)];
+    let writes = [Write::Expire { limit: 5, patience: Duration::ZERO }, claim_write(WorkerId::generate(), 5)];
     let outcomes = f.backend.commit(&writes).await.unwrap();
     assert!(matches!(outcomes[0], Outcome::Changed(1)));
     assert!(matches!(&outcomes[1], Outcome::Claimed(claimed) if claimed.runs.len() == 1));
@@ -168,7 +168,14 @@ async fn a_park_misses_no_wake() {
     let claimed = f.claim(WorkerId::generate(), 1).await.remove(0);
     assert!(claimed.cancel_requested);
     let why = StoredError::new(ErrorKind::Divergence, "other steps");
-    let park = ParkWrite { claim: claimed.claim, wakes: 1, until, error: Some(why.clone()), reset_crashes: false };
+    let park = ParkWrite {
+        claim: claimed.claim,
+        wakes: 1,
+        until,
+        until_deadline: true,
+        error: Some(why.clone()),
+        reset_crashes: false,
+    };
     f.commit_one(Write::Park(park)).await;
     let parked = f.run(claim.run_id).await;
     assert_eq!((parked.available_at, parked.error, parked.worker_id), (until, Some(why), None));

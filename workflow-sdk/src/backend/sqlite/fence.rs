@@ -69,6 +69,11 @@ fn run_of(write: &Write) -> Option<RunId> {
         Write::Park(write) => Some(write.claim.run_id),
         Write::Retry(write) => Some(write.claim.run_id),
         Write::Fork(_) | Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => None,
-        Write::Start(_) | Write::Disown { .. } | Write::Cancel(_) | Write::Expire { .. } | Write::Claim(_) => None,
+        Write::Start(_)
+        | Write::Disown { .. }
+        | Write::Cancel(_)
+        | Write::Terminate(_)
+        | Write::Expire { .. }
+        | Write::Claim(_) => None,
     }
 }

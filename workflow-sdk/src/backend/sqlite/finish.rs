@@ -57,10 +57,10 @@ pub(super) async fn park(
     }
     live.sort_unstable_by_key(|write| write.claim);
     let mut rows = Vec::with_capacity(live.len());
-    for ParkWrite { claim, wakes, until, error, reset_crashes } in live {
+    for ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes } in live {
         let error: Option<&StoredError> = error.as_ref();
         let error = error.map(serde_json::to_string).transpose().during(OPERATION)?;
-        rows.push((claim.run_id, claim.epoch, wakes, until, reset_crashes, error));
+        rows.push((claim.run_id, claim.epoch, wakes, until, reset_crashes, error, until_deadline));
     }
     update(connection, OPERATION, sql::PARK_RUNS, &rows, now).await
 }

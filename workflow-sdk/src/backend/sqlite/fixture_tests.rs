@@ -98,7 +98,7 @@ pub(super) fn end_write(claim: Claim, output: &str) -> Write {
 }
 
 pub(super) fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> Write {
-    Write::Park(ParkWrite { claim, wakes, until, error: None, reset_crashes: true })
+    Write::Park(ParkWrite { claim, wakes, until, until_deadline: true, error: None, reset_crashes: true })
 }
 
 pub(super) fn attempt_write(claim: Claim, step_key: &str, status: AttemptStatus, output: Option<&str>) -> Write {

@@ -127,6 +127,8 @@ async fn revive(
     if query.fetch_optional(&mut *connection).await.during("try a failed run again")?.is_some() {
         let again: Vec<_> = write.again.iter().map(|key| (write.run_id, key.as_str())).collect();
         reset(connection, &again).await?;
+        let forget = sqlx::query(sql::FORGET_INTERRUPTION).bind(write.run_id.to_string());
+        forget.execute(connection).await.during("try a failed run again")?;
         return Ok(Outcome::Applied);
     }
     let run = find(connection, write.run_id).await?;

@@ -1,4 +1,4 @@
-//! Changes of runs by others than the worker that drives them: disown, cancel, expire.
+//! Changes of runs by others than the worker that drives them: disown, cancel, terminate, expire.
 
 use std::collections::BTreeMap;
 
@@ -39,46 +39,69 @@ pub(super) async fn cancel(
     now: Timestamp,
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
-    let cancels = writes.iter().enumerate().filter_map(|(place, write)| match write {
-        Write::Cancel(id) => Some((place, *id)),
-        _ => None,
-    });
-    let cancels: Vec<(usize, RunId)> = cancels.collect();
-    if cancels.is_empty() {
-        return Ok(());
-    }
-    let mut statuses = cancel_and_read_before(connection, &cancels, now).await?;
-    for (place, id) in cancels {
-        let outcome = match statuses.get(&id).copied() {
-            None => CancelOutcome::Unknown,
-            Some(RunStatus::Running) => CancelOutcome::Requested,
-            Some(RunStatus::Pending | RunStatus::Parked) => {
-                // A second cancel in the batch finds what the first one did.
-                statuses.insert(id, RunStatus::Canceled);
-                CancelOutcome::Canceled
-            }
-            Some(ended) => CancelOutcome::Ended(ended),
-        };
-        outcomes.set(place, Outcome::Canceled(outcome));
-    }
-    Ok(())
+    let cancels = places(writes, |write| if let Write::Cancel(id) = write { Some(*id) } else { None });
+    let ends = |was: Was| !was.was_claimed;
+    settle(connection, ("cancel runs", sql::CANCEL_RUNS), &cancels, ends, now, outcomes).await
 }
 
-/// Answers the statuses that the runs had before.
-async fn cancel_and_read_before(
+/// Applies the terminations of a batch.
+pub(super) async fn terminate(
     connection: &mut SqliteConnection,
-    cancels: &[(usize, RunId)],
+    writes: &[Write],
     now: Timestamp,
-) -> Result<BTreeMap<RunId, RunStatus>, BackendError> {
-    const OPERATION: &str = "cancel runs";
-    let mut ids: Vec<RunId> = cancels.iter().map(|(_, id)| *id).collect();
+    outcomes: &mut Outcomes,
+) -> Result<(), BackendError> {
+    let ids = places(writes, |write| if let Write::Terminate(id) = write { Some(*id) } else { None });
+    settle(connection, ("terminate runs", sql::TERMINATE_RUNS), &ids, |_| true, now, outcomes).await
+}
+
+fn places(writes: &[Write], id_of: impl Fn(&Write) -> Option<RunId>) -> Vec<(usize, RunId)> {
+    writes.iter().enumerate().filter_map(|(place, write)| Some((place, id_of(write)?))).collect()
+}
+
+/// What a run was before the batch came to it.
+#[derive(Clone, Copy)]
+struct Was {
+    status: RunStatus,
+    was_claimed: bool,
+}
+
+/// Applies a statement that ends those runs that are live and that it says it `ends`, and asks the other live ones.
+async fn settle(
+    connection: &mut SqliteConnection,
+    (operation, statement): (&'static str, &'static str),
+    asked: &[(usize, RunId)],
+    ends: impl Fn(Was) -> bool,
+    now: Timestamp,
+    outcomes: &mut Outcomes,
+) -> Result<(), BackendError> {
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let mut ids: Vec<RunId> = asked.iter().map(|(_, id)| *id).collect();
     ids.sort_unstable();
-    let ids = serde_json::to_string(&ids).during(OPERATION)?;
-    let rows = sqlx::query(sql::READ_STATUSES).bind(&ids).fetch_all(&mut *connection).await.during(OPERATION)?;
-    let before = rows.iter().map(|row| Ok((row::id(row, "id")?, row::status(row)?)));
-    let before = before.collect::<Result<_, BackendError>>()?;
-    sqlx::query(sql::CANCEL_RUNS).bind(&ids).bind(now.as_micros()).execute(connection).await.during(OPERATION)?;
-    Ok(before)
+    let ids = serde_json::to_string(&ids).during(operation)?;
+    let rows = sqlx::query(sql::READ_STATUSES).bind(&ids).fetch_all(&mut *connection).await.during(operation)?;
+    let before = rows.iter().map(|row| {
+        let was_claimed = row::get::<i64>(row, "epoch")? > 0;
+        Ok((row::id(row, "id")?, Was { status: row::status(row)?, was_claimed }))
+    });
+    let mut before = before.collect::<Result<BTreeMap<RunId, Was>, BackendError>>()?;
+    sqlx::query(statement).bind(&ids).bind(now.as_micros()).execute(connection).await.during(operation)?;
+    for (place, id) in asked {
+        let outcome = match before.get_mut(id) {
+            None => CancelOutcome::Unknown,
+            Some(was) if was.status.is_terminal() => CancelOutcome::Ended(was.status),
+            Some(was) if ends(*was) => {
+                // The same run a second time in this batch finds what the first did.
+                was.status = RunStatus::Canceled;
+                CancelOutcome::Canceled
+            }
+            Some(_) => CancelOutcome::Requested,
+        };
+        outcomes.set(*place, Outcome::Canceled(outcome));
+    }
+    Ok(())
 }
 
 /// Applies the expiries of a batch. Answers the runs that ended by them.
@@ -91,12 +114,13 @@ pub(super) async fn expire(
     const OPERATION: &str = "expire runs";
     let mut ended = Vec::new();
     for (place, write) in writes.iter().enumerate() {
-        let Write::Expire { limit } = write else { continue };
+        let Write::Expire { limit, patience } = write else { continue };
         let error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
         let query = sqlx::query(sql::EXPIRE_RUNS)
             .bind(now.as_micros())
             .bind(serde_json::to_string(&error).during(OPERATION)?)
-            .bind(limit);
+            .bind(limit)
+            .bind((now - *patience).as_micros());
         let rows = query.fetch_all(&mut *connection).await.during(OPERATION)?;
         outcomes.set(place, Outcome::Changed(rows.len() as u64));
         ended.append(&mut rows.iter().map(|row| row::id(row, "id")).collect::<Result<Vec<_>, _>>()?);

@@ -27,6 +27,7 @@ statements! {
     FIND_PARENTS = "find_parents.sql";
     FIND_SCHEMA_TABLE = "find_schema_table.sql";
     FIND_STARTED_RUNS = "find_started_runs.sql";
+    FORGET_INTERRUPTION = "forget_interruption.sql";
     INSERT_RUNS = "insert_runs.sql";
     INSERT_SCHEMA_VERSION = "insert_schema_version.sql";
     INSERT_SIGNALS = "insert_signals.sql";
@@ -57,6 +58,7 @@ statements! {
     RETRY_RUNS = "retry_runs.sql";
     REVIVE_RUN = "revive_run.sql";
     SET_JOURNAL_MODE = "set_journal_mode.sql";
+    TERMINATE_RUNS = "terminate_runs.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
     WAKE_RUNS = "wake_runs.sql";
 }

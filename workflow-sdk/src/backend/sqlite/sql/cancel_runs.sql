@@ -1,11 +1,13 @@
 -- Called by: settle.rs.
--- Guarantees: a run that no worker holds ends now; of another the worker is asked, and its lease stays as it is.
--- A pause ends, so that a worker can do what the cancel asks for.
+-- Guarantees: a run that was never claimed ends now; another is asked once, and due now unless a worker holds it, also if
+-- it was paused. A second request changes nothing, so that one whose reply was lost may be applied again.
 UPDATE workflow_runs
 SET cancel_requested_at = coalesce(cancel_requested_at, ?2),
-    paused_at = NULL,
-    wakes = wakes + (status = 'running'),
-    completed_at = CASE WHEN status = 'running' THEN NULL ELSE ?2 END,
-    error = CASE WHEN status = 'running' THEN error ELSE NULL END,
-    status = CASE WHEN status = 'running' THEN 'running' ELSE 'canceled' END
+    wakes = wakes + (epoch > 0 AND cancel_requested_at IS NULL),
+    available_at = CASE WHEN epoch > 0 AND status <> 'running' AND cancel_requested_at IS NULL
+                        THEN min(available_at, ?2) ELSE available_at END,
+    paused_at = CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE paused_at END,
+    completed_at = CASE WHEN epoch > 0 THEN NULL ELSE ?2 END,
+    error = CASE WHEN epoch > 0 THEN error ELSE NULL END,
+    status = CASE WHEN epoch > 0 THEN status ELSE 'canceled' END
 WHERE id IN (SELECT value FROM json_each(?1)) AND status IN ('pending', 'running', 'parked')

@@ -1,10 +1,12 @@
 -- Called by: finish.rs, with claims that have passed the fence.
--- Guarantees: no wake-up is lost: a run whose wakes the writer has not seen is due now. Never due after its deadline.
+-- Guarantees: no wake-up is lost: a run whose wakes the writer has not seen is due now. Due at its deadline at the latest,
+-- unless the writer has seen that pass.
 UPDATE workflow_runs
 SET status = 'parked', worker_id = NULL, error = p.value ->> 5,
-    available_at = CASE WHEN wakes = p.value ->> 2
+    available_at = CASE WHEN wakes <> p.value ->> 2 THEN ?2
+                        WHEN p.value ->> 6
                         THEN min(max(p.value ->> 3, ?2), coalesce(deadline_at, 9223372036854775807))
-                        ELSE ?2 END,
+                        ELSE max(p.value ->> 3, ?2) END,
     crashes = CASE WHEN p.value ->> 4 THEN 0 ELSE crashes END
 FROM jsonb_each(?1) AS p
 WHERE workflow_runs.id = p.value ->> 0 AND epoch = p.value ->> 1 AND status = 'running'

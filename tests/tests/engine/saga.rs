@@ -1,0 +1,198 @@
+//! What a run undoes that fails or is canceled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{ClientError, StepAttempt, StepKind};
+use workflow_tests::{Live, Probe, Working, until};
+
+use crate::{failure, reaches};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How [`books`] ends.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+enum End {
+    Well,
+    Fails,
+    Panics,
+    Sleeps,
+}
+
+/// Books a flight and a hotel. Each is undone if the run does not end well; the flight at the second try.
+#[workflow]
+async fn books(ctx: &Ctx<Probe>, end: End) -> Result<String> {
+    for name in ["flight", "hotel"] {
+        ctx.step(name, async || Ok::<_, Error>(ctx.state().note(name))).await?;
+        let body = move |probe: Arc<Probe>| async move {
+            let times = probe.count(&format!("undo {name}"));
+            if name == "flight" && times == 1 { Err(Error::msg("busy")) } else { Ok(times) }
+        };
+        let _undo =
+            ctx.compensate(format!("undo {name}"), body)?.undoes(name)?.retry(Retry::fixed(Duration::from_millis(20)));
+    }
+    match end {
+        End::Well => Ok("booked".into()),
+        End::Fails => Err(Error::msg("no car is left")),
+        End::Panics => panic!("on purpose"),
+        End::Sleeps => ctx.sleep(HOUR).await.map(|()| String::new()),
+    }
+}
+
+const UNDONE: [&str; 5] = ["flight", "hotel", "undo hotel", "undo flight", "undo flight"];
+
+async fn compensations<O>(run: &RunHandle<O>) -> Vec<StepAttempt> {
+    let history = run.history().await.unwrap();
+    history.into_iter().filter(|row| row.kind == StepKind::Compensation).collect()
+}
+
+pub async fn a_run_that_succeeds_undoes_nothing(db: Live) {
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(books));
+    let run = db.client.start(books, End::Well).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "booked");
+    assert_eq!(probe.notes(), ["flight", "hotel"]);
+    worker.stop().await;
+}
+
+pub async fn a_run_that_fails_or_panics_undoes_in_reverse_order(db: Live) {
+    for (end, kind, message) in [
+        (End::Fails, ErrorKind::Application, "no car is left"),
+        (End::Panics, ErrorKind::Panic, "the workflow panicked: on purpose"),
+    ] {
+        let probe = Probe::new();
+        let worker = Working::start(db.worker(probe.clone()).register(books));
+        let run = db.client.start(books, end).await.unwrap();
+        let error = failure(run.result().await);
+        assert_eq!((error.kind, error.message.as_str(), error.causes.len()), (kind, message, 0));
+        assert_eq!(probe.notes(), UNDONE);
+        let keys: Vec<_> = compensations(&run).await.into_iter().map(|row| (row.step_key, row.attempt)).collect();
+        let keys: Vec<_> = keys.iter().map(|(key, attempt)| (key.as_str(), *attempt)).collect();
+        assert_eq!(keys, [("undo hotel", 1), ("undo flight", 2), ("undo flight", 1)], "outcomes first");
+        worker.stop().await;
+    }
+}
+
+pub async fn a_run_that_is_canceled_undoes(db: Live) {
+    let probe = Probe::new();
+    // Each wait is a park: it is undone by drives that only replay what went before.
+    let worker = Working::start(db.worker(probe.clone()).register(books).linger(Duration::ZERO));
+    let run = db.client.start(books, End::Sleeps).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    run.cancel().await.unwrap();
+    let result = run.result().await;
+    assert!(matches!(result, Err(ClientError::RunCanceled { .. })), "{result:?}");
+    assert_eq!(probe.notes(), UNDONE);
+    worker.stop().await;
+}
+
+pub async fn a_run_that_passes_its_deadline_undoes(db: Live) {
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(books));
+    let run = db.client.start(books, End::Sleeps).deadline(Duration::from_millis(500)).await.unwrap();
+    assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
+    assert_eq!(probe.notes(), UNDONE);
+    worker.stop().await;
+}
+
+pub async fn a_terminated_run_undoes_nothing(db: Live) {
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(books));
+    let run = db.client.start(books, End::Sleeps).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    run.terminate().await.unwrap();
+    assert!(matches!(run.result().await, Err(ClientError::RunCanceled { .. })));
+    worker.stop().await;
+    assert_eq!(probe.notes(), ["flight", "hotel"]);
+}
+
+/// Two compensations, of which the one that runs first fails for good.
+#[workflow]
+async fn half_undone(ctx: &Ctx<Probe>, sleeps: bool) -> Result<()> {
+    let _first = ctx.compensate("first", |probe: Arc<Probe>| async move { Ok::<_, Error>(probe.note("first")) })?;
+    let _second = ctx.compensate("second", |_| async { Err::<(), _>(Error::fatal("the bank is closed")) })?;
+    if sleeps {
+        ctx.sleep(HOUR).await?;
+    }
+    Err(Error::msg("no luck"))
+}
+
+pub async fn a_compensation_that_fails_is_told(db: Live) {
+    for (sleeps, kind) in [(false, ErrorKind::Application), (true, ErrorKind::Compensation)] {
+        let probe = Probe::new();
+        let worker = Working::start(db.worker(probe.clone()).register(half_undone));
+        let run = db.client.start(half_undone, sleeps).await.unwrap();
+        if sleeps {
+            reaches(&run, RunStatus::Parked).await;
+            run.cancel().await.unwrap();
+        }
+        let error = failure(run.result().await);
+        assert_eq!(error.kind, kind);
+        assert_eq!(error.causes, ["compensation failed: step \"second\": the bank is closed"]);
+        assert_eq!(probe.notes(), ["first"]);
+        worker.stop().await;
+    }
+}
+
+pub async fn a_compensation_for_a_step_that_never_ran_is_refused(db: Live) {
+    #[workflow]
+    async fn early(ctx: &Ctx<Probe>) -> Result<()> {
+        let body = |probe: Arc<Probe>| async move { Ok::<_, Error>(probe.note("refund")) };
+        ctx.compensate("refund", body)?.undoes("charge")?.disarm();
+        Ok(())
+    }
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(early));
+    let error = failure(db.client.start(early, ()).await.unwrap().result().await);
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("\"charge\", but no call of that key has succeeded in this run"), "{error}");
+    assert_eq!(probe.notes(), [""; 0]);
+    worker.stop().await;
+}
+
+pub async fn the_grace_bounds_the_compensations_of_a_canceled_run(db: Live) {
+    #[workflow]
+    async fn endless(ctx: &Ctx<Probe>) -> Result<()> {
+        let _undo = ctx.compensate("undo", |probe: Arc<Probe>| async move {
+            probe.note("undo");
+            Ok::<_, Error>(std::future::pending::<()>().await)
+        })?;
+        ctx.sleep(HOUR).await
+    }
+    let probe = Probe::new();
+    let worker = db.worker(probe.clone()).register(endless).cancel_grace(Duration::from_millis(300));
+    let worker = Working::start(worker);
+    let run = db.client.start(endless, ()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    run.cancel().await.unwrap();
+    assert!(matches!(run.result().await, Err(ClientError::RunCanceled { .. })));
+    assert_eq!(probe.notes(), ["undo"]);
+    worker.stop().await;
+}
+
+pub async fn a_destructor_that_panics_in_an_armed_compensation_hurts_nobody(db: Live) {
+    struct Bomb(Probe);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            self.0.note("dropped");
+            panic!("on purpose, in a destructor");
+        }
+    }
+    #[workflow]
+    async fn armed(ctx: &Ctx<Probe>) -> Result<()> {
+        let bomb = Bomb(ctx.state().clone());
+        let _undo = ctx.compensate("undo", move |_| {
+            let _held = &bomb;
+            async { Ok::<_, Error>(()) }
+        })?;
+        ctx.sleep(HOUR).await
+    }
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(armed).linger(Duration::ZERO));
+    let run = db.client.start(armed, ()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    until("the closure is dropped with its drive", async || (probe.times("dropped") > 0).then_some(())).await;
+    run.terminate().await.unwrap();
+    worker.stop().await;
+}

@@ -1,0 +1,146 @@
+//! A run is told to end: by a cancel, or by its deadline. That is an outcome like any other. It has a position, it is
+//! delivered after its commit, and a replay delivers it at the same place: so what a workflow does about it replays exactly.
+
+use crate::model::{AttemptStatus, Effect, ErrorKind, StepAttempt, StepKind, StoredError, Timestamp};
+
+use super::call::Phase;
+use super::records::{Receiver, Sent};
+use super::{CallId, Delivered, Machine, OutboxRow};
+
+/// The key of its row. No call gets it.
+pub(super) const KEY: &str = "interruption";
+
+/// What told a run to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interruption {
+    /// Somebody canceled it.
+    Canceled,
+    /// Its deadline has passed.
+    Deadline,
+}
+
+impl Interruption {
+    fn as_json(self) -> &'static str {
+        match self {
+            Self::Canceled => "\"canceled\"",
+            Self::Deadline => "\"deadline\"",
+        }
+    }
+
+    fn parse(json: &str) -> Self {
+        if json == Self::Deadline.as_json() { Self::Deadline } else { Self::Canceled }
+    }
+
+    /// The error that the pending calls of the run end with.
+    #[must_use]
+    pub fn error(self) -> StoredError {
+        match self {
+            Self::Canceled => StoredError::new(ErrorKind::Canceled, "the run was canceled"),
+            Self::Deadline => StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline"),
+        }
+        .fatal()
+    }
+}
+
+/// An interruption of this run, on its way to the workflow or there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// What told the run to end.
+    pub by: Interruption,
+    /// When. The grace counts from here.
+    pub at: Timestamp,
+    /// Whether the workflow has come to it.
+    pub delivered: bool,
+    pub(super) position: i64,
+    /// No call was there to take it: the next unshielded one does.
+    pub(super) owed: bool,
+}
+
+impl Interrupted {
+    pub(super) fn recorded(row: &StepAttempt) -> Option<Self> {
+        Some(Self {
+            by: Interruption::parse(row.output.as_deref().unwrap_or_default()),
+            at: row.started_at,
+            delivered: false,
+            position: row.position?,
+            owed: false,
+        })
+    }
+}
+
+impl Machine {
+    /// The run is told to end. Only the first time counts.
+    pub fn interrupt(&mut self, by: Interruption, now: Timestamp) {
+        if self.interrupted.is_some() {
+            return;
+        }
+        let at = self.tick(now);
+        let position = self.history.next_position;
+        self.history.next_position += 1;
+        let row = StepAttempt {
+            step_key: KEY.into(),
+            attempt: 1,
+            kind: StepKind::Interruption,
+            status: AttemptStatus::Succeeded,
+            position: Some(position),
+            output: Some(by.as_json().into()),
+            error: None,
+            epoch: self.epoch,
+            started_at: at,
+            completed_at: Some(at),
+        };
+        self.outbox.push(OutboxRow { row, effect: Effect::None, sent: Sent::Outcome(Receiver::Run) });
+        self.interrupted = Some(Interrupted { by, at, delivered: false, position, owed: false });
+    }
+
+    /// What told the run to end, if anything has.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<Interrupted> {
+        self.interrupted
+    }
+
+    /// Marks the calls that are polled for the first time from here on as shielded, or not. Says what held before.
+    pub fn shield(&mut self, shielding: bool) -> bool {
+        std::mem::replace(&mut self.shielding, shielding)
+    }
+
+    /// Whether the interruption is the next thing that the workflow is to see, once it is committed. Not while a recorded
+    /// outcome before it waits for its call: a step that was added to the code may have to run first.
+    pub(super) fn interruption_is_due(&self) -> bool {
+        self.interrupted.is_some_and(|interrupted| {
+            let earlier = self.history.first_unasked().is_some_and(|(position, ..)| position < interrupted.position);
+            !interrupted.delivered && !earlier
+        })
+    }
+
+    /// Ends every call that is active and not shielded. Says which, in the order of calls.
+    pub(super) fn deliver_interruption(&mut self) -> Vec<CallId> {
+        let Some(interrupted) = &mut self.interrupted else { return Vec::new() };
+        let pending = |(_, call): &(usize, &super::call::Call)| {
+            !call.shielded && !matches!(call.phase, Phase::Called | Phase::Ready(_) | Phase::Over)
+        };
+        let ids: Vec<_> = self.calls.iter().enumerate().filter(pending).map(|(index, _)| CallId(index)).collect();
+        interrupted.delivered = true;
+        self.interrupting = true;
+        interrupted.owed = ids.is_empty();
+        let (by, at) = (interrupted.by, interrupted.at);
+        self.now = self.now.max(at);
+        for id in &ids {
+            let error = by.error().of_step(&self.calls[id.0].key);
+            self.leave_phase(*id, Phase::Ready(Delivered::Failed(error)));
+        }
+        ids
+    }
+
+    /// The interruption, for a call that is polled for the first time after it, if none has taken it before.
+    pub(super) fn take_owed(&mut self, id: CallId) -> Option<StoredError> {
+        let interrupted = self.interrupted.as_mut().filter(|it| it.owed && !self.shielding)?;
+        interrupted.owed = false;
+        Some(interrupted.by.error().of_step(&self.calls[id.0].key))
+    }
+
+    /// Whether a body may not begin because its call is about to be interrupted.
+    pub(super) fn awaits_interruption(&self, id: CallId) -> bool {
+        !self.calls[id.0].shielded && self.interruption_is_due()
+    }
+}
