@@ -29,7 +29,7 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`] and [`ErrorExt`].
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Transaction`], [`Sleep`], [`Retry`], [`Error`] and [`ErrorExt`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
@@ -53,6 +53,7 @@ mod failpoint;
 mod model;
 mod payload;
 mod replay;
+mod transaction;
 mod workflow;
 
 pub mod engine;
@@ -61,14 +62,15 @@ pub mod prelude;
 pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
-pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, Start};
-pub use ctx::{Ctx, Sleep, Step};
+pub use client::{Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, Start};
+pub use ctx::{Ctx, Sleep, Step, Transaction};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
     AttemptStatus, ErrorKind, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run, RunFilter, RunId, RunStatus,
     StepAttempt, StepKind, StoredError, Timestamp,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
+pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.

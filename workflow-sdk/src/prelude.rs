@@ -3,4 +3,4 @@
 #[cfg(feature = "macros")]
 pub use workflow_macros::workflow;
 
-pub use crate::{Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunStatus, Workflow};
+pub use crate::{Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunStatus, Tx, Workflow};

@@ -3,17 +3,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port,
-    RunCell, RunSettings, Write, failpoint,
+    AttemptWrite, CallId, Claim, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled,
+    Poller, Port, RunCell, RunSettings, StepTransaction, Write, failpoint,
 };
-use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, Client, ErrorKind, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
 use crate::clock::DatabaseClock;
-use crate::held::{HeldClaim, Order, Standing};
+use crate::held::{Held, HeldClaim, Order, Standing};
 use crate::shared::Shared;
+use crate::transaction::{Commits, Ended};
 use crate::verdict::{Exit, after_drive, before_drive};
 
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
@@ -85,6 +87,7 @@ struct Drive<'a> {
     cell: Arc<RunCell>,
     poller: Option<Poller>,
     pending: VecDeque<PendingOutcome>,
+    commits: Commits,
     /// Whether something moved that the workflow has not been polled for.
     stale: bool,
 }
@@ -96,6 +99,9 @@ struct DrivePort {
     moved: Arc<Notify>,
     standing: watch::Receiver<Standing>,
     deadline_at: Option<Timestamp>,
+    client: Client,
+    claim: Claim,
+    held: Arc<Held>,
 }
 
 impl Port for DrivePort {
@@ -111,6 +117,19 @@ impl Port for DrivePort {
     fn wake(&self) {
         self.moved.notify_one();
     }
+
+    fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
+        Box::pin(async move {
+            match self.client.backend().begin(self.claim).await {
+                Ok(Some(transaction)) => Ok(transaction),
+                Ok(None) => {
+                    self.held.order(self.claim, Order::Lost);
+                    std::future::pending().await
+                }
+                Err(error) => Err(StoredError::from_error(ErrorKind::Application, &error)),
+            }
+        })
+    }
 }
 
 impl<'a> Drive<'a> {
@@ -122,6 +141,9 @@ impl<'a> Drive<'a> {
             moved: Arc::clone(&moved),
             standing: claim.standing.clone(),
             deadline_at: run.deadline_at,
+            client: shared.client.clone(),
+            claim: run.claim,
+            held: Arc::clone(&shared.held),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,
@@ -136,6 +158,7 @@ impl<'a> Drive<'a> {
             poller: Some(Poller::new(future, port)),
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
+            commits: Commits::default(),
             stale: true,
             shared,
             run,
@@ -215,12 +238,15 @@ impl<'a> Drive<'a> {
             let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect });
             self.pending.push_back(send(self.shared.executor(), write).await?);
         }
+        for commit in self.cell.take_commits() {
+            self.commits.begin(Arc::clone(self.shared.client.backend()), self.run.claim, commit);
+        }
         Ok(())
     }
 
     /// Waits for one fact: a commit, a body, a timer, an order.
     async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
-        if self.claim.order() == Order::Drain && !self.cell.is_running() && self.pending.is_empty() {
+        if self.claim.order() == Order::Drain && !self.cell.is_running() && self.nothing_on_its_way() {
             return Err(Exit::Released);
         }
         if let Some(until) = park_until.filter(|until| self.parks(*until)) {
@@ -231,6 +257,7 @@ impl<'a> Drive<'a> {
         tokio::select! {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
+            ended = self.commits.next() => self.take_commit(ended)?,
             changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
             () = self.moved.notified() => self.look()?,
             () = tokio::time::sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
@@ -266,6 +293,20 @@ impl<'a> Drive<'a> {
             }
             // The executor has stopped, or answered another write: nothing that this drive knows is certain any more.
             Some(_) | None => Err(Exit::Lost),
+        }
+    }
+
+    fn nothing_on_its_way(&self) -> bool {
+        self.pending.is_empty() && self.commits.is_empty()
+    }
+
+    fn take_commit(&self, (commit, ended): (Option<(CallId, i64)>, Ended)) -> Result<(), Exit> {
+        match (commit, ended) {
+            (Some((call, position)), Ended::Known(result)) => {
+                self.cell.transaction_ended(call, position, result);
+                Ok(())
+            }
+            (_, _) => Err(Exit::Lost),
         }
     }
 

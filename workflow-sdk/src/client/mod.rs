@@ -1,5 +1,6 @@
 //! What an application calls: connect, start, look, cancel.
 
+mod cancel;
 mod connect;
 mod error;
 mod handle;
@@ -13,13 +14,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::backend::{Backend, CancelOutcome, Outcome, Write};
+use crate::backend::{Backend, Outcome, Write};
 use crate::executor::Executor;
 use crate::model::{Run, RunFilter, RunId, StepAttempt};
 use crate::workflow::Workflow;
 
 use result_watch::ResultWatch;
 
+pub use cancel::Cancel;
 pub use connect::Connect;
 pub use error::ClientError;
 pub use handle::RunHandle;
@@ -152,17 +154,16 @@ impl Client {
         Ok(self.0.backend.list(filter).await?)
     }
 
-    /// Cancels a run. One that no worker holds is canceled when this returns; a running one is dropped by its worker,
+    /// Cancels a run. Returns a builder: await it, or await it [within](Cancel::within) a transaction. One that no worker holds is canceled when this returns; a running one is dropped by its worker,
     /// within a heartbeat, and ends canceled unless it ended first.
     ///
     /// # Errors
-    /// [`ClientError::UnknownRun`], or one of the database.
-    pub async fn cancel(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
-        match self.commit(Write::Cancel(id)).await? {
-            Outcome::Canceled(CancelOutcome::Unknown) => Err(ClientError::UnknownRun { run_id: id }),
-            Outcome::Canceled(outcome) => Ok(outcome),
-            other => Err(ClientError::unexpected(other)),
-        }
+    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the run was canceled; it can be canceled again.
+    pub fn cancel(&self, id: RunId) -> Cancel {
+        Cancel::new(self.clone(), id)
     }
 
     pub(crate) async fn commit(&self, write: Write) -> Result<Outcome, ClientError> {

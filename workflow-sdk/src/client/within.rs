@@ -1,12 +1,14 @@
 use std::future::Future;
 
-use crate::backend::{Backend, StartOutcome};
-use crate::model::NewRun;
+use crate::backend::{Backend, CancelOutcome, StartOutcome};
+use crate::model::{NewRun, RunId};
+use crate::transaction::{TransactionOver, Tx};
 
 use super::ClientError;
 
-/// A transaction of the application's own, in which a run can be started: `sqlx::Transaction` of SQLite or PostgreSQL, or a
-/// connection on which the application began one itself.
+/// A transaction of the application's own, in which a run can be started or canceled: `sqlx::Transaction` of SQLite or
+/// PostgreSQL, or a connection on which the application began one itself; in the body of
+/// [`Ctx::transaction`](crate::Ctx::transaction), its [`Tx`].
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -42,10 +44,50 @@ pub trait ApplicationTransaction: sealed::Sealed + Send {
         backend: &dyn Backend,
         run: &NewRun,
     ) -> impl Future<Output = Result<StartOutcome, ClientError>> + Send;
+
+    /// Cancels the run in this transaction.
+    #[doc(hidden)]
+    fn cancel(
+        &mut self,
+        backend: &dyn Backend,
+        run: RunId,
+    ) -> impl Future<Output = Result<CancelOutcome, ClientError>> + Send;
 }
 
 mod sealed {
     pub trait Sealed {}
+}
+
+impl sealed::Sealed for Tx {}
+
+impl ApplicationTransaction for Tx {
+    async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
+        let own = self.belongs_to(backend);
+        #[cfg(feature = "sqlite")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(sqlite::backend(backend)?.start_within(connection, own, run).await?);
+        }
+        #[cfg(feature = "postgres")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(postgres::backend(backend)?.start_within(connection, run).await?);
+        }
+        let _ = (own, run);
+        Err(TransactionOver.into())
+    }
+
+    async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+        let own = self.belongs_to(backend);
+        #[cfg(feature = "sqlite")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(sqlite::backend(backend)?.cancel_within(connection, own, run).await?);
+        }
+        #[cfg(feature = "postgres")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(postgres::backend(backend)?.cancel_within(connection, run).await?);
+        }
+        let _ = (own, run);
+        Err(TransactionOver.into())
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -54,15 +96,22 @@ mod sqlite {
 
     use crate::backend::sqlite::SqliteBackend;
 
-    use super::{ApplicationTransaction, Backend, ClientError, NewRun, StartOutcome, sealed};
+    use super::{ApplicationTransaction, Backend, CancelOutcome, ClientError, NewRun, RunId, StartOutcome, sealed};
+
+    pub(super) fn backend(backend: &dyn Backend) -> Result<&SqliteBackend, ClientError> {
+        let other = ClientError::OtherDatabase { client: "PostgreSQL", transaction: "SQLite" };
+        backend.as_any().downcast_ref().ok_or(other)
+    }
 
     impl sealed::Sealed for SqliteConnection {}
 
     impl ApplicationTransaction for SqliteConnection {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            let other = ClientError::OtherDatabase { client: "PostgreSQL", transaction: "SQLite" };
-            let backend = backend.as_any().downcast_ref::<SqliteBackend>().ok_or(other)?;
-            Ok(backend.start_within(self, run).await?)
+            Ok(self::backend(backend)?.start_within(self, false, run).await?)
+        }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            Ok(self::backend(backend)?.cancel_within(self, false, run).await?)
         }
     }
 
@@ -71,6 +120,10 @@ mod sqlite {
     impl ApplicationTransaction for Transaction<'_, Sqlite> {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
             ApplicationTransaction::start(&mut **self, backend, run).await
+        }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            ApplicationTransaction::cancel(&mut **self, backend, run).await
         }
     }
 }
@@ -81,15 +134,22 @@ mod postgres {
 
     use crate::backend::postgres::PostgresBackend;
 
-    use super::{ApplicationTransaction, Backend, ClientError, NewRun, StartOutcome, sealed};
+    use super::{ApplicationTransaction, Backend, CancelOutcome, ClientError, NewRun, RunId, StartOutcome, sealed};
+
+    pub(super) fn backend(backend: &dyn Backend) -> Result<&PostgresBackend, ClientError> {
+        let other = ClientError::OtherDatabase { client: "SQLite", transaction: "PostgreSQL" };
+        backend.as_any().downcast_ref().ok_or(other)
+    }
 
     impl sealed::Sealed for PgConnection {}
 
     impl ApplicationTransaction for PgConnection {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            let other = ClientError::OtherDatabase { client: "SQLite", transaction: "PostgreSQL" };
-            let backend = backend.as_any().downcast_ref::<PostgresBackend>().ok_or(other)?;
-            Ok(backend.start_within(self, run).await?)
+            Ok(self::backend(backend)?.start_within(self, run).await?)
+        }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            Ok(self::backend(backend)?.cancel_within(self, run).await?)
         }
     }
 
@@ -98,6 +158,10 @@ mod postgres {
     impl ApplicationTransaction for Transaction<'_, Postgres> {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
             ApplicationTransaction::start(&mut **self, backend, run).await
+        }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            ApplicationTransaction::cancel(&mut **self, backend, run).await
         }
     }
 }

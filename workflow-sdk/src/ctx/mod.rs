@@ -6,6 +6,7 @@ mod poller;
 mod port;
 mod sleep;
 mod step;
+mod transaction;
 
 use std::fmt;
 use std::future::Future;
@@ -21,12 +22,13 @@ use crate::error::BoxError;
 use crate::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_name};
 use crate::replay::{CallId, Wait};
 
-pub use cell::{RunCell, RunSettings};
+pub use cell::{RunCell, RunSettings, TransactionCommit};
 pub use entry::Entry;
 pub use poller::{Polled, Poller, WorkflowFuture};
 pub use port::Port;
 pub use sleep::Sleep;
 pub use step::Step;
+pub use transaction::Transaction;
 
 /// The hand of a workflow on its run: steps, sleeps, and everything that may differ from one machine to another.
 ///

@@ -107,6 +107,8 @@ pub(super) enum Phase {
     BackingOff { attempt: u32, until: Timestamp, options: StepOptions },
     /// A sleep that has begun.
     Sleeping { until: Timestamp, started_at: Timestamp },
+    /// The body of a transaction ended; its commit, which writes the outcome too, is on its way.
+    Committing { attempt: Attempt, completed_at: Timestamp },
     /// Its outcome is on its way to the database.
     Decided { outcome: Delivered, completed_at: Timestamp },
     /// Its outcome is the one to be taken at the next poll.

@@ -5,6 +5,13 @@ use crate::model::Timestamp;
 use super::call::Phase;
 use super::{CallId, Delivered, Machine};
 
+/// A new outcome, from its decision to its delivery.
+#[derive(Debug)]
+pub(super) struct Undelivered {
+    pub(super) call: CallId,
+    pub(super) committed: bool,
+}
+
 /// What the drive is to do next.
 #[derive(Debug, PartialEq)]
 pub enum Next {
@@ -48,7 +55,8 @@ impl Machine {
 
     /// The next new outcome. One whose call was dropped meanwhile is passed over, as every replay will.
     fn deliver_committed(&mut self) -> Option<CallId> {
-        while let Some(id) = self.committed.pop_front() {
+        while self.next_is_committed() {
+            let (_, Undelivered { call: id, .. }) = self.undelivered.pop_first()?;
             if let Phase::Decided { outcome, completed_at } = &self.calls[id.0].phase {
                 let (outcome, completed_at) = (outcome.clone(), *completed_at);
                 self.deliver(id, outcome, completed_at);
@@ -64,11 +72,16 @@ impl Machine {
     }
 
     fn park_until(&self) -> Option<Timestamp> {
-        let quiet = self.bodies == 0 && self.idle.is_empty() && self.outbox.is_empty() && self.in_flight.is_empty();
+        let written = self.outbox.is_empty() && self.in_flight.is_empty() && self.undelivered.is_empty();
+        let quiet = self.bodies == 0 && self.idle.is_empty() && written;
         self.waits.first().map(|(until, _)| *until).filter(|_| quiet)
     }
 
     pub(super) fn nothing_to_deliver(&self) -> bool {
-        self.deliverable.is_empty() && self.committed.is_empty()
+        self.deliverable.is_empty() && !self.next_is_committed()
+    }
+
+    fn next_is_committed(&self) -> bool {
+        self.undelivered.first_key_value().is_some_and(|(_, next)| next.committed)
     }
 }

@@ -4,8 +4,9 @@ use std::panic::Location;
 use crate::model::{RunId, StepAttempt, Timestamp};
 
 use super::call::{Call, Phase, Work};
+use super::delivery::Undelivered;
 use super::history::History;
-use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
+use super::{CallId, CallPoll, CommitRow, Divergence, OutboxRow, StepOptions, Wait};
 
 /// A run as a state machine.
 #[derive(Debug)]
@@ -18,11 +19,13 @@ pub struct Machine {
     pub(super) keys: HashMap<String, CallId>,
     /// Recorded outcomes whose calls are active, by position.
     pub(super) deliverable: BTreeMap<i64, CallId>,
-    /// Calls whose new outcomes are committed, in the order of their positions.
-    pub(super) committed: VecDeque<CallId>,
-    /// Records that were handed out and are not committed; with the call, where the record is its outcome.
-    pub(super) in_flight: VecDeque<Option<CallId>>,
+    /// New outcomes by position. One is delivered only after all before it, whichever of them is committed first.
+    pub(super) undelivered: BTreeMap<i64, Undelivered>,
+    /// Records that were handed out and are not committed; with the position, where the record is an outcome.
+    pub(super) in_flight: VecDeque<Option<i64>>,
     pub(super) outbox: Vec<OutboxRow>,
+    /// Outcomes of transactions, each to be committed by its transaction.
+    pub(super) commits: Vec<CommitRow>,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
     pub(super) waits: BTreeSet<(Timestamp, CallId)>,
@@ -51,9 +54,10 @@ impl Machine {
             repeats: HashMap::new(),
             keys: HashMap::new(),
             deliverable: BTreeMap::new(),
-            committed: VecDeque::new(),
+            undelivered: BTreeMap::new(),
             in_flight: VecDeque::new(),
             outbox: Vec::new(),
+            commits: Vec::new(),
             idle: BTreeSet::new(),
             timers: BTreeSet::new(),
             waits: BTreeSet::new(),
@@ -149,6 +153,7 @@ impl Machine {
             | Phase::Idle(_)
             | Phase::BackingOff { .. }
             | Phase::Sleeping { .. }
+            | Phase::Committing { .. }
             | Phase::Decided { .. }
             | Phase::Over => CallPoll::Pending,
         }
@@ -206,7 +211,8 @@ impl Machine {
             Phase::Replaying(position) => {
                 self.deliverable.remove(&position);
             }
-            Phase::Called | Phase::Decided { .. } | Phase::Ready(_) | Phase::Over => {}
+            // A commit that is on its way is not called back.
+            Phase::Called | Phase::Committing { .. } | Phase::Decided { .. } | Phase::Ready(_) | Phase::Over => {}
         }
     }
 

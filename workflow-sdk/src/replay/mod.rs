@@ -11,9 +11,11 @@ mod divergence;
 mod history;
 mod machine;
 mod records;
+mod transactions;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
 pub use machine::Machine;
 pub use records::OutboxRow;
+pub use transactions::CommitRow;

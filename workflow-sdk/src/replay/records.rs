@@ -3,6 +3,7 @@
 use crate::model::{AttemptStatus, Effect, StepAttempt, StepKind, StoredError, Timestamp};
 
 use super::call::Phase;
+use super::delivery::Undelivered;
 use super::{CallId, Delivered, Machine};
 
 /// A row that is to be written.
@@ -54,14 +55,28 @@ impl Machine {
     /// The outcome of a call is final: its record takes the run's next position.
     pub(super) fn decide(&mut self, id: CallId, completed_at: Timestamp, record: Record) {
         let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
-        let position = self.history.next_position;
-        self.history.next_position += 1;
+        let position = self.take_position(id);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
         self.outbox.push(OutboxRow { row, effect, outcome_of: Some(id) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
-    fn row(&self, id: CallId, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
+    /// The next position, for an outcome of this call.
+    pub(super) fn take_position(&mut self, id: CallId) -> i64 {
+        let position = self.history.next_position;
+        self.history.next_position += 1;
+        self.undelivered.insert(position, Undelivered { call: id, committed: false });
+        position
+    }
+
+    /// The outcome with this position is in the database.
+    pub(super) fn position_committed(&mut self, position: i64) {
+        if let Some(outcome) = self.undelivered.get_mut(&position) {
+            outcome.committed = true;
+        }
+    }
+
+    pub(super) fn row(&self, id: CallId, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
         let row = StepAttempt {
             step_key: self.calls[id.0].key.clone(),
             attempt: i64::from(record.attempt),
@@ -80,14 +95,14 @@ impl Machine {
     /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
     pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
         let rows = std::mem::take(&mut self.outbox);
-        self.in_flight.extend(rows.iter().map(|row| row.outcome_of));
+        self.in_flight.extend(rows.iter().map(|row| row.outcome_of.and(row.row.position)));
         rows
     }
 
     /// The oldest record that was handed out is committed.
     pub fn committed(&mut self) {
-        if let Some(Some(id)) = self.in_flight.pop_front() {
-            self.committed.push_back(id);
+        if let Some(Some(position)) = self.in_flight.pop_front() {
+            self.position_committed(position);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::sql::Sql;
 use super::{attempt, claim, settle, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Applies the writes in one transaction.
 pub(super) async fn commit(
@@ -123,7 +123,7 @@ impl<'w> Batch<'w> {
             }
             self.outcomes[*place] = Some(refusal.unwrap_or(Outcome::Applied));
         }
-        if live.is_empty() { Ok(()) } else { attempt::record(connection, sql, live).await }
+        if live.is_empty() { Ok(()) } else { attempt::record(connection, sql, live).await.map(drop) }
     }
 
     async fn finish(

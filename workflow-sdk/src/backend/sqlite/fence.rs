@@ -10,6 +10,8 @@ use crate::model::{Claim, RunId, RunStatus};
 use super::error::During;
 use super::{row, sql};
 
+const OPERATION: &str = "check claims";
+
 /// The epoch and status of every run that a claim of the batch names. It holds until the commit: the transaction has the
 /// write lock.
 #[derive(Debug, Default)]
@@ -18,12 +20,19 @@ pub(super) struct Fence(HashMap<RunId, (i64, RunStatus)>);
 impl Fence {
     /// Reads them with one statement; none if the batch carries no claim.
     pub(super) async fn read(connection: &mut SqliteConnection, writes: &[Write]) -> Result<Self, BackendError> {
-        const OPERATION: &str = "check claims";
         let runs: BTreeSet<RunId> = writes.iter().filter_map(claim_of).map(|claim| claim.run_id).collect();
+        Self::of_runs(connection, &runs).await
+    }
+
+    /// Reads those of these runs.
+    pub(super) async fn of_runs(
+        connection: &mut SqliteConnection,
+        runs: &BTreeSet<RunId>,
+    ) -> Result<Self, BackendError> {
         if runs.is_empty() {
             return Ok(Self::default());
         }
-        let query = sqlx::query(sql::READ_FENCE).bind(serde_json::to_string(&runs).during(OPERATION)?);
+        let query = sqlx::query(sql::READ_FENCE).bind(serde_json::to_string(runs).during(OPERATION)?);
         let rows = query.fetch_all(connection).await.during(OPERATION)?;
         let facts = rows.iter().map(|row| Ok((row::id(row, "id")?, (row::get(row, "epoch")?, row::status(row)?))));
         facts.collect::<Result<_, BackendError>>().map(Self)

@@ -47,31 +47,41 @@ pub(super) async fn cancel(
     if cancels.is_empty() {
         return Ok(());
     }
-    let mut statuses = cancel_and_read_before(connection, &cancels, now).await?;
-    for (place, id) in cancels {
-        let outcome = match statuses.get(&id).copied() {
-            None => CancelOutcome::Unknown,
-            Some(RunStatus::Running) => CancelOutcome::Requested,
-            Some(RunStatus::Pending | RunStatus::Parked) => {
-                // A second cancel in the batch finds what the first one did.
-                statuses.insert(id, RunStatus::Canceled);
-                CancelOutcome::Canceled
-            }
-            Some(ended) => CancelOutcome::Ended(ended),
-        };
-        outcomes.set(place, Outcome::Canceled(outcome));
+    let ids: Vec<RunId> = cancels.iter().map(|(_, id)| *id).collect();
+    for ((place, _), outcome) in cancels.iter().zip(cancel_runs(connection, &ids, now).await?) {
+        outcomes.set(*place, Outcome::Canceled(outcome));
     }
     Ok(())
+}
+
+/// Cancels these runs and says for each, in order, what became of it.
+pub(super) async fn cancel_runs(
+    connection: &mut SqliteConnection,
+    ids: &[RunId],
+    now: Timestamp,
+) -> Result<Vec<CancelOutcome>, BackendError> {
+    let mut statuses = cancel_and_read_before(connection, ids, now).await?;
+    let outcomes = ids.iter().map(|id| match statuses.get(id).copied() {
+        None => CancelOutcome::Unknown,
+        Some(RunStatus::Running) => CancelOutcome::Requested,
+        Some(RunStatus::Pending | RunStatus::Parked) => {
+            // A second cancel in the batch finds what the first one did.
+            statuses.insert(*id, RunStatus::Canceled);
+            CancelOutcome::Canceled
+        }
+        Some(ended) => CancelOutcome::Ended(ended),
+    });
+    Ok(outcomes.collect())
 }
 
 /// Answers the statuses that the runs had before.
 async fn cancel_and_read_before(
     connection: &mut SqliteConnection,
-    cancels: &[(usize, RunId)],
+    ids: &[RunId],
     now: Timestamp,
 ) -> Result<BTreeMap<RunId, RunStatus>, BackendError> {
     const OPERATION: &str = "cancel runs";
-    let mut ids: Vec<RunId> = cancels.iter().map(|(_, id)| *id).collect();
+    let mut ids = ids.to_vec();
     ids.sort_unstable();
     let ids = serde_json::to_string(&ids).during(OPERATION)?;
     let rows = sqlx::query(sql::READ_STATUSES).bind(&ids).fetch_all(&mut *connection).await.during(OPERATION)?;

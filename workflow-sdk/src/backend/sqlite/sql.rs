@@ -27,6 +27,7 @@ statements! {
     INSERT_WORKER = "insert_worker.sql";
     LIST_RUNS = "list_runs.sql";
     LIST_WORKERS = "list_workers.sql";
+    MARK_TRANSACTION = "mark_transaction.sql";
     PARK_RUNS = "park_runs.sql";
     READ_DATA_VERSION = "read_data_version.sql";
     READ_ENDED = "read_ended.sql";
@@ -41,5 +42,6 @@ statements! {
     RELEASE_CLAIMS = "release_claims.sql";
     RENEW_CLAIMS = "renew_claims.sql";
     SET_JOURNAL_MODE = "set_journal_mode.sql";
+    UNMARK_TRANSACTION = "unmark_transaction.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
 }
