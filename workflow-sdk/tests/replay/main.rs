@@ -20,4 +20,5 @@ mod rows;
 mod scale;
 mod sleeps;
 mod table;
+mod transactions;
 mod world;
