@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use workflow_sdk::engine::failpoint;
 use workflow_sdk::prelude::*;
+use workflow_sdk::sqlx::{self, AssertSqlSafe};
 
 use crate::ledger::{Ledger, What};
 
@@ -17,13 +18,21 @@ pub struct Site {
     ledger: Ledger,
     pause: Duration,
     threads: usize,
+    /// Stands before the name of a table of the test's own.
+    schema: String,
 }
 
 impl Site {
     /// In this directory; a short step takes `pause`, and the runtime has this many threads.
     #[must_use]
     pub fn new(directory: PathBuf, pause: Duration, threads: usize) -> Self {
-        Self { ledger: Ledger::inside(&directory), directory, pause, threads }
+        Self { ledger: Ledger::inside(&directory), directory, pause, threads, schema: String::new() }
+    }
+
+    /// The same, with its own tables in this schema of PostgreSQL; `None`: in the file of SQLite.
+    #[must_use]
+    pub fn in_schema(self, schema: Option<&str>) -> Self {
+        Self { schema: schema.map(|schema| format!("{schema}.")).unwrap_or_default(), ..self }
     }
 
     /// The file whose existence lets the steps end that wait for this gate.
@@ -41,8 +50,10 @@ pub fn before(step_key: &str) -> Vec<String> {
         "sum" => (0..5).map(|branch| format!("branch-{branch}")).collect(),
         "after" => vec!["before".into(), "sleep".into()],
         "two" => vec!["one".into()],
-        other => match other.strip_prefix("link:") {
-            Some(link) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
+        "debit:1" => vec!["debit".into()],
+        "left" | "right" => vec!["debit:2".into()],
+        other => match other.rsplit_once(':') {
+            Some((name, number)) => vec![format!("{name}:{}", number.parse::<u64>().expect("a number") - 1)],
             None => Vec::new(),
         },
     }
@@ -54,6 +65,21 @@ async fn effect(ctx: &Ctx<Site>, value: u64) -> Result<u64> {
     site.ledger.append(What::Begin, &key, attempt);
     tokio::time::sleep(site.pause).await;
     failpoint("step.body");
+    site.ledger.append(What::End, &key, attempt);
+    Ok(value)
+}
+
+/// The body of a short transaction, whose effect is a row of the table `effects`.
+async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64> {
+    let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
+    site.ledger.append(What::Begin, &key, attempt);
+    let insert = AssertSqlSafe(format!("INSERT INTO {}effects (subject) VALUES ('{key}')", site.schema));
+    match site.schema.is_empty() {
+        true => drop(sqlx::query(insert).execute(tx.sqlite()?).await?),
+        false => drop(sqlx::query(insert).execute(tx.postgres()?).await?),
+    }
+    failpoint("transaction.body");
+    tokio::time::sleep(site.pause).await;
     site.ledger.append(What::End, &key, attempt);
     Ok(value)
 }
@@ -91,6 +117,25 @@ pub async fn fan(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let branches = (0..5).map(|branch| ctx.step(format!("branch-{branch}"), move || effect(ctx, n + branch)));
     let sum: u64 = try_join_all(branches).await?.into_iter().sum();
     ctx.step("sum", || effect(ctx, sum)).await
+}
+
+/// How many rows of `effects` a run of [`debits`] leaves.
+pub const DEBITS: usize = 4;
+
+/// Three transactions one after the other, then one beside a step. Gives `5 n + 10`.
+///
+/// # Errors
+/// Those of its steps: none.
+#[workflow]
+pub async fn debits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let mut sum = 0;
+    for link in 0..3 {
+        sum += ctx.transaction("debit", |tx| debit(ctx, tx, n + link)).await?;
+    }
+    let left = ctx.step("left", || effect(ctx, n + 3));
+    let right = ctx.transaction("right", |tx| debit(ctx, tx, n + 4));
+    let (left, right) = futures::try_join!(left, right)?;
+    Ok(sum + left + right)
 }
 
 /// How long [`sleepy`] sleeps.
