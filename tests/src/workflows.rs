@@ -75,8 +75,8 @@ async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64> {
     site.ledger.append(What::Begin, &key, attempt);
     let insert = AssertSqlSafe(format!("INSERT INTO {}effects (subject) VALUES ('{key}')", site.schema));
     match site.schema.is_empty() {
-        true => drop(sqlx::query(insert).execute(tx.sqlite()?).await?),
-        false => drop(sqlx::query(insert).execute(tx.postgres()?).await?),
+        true => sqlx::query(insert).execute(tx.sqlite()?).await.map(drop)?,
+        false => sqlx::query(insert).execute(tx.postgres()?).await.map(drop)?,
     }
     failpoint("transaction.body");
     tokio::time::sleep(site.pause).await;

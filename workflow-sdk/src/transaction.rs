@@ -16,6 +16,24 @@ pub(crate) type OpenTransaction = Box<dyn StepTransaction>;
 /// It belongs to the body and ends with it. The engine begins, commits and rolls back: the body must not. A transaction
 /// that it begins on the connection by the driver (`Connection::begin`) is a savepoint inside of this one. Leave the session
 /// as it was: use `SET LOCAL`, not `SET`, for the connection serves others afterwards.
+///
+/// A handle that outlives its body is refused: the attempt fails, nothing is committed. On SQLite nothing else can be written
+/// before such a handle is dropped.
+///
+/// ```
+/// use workflow_sdk::prelude::*;
+/// use workflow_sdk::sqlx;
+///
+/// #[workflow]
+/// async fn pay(ctx: &Ctx, cents: i64) -> Result<i64> {
+///     ctx.transaction("debit", async |mut tx: Tx| {
+///         let debit = sqlx::query_scalar("UPDATE accounts SET cents = cents - $1 WHERE id = 1 RETURNING cents");
+///         let left: i64 = debit.bind(cents).fetch_one(tx.sqlite()?).await?;
+///         if left < 0 { Err(Error::fatal("not enough money")) } else { Ok(left) }
+///     })
+///     .await
+/// }
+/// ```
 pub struct Tx {
     /// There until it is dropped.
     open: Option<OpenTransaction>,

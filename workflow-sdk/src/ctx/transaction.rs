@@ -23,8 +23,8 @@ impl<S> Ctx<S> {
     /// step and the check that this worker still holds the run are committed together. So its effect is there exactly once,
     /// whatever is killed when: where the outcome is not recorded, the rows are not there either.
     ///
-    /// The body gets the [`Tx`], works on [`tx.sqlite()`](Tx::sqlite) or [`tx.postgres()`](Tx::postgres) as on any connection
-    /// of sqlx's, and returns; the engine commits if it returned a value, and rolls back if it returned an error, panicked,
+    /// The body gets the [`Tx`], works on the connection that [`tx.sqlite()`](Tx::sqlite) or [`tx.postgres()`](Tx::postgres)
+    /// gives, and returns; the engine commits if it returned a value, and rolls back if it returned an error, panicked,
     /// was dropped or took too long. What leaves the database (a mail, a call of a service) is not undone by that: it belongs
     /// into a [`Ctx::step`]. [`Client::start`](crate::Client::start) and [`Client::cancel`](crate::Client::cancel) join the
     /// transaction with `.within(&mut tx)`.
@@ -42,15 +42,16 @@ impl<S> Ctx<S> {
     /// # Cancel safety
     /// Dropping the future rolls back, unless the body has ended: then the commit is on its way and not called back.
     ///
+    /// Statements stand in the example of [`Tx`]; here they are the application's own `debit`.
+    ///
     /// ```
     /// use workflow_sdk::prelude::*;
-    /// use workflow_sdk::sqlx;
     ///
+    /// # async fn debit(tx: &mut Tx, _cents: i64) -> Result<i64> { tx.sqlite().map(|_| 1) }
     /// #[workflow]
     /// async fn pay(ctx: &Ctx, cents: i64) -> Result<i64> {
     ///     ctx.transaction("debit", async |mut tx: Tx| {
-    ///         let debit = sqlx::query_scalar("UPDATE accounts SET cents = cents - $1 WHERE id = 1 RETURNING cents");
-    ///         let left: i64 = debit.bind(cents).fetch_one(tx.sqlite()?).await?;
+    ///         let left = debit(&mut tx, cents).await?;
     ///         if left < 0 { Err(Error::fatal("not enough money")) } else { Ok(left) }
     ///     })
     ///     .await
