@@ -117,8 +117,9 @@ impl<T> Transaction<'_, T> {
     /// Default of [`Transaction::timeout`]: 5 s.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Longest [`Transaction::timeout`]: 30 s, for the writers of a whole SQLite database wait as long.
-    pub const MAX_TIMEOUT: Duration = Duration::from_secs(30);
+    /// Longest [`Transaction::timeout`]: 10 s. All writers of a SQLite database wait as long, the renewal of leases too, which
+    /// must come through three times in a default lease.
+    pub const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
     /// What follows a failed attempt. Default: [`Retry::STEP_DEFAULT`].
     pub fn retry(self, retry: Retry) -> Self {
@@ -127,7 +128,7 @@ impl<T> Transaction<'_, T> {
 
     /// How long the body of one attempt may take, from the moment at which its transaction is open; after it the body is
     /// dropped, its transaction rolled back, and the attempt failed with an error of kind
-    /// [`Timeout`](crate::ErrorKind::Timeout), which is retried. Default: 5 s. Range: up to 30 s; more is taken as that.
+    /// [`Timeout`](crate::ErrorKind::Timeout), which is retried. Default: 5 s. Range: up to 10 s; more is taken as that.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { step: self.step.timeout(timeout.min(Self::MAX_TIMEOUT)) }
     }

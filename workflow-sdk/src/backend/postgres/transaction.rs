@@ -99,9 +99,11 @@ impl StepTransaction for PostgresTransaction {
                 self.roll_back().await;
                 return StepCommit::Broken(failure.during(COMMIT_OPERATION));
             }
-            // The server was not told to commit, so it does not.
+            // The server was not told to commit, so it does not. Of a broken connection nobody hears the answer.
             Err(failure) => {
-                self.roll_back().await;
+                if !failure.breaks_connection {
+                    self.roll_back().await;
+                }
                 return StepCommit::RolledBack(failure.during(COMMIT_OPERATION));
             }
         }
