@@ -127,6 +127,7 @@ workflow_tests::cases! {
         what_is_checked_at_the_commit_fails_the_attempt,
         a_commit_whose_answer_was_lost_is_not_done_again,
         a_commit_that_was_lost_on_its_way_is_tried_again,
+        a_connection_that_is_cut_in_the_commit_is_looked_after,
         a_body_that_is_dropped_leaves_nothing,
         a_run_that_is_canceled_rolls_back,
         starts_and_cancels_join,

@@ -364,15 +364,14 @@ async fn with_fault(db: &Live, fault: Fault) -> (Vec<String>, u32) {
             ctx.state().add(&mut tx, &format!("attempt {}", ctx.attempt())).await?;
             Ok::<_, Error>(ctx.attempt())
         };
-        let attempt = ctx.transaction("debit", body).retry(Retry::fixed(SOON)).await?;
-        ctx.sleep(SOON).await?;
-        Ok(attempt)
+        ctx.transaction("debit", body).retry(Retry::fixed(SOON)).await
     }
     let backend = Arc::new(FaultyBackend::new(Arc::clone(db.client.backend())));
     let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
     backend.fail_next_transaction(fault);
-    let worker =
-        Working::start(Worker::new(client.clone(), Shop::new(db).await).register(debit).linger(Duration::ZERO));
+    // It lingers in memory between attempts: a park would read the history, and so hide a wrong guess.
+    let worker = Worker::new(client.clone(), Shop::new(db).await).register(debit).linger(Duration::from_secs(3600));
+    let worker = Working::start(worker);
     let run = client.start(debit, ()).await.unwrap();
     let attempt = run.result().await.unwrap();
     worker.stop().await;
@@ -387,6 +386,39 @@ pub async fn a_commit_whose_answer_was_lost_is_not_done_again(db: Live) {
 pub async fn a_commit_that_was_lost_on_its_way_is_tried_again(db: Live) {
     let (effects, attempt) = with_fault(&db, Fault::Before(BackendErrorKind::Unreachable)).await;
     assert_eq!((effects, attempt), (vec!["attempt 2".to_owned()], 2));
+}
+
+pub async fn a_connection_that_is_cut_in_the_commit_is_looked_after(db: Live) {
+    #[workflow]
+    async fn debit(ctx: &Ctx<Shop>) -> Result<u32> {
+        let body = async |mut tx: Tx| {
+            ctx.state().add(&mut tx, &format!("attempt {}", ctx.attempt())).await?;
+            Ok::<_, Error>(ctx.attempt())
+        };
+        ctx.transaction("debit", body).retry(Retry::fixed(SOON)).await
+    }
+    if db.database == Database::Sqlite {
+        // There is no connection that somebody else could cut.
+        return;
+    }
+    let shop = Shop::new(&db).await;
+    let cut = "
+        CREATE FUNCTION {schema}cut() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NEW.note = 'attempt 1' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON {schema}effects DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION {schema}cut();";
+    db.raw().await.execute(cut.replace("{schema}", &shop.schema)).await;
+    let worker = Working::start(db.worker(shop).register(debit).linger(Duration::from_secs(3600)));
+    let run = db.client.start(debit, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 2);
+    assert_eq!(effects(&db).await, ["attempt 2"]);
+    let history = run.history().await.unwrap();
+    let error = history.iter().find_map(|row| row.error.as_ref()).unwrap();
+    assert!(error.message.starts_with("the transaction was not committed"), "{error}");
+    worker.stop().await;
 }
 
 pub async fn a_body_that_is_dropped_leaves_nothing(db: Live) {
