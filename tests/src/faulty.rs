@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_sdk::engine::{
-    Backend, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, WaitingApproval, WorkerId, WorkerRecord,
-    Write,
+    AttemptWrite, Backend, Claim, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, StepCommit,
+    StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
 };
 use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -56,6 +56,7 @@ pub struct FaultyBackend {
     faults: Mutex<VecDeque<(Test, Fault)>>,
     batches: Mutex<Vec<usize>>,
     gate: Mutex<Option<(Test, Arc<Gate>)>>,
+    transaction_faults: Mutex<VecDeque<Fault>>,
 }
 
 impl FaultyBackend {
@@ -68,6 +69,7 @@ impl FaultyBackend {
             faults: Mutex::default(),
             batches: Mutex::default(),
             gate: Mutex::default(),
+            transaction_faults: Mutex::default(),
         }
     }
 
@@ -80,6 +82,11 @@ impl FaultyBackend {
     /// The next commit with such a write in it has this fault; one for each call, in order.
     pub fn fail_next(&self, with: impl Fn(&Write) -> bool + Send + Sync + 'static, fault: Fault) {
         self.faults.lock().expect("faults").push_back((Box::new(with), fault));
+    }
+
+    /// The commit of the next transaction of a step has this fault, and nobody knows which; one for each call, in order.
+    pub fn fail_next_transaction(&self, fault: Fault) {
+        self.transaction_faults.lock().expect("faults").push_back(fault);
     }
 
     /// Faults that have not come to pass.
@@ -189,6 +196,19 @@ impl Backend for FaultyBackend {
         self.inner.due_lanes(lanes).await
     }
 
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+        let transaction = self.inner.begin(claim).await?;
+        let fault = self.transaction_faults.lock().expect("faults").pop_front();
+        Ok(transaction.map(|inner| match fault {
+            Some(fault) => Box::new(FaultyTransaction { inner, fault }) as Box<dyn StepTransaction>,
+            None => inner,
+        }))
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError> {
+        self.inner.recorded(run, step_key, attempt).await
+    }
+
     async fn hint(&self) -> Result<(), BackendError> {
         self.inner.hint().await
     }
@@ -203,5 +223,45 @@ impl Backend for FaultyBackend {
 
     fn as_any(&self) -> &dyn Any {
         self.inner.as_any()
+    }
+}
+
+/// A transaction whose commit fails.
+#[derive(Debug)]
+struct FaultyTransaction {
+    inner: Box<dyn StepTransaction>,
+    fault: Fault,
+}
+
+#[async_trait]
+impl StepTransaction for FaultyTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        self.inner.connection()
+    }
+
+    fn database(&self) -> &'static str {
+        self.inner.database()
+    }
+
+    fn belongs_to(&self, backend: &dyn Backend) -> bool {
+        self.inner.belongs_to(backend)
+    }
+
+    async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
+        match self.fault {
+            Fault::Before(kind) => {
+                self.inner.roll_back().await;
+                StepCommit::Unknown(failure(kind))
+            }
+            Fault::After(kind) => match self.inner.commit(outcome).await {
+                StepCommit::Committed => StepCommit::Unknown(failure(kind)),
+                other => other,
+            },
+            Fault::Panic => panic!("a fault of the test"),
+        }
+    }
+
+    async fn roll_back(self: Box<Self>) {
+        self.inner.roll_back().await;
     }
 }

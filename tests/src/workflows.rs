@@ -8,6 +8,7 @@ use futures::future::{BoxFuture, try_join_all};
 use workflow_sdk::RunId;
 use workflow_sdk::engine::failpoint;
 use workflow_sdk::prelude::*;
+use workflow_sdk::sqlx::{self, AssertSqlSafe};
 use workflow_sdk::{RunsWith, Workflow};
 
 use crate::ledger::{Ledger, What};
@@ -19,13 +20,21 @@ pub struct Site {
     ledger: Ledger,
     pause: Duration,
     threads: usize,
+    /// Stands before the name of a table of the test's own.
+    schema: String,
 }
 
 impl Site {
     /// In this directory; a short step takes `pause`, and the runtime has this many threads.
     #[must_use]
     pub fn new(directory: PathBuf, pause: Duration, threads: usize) -> Self {
-        Self { ledger: Ledger::inside(&directory), directory, pause, threads }
+        Self { ledger: Ledger::inside(&directory), directory, pause, threads, schema: String::new() }
+    }
+
+    /// The same, with its own tables in this schema of PostgreSQL; `None`: in the file of SQLite.
+    #[must_use]
+    pub fn in_schema(self, schema: Option<&str>) -> Self {
+        Self { schema: schema.map(|schema| format!("{schema}.")).unwrap_or_default(), ..self }
     }
 
     /// The file whose existence lets the steps end that wait for this gate.
@@ -46,6 +55,9 @@ pub fn before(step_key: &str) -> Vec<String> {
         "undo-two" => vec!["two".into()],
         "undo-one" => vec!["undo-two".into()],
         "undo-only" => vec!["only".into(), "interruption".into()],
+        "debit:1" => vec!["debit".into()],
+        "debit:2" => vec!["debit:1".into()],
+        "left" | "right" => vec!["debit:2".into()],
         other => match (other.strip_prefix("link:"), other.strip_suffix("/store")) {
             (Some(link), _) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
             (_, Some(page)) => vec![format!("{page}/fetch")],
@@ -60,6 +72,21 @@ async fn effect(ctx: &Ctx<Site>, value: u64) -> Result<u64> {
     site.ledger.append(What::Begin, &key, attempt);
     tokio::time::sleep(site.pause).await;
     failpoint("step.body");
+    site.ledger.append(What::End, &key, attempt);
+    Ok(value)
+}
+
+/// The body of a short transaction, whose effect is a row of the table `effects`.
+async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64> {
+    let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
+    site.ledger.append(What::Begin, &key, attempt);
+    let insert = AssertSqlSafe(format!("INSERT INTO {}effects (subject) VALUES ('{key}')", site.schema));
+    match site.schema.is_empty() {
+        true => sqlx::query(insert).execute(tx.sqlite()?).await.map(drop)?,
+        false => sqlx::query(insert).execute(tx.postgres()?).await.map(drop)?,
+    }
+    failpoint("transaction.body");
+    tokio::time::sleep(site.pause).await;
     site.ledger.append(What::End, &key, attempt);
     Ok(value)
 }
@@ -114,6 +141,25 @@ pub async fn pages(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
         Ok::<_, Error>(fetched + stored)
     });
     Ok(each.name("pages").await?.into_iter().sum())
+}
+
+/// How many rows of `effects` a run of [`debits`] leaves.
+pub const DEBITS: usize = 4;
+
+/// Three transactions one after the other, then one beside a step. Gives `5 n + 10`.
+///
+/// # Errors
+/// Those of its steps: none.
+#[workflow]
+pub async fn debits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let mut sum = 0;
+    for link in 0..3 {
+        sum += ctx.transaction("debit", |tx| debit(ctx, tx, n + link)).await?;
+    }
+    let left = ctx.step("left", || effect(ctx, n + 3));
+    let right = ctx.transaction("right", |tx| debit(ctx, tx, n + 4));
+    let (left, right) = futures::try_join!(left, right)?;
+    Ok(sum + left + right)
 }
 
 /// How long [`sleepy`] sleeps.

@@ -5,9 +5,11 @@
 pub use crate::backend::{
     AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, EndWrite, EndedRun, ForkWrite, Hints,
     INBOX_PAGE, Inbox, LeaseSession, NextDue, Outcome, ParkWrite, Renewed, RetryWrite, ReviveWrite, RunEnd,
-    StartOutcome, WaitingApproval, WorkerRecord, Write, connect, redact,
+    StartOutcome, StepCommit, StepTransaction, WaitingApproval, WorkerRecord, Write, connect, redact,
 };
-pub use crate::ctx::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture, settle};
+pub use crate::ctx::{
+    Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit, WorkflowFuture, settle,
+};
 pub use crate::executor::{Cancel, Executor, ExecutorStopped, Hub, PendingOutcome};
 pub use crate::failpoint::failpoint;
 pub use crate::model::{
@@ -15,6 +17,6 @@ pub use crate::model::{
     check_name, check_queue, check_tag, retry_of_run,
 };
 pub use crate::replay::{
-    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Interrupted, Interruption, Machine, Next,
-    OutboxRow, SignalWait, StepOptions, Wait,
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, CommitRow, Delivered, Divergence, Interrupted, Interruption,
+    Machine, Next, OutboxRow, SignalWait, StepOptions, Wait,
 };

@@ -4,6 +4,9 @@
 //! The points of the engine, and what is true there:
 //! - `executor.before_commit`: a batch was taken from the queue, nothing of it is in the database;
 //! - `backend.in_transaction`: every statement of a batch was executed, the transaction is open;
+//! - `transaction.body_ended`: the body of a transaction has done its work in it, which is open and lacks the outcome;
+//! - `transaction.before_commit`: the outcome was written too, the transaction is open;
+//! - `transaction.after_commit`: it is committed, its drive does not know;
 //! - `executor.after_commit`: the batch is committed, none of its senders knows;
 //! - `record.before_commit`: a drive has an outcome of a step, the executor does not have it;
 //! - `claim.after_commit`: runs are claimed, no drive was started;

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Transaction`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
 //!   [`WaitForApproval`], [`Child`], [`Shield`], [`Compensation`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
@@ -55,6 +55,7 @@ mod model;
 mod payload;
 mod replay;
 mod step_error;
+mod transaction;
 mod workflow;
 
 pub mod engine;
@@ -64,12 +65,12 @@ pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, P
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
 pub use client::{
-    Awaited, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, FORKED_FROM, Fork,
-    PendingApproval, RetryRun, RunHandle, SendSignal, Start,
+    Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, FORKED_FROM,
+    Fork, PendingApproval, RetryRun, RunHandle, SendSignal, Start,
 };
 pub use ctx::{
     Child, ChildHandle, CollectResults, Compensation, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Race,
-    Scope, Select, Shield, Sleep, Step, Timeout, WaitForApproval, WaitForSignal,
+    Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval, WaitForSignal,
 };
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
@@ -78,6 +79,7 @@ pub use model::{
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
 pub use step_error::{RetryAdvice, StepError};
+pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.

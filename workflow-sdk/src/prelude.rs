@@ -5,5 +5,5 @@ pub use workflow_macros::workflow;
 
 pub use crate::{
     Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunId, RunStatus, Signal, SignalOutcome,
-    StepError, Workflow,
+    StepError, Tx, Workflow,
 };

@@ -1,3 +1,4 @@
+use futures::future::BoxFuture;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -5,16 +6,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, Divergence, EndWrite, Entry, Executor, Interrupted, Interruption, NewSignal, Next,
-    OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture, RetryWrite, RunCell, RunSettings, Write,
-    attempted_again, failpoint, retry_of_run,
+    AttemptWrite, CallId, Claim, ClaimedRun, Divergence, EndWrite, Entry, Executor, Interrupted, Interruption,
+    NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture, RetryWrite, RunCell,
+    RunSettings, StepTransaction, Write, attempted_again, failpoint, retry_of_run,
 };
-use workflow_sdk::{BackendErrorKind, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, Client, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
 use crate::clock::DatabaseClock;
-use crate::held::{HeldClaim, Order, Standing};
+use crate::held::{Held, HeldClaim, Order, Standing};
 use crate::shared::Shared;
+use crate::transaction::{Commits, Ended};
 use crate::verdict::{Exit, after_drive, before_drive};
 
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
@@ -107,6 +109,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
     pending: VecDeque<PendingOutcome>,
+    commits: Commits,
     /// Whether something moved that the workflow has not been polled for.
     pub(crate) stale: bool,
     /// Since when nothing moved.
@@ -125,7 +128,9 @@ struct DrivePort {
     standing: watch::Receiver<Standing>,
     /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
     ends_at: AtomicI64,
-    executor: Executor,
+    client: Client,
+    claim: Claim,
+    held: Arc<Held>,
 }
 
 impl Port for DrivePort {
@@ -139,7 +144,7 @@ impl Port for DrivePort {
     }
 
     fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
-        let executor = self.executor.clone();
+        let executor = self.client.executor().clone();
         Box::pin(async move {
             match executor.commit(Write::Signal(signal)).await? {
                 Outcome::Signaled(outcome) => Ok(outcome),
@@ -152,6 +157,19 @@ impl Port for DrivePort {
     fn wake(&self) {
         self.moved.notify_one();
     }
+
+    fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
+        Box::pin(async move {
+            match self.client.backend().begin(self.claim).await {
+                Ok(Some(transaction)) => Ok(transaction),
+                Ok(None) => {
+                    self.held.order(self.claim, Order::Lost);
+                    std::future::pending().await
+                }
+                Err(error) => Err(StoredError::from_error(ErrorKind::Application, &error)),
+            }
+        })
+    }
 }
 
 impl<'a> Drive<'a> {
@@ -163,7 +181,9 @@ impl<'a> Drive<'a> {
             moved: Arc::clone(&moved),
             standing: claim.standing.clone(),
             ends_at: AtomicI64::new(run.deadline_at.map_or(i64::MAX, Timestamp::as_micros)),
-            executor: shared.executor().clone(),
+            client: shared.client.clone(),
+            claim: run.claim,
+            held: Arc::clone(&shared.held),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,
@@ -183,6 +203,7 @@ impl<'a> Drive<'a> {
             port,
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
+            commits: Commits::default(),
             stale: true,
             quiet_since: Instant::now(),
             wakes: run.wakes,
@@ -298,12 +319,15 @@ impl<'a> Drive<'a> {
             let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect });
             self.pending.push_back(send(self.shared.executor(), write).await?);
         }
+        for commit in self.cell.take_commits() {
+            self.commits.begin(Arc::clone(self.shared.client.backend()), self.run.claim, commit);
+        }
         Ok(())
     }
 
     /// Waits for one fact: a commit, a body, a timer, an order.
     async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
-        if self.claim.order() == Order::Drain && !self.cell.is_running() && self.pending.is_empty() {
+        if self.claim.order() == Order::Drain && !self.cell.is_running() && self.nothing_on_its_way() {
             return Err(Exit::Released);
         }
         let grace_ends_at = self.grace().map(|(_, end)| end);
@@ -318,6 +342,7 @@ impl<'a> Drive<'a> {
         tokio::select! {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
+            ended = self.commits.next() => self.take_commit(ended)?,
             changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
             () = self.moved.notified() => self.look()?,
             () = tokio::time::sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
@@ -363,6 +388,20 @@ impl<'a> Drive<'a> {
             }
             // The executor has stopped, or answered another write: nothing that this drive knows is certain any more.
             Some(_) | None => Err(Exit::Lost),
+        }
+    }
+
+    fn nothing_on_its_way(&self) -> bool {
+        self.pending.is_empty() && self.commits.is_empty()
+    }
+
+    fn take_commit(&self, (commit, ended): (Option<(CallId, i64)>, Ended)) -> Result<(), Exit> {
+        match (commit, ended) {
+            (Some((call, position)), Ended::Known(result)) => {
+                self.cell.transaction_ended(call, position, result);
+                Ok(())
+            }
+            (_, _) => Err(Exit::Lost),
         }
     }
 

@@ -32,6 +32,7 @@ mod shared;
 mod shutdown;
 mod suspicion;
 mod sweep;
+mod transaction;
 mod verdict;
 mod worker;
 

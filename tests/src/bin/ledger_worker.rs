@@ -8,7 +8,9 @@ use std::time::Duration;
 use workflow_sdk::Client;
 use workflow_tests::ledger::{Ledger, What};
 use workflow_tests::worker_process::WorkerSettings;
-use workflow_tests::workflows::{Site, Stubborn, aborter, blocker, chain, fan, gated, pages, sleepy, unlucky, waits};
+use workflow_tests::workflows::{
+    Site, Stubborn, aborter, blocker, chain, debits, fan, gated, pages, sleepy, unlucky, waits,
+};
 use workflow_worker::Worker;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -36,12 +38,14 @@ async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
 }
 
 async fn work(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
-    let site = Site::new(settings.directory, Duration::from_millis(settings.pause), settings.threads);
+    let site = Site::new(settings.directory, Duration::from_millis(settings.pause), settings.threads)
+        .in_schema(settings.schema.as_deref());
     let mut worker = Worker::new(client, site)
         .register(chain)
         .register(fan)
         .register(pages)
         .register(sleepy)
+        .register(debits)
         .register(gated)
         .register(blocker)
         .register(aborter)

@@ -21,6 +21,7 @@ mod pause;
 mod read;
 mod retry;
 mod start;
+mod transaction;
 mod workers;
 
 workflow_tests::cases! {
@@ -160,6 +161,15 @@ workflow_tests::cases! {
         the_newest_run_comes_first,
         ended_returns_those_that_ended,
         reads_see_the_own_commit,
+    }
+    transaction {
+        the_rows_and_the_outcome_are_committed_together,
+        what_is_rolled_back_or_dropped_leaves_nothing,
+        a_claim_that_does_not_hold_begins_no_transaction,
+        a_claim_that_was_lost_meanwhile_commits_nothing,
+        a_claim_never_gets_between_the_check_and_the_commit,
+        an_attempt_that_has_ended_is_not_committed_again,
+        a_closed_backend_begins_no_transaction,
     }
     batch {
         an_empty_batch_is_fine,

@@ -25,6 +25,7 @@ mod rerun;
 mod saga;
 mod shutdown;
 mod signals;
+mod transaction;
 mod waiting;
 mod within;
 
@@ -192,6 +193,26 @@ workflow_tests::cases! {
         a_key_holds_within_a_transaction,
         a_transaction_on_another_database_is_refused,
         bad_input_is_refused_before_the_transaction_is_touched,
+    }
+    transaction {
+        rows_and_outcome_are_committed_together,
+        an_error_rolls_back_and_is_retried,
+        a_value_that_cannot_be_stored_rolls_back,
+        the_handle_of_the_other_database_is_refused,
+        beside_ordinary_steps_the_order_of_outcomes_holds,
+        a_body_that_waits_for_itself_is_timed_out,
+        a_kept_handle_is_refused,
+        a_body_that_ends_the_transaction_itself_is_refused,
+        a_statement_that_failed_can_only_be_passed_over_where_the_database_lets_it,
+        a_transaction_of_the_driver_is_a_savepoint,
+        what_is_checked_at_the_commit_fails_the_attempt,
+        a_commit_whose_answer_was_lost_is_not_done_again,
+        a_commit_that_was_lost_on_its_way_is_tried_again,
+        a_connection_that_is_cut_in_the_commit_is_looked_after,
+        a_body_that_is_dropped_leaves_nothing,
+        a_run_that_is_canceled_rolls_back,
+        starts_and_cancels_join,
+        a_database_in_memory_has_transactions_too,
     }
     refused {
         an_unknown_scheme,

@@ -17,6 +17,7 @@ mod shutdown;
 mod start;
 mod stopped;
 mod takeover;
+mod transaction;
 
 workflow_tests::cases! {
     "kill", "database: Database)",
@@ -31,6 +32,13 @@ workflow_tests::cases! {
         end_before_commit,
         end_after_commit,
         step_body,
+    }
+    transaction {
+        transaction_body,
+        transaction_body_ended,
+        transaction_before_commit,
+        transaction_after_commit,
+        kills_leave_each_effect_once,
     }
     start {
         an_acknowledged_start_outlives_its_process,

@@ -163,6 +163,43 @@ impl Scene {
         handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: 60 * n + 870 }).collect()
     }
 
+    /// Makes the table for the effects of transactions.
+    pub async fn make_effects(&self) {
+        self.raw().await.execute("CREATE TABLE effects (subject TEXT NOT NULL)").await;
+    }
+
+    /// Starts so many runs of transactions.
+    pub async fn start_debits(&self, count: u64) -> Vec<Started> {
+        let handles = self.client.start_many(workflows::debits, 0..count).await.expect("start debits");
+        handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }).collect()
+    }
+
+    /// Asserts that each transaction of these runs, which have ended, had its effect exactly once, and is recorded.
+    pub async fn check_effects(&self, runs: &[Started]) {
+        let mut effects = self.raw().await.lines("SELECT subject FROM effects ORDER BY subject", "subject").await;
+        let mut recorded = Vec::new();
+        for run in runs {
+            let rows = self.history(run.id).await.into_iter();
+            let debits = rows.filter(|row| row.kind == StepKind::Transaction && row.position.is_some());
+            let debits: Vec<String> = debits.map(|row| subject(run.id, &row.step_key)).collect();
+            assert_eq!(debits.len(), workflows::DEBITS, "{debits:?}");
+            recorded.extend(debits);
+        }
+        effects.sort_unstable();
+        recorded.sort_unstable();
+        assert_eq!(effects, recorded, "one row of effect for each recorded transaction");
+    }
+
+    /// Asserts that what is in the database at this moment is whole: each effect has its record, each record its effect.
+    pub async fn check_effects_so_far(&self) {
+        let lone = "SELECT count(*) FROM effects WHERE NOT EXISTS (SELECT 1 FROM step_attempts AS a
+            WHERE a.run_id || '/' || a.step_key = effects.subject AND a.status = 'succeeded')";
+        assert_eq!(self.raw().await.number(lone).await, 0, "effects without a record");
+        let missing = "SELECT count(*) FROM step_attempts AS a WHERE a.kind = 'transaction' AND a.status = 'succeeded'
+            AND NOT EXISTS (SELECT 1 FROM effects WHERE effects.subject = a.run_id || '/' || a.step_key)";
+        assert_eq!(self.raw().await.number(missing).await, 0, "records without an effect");
+    }
+
     /// Starts a run that waits for the gates.
     pub async fn start_gated(&self, n: u64) -> Started {
         let run = self.client.start(workflows::gated, n).await.expect("start a gated run");

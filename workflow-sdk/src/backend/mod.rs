@@ -24,11 +24,13 @@ mod error;
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
+mod transaction;
 mod write;
 
 pub use connect::{BackendOptions, connect, redact};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
+pub use transaction::{StepCommit, StepTransaction};
 pub use write::{
     AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, EndWrite, ForkWrite, Outcome, ParkWrite,
     PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Write,
@@ -51,6 +53,22 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The whole batch had no effect, or (kinds [`BackendErrorKind::Unreachable`] and [`BackendErrorKind::Busy`]) it is
     /// unknown whether it had.
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError>;
+
+    /// Opens a transaction in which the body of a step of this run works. `None`: the claim is not the run's current one.
+    ///
+    /// On SQLite it holds the database's write lock until it ends, so nothing else is written meanwhile. On PostgreSQL it
+    /// holds nothing of the engine's until its commit: a lock on the run would hold up the renewal of all claims.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError>;
+
+    /// The row of this attempt, once no transaction of this run is open any more that could still write it: says what
+    /// became of a [`StepCommit::Unknown`].
+    ///
+    /// # Errors
+    /// As [`Backend::run`].
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError>;
 
     /// When the next run of these lanes is or was due, whatever holds it; the time now. Reads only.
     ///

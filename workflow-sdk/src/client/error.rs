@@ -2,6 +2,7 @@ use crate::backend::{BackendError, BackendErrorKind, Outcome};
 use crate::executor::ExecutorStopped;
 use crate::model::{InvalidName, RunId, RunStatus, StoredError, Timestamp};
 use crate::payload::PayloadError;
+use crate::transaction::TransactionOver;
 
 /// Why a client could not do what it was asked. Nothing was changed unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +122,9 @@ pub enum ClientError {
         /// The transaction's kind.
         transaction: &'static str,
     },
+    /// The transaction of a step was used after the end of its body.
+    #[error(transparent)]
+    TransactionOver(#[from] TransactionOver),
     /// The database answered with an error. Where its kind is [`Unreachable`](BackendErrorKind::Unreachable) or
     /// [`Busy`](BackendErrorKind::Busy) it is unknown whether the call had its effect.
     #[error(transparent)]

@@ -1,6 +1,7 @@
 //! What an application calls: connect, start, look, cancel.
 
 mod approval;
+mod cancel;
 mod connect;
 mod error;
 mod explanation;
@@ -29,6 +30,7 @@ use crate::workflow::Workflow;
 use result_watch::ResultWatch;
 
 pub use approval::{Decide, PendingApproval};
+pub use cancel::Cancel;
 pub use connect::Connect;
 pub use error::ClientError;
 pub use explanation::{Awaited, Explanation};
@@ -202,7 +204,9 @@ impl Client {
         SendSignal::new(self, run_id, &name, payload)
     }
 
-    /// Cancels a run. One that no worker has claimed yet is canceled when this returns. Another is asked to end: its pending
+    /// Cancels a run. Returns a builder: await it, or await it [within](Cancel::within) a transaction.
+    ///
+    /// One that no worker has claimed yet is canceled when this returns. Another is asked to end: its pending
     /// call fails with kind [`Canceled`](crate::ErrorKind::Canceled), once, so that the function can clean up and its
     /// compensations run, within the worker's grace (60 s unless it says otherwise). A worker of this process hears of it at
     /// once, one of another within a heartbeat.
@@ -212,17 +216,12 @@ impl Client {
     /// A second cancel, called after the first one has returned, is a [`Client::terminate`]. Two at the same moment are one.
     ///
     /// # Errors
-    /// [`ClientError::UnknownRun`], or one of the database.
+    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves it open whether the run was asked.
-    pub async fn cancel(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
-        // Asked here and not by the write: that may be applied twice, if the reply to its commit is lost, and must not then
-        // take itself for the second.
-        match self.run(id).await?.cancel_requested_at {
-            None => self.commit_cancel(id, Write::Cancel(id)).await,
-            Some(_) => self.terminate(id).await,
-        }
+    /// Dropping the awaited future leaves it open whether the run was canceled; it can be canceled again.
+    pub fn cancel(&self, id: RunId) -> Cancel {
+        Cancel::new(self.clone(), id)
     }
 
     /// Ends a run as canceled at once: nothing of it goes on, no clean-up and no compensation. Its worker drops it, at once if
@@ -252,15 +251,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn terminate(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
-        self.commit_cancel(id, Write::Terminate(id)).await
-    }
-
-    async fn commit_cancel(&self, id: RunId, write: Write) -> Result<CancelOutcome, ClientError> {
-        match self.commit(write).await? {
-            Outcome::Canceled(CancelOutcome::Unknown) => Err(ClientError::UnknownRun { run_id: id }),
-            Outcome::Canceled(outcome) => Ok(outcome),
-            other => Err(ClientError::unexpected(other)),
-        }
+        cancel::commit(self, id, Write::Terminate(id)).await
     }
 
     /// Starts a new run that keeps the history of another one before a step, and does the rest anew: see [`Fork::from`].

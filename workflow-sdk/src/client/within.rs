@@ -1,12 +1,14 @@
 use std::future::Future;
 
-use crate::backend::{Backend, StartOutcome};
-use crate::model::{NewRun, NewSignal, SignalOutcome};
+use crate::backend::{Backend, CancelOutcome, StartOutcome};
+use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
+use crate::transaction::{TransactionOver, Tx};
 
 use super::ClientError;
 
-/// A transaction of the application's own, in which a run can be started, or a signal sent: `sqlx::Transaction` of SQLite or PostgreSQL, or a
-/// connection on which the application began one itself.
+/// A transaction of the application's own, in which a run can be started, signaled or canceled: `sqlx::Transaction` of SQLite or
+/// PostgreSQL, or a connection on which the application began one itself; in the body of
+/// [`Ctx::transaction`](crate::Ctx::transaction), its [`Tx`].
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -50,10 +52,64 @@ pub trait ApplicationTransaction: sealed::Sealed + Send {
         backend: &dyn Backend,
         signal: &NewSignal,
     ) -> impl Future<Output = Result<SignalOutcome, ClientError>> + Send;
+
+    /// Cancels the run in this transaction.
+    #[doc(hidden)]
+    fn cancel(
+        &mut self,
+        backend: &dyn Backend,
+        run: RunId,
+    ) -> impl Future<Output = Result<CancelOutcome, ClientError>> + Send;
 }
 
 mod sealed {
     pub trait Sealed {}
+}
+
+impl sealed::Sealed for Tx {}
+
+impl ApplicationTransaction for Tx {
+    async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
+        let own = self.belongs_to(backend);
+        #[cfg(feature = "sqlite")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(sqlite::backend(backend)?.start_within(connection, own, run).await?);
+        }
+        #[cfg(feature = "postgres")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(postgres::backend(backend)?.start_within(connection, run).await?);
+        }
+        let _ = (own, run);
+        Err(TransactionOver.into())
+    }
+
+    async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
+        let own = self.belongs_to(backend);
+        #[cfg(feature = "sqlite")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(sqlite::backend(backend)?.signal_within(connection, own, signal).await?);
+        }
+        #[cfg(feature = "postgres")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(postgres::backend(backend)?.signal_within(connection, signal).await?);
+        }
+        let _ = (own, signal);
+        Err(TransactionOver.into())
+    }
+
+    async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+        let own = self.belongs_to(backend);
+        #[cfg(feature = "sqlite")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(sqlite::backend(backend)?.cancel_within(connection, own, run).await?);
+        }
+        #[cfg(feature = "postgres")]
+        if let Some(connection) = self.connection_of()? {
+            return Ok(postgres::backend(backend)?.cancel_within(connection, run).await?);
+        }
+        let _ = (own, run);
+        Err(TransactionOver.into())
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -62,23 +118,30 @@ mod sqlite {
 
     use crate::backend::sqlite::SqliteBackend;
 
-    use super::{ApplicationTransaction, Backend, ClientError, NewRun, NewSignal, SignalOutcome, StartOutcome, sealed};
+    use super::{
+        ApplicationTransaction, Backend, CancelOutcome, ClientError, NewRun, NewSignal, RunId, SignalOutcome,
+        StartOutcome, sealed,
+    };
+
+    pub(super) fn backend(backend: &dyn Backend) -> Result<&SqliteBackend, ClientError> {
+        let other = ClientError::OtherDatabase { client: "PostgreSQL", transaction: "SQLite" };
+        backend.as_any().downcast_ref().ok_or(other)
+    }
 
     impl sealed::Sealed for SqliteConnection {}
 
     impl ApplicationTransaction for SqliteConnection {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            Ok(own_backend(backend)?.start_within(self, run).await?)
+            Ok(self::backend(backend)?.start_within(self, false, run).await?)
+        }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            Ok(self::backend(backend)?.cancel_within(self, false, run).await?)
         }
 
         async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
-            Ok(own_backend(backend)?.signal_within(self, signal).await?)
+            Ok(self::backend(backend)?.signal_within(self, false, signal).await?)
         }
-    }
-
-    fn own_backend(backend: &dyn Backend) -> Result<&SqliteBackend, ClientError> {
-        let other = ClientError::OtherDatabase { client: "PostgreSQL", transaction: "SQLite" };
-        backend.as_any().downcast_ref::<SqliteBackend>().ok_or(other)
     }
 
     impl sealed::Sealed for Transaction<'_, Sqlite> {}
@@ -91,6 +154,10 @@ mod sqlite {
         async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
             ApplicationTransaction::signal(&mut **self, backend, signal).await
         }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            ApplicationTransaction::cancel(&mut **self, backend, run).await
+        }
     }
 }
 
@@ -100,23 +167,30 @@ mod postgres {
 
     use crate::backend::postgres::PostgresBackend;
 
-    use super::{ApplicationTransaction, Backend, ClientError, NewRun, NewSignal, SignalOutcome, StartOutcome, sealed};
+    use super::{
+        ApplicationTransaction, Backend, CancelOutcome, ClientError, NewRun, NewSignal, RunId, SignalOutcome,
+        StartOutcome, sealed,
+    };
+
+    pub(super) fn backend(backend: &dyn Backend) -> Result<&PostgresBackend, ClientError> {
+        let other = ClientError::OtherDatabase { client: "SQLite", transaction: "PostgreSQL" };
+        backend.as_any().downcast_ref().ok_or(other)
+    }
 
     impl sealed::Sealed for PgConnection {}
 
     impl ApplicationTransaction for PgConnection {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            Ok(own_backend(backend)?.start_within(self, run).await?)
+            Ok(self::backend(backend)?.start_within(self, run).await?)
+        }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            Ok(self::backend(backend)?.cancel_within(self, run).await?)
         }
 
         async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
-            Ok(own_backend(backend)?.signal_within(self, signal).await?)
+            Ok(self::backend(backend)?.signal_within(self, signal).await?)
         }
-    }
-
-    fn own_backend(backend: &dyn Backend) -> Result<&PostgresBackend, ClientError> {
-        let other = ClientError::OtherDatabase { client: "SQLite", transaction: "PostgreSQL" };
-        backend.as_any().downcast_ref::<PostgresBackend>().ok_or(other)
     }
 
     impl sealed::Sealed for Transaction<'_, Postgres> {}
@@ -128,6 +202,10 @@ mod postgres {
 
         async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
             ApplicationTransaction::signal(&mut **self, backend, signal).await
+        }
+
+        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
+            ApplicationTransaction::cancel(&mut **self, backend, run).await
         }
     }
 }

@@ -1,3 +1,5 @@
+mod transaction;
+
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +13,13 @@ use crate::replay::{
     Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Interrupted, Interruption, Machine, Next,
     OutboxRow, SignalWait, StepOptions, Wait,
 };
+use crate::transaction::OpenTransaction;
 
 use super::Port;
 use super::compensation::Armed;
 use super::poller::{ActivityGuard, in_body};
+
+pub use transaction::TransactionCommit;
 
 /// What a run is, for its context.
 #[derive(Clone, Debug)]
@@ -55,6 +60,8 @@ struct Inner {
     /// The call whose body is being called, polled or dropped.
     current: Option<CallId>,
     draws: u64,
+    /// Transactions whose bodies have ended, to be committed.
+    commits: Vec<TransactionCommit>,
 }
 
 /// What the cell keeps for a call beside the machine's own record.
@@ -64,6 +71,8 @@ struct Slot {
     waker: Option<Waker>,
     body_waker: Option<Arc<BodyWaker>>,
     draws: u64,
+    /// The transaction in which its body did its work.
+    transaction: Option<OpenTransaction>,
 }
 
 /// Calls whose bodies were woken since the drive last looked.
@@ -104,7 +113,7 @@ impl RunCell {
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
         let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
         let machine = machine.of_attempt(settings.attempt);
-        let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0 });
+        let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0, commits: Vec::new() });
         Arc::new(Self { settings, port, woken: Arc::default(), inner, armed: Mutex::default() })
     }
 
@@ -339,7 +348,12 @@ impl RunCell {
     }
 
     pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
-        lock(&self.inner).machine.attempt_ended(call, result, self.port.now());
+        let mut inner = lock(&self.inner);
+        inner.machine.attempt_ended(call, result, self.port.now());
+        let unused = inner.keep_commit(call);
+        drop(inner);
+        // Outside of the lock: it rolls back, in the driver's code.
+        drop(unused);
     }
 
     pub(super) fn undecodable(&self, call: CallId, type_name: &str, reason: &str) {
@@ -349,7 +363,9 @@ impl RunCell {
     pub(super) fn dropped(&self, call: CallId) {
         let mut inner = lock(&self.inner);
         inner.machine.dropped(call);
-        inner.slots[call.index()] = Slot::default();
+        let slot = std::mem::take(&mut inner.slots[call.index()]);
+        drop(inner);
+        drop(slot);
     }
 
     pub(super) fn payload_limit(&self) -> usize {
@@ -362,10 +378,6 @@ impl RunCell {
 
     pub(super) fn settings(&self) -> &RunSettings {
         &self.settings
-    }
-
-    pub(super) fn port(&self) -> &Arc<dyn Port> {
-        &self.port
     }
 
     pub(super) fn run_id(&self) -> RunId {

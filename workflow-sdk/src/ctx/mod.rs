@@ -17,6 +17,7 @@ mod signal;
 mod sleep;
 mod step;
 mod timeout;
+mod transaction;
 
 use std::fmt;
 use std::future::Future;
@@ -33,7 +34,7 @@ use crate::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_
 use crate::replay::{CallId, Wait};
 
 pub use approval::{Decision, WaitForApproval};
-pub use cell::{RunCell, RunSettings};
+pub use cell::{RunCell, RunSettings, TransactionCommit};
 pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use compensation::Compensation;
 pub use entry::Entry;
@@ -48,6 +49,7 @@ pub use signal::WaitForSignal;
 pub use sleep::Sleep;
 pub use step::Step;
 pub use timeout::Timeout;
+pub use transaction::Transaction;
 
 /// The hand of a workflow on its run: steps, sleeps, and everything that may differ from one machine to another.
 ///

@@ -2,8 +2,11 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use futures::future::BoxFuture;
+
 use crate::Result;
-use crate::model::{NewSignal, SignalOutcome, Timestamp};
+use crate::model::{ErrorKind, NewSignal, SignalOutcome, StoredError, Timestamp};
+use crate::transaction::OpenTransaction;
 
 /// A future of the engine, boxed.
 pub type PortFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -21,6 +24,14 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
 
     /// Sends a signal to another run. Says what became of it after the commit.
     fn signal(&self, signal: NewSignal) -> PortFuture<Result<SignalOutcome>>;
+
+    /// Opens a transaction on the run's database, under the run's claim. Where the claim is lost it never answers, for then
+    /// nothing of the run goes on.
+    fn begin_transaction(&self) -> BoxFuture<'_, Result<OpenTransaction, StoredError>> {
+        let refusal =
+            StoredError::new(ErrorKind::Refused, "there is no database here to begin a transaction on").fatal();
+        Box::pin(std::future::ready(Err(refusal)))
+    }
 
     /// Something that the run waits for has moved: the drive is to look. Called from any thread.
     fn wake(&self);

@@ -25,7 +25,7 @@ pub(super) type Body<'a, T> = Box<dyn FnMut() -> BodyFuture<'a, T> + Send + 'a>;
 pub struct Step<'a, T> {
     cell: &'a Arc<RunCell>,
     call: Result<CallId, StoredError>,
-    options: StepOptions,
+    pub(super) options: StepOptions,
     body: Body<'a, T>,
     running: Option<(u32, BodyFuture<'a, T>)>,
     /// The value of the attempt that succeeded, until its record is committed.

@@ -12,6 +12,10 @@ use super::{CallId, Machine, StepOptions, Wait};
 /// one row and one commit instead of two; nothing but the eye depends on the row.
 const RUNNING_ROW_DELAY: Duration = Duration::from_millis(20);
 
+/// What a transaction that took too long may have done.
+const HUNG_TRANSACTION: &str = " and was rolled back; on SQLite nothing else of its process is written while a \
+     transaction is open, so its body must not await another write: start runs with .within(&mut tx)";
+
 impl Machine {
     /// Lets an idle call start: a body at its next poll, a sleep here.
     pub(super) fn grant(&mut self, id: CallId, now: Timestamp) {
@@ -57,8 +61,10 @@ impl Machine {
     pub(super) fn begin(&mut self, id: CallId, number: u32, options: StepOptions, now: Timestamp) {
         self.running += 1;
         let started_at = self.tick(now);
-        let times_out_at = options.timeout.map(|timeout| started_at + timeout);
-        let shows_at = Some(started_at + RUNNING_ROW_DELAY);
+        let transaction = options.kind == StepKind::Transaction;
+        // The time of a transaction counts from the moment at which it is open, and on SQLite nothing is written beside it.
+        let times_out_at = options.timeout.filter(|_| !transaction).map(|timeout| started_at + timeout);
+        let shows_at = Some(started_at + RUNNING_ROW_DELAY).filter(|_| !transaction);
         self.timers.extend(times_out_at.into_iter().chain(shows_at).map(|at| (at, id)));
         self.calls[id.0].phase = Phase::Running(Attempt { number, started_at, options, times_out_at, shows_at });
     }
@@ -88,10 +94,19 @@ impl Machine {
         self.stop_body(id, attempt);
         let completed_at = self.tick(now);
         let record = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
-        let error = match result {
-            Ok(output) => return self.decide(id, completed_at, Record { output: Some(output), ..record }),
-            Err(error) => error.of_step(&self.calls[id.0].key),
-        };
+        match result {
+            Ok(output) if attempt.options.kind == StepKind::Transaction => {
+                self.commit(id, attempt, completed_at, Record { output: Some(output), ..record });
+            }
+            Ok(output) => self.decide(id, completed_at, Record { output: Some(output), ..record }),
+            Err(error) => self.attempt_failed(id, attempt, error, completed_at),
+        }
+    }
+
+    /// Another attempt follows the failed one, or its error is the outcome.
+    pub(super) fn attempt_failed(&mut self, id: CallId, attempt: Attempt, error: StoredError, completed_at: Timestamp) {
+        let record = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
+        let error = error.of_step(&self.calls[id.0].key);
         let delay = self.retry_delay(&self.calls[id.0].key, attempt.number, &error, attempt.options);
         match delay {
             Some(delay) => {
@@ -155,7 +170,10 @@ impl Machine {
             Phase::Running(attempt) if attempt.times_out_at == Some(at) => {
                 let attempt = *attempt;
                 let limit = attempt.options.timeout.unwrap_or_default();
-                let message = format!("attempt {} took longer than its timeout of {limit:?}", attempt.number);
+                let mut message = format!("attempt {} took longer than its timeout of {limit:?}", attempt.number);
+                if attempt.options.kind == StepKind::Transaction {
+                    message.push_str(HUNG_TRANSACTION);
+                }
                 self.attempt_ended(id, Err(StoredError::new(ErrorKind::Timeout, message)), now);
             }
             Phase::Running(attempt) => self.show(id, *attempt),

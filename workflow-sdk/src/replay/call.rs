@@ -122,6 +122,8 @@ pub(super) enum Phase {
     Receiving(Box<Receiving>),
     /// A wait for the end of a child.
     AwaitingChild { run_id: RunId, started_at: Timestamp },
+    /// The body of a transaction ended; its commit, which writes the outcome too, is on its way.
+    Committing { attempt: Attempt, completed_at: Timestamp },
     /// Its outcome is on its way to the database.
     Decided { outcome: Delivered, completed_at: Timestamp },
     /// Its outcome is the one to be taken at the next poll.

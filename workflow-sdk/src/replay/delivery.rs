@@ -1,10 +1,19 @@
 //! Which outcome the workflow gets next, and when it may start, wait or be parked.
 
+use std::ops::Bound::{Excluded, Unbounded};
+
 use crate::model::Timestamp;
 
 use super::call::Phase;
-use super::records::{Receiver, Sent};
+use super::records::Receiver;
 use super::{CallId, Delivered, Machine};
+
+/// A new outcome, from its decision to its delivery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undelivered {
+    pub(super) receiver: Receiver,
+    pub(super) committed: bool,
+}
 
 /// What the drive is to do next.
 #[derive(Debug, PartialEq)]
@@ -63,16 +72,19 @@ impl Machine {
 
     /// The next new outcome. One whose call was dropped meanwhile is passed over, as every replay will.
     fn deliver_committed(&mut self) -> Option<Next> {
-        let mut place = 0;
-        while let Some(receiver) = self.committed.get(place).copied() {
+        let mut after = i64::MIN;
+        loop {
+            let (position, next) = self.undelivered.range((Excluded(after), Unbounded)).next()?;
+            let (position, Undelivered { receiver, committed }) = (*position, *next);
             match receiver {
-                Receiver::Run if !self.interruption_is_due() => place += 1,
+                _ if !committed => return None,
+                Receiver::Run if !self.interruption_is_due() => after = position,
                 Receiver::Run => {
-                    self.committed.remove(place);
+                    self.undelivered.remove(&position);
                     return Some(Next::Interrupt(self.deliver_interruption()));
                 }
                 Receiver::Call(id) => {
-                    self.committed.remove(place);
+                    self.undelivered.remove(&position);
                     if let Phase::Decided { outcome, completed_at } = &self.calls[id.0].phase {
                         let (outcome, completed_at) = (outcome.clone(), *completed_at);
                         self.deliver(id, outcome, completed_at);
@@ -81,7 +93,6 @@ impl Machine {
                 }
             }
         }
-        None
     }
 
     fn deliver(&mut self, id: CallId, outcome: Delivered, completed_at: Timestamp) {
@@ -92,18 +103,23 @@ impl Machine {
     }
 
     fn park_until(&self) -> Option<Timestamp> {
-        let quiet = self.bodies == 0 && self.idle.is_empty() && self.outbox.is_empty() && self.in_flight.is_empty();
+        // An interruption that waits for a recorded outcome before it is no reason to stay.
+        let delivered = self.undelivered.values().all(|next| next.committed && next.receiver == Receiver::Run);
+        let written = self.outbox.is_empty() && self.in_flight.is_empty() && delivered;
+        let quiet = self.bodies == 0 && self.idle.is_empty() && written;
         self.waits.first().map(|(until, _)| *until).filter(|_| quiet)
     }
 
     /// Whether no outcome is on its way to the workflow, neither decided nor committed.
     pub(super) fn nothing_undelivered(&self) -> bool {
-        let on_its_way =
-            self.outbox.iter().map(|row| &row.sent).chain(&self.in_flight).any(|sent| matches!(sent, Sent::Outcome(_)));
-        !on_its_way && self.nothing_to_deliver()
+        self.undelivered.is_empty() && self.deliverable.is_empty()
     }
 
     pub(super) fn nothing_to_deliver(&self) -> bool {
-        self.deliverable.is_empty() && self.committed.is_empty()
+        self.deliverable.is_empty() && !self.next_is_committed()
+    }
+
+    fn next_is_committed(&self) -> bool {
+        self.undelivered.first_key_value().is_some_and(|(_, next)| next.committed)
     }
 }

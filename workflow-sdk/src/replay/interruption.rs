@@ -75,8 +75,7 @@ impl Machine {
             return;
         }
         let at = self.tick(now);
-        let position = self.history.next_position;
-        self.history.next_position += 1;
+        let position = self.take_position(Receiver::Run);
         let row = StepAttempt {
             step_key: KEY.into(),
             attempt: 1,
@@ -89,7 +88,7 @@ impl Machine {
             started_at: at,
             completed_at: Some(at),
         };
-        self.outbox.push(OutboxRow { row, effect: Effect::None, sent: Sent::Outcome(Receiver::Run) });
+        self.outbox.push(OutboxRow { row, effect: Effect::None, sent: Sent::Outcome(position, Receiver::Run) });
         self.interrupted = Some(Interrupted { by, at, delivered: false, position, owed: false });
     }
 

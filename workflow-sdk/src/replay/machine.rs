@@ -4,11 +4,14 @@ use std::panic::Location;
 use crate::model::{RunId, StepAttempt, StepKind, Timestamp};
 
 use super::call::{Call, Phase, Work};
+use super::delivery::Undelivered;
 use super::history::History;
 use super::names::Names;
 use super::outside::Outside;
 use super::records::{Receiver, Sent};
-use super::{CallId, CallPoll, Delivered, Divergence, Interrupted, OutboxRow, StepOptions, Wait, interruption};
+use super::{
+    CallId, CallPoll, CommitRow, Delivered, Divergence, Interrupted, OutboxRow, StepOptions, Wait, interruption,
+};
 
 /// A run as a state machine.
 #[derive(Debug)]
@@ -23,11 +26,13 @@ pub struct Machine {
     pub(super) scopes: Names,
     /// Recorded outcomes whose calls are active, and a recorded interruption, by position.
     pub(super) deliverable: BTreeMap<i64, Receiver>,
-    /// Who gets the new outcomes that are committed, in the order of their positions.
-    pub(super) committed: VecDeque<Receiver>,
+    /// New outcomes by position. One is delivered only after all before it, whichever of them is committed first.
+    pub(super) undelivered: BTreeMap<i64, Undelivered>,
     /// Records that were handed out and are not committed.
     pub(super) in_flight: VecDeque<Sent>,
     pub(super) outbox: Vec<OutboxRow>,
+    /// Outcomes of transactions, each to be committed by its transaction.
+    pub(super) commits: Vec<CommitRow>,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
     pub(super) waits: BTreeSet<(Timestamp, CallId)>,
@@ -70,9 +75,10 @@ impl Machine {
             keys: Names::without(interruption::KEY),
             scopes: Names::default(),
             deliverable: interrupted.iter().map(|it| (it.position, Receiver::Run)).collect(),
-            committed: VecDeque::new(),
+            undelivered: BTreeMap::new(),
             in_flight: VecDeque::new(),
             outbox: Vec::new(),
+            commits: Vec::new(),
             idle: BTreeSet::new(),
             timers: BTreeSet::new(),
             waits: BTreeSet::new(),
@@ -181,6 +187,7 @@ impl Machine {
             | Phase::Sleeping { .. }
             | Phase::Receiving(_)
             | Phase::AwaitingChild { .. }
+            | Phase::Committing { .. }
             | Phase::Decided { .. }
             | Phase::Over => CallPoll::Pending,
         }
@@ -255,7 +262,8 @@ impl Machine {
             Phase::Replaying(position) => {
                 self.deliverable.remove(&position);
             }
-            Phase::Called | Phase::Decided { .. } | Phase::Ready(_) | Phase::Over => {}
+            // A commit that is on its way is not called back.
+            Phase::Called | Phase::Committing { .. } | Phase::Decided { .. } | Phase::Ready(_) | Phase::Over => {}
         }
     }
 

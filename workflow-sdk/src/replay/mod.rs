@@ -14,6 +14,7 @@ mod machine;
 mod names;
 mod outside;
 mod records;
+mod transactions;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
@@ -22,3 +23,4 @@ pub use interruption::{Interrupted, Interruption};
 pub use machine::Machine;
 pub use outside::{Awaited, ChildCall, ChildEnd, SignalWait};
 pub use records::OutboxRow;
+pub use transactions::CommitRow;

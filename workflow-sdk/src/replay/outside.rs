@@ -296,7 +296,14 @@ impl Machine {
 
     /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
     pub fn key_taken(&mut self, by: RunId, now: Timestamp) {
-        let Some(Sent::Note(id) | Sent::Outcome(Receiver::Call(id))) = self.in_flight.pop_front() else { return };
+        let id = match self.in_flight.pop_front() {
+            Some(Sent::Note(id)) => id,
+            Some(Sent::Outcome(position, Receiver::Call(id))) => {
+                self.undelivered.remove(&position);
+                id
+            }
+            Some(Sent::Outcome(_, Receiver::Run)) | None => return,
+        };
         let started_at = match self.calls[id.0].phase {
             Phase::AwaitingChild { run_id, started_at } => {
                 self.drop_child(id, run_id);

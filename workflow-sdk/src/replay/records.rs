@@ -3,6 +3,7 @@
 use crate::model::{AttemptStatus, Effect, StepAttempt, StepKind, StoredError, Timestamp};
 
 use super::call::Phase;
+use super::delivery::Undelivered;
 use super::{CallId, Delivered, Machine};
 
 /// A row that is to be written.
@@ -42,8 +43,8 @@ pub struct OutboxRow {
 pub(super) enum Sent {
     /// Something about this call that is no outcome.
     Note(CallId),
-    /// An outcome, and who gets it.
-    Outcome(Receiver),
+    /// The outcome with this position, and who gets it.
+    Outcome(i64, Receiver),
 }
 
 impl Record {
@@ -76,14 +77,29 @@ impl Machine {
 
     /// The outcome of a call is final: its record takes the run's next position.
     pub(super) fn decide_as(&mut self, id: CallId, completed_at: Timestamp, record: Record, outcome: Delivered) {
-        let position = self.history.next_position;
-        self.history.next_position += 1;
+        let receiver = Receiver::Call(id);
+        let position = self.take_position(receiver);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
-        self.outbox.push(OutboxRow { row, effect, sent: Sent::Outcome(Receiver::Call(id)) });
+        self.outbox.push(OutboxRow { row, effect, sent: Sent::Outcome(position, receiver) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
-    fn row(&self, id: CallId, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
+    /// The next position, for an outcome that this one gets.
+    pub(super) fn take_position(&mut self, receiver: Receiver) -> i64 {
+        let position = self.history.next_position;
+        self.history.next_position += 1;
+        self.undelivered.insert(position, Undelivered { receiver, committed: false });
+        position
+    }
+
+    /// The outcome with this position is in the database.
+    pub(super) fn position_committed(&mut self, position: i64) {
+        if let Some(outcome) = self.undelivered.get_mut(&position) {
+            outcome.committed = true;
+        }
+    }
+
+    pub(super) fn row(&self, id: CallId, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
         let row = StepAttempt {
             step_key: self.calls[id.0].key.clone(),
             attempt: i64::from(record.attempt),
@@ -108,8 +124,8 @@ impl Machine {
 
     /// The oldest record that was handed out is committed.
     pub fn committed(&mut self) {
-        if let Some(Sent::Outcome(receiver)) = self.in_flight.pop_front() {
-            self.committed.push_back(receiver);
+        if let Some(Sent::Outcome(position, _)) = self.in_flight.pop_front() {
+            self.position_committed(position);
         }
     }
 }

@@ -1,16 +1,17 @@
 //! A drive without a worker: the test decides when a body goes on, when a record is committed, and what time it is.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 use workflow_sdk::engine::{
-    Divergence, Interruption, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture,
-    settle,
+    AttemptWrite, Backend, Divergence, Interruption, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell,
+    RunSettings, StepCommit, StepTransaction, TransactionCommit, WorkflowFuture, settle,
 };
-use workflow_sdk::{Ctx, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{Ctx, ErrorKind, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
 pub(crate) use crate::rows::{Table, row};
 pub(crate) use crate::world::{Seen, World};
@@ -47,6 +48,8 @@ pub(crate) use flow;
 pub(crate) struct ManualPort {
     now: AtomicI64,
     wakes: AtomicUsize,
+    /// Transactions never open.
+    pub(crate) database_is_busy: AtomicBool,
 }
 
 impl Port for ManualPort {
@@ -60,6 +63,15 @@ impl Port for ManualPort {
 
     fn wake(&self) {
         self.wakes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
+        Box::pin(async {
+            if self.database_is_busy.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            Ok(Box::new(NoTransaction) as Box<dyn StepTransaction>)
+        })
     }
 }
 
@@ -127,6 +139,8 @@ pub(crate) struct Life {
     stale: bool,
     pub(crate) delivery: Delivery,
     pub(crate) in_flight: VecDeque<StepAttempt>,
+    /// Transactions that are to commit their outcomes.
+    pub(crate) commits: Vec<TransactionCommit>,
     /// What the drive did, in order: deliveries and starts by the number of the call, writes by key and attempt.
     pub(crate) events: Vec<String>,
     pub(crate) polls: usize,
@@ -140,7 +154,11 @@ impl Life {
 
     pub(crate) fn begin_at(table: &Table, flow: &Flow, now: Timestamp, world: World) -> Self {
         let world = Arc::new(world);
-        let port = Arc::new(ManualPort { now: AtomicI64::new(now.as_micros()), wakes: AtomicUsize::new(0) });
+        let port = Arc::new(ManualPort {
+            now: AtomicI64::new(now.as_micros()),
+            wakes: AtomicUsize::new(0),
+            database_is_busy: AtomicBool::new(false),
+        });
         let settings = RunSettings {
             run_id: run_id(),
             epoch: 1,
@@ -160,6 +178,7 @@ impl Life {
             poller: Some(Poller::new(future, port.clone())),
             delivery: Delivery::OneByOne,
             in_flight: VecDeque::new(),
+            commits: Vec::new(),
             events: Vec::new(),
             stale: true,
             polls: 0,
@@ -200,6 +219,7 @@ impl Life {
                 return Stop::Diverged(divergence);
             }
             self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
+            self.commits.extend(self.cell.take_commits());
             if let Some(stop) = self.advance() {
                 return stop;
             }
@@ -248,6 +268,19 @@ impl Life {
         Ok(true)
     }
 
+    /// Ends one of the transactions that are on their way: commits it, or says that the database did not.
+    pub(crate) fn end_transaction(&mut self, index: usize, commits: bool, table: &mut Table) -> Result<(), String> {
+        let TransactionCommit { call, position, row, .. } = self.commits.remove(index);
+        let what = if commits { "commit" } else { "do not commit" };
+        self.events.push(format!("{what} {}#{} at {position}", row.step_key, row.attempt));
+        let failure = StoredError::new(ErrorKind::Application, "the commit failed");
+        if commits {
+            table.commit(row)?;
+        }
+        self.cell.transaction_ended(call, position, if commits { Ok(()) } else { Err(failure) });
+        Ok(())
+    }
+
     pub(crate) fn is_woken(&self) -> bool {
         self.port.wakes.load(Ordering::SeqCst) > 0
     }
@@ -279,7 +312,10 @@ impl Life {
             let stop = self.settle();
             let Stop::Waits { .. } = stop else { return stop };
             if !(self.commit(table).unwrap() || self.look() || self.fire_timers()) {
-                return stop;
+                if self.commits.is_empty() {
+                    return stop;
+                }
+                self.end_transaction(0, true, table).unwrap();
             }
         }
     }
@@ -318,4 +354,29 @@ pub(crate) fn run_and_replay(table: &mut Table, flow: &Flow) -> (Result<String, 
     assert_eq!(replay.world.notes(), [""; 0], "the replay began bodies");
     assert!(replay.in_flight.is_empty(), "the replay writes");
     (first, life.world.notes())
+}
+
+/// Stands for a transaction of a database: the test commits by itself.
+#[derive(Debug)]
+struct NoTransaction;
+
+#[async_trait::async_trait]
+impl StepTransaction for NoTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        self
+    }
+
+    fn database(&self) -> &'static str {
+        "none"
+    }
+
+    fn belongs_to(&self, _backend: &dyn Backend) -> bool {
+        false
+    }
+
+    async fn commit(self: Box<Self>, _outcome: AttemptWrite) -> StepCommit {
+        StepCommit::Committed
+    }
+
+    async fn roll_back(self: Box<Self>) {}
 }

@@ -107,6 +107,10 @@ impl Living {
             };
             // What was sent before the end is committed before the end is.
             while self.commit()? {}
+            // A transaction goes on by itself: it is committed, or it finds that the run has ended.
+            while let Some(last) = self.life.commits.len().checked_sub(1) {
+                self.end_transaction(last, last % 2 == 0)?;
+            }
             self.note_crash_point();
             let seen = self.life.world.seen.lock().unwrap().clone();
             return Ok(Lived {
@@ -124,7 +128,7 @@ impl Living {
     /// The run may be parked exactly when nothing but time can move it.
     fn check_wait(&self, stop: &Stop) -> Result<(), String> {
         let runs = !self.life.world.gates.lock().unwrap().is_empty();
-        let moves = runs || !self.life.in_flight.is_empty();
+        let moves = runs || !self.life.in_flight.is_empty() || !self.life.commits.is_empty();
         match (stop.park_until(), stop.timer()) {
             _ if self.life.foreign_wakes > 0 => Err("a wake counted as foreign".into()),
             (Some(_), _) if moves => Err("may be parked although something is under way".into()),
@@ -139,7 +143,8 @@ impl Living {
             self.life.interrupt(if rng.bool() { Interruption::Canceled } else { Interruption::Deadline });
         }
         let closed = self.life.world.closed();
-        let others = [!self.life.in_flight.is_empty(), self.life.is_woken(), stop.timer().is_some()];
+        let commits = self.life.commits.len();
+        let others = [!self.life.in_flight.is_empty(), self.life.is_woken(), stop.timer().is_some(), commits > 0];
         let choice = rng.usize(..closed.len() + 2 * others.len());
         match choice.checked_sub(closed.len()) {
             None => self.open(&closed[choice]),
@@ -156,6 +161,8 @@ impl Living {
                 self.life.set_now(self.now);
                 self.life.fire_timers();
             }
+            // Transactions commit in any order, beside and between the records; a few do not.
+            Some(6 | 7) if others[3] => self.end_transaction(rng.usize(..commits), rng.u8(..5) > 0)?,
             Some(_) => {}
         }
         Ok(())
@@ -194,6 +201,11 @@ impl Living {
         }
         self.note_crash_point();
         self.life.commit(&mut self.table)
+    }
+
+    fn end_transaction(&mut self, index: usize, commits: bool) -> Result<(), String> {
+        self.note_crash_point();
+        self.life.end_transaction(index, commits, &mut self.table)
     }
 
     fn note_crash_point(&mut self) {
@@ -266,7 +278,11 @@ pub(crate) fn check_full_replay(flow: &Flow, lived: &Lived, delivery: Delivery) 
         return Err(format!("the run saw {:?}, its full replay {seen:?}", lived.seen));
     }
     let begun = replay.world.notes();
-    if !begun.is_empty() || !replay.in_flight.is_empty() || !replay.cell.take_outbox().is_empty() {
+    if !begun.is_empty()
+        || !replay.in_flight.is_empty()
+        || !replay.cell.take_outbox().is_empty()
+        || !replay.commits.is_empty()
+    {
         return Err(format!("the full replay begins {begun:?}, writes {:?}", replay.in_flight));
     }
     Ok(())

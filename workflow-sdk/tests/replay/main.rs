@@ -24,4 +24,5 @@ mod scale;
 mod scopes;
 mod sleeps;
 mod table;
+mod transactions;
 mod world;

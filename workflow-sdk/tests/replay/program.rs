@@ -8,7 +8,7 @@ use fastrand::Rng;
 use futures::StreamExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use futures::stream::FuturesUnordered;
-use workflow_sdk::{Ctx, Error, Result, Retry};
+use workflow_sdk::{Ctx, Error, Result, Retry, Tx};
 
 use crate::harness::{Flow, World, flow_of};
 
@@ -75,6 +75,8 @@ pub(crate) struct Plan {
     fatal: bool,
     /// The body ends in the poll in which it begins.
     at_once: bool,
+    /// The body works in a transaction.
+    transaction: bool,
     back_off_millis: u64,
 }
 
@@ -82,7 +84,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Leaves {
     Any,
-    /// No sleeps, no back-off, no body that ends by itself: the order in which gates are opened decides everything.
+    /// No sleeps, no back-off, no body that ends by itself, no commit beside the queue: the order in which gates are opened
+    /// decides everything.
     WithoutTime,
 }
 
@@ -139,13 +142,22 @@ fn leaf(rng: &mut Rng, leaves: Leaves) -> Node {
     let fails = if rng.u8(..3) == 0 { rng.u32(1..=ATTEMPTS) } else { 0 };
     let back_off_millis = if leaves == Leaves::Any { rng.u64(..40) } else { 0 };
     let at_once = leaves == Leaves::Any && rng.u8(..4) == 0;
+    let transaction = leaves == Leaves::Any && rng.u8(..3) == 0;
     let name = NAMES[rng.usize(..NAMES.len())];
-    Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, back_off_millis })
+    Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, transaction, back_off_millis })
 }
 
 /// A step whose name no program has.
 pub(crate) fn inserted_step() -> Node {
-    Node::Step(Plan { leaf: usize::MAX, name: "new", fails: 0, fatal: false, at_once: false, back_off_millis: 0 })
+    Node::Step(Plan {
+        leaf: usize::MAX,
+        name: "new",
+        fails: 0,
+        fatal: false,
+        at_once: false,
+        transaction: false,
+        back_off_millis: 0,
+    })
 }
 
 impl Node {
@@ -359,13 +371,21 @@ fn arm(ctx: &Ctx<World>, leaf: usize, fails: bool) {
 
 async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {
     let retry = Retry::fixed(Duration::from_millis(plan.back_off_millis)).max_attempts(ATTEMPTS);
-    match ctx.step(plan.name, || body(plan, ctx)).retry(retry).await {
+    let result = match plan.transaction {
+        true => ctx.transaction(plan.name, |tx| in_transaction(tx, plan, ctx)).retry(retry).await,
+        false => ctx.step(plan.name, || body(plan, ctx)).retry(retry).await,
+    };
+    match result {
         Ok(value) => see(ctx, plan.leaf, value),
         Err(error) => {
             assert!(error.step_key().is_some_and(|key| key.contains(plan.name)), "{error:?}");
             see(ctx, plan.leaf, hash(&error.to_string()))
         }
     }
+}
+
+async fn in_transaction(_tx: Tx, plan: &Plan, ctx: &Ctx<World>) -> Result<u64> {
+    body(plan, ctx).await
 }
 
 async fn body(plan: &Plan, ctx: &Ctx<World>) -> Result<u64> {

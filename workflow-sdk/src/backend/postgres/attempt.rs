@@ -11,15 +11,16 @@ use super::finish::error_text;
 use super::sql::Sql;
 use super::start;
 
-/// Writes attempts whose claims have passed the fence.
+/// Writes attempts whose claims have passed the fence. Says how many rows were written: not those that were final already.
 pub(super) async fn record(
     connection: &mut PgConnection,
     sql: &Sql,
     writes: Vec<&AttemptWrite>,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let rows = coalesce(writes);
     let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<Vec<_>, _>>()?;
-    sql.upsert_attempts
+    let done = sql
+        .upsert_attempts
         .query()
         .bind(rows.iter().map(|row| row.write.claim.run_id.as_uuid()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.write.row.step_key.as_str()).collect::<Vec<_>>())
@@ -34,7 +35,7 @@ pub(super) async fn record(
         .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
-    Ok(())
+    Ok(done.rows_affected())
 }
 
 /// Starts the children of these writes. Answers the places of those whose key belongs to another run.

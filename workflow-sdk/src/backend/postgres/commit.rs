@@ -16,7 +16,7 @@ use super::sql::Sql;
 use super::{attempt, claim, family, rerun, settle, signal, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Applies the writes in one transaction.
 pub(super) async fn commit(
@@ -181,7 +181,7 @@ impl<'w> Batch<'w> {
             return Ok(());
         }
         attempt::consume(connection, sql, &rows).await?;
-        attempt::record(connection, sql, rows).await
+        attempt::record(connection, sql, rows).await.map(drop)
     }
 
     async fn signal(

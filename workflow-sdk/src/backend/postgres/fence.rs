@@ -1,5 +1,6 @@
 use std::collections::{BTreeSet, HashMap};
 
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use super::error::Failure;
 use super::row;
 use super::sql::Sql;
 
-/// What the runs of a batch were when they were locked. It holds until the commit.
+/// What runs were when they were read. It holds until the commit if they were locked.
 pub(super) struct Fence(HashMap<RunId, (i64, RunStatus)>);
 
 impl Fence {
@@ -25,11 +26,21 @@ impl Fence {
         }
         let ids: Vec<Uuid> = runs.iter().map(|id| id.as_uuid()).collect();
         let rows = sql.lock_runs.query().bind(ids).fetch_all(connection).await?;
-        let locked = rows.iter().map(|row| {
+        Self::of_rows(&rows)
+    }
+
+    /// Reads this run, which anybody may change the moment after.
+    pub(super) async fn read(connection: &mut PgConnection, sql: &Sql, run: RunId) -> Result<Self, Failure> {
+        let rows = sql.read_fence.query().bind(vec![run.as_uuid()]).fetch_all(connection).await?;
+        Self::of_rows(&rows)
+    }
+
+    fn of_rows(rows: &[PgRow]) -> Result<Self, Failure> {
+        let runs = rows.iter().map(|row| {
             let claim = row::claim(row)?;
             Ok((claim.run_id, (claim.epoch, row::run_status(row.try_get("status")?)?)))
         });
-        locked.collect::<Result<_, Failure>>().map(Self)
+        runs.collect::<Result<_, Failure>>().map(Self)
     }
 
     /// What the run was; `None` if there is none.

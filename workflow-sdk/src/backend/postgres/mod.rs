@@ -10,11 +10,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
+use tokio::sync::Semaphore;
 
-use crate::model::{Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+use crate::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
-    Backend, BackendError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, WaitingApproval, WorkerRecord, Write,
+    Backend, BackendError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, StepTransaction, WaitingApproval,
+    WorkerRecord, Write,
 };
 
 mod attempt;
@@ -36,6 +38,7 @@ mod settle;
 mod signal;
 mod sql;
 mod start;
+mod transaction;
 mod within;
 
 #[cfg(test)]
@@ -62,6 +65,8 @@ pub(crate) struct PostgresBackend {
     sql: Arc<Sql>,
     clock: Clock,
     channel: String,
+    /// Half of the pool: the executor, which steps wait for, must find a connection whatever their bodies do.
+    transactions: Arc<Semaphore>,
 }
 
 #[async_trait]
@@ -72,6 +77,17 @@ impl Backend for PostgresBackend {
         }
         let mut call = self.begin_call("commit a batch").await?;
         let result = call.limit().run(commit::commit(call.connection(), &self.sql, &self.clock, writes)).await;
+        call.end(result)
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+        transaction::begin(self, claim).await
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError> {
+        let mut call = self.begin_call("look for an outcome").await?;
+        let limit = call.limit();
+        let result = limit.run(transaction::recorded(call.connection(), &self.sql, run, step_key, attempt)).await;
         call.end(result)
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Row};
+use tokio::sync::Semaphore;
 
 use crate::backend::{BackendErrorKind, BackendOptions, ConnectError, redact};
 
@@ -46,6 +47,7 @@ impl PostgresBackend {
             sql,
             clock: options.clock,
             channel: format!("workflow_{}", options.schema),
+            transactions: Arc::new(Semaphore::new((options.pool_size as usize / 2).max(1))),
         })
     }
 }

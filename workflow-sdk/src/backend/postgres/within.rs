@@ -1,15 +1,19 @@
+use std::collections::BTreeSet;
+
 use sqlx::PgConnection;
 
-use crate::backend::{BackendError, StartOutcome};
-use crate::model::{NewRun, NewSignal, SignalOutcome};
+use crate::backend::{BackendError, CancelOutcome, StartOutcome};
+use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
 
 use super::PostgresBackend;
 use super::call::Limit;
 use super::error::Failure;
+use super::family::{self, Ended};
 use super::fence::Fence;
-use super::{hints, signal, start};
+use super::{hints, settle, signal, start};
 
 const OPERATION: &str = "start a run in the application's transaction";
+const CANCEL: &str = "cancel a run in the application's transaction";
 
 impl PostgresBackend {
     /// Starts a run in the application's own transaction: it exists if and only if that transaction commits, and other
@@ -30,6 +34,26 @@ impl PostgresBackend {
             Ok(outcome)
         });
         outcome.await.map_err(|failure| name_other_database(failure).during(OPERATION))
+    }
+
+    /// Cancels a run in the application's own transaction. Otherwise as [`PostgresBackend::start_within`].
+    ///
+    /// # Errors
+    /// As [`PostgresBackend::start_within`].
+    pub(crate) async fn cancel_within(
+        &self,
+        connection: &mut PgConnection,
+        run: RunId,
+    ) -> Result<CancelOutcome, BackendError> {
+        let outcome = Limit::from_now().run(async {
+            Fence::lock(connection, &self.sql, &BTreeSet::from([run])).await?;
+            let mut outcomes = settle::cancel(connection, &self.sql.cancel_runs, &self.clock, &[run]).await?;
+            let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a cancel has no outcome"))?;
+            family::tell(connection, &self.sql, &self.clock, Ended::by_cancel(run, outcome)).await?;
+            hints::notify(connection, &self.sql, &self.channel).await?;
+            Ok(outcome)
+        });
+        outcome.await.map_err(|failure| name_other_database(failure).during(CANCEL))
     }
 }
 

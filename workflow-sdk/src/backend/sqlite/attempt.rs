@@ -121,14 +121,23 @@ fn merge<'a>(merged: &mut BTreeMap<Key<'a>, Merged<'a>>, write: &'a AttemptWrite
     }
 }
 
-async fn upsert(connection: &mut SqliteConnection, merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<(), BackendError> {
+/// Writes one attempt, whose claim holds. Says whether the row was written: not if it was final already.
+pub(super) async fn record(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
+    let mut merged = BTreeMap::new();
+    merge(&mut merged, write);
+    Ok(upsert(connection, &merged).await? > 0)
+}
+
+async fn upsert(
+    connection: &mut SqliteConnection,
+    merged: &BTreeMap<Key<'_>, Merged<'_>>,
+) -> Result<u64, BackendError> {
     if merged.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let rows: Vec<AttemptRow<'_>> = merged.values().map(attempt_row).collect::<Result<_, _>>()?;
     let query = sqlx::query(sql::UPSERT_ATTEMPTS).bind(serde_json::to_string(&rows).during(OPERATION)?);
-    query.execute(connection).await.during(OPERATION)?;
-    Ok(())
+    Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
 }
 
 fn attempt_row<'a>(merged: &Merged<'a>) -> Result<AttemptRow<'a>, BackendError> {

@@ -29,7 +29,9 @@ impl Outcomes {
         for (write, outcome) in writes.iter().zip(&self.0) {
             match (write, outcome) {
                 (Write::End(write), Some(Outcome::Applied)) => ended.by_worker(write),
-                (Write::Cancel(id), Some(Outcome::Canceled(CancelOutcome::Canceled))) => ended.by_others(*id),
+                (Write::Cancel(id) | Write::Terminate(id), Some(Outcome::Canceled(CancelOutcome::Canceled))) => {
+                    ended.by_others(*id)
+                }
                 _ => {}
             }
         }

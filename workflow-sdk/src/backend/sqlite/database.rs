@@ -35,12 +35,12 @@ pub(super) struct DatabaseFile {
 }
 
 /// A connection to read from.
-pub(super) enum Reader<'a> {
+pub(super) enum Reader {
     Pooled(PoolConnection<Sqlite>),
-    Shared(WriterGuard<'a>),
+    Shared(WriterGuard),
 }
 
-impl Reader<'_> {
+impl Reader {
     /// The connection.
     pub(super) fn connection(&mut self) -> Result<&mut SqliteConnection, BackendError> {
         match self {
@@ -57,7 +57,7 @@ impl Database {
     }
 
     /// A connection to read from.
-    pub(super) async fn reader(&self) -> Result<Reader<'_>, BackendError> {
+    pub(super) async fn reader(&self) -> Result<Reader, BackendError> {
         match &self.file {
             Some(file) => Ok(Reader::Pooled(file.readers.acquire().await.during("acquire a connection")?)),
             None => Ok(Reader::Shared(self.writer.lock().await?)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlx::SqliteConnection;
 
-use crate::backend::{BackendError, EndWrite};
+use crate::backend::{BackendError, CancelOutcome, EndWrite};
 use crate::model::{RunId, Timestamp};
 
 use super::error::During;
@@ -30,6 +30,15 @@ impl Ended {
         if write.has_children {
             self.with_children.insert(write.claim.run_id);
         }
+    }
+
+    /// What a cancel did to a run.
+    pub(super) fn by_cancel(run: RunId, outcome: CancelOutcome) -> Self {
+        let mut ended = Self::default();
+        if outcome == CancelOutcome::Canceled {
+            ended.by_others(run);
+        }
+        ended
     }
 
     /// A run was ended by others, who know nothing about it.

@@ -10,6 +10,8 @@ use crate::model::{Claim, RunId, RunStatus};
 use super::error::During;
 use super::{row, sql};
 
+const OPERATION: &str = "check claims";
+
 /// The epoch and status of every run that a claim or a signal of the batch names. It holds until the commit: the transaction has the
 /// write lock.
 #[derive(Debug, Default)]
@@ -24,7 +26,6 @@ impl Fence {
 
     /// Reads these runs.
     pub(super) async fn of(connection: &mut SqliteConnection, runs: &BTreeSet<RunId>) -> Result<Self, BackendError> {
-        const OPERATION: &str = "check claims";
         if runs.is_empty() {
             return Ok(Self::default());
         }

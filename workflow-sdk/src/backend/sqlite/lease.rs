@@ -36,7 +36,7 @@ struct Own {
 /// The session's own connection, or the only one there is.
 enum SessionConnection<'a> {
     Own(&'a mut SqliteConnection),
-    Shared(WriterGuard<'a>),
+    Shared(WriterGuard),
 }
 
 /// See [`Backend::open_lease`](crate::backend::Backend::open_lease).

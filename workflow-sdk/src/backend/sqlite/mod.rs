@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::model::{Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+use crate::model::{Claim, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
     Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome,
-    WaitingApproval, WorkerRecord, Write,
+    StepTransaction, WaitingApproval, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -33,6 +33,7 @@ mod settle;
 mod signal;
 mod sql;
 mod start;
+mod transaction;
 mod within;
 mod workers;
 mod writer;
@@ -72,6 +73,14 @@ impl SqliteBackend {
 impl Backend for SqliteBackend {
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
         within_deadline("commit a batch", commit::commit(&self.database, writes)).await
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+        within_deadline("begin a transaction", transaction::begin(&self.database, claim)).await
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError> {
+        within_deadline("look for an outcome", transaction::recorded(&self.database, run, step_key, attempt)).await
     }
 
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {

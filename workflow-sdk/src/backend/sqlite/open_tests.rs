@@ -174,17 +174,17 @@ async fn a_run_starts_within_the_applications_transaction() {
     let (kept, dropped) = (new_run(), new_run());
     for (run, keep) in [(&kept, true), (&dropped, false)] {
         let mut transaction = own.begin().await.unwrap();
-        let outcome = f.backend.start_within(&mut transaction, run).await.unwrap();
+        let outcome = f.backend.start_within(&mut transaction, false, run).await.unwrap();
         assert_eq!(outcome, StartOutcome::Created);
         if keep { transaction.commit().await.unwrap() } else { transaction.rollback().await.unwrap() }
     }
     assert!(f.backend.run(kept.id).await.unwrap().is_some());
     assert!(f.backend.run(dropped.id).await.unwrap().is_none());
     let twin = Fixture::file().await;
-    let error = twin.backend.start_within(&mut own, &kept).await.unwrap_err();
+    let error = twin.backend.start_within(&mut own, false, &kept).await.unwrap_err();
     assert_eq!(error.kind, BackendErrorKind::Invalid, "it has our tables, but it is another file");
     let mut foreign = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    let error = f.backend.start_within(&mut foreign, &kept).await.unwrap_err();
+    let error = f.backend.start_within(&mut foreign, false, &kept).await.unwrap_err();
     assert_eq!(error.kind, BackendErrorKind::Invalid);
     assert!(error.source.to_string().contains("another database file"));
 }

@@ -40,8 +40,18 @@ pub(super) async fn cancel(
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
     let cancels = places(writes, |write| if let Write::Cancel(id) = write { Some(*id) } else { None });
-    let ends = |was: Was| !was.was_claimed;
-    settle(connection, ("cancel runs", sql::CANCEL_RUNS), &cancels, ends, now, outcomes).await
+    let ids: Vec<RunId> = cancels.iter().map(|(_, id)| *id).collect();
+    tell(&cancels, cancel_runs(connection, &ids, now).await?, outcomes);
+    Ok(())
+}
+
+/// Cancels these runs and says for each, in order, what became of it.
+pub(super) async fn cancel_runs(
+    connection: &mut SqliteConnection,
+    ids: &[RunId],
+    now: Timestamp,
+) -> Result<Vec<CancelOutcome>, BackendError> {
+    settle(connection, ("cancel runs", sql::CANCEL_RUNS), ids, |was| !was.was_claimed, now).await
 }
 
 /// Applies the terminations of a batch.
@@ -51,8 +61,17 @@ pub(super) async fn terminate(
     now: Timestamp,
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
-    let ids = places(writes, |write| if let Write::Terminate(id) = write { Some(*id) } else { None });
-    settle(connection, ("terminate runs", sql::TERMINATE_RUNS), &ids, |_| true, now, outcomes).await
+    let asked = places(writes, |write| if let Write::Terminate(id) = write { Some(*id) } else { None });
+    let ids: Vec<RunId> = asked.iter().map(|(_, id)| *id).collect();
+    let settled = settle(connection, ("terminate runs", sql::TERMINATE_RUNS), &ids, |_| true, now).await?;
+    tell(&asked, settled, outcomes);
+    Ok(())
+}
+
+fn tell(asked: &[(usize, RunId)], settled: Vec<CancelOutcome>, outcomes: &mut Outcomes) {
+    for ((place, _), outcome) in asked.iter().zip(settled) {
+        outcomes.set(*place, Outcome::Canceled(outcome));
+    }
 }
 
 fn places(writes: &[Write], id_of: impl Fn(&Write) -> Option<RunId>) -> Vec<(usize, RunId)> {
@@ -66,19 +85,19 @@ struct Was {
     was_claimed: bool,
 }
 
-/// Applies a statement that ends those runs that are live and that it says it `ends`, and asks the other live ones.
+/// Applies a statement that ends those runs that are live and that it says it `ends`, and asks the other live ones. Says for
+/// each, in order, what became of it.
 async fn settle(
     connection: &mut SqliteConnection,
     (operation, statement): (&'static str, &'static str),
-    asked: &[(usize, RunId)],
+    asked: &[RunId],
     ends: impl Fn(Was) -> bool,
     now: Timestamp,
-    outcomes: &mut Outcomes,
-) -> Result<(), BackendError> {
+) -> Result<Vec<CancelOutcome>, BackendError> {
     if asked.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let mut ids: Vec<RunId> = asked.iter().map(|(_, id)| *id).collect();
+    let mut ids = asked.to_vec();
     ids.sort_unstable();
     let ids = serde_json::to_string(&ids).during(operation)?;
     let rows = sqlx::query(sql::READ_STATUSES).bind(&ids).fetch_all(&mut *connection).await.during(operation)?;
@@ -88,20 +107,17 @@ async fn settle(
     });
     let mut before = before.collect::<Result<BTreeMap<RunId, Was>, BackendError>>()?;
     sqlx::query(statement).bind(&ids).bind(now.as_micros()).execute(connection).await.during(operation)?;
-    for (place, id) in asked {
-        let outcome = match before.get_mut(id) {
-            None => CancelOutcome::Unknown,
-            Some(was) if was.status.is_terminal() => CancelOutcome::Ended(was.status),
-            Some(was) if ends(*was) => {
-                // The same run a second time in this batch finds what the first did.
-                was.status = RunStatus::Canceled;
-                CancelOutcome::Canceled
-            }
-            Some(_) => CancelOutcome::Requested,
-        };
-        outcomes.set(*place, Outcome::Canceled(outcome));
-    }
-    Ok(())
+    let outcomes = asked.iter().map(|id| match before.get_mut(id) {
+        None => CancelOutcome::Unknown,
+        Some(was) if was.status.is_terminal() => CancelOutcome::Ended(was.status),
+        Some(was) if ends(*was) => {
+            // The same run a second time in this batch finds what the first did.
+            was.status = RunStatus::Canceled;
+            CancelOutcome::Canceled
+        }
+        Some(_) => CancelOutcome::Requested,
+    });
+    Ok(outcomes.collect())
 }
 
 /// Applies the expiries of a batch. Answers the runs that ended by them.

@@ -36,6 +36,7 @@ statements! {
     LIST_RUNS = "list_runs.sql";
     LIST_WORKERS = "list_workers.sql";
     MARK_FORK = "mark_fork.sql";
+    MARK_TRANSACTION = "mark_transaction.sql";
     PARK_RUNS = "park_runs.sql";
     PAUSE_RUN = "pause_run.sql";
     READ_DATA_VERSION = "read_data_version.sql";
@@ -59,6 +60,7 @@ statements! {
     REVIVE_RUN = "revive_run.sql";
     SET_JOURNAL_MODE = "set_journal_mode.sql";
     TERMINATE_RUNS = "terminate_runs.sql";
+    UNMARK_TRANSACTION = "unmark_transaction.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
     WAKE_RUNS = "wake_runs.sql";
 }

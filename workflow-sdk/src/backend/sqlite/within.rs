@@ -1,33 +1,35 @@
-//! Starts and signals in a transaction of the application's own, so that its data and they are committed together or not at all.
+//! Starts, signals and cancels in a transaction of the application's own, so that its data and they are committed together or not
+//! at all.
 
 use std::io;
 use std::path::Path;
 
 use sqlx::SqliteConnection;
 
-use crate::backend::{BackendError, BackendErrorKind, StartOutcome};
-use crate::model::{NewRun, NewSignal, SignalOutcome};
-
-use super::SqliteBackend;
 use super::error::{During, within_deadline};
+use super::family::{self, Ended};
 use super::fence::Fence;
-use super::{signal, sql, start};
+use super::{SqliteBackend, settle, signal, sql, start};
+use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, StartOutcome};
+use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
 
 const OPERATION: &str = "start a run in the application's transaction";
+const CANCEL: &str = "cancel a run in the application's transaction";
 
 impl SqliteBackend {
     /// Starts a run in the application's own transaction: it exists if and only if that transaction commits. After an
-    /// error the application must roll back.
+    /// error the application must roll back. `own`: the connection is one of this backend.
     ///
     /// # Errors
     /// The database's; kind [`BackendErrorKind::Invalid`] if the connection leads to another database.
     pub(crate) async fn start_within(
         &self,
         connection: &mut SqliteConnection,
+        own: bool,
         run: &NewRun,
     ) -> Result<StartOutcome, BackendError> {
         within_deadline(OPERATION, async {
-            self.check_same_file(connection).await?;
+            self.check_same_file(connection, own).await?;
             let outcomes = start::start(connection, &[run], self.database.now()).await?;
             let none = || BackendError::new(BackendErrorKind::Other, OPERATION, "a start has no outcome");
             outcomes.into_iter().next().ok_or_else(none)
@@ -43,11 +45,12 @@ impl SqliteBackend {
     pub(crate) async fn signal_within(
         &self,
         connection: &mut SqliteConnection,
+        own: bool,
         new: &NewSignal,
     ) -> Result<SignalOutcome, BackendError> {
         const OPERATION: &str = "send a signal in the application's transaction";
         within_deadline(OPERATION, async {
-            self.check_same_file(connection).await?;
+            self.check_same_file(connection, own).await?;
             let fence = Fence::of(connection, &[new.run_id].into()).await?;
             let outcomes = signal::send(connection, &[new], self.database.now(), &fence).await?;
             let none = || BackendError::new(BackendErrorKind::Other, OPERATION, "a signal has no outcome");
@@ -56,8 +59,33 @@ impl SqliteBackend {
         .await
     }
 
+    /// Cancels a run in the application's own transaction. Otherwise as [`SqliteBackend::start_within`].
+    ///
+    /// # Errors
+    /// As [`SqliteBackend::start_within`].
+    pub(crate) async fn cancel_within(
+        &self,
+        connection: &mut SqliteConnection,
+        own: bool,
+        run: RunId,
+    ) -> Result<CancelOutcome, BackendError> {
+        within_deadline(CANCEL, async {
+            self.check_same_file(connection, own).await?;
+            let now = self.database.now();
+            let outcomes = settle::cancel_runs(connection, &[run], now).await?;
+            let none = || BackendError::new(BackendErrorKind::Other, CANCEL, "a cancel has no outcome");
+            let outcome = outcomes.into_iter().next().ok_or_else(none)?;
+            family::tell(connection, Ended::by_cancel(run, outcome), now).await?;
+            Ok(outcome)
+        })
+        .await
+    }
+
     /// A run in another file, even one with our tables, would be seen by no worker of this database.
-    async fn check_same_file(&self, connection: &mut SqliteConnection) -> Result<(), BackendError> {
+    async fn check_same_file(&self, connection: &mut SqliteConnection, own: bool) -> Result<(), BackendError> {
+        if own {
+            return Ok(());
+        }
         let query = sqlx::query_scalar(sql::READ_MAIN_FILE);
         let file: Option<String> = query.fetch_one(connection).await.during(OPERATION)?;
         let theirs = file.unwrap_or_default();

@@ -2,7 +2,9 @@
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
-use tokio::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::backend::BackendError;
 
@@ -13,7 +15,7 @@ use super::error::{During, closed};
 pub(super) struct Writer {
     connect: SqliteConnectOptions,
     in_memory: bool,
-    slot: Mutex<Slot>,
+    slot: Arc<Mutex<Slot>>,
 }
 
 #[derive(Debug)]
@@ -21,6 +23,8 @@ struct Slot {
     connection: State,
     /// A transaction may be open: its user was dropped half-way, or could not end it.
     dirty: bool,
+    /// The driver takes a transaction on this connection for one inside of another: see [`WriterGuard::begin_nesting`].
+    nesting: bool,
 }
 
 #[derive(Debug)]
@@ -33,21 +37,21 @@ enum State {
 
 /// The writer connection in use.
 #[derive(Debug)]
-pub(super) struct WriterGuard<'a> {
-    slot: MutexGuard<'a, Slot>,
+pub(super) struct WriterGuard {
+    slot: OwnedMutexGuard<Slot>,
     in_memory: bool,
 }
 
 impl Writer {
     /// Takes over a connection that is ready; `connect` opens another like it.
     pub(super) fn new(connection: SqliteConnection, connect: SqliteConnectOptions, in_memory: bool) -> Self {
-        let slot = Slot { connection: State::Open(connection), dirty: false };
-        Self { connect, in_memory, slot: Mutex::new(slot) }
+        let slot = Slot { connection: State::Open(connection), dirty: false, nesting: false };
+        Self { connect, in_memory, slot: Arc::new(Mutex::new(slot)) }
     }
 
     /// Waits for the connection, which is then in no transaction.
-    pub(super) async fn lock(&self) -> Result<WriterGuard<'_>, BackendError> {
-        let slot = self.slot.lock().await;
+    pub(super) async fn lock(&self) -> Result<WriterGuard, BackendError> {
+        let slot = Arc::clone(&self.slot).lock_owned().await;
         let mut guard = WriterGuard { slot, in_memory: self.in_memory };
         guard.reopen(&self.connect).await?;
         guard.forget_transaction().await;
@@ -65,7 +69,7 @@ impl Writer {
     }
 }
 
-impl WriterGuard<'_> {
+impl WriterGuard {
     /// The connection.
     pub(super) fn connection(&mut self) -> Result<&mut SqliteConnection, BackendError> {
         match &mut self.slot.connection {
@@ -81,6 +85,44 @@ impl WriterGuard<'_> {
         let began = execute(self.connection()?, "BEGIN IMMEDIATE").await.during("begin a transaction");
         self.slot.dirty = began.is_ok();
         began
+    }
+
+    /// As [`WriterGuard::begin`], for statements of an author: a transaction that they begin by the driver becomes a
+    /// savepoint inside of this one.
+    pub(super) async fn begin_nesting(&mut self) -> Result<(), BackendError> {
+        if self.slot.nesting {
+            return self.begin().await;
+        }
+        self.slot.dirty = true;
+        let begin = self.connection()?.begin_with("BEGIN IMMEDIATE").await;
+        // Forgotten, it stays in the driver's count of open transactions, which nothing else of ours looks at.
+        let began = begin.map(std::mem::forget).during("begin a transaction");
+        self.slot.nesting = began.is_ok();
+        self.slot.dirty = began.is_ok();
+        began
+    }
+
+    /// Rolls back. A connection that cannot is given up.
+    pub(super) async fn roll_back(mut self) {
+        if let Ok(connection) = self.connection()
+            && execute(connection, "ROLLBACK").await.is_ok()
+        {
+            self.slot.dirty = false;
+        }
+    }
+
+    /// Commits, and says whether the error of a commit that failed leaves open what became of it.
+    pub(super) async fn commit(mut self) -> Result<(), (BackendError, bool)> {
+        let committed = match self.connection() {
+            Ok(connection) => execute(connection, "COMMIT").await.during("commit a transaction"),
+            Err(error) => Err(error),
+        };
+        let rolled_back = match (&committed, self.connection()) {
+            (Err(_), Ok(connection)) => execute(connection, "ROLLBACK").await.is_ok(),
+            _ => false,
+        };
+        self.slot.dirty = committed.is_err() && !rolled_back;
+        committed.map_err(|error| (error, !rolled_back))
     }
 
     /// Commits after a success, else rolls back.
@@ -99,6 +141,7 @@ impl WriterGuard<'_> {
     async fn reopen(&mut self, connect: &SqliteConnectOptions) -> Result<(), BackendError> {
         if matches!(self.slot.connection, State::Absent) {
             self.slot.connection = State::Open(connect.connect().await.during("reopen the writer connection")?);
+            self.slot.nesting = false;
         }
         self.connection().map(drop)
     }
@@ -116,7 +159,7 @@ impl WriterGuard<'_> {
     }
 }
 
-impl Drop for WriterGuard<'_> {
+impl Drop for WriterGuard {
     fn drop(&mut self) {
         // Closing the connection rolls back at once. Left open, the transaction would lock out every other process.
         if self.slot.dirty && !self.in_memory {

@@ -1,0 +1,150 @@
+//! Transactions of steps: the author's statements and the outcome of the step, committed together.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::{PgConnection, Postgres, Transaction};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::backend::{AttemptWrite, Backend, BackendError, StepCommit, StepTransaction};
+use crate::failpoint::failpoint;
+use crate::model::{Claim, RunId, StepAttempt};
+
+use super::call::Limit;
+use super::commit::BEGIN;
+use super::error::Failure;
+use super::fence::Fence;
+use super::sql::Sql;
+use super::{PostgresBackend, attempt, read};
+
+const BEGIN_OPERATION: &str = "begin a transaction";
+const COMMIT_OPERATION: &str = "commit a transaction";
+
+/// A transaction of one step, on a connection of the pool. Dropped, it is rolled back before the connection serves others.
+#[derive(Debug)]
+struct PostgresTransaction {
+    transaction: Transaction<'static, Postgres>,
+    sql: Arc<Sql>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// See [`Backend::begin`]. The check is only for early refusal: the one that counts comes before the commit.
+pub(super) async fn begin(
+    backend: &PostgresBackend,
+    claim: Claim,
+) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+    let opening = async {
+        // It fails only if the semaphore is closed, which it never is.
+        let permit = Arc::clone(&backend.transactions).acquire_owned().await.ok();
+        let mut transaction = backend.pool.begin_with(BEGIN).await?;
+        let fence = Fence::read(&mut transaction, &backend.sql, claim.run_id).await?;
+        if fence.refusal(claim).is_some() {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
+        backend.sql.mark_transaction.query().execute(&mut *transaction).await?;
+        Ok(Some(PostgresTransaction { transaction, sql: Arc::clone(&backend.sql), _permit: permit }))
+    };
+    let opened = Limit::from_now().run(opening).await.map_err(|failure| failure.during(BEGIN_OPERATION))?;
+    Ok(opened.map(|transaction| Box::new(transaction) as Box<dyn StepTransaction>))
+}
+
+/// See [`Backend::recorded`]. Waits for the lock on the run, which a transaction takes before it is told to commit.
+pub(super) async fn recorded(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    run: RunId,
+    step_key: &str,
+    attempt: i64,
+) -> Result<Option<StepAttempt>, Failure> {
+    let mut transaction = sqlx::Connection::begin_with(connection, BEGIN).await?;
+    Fence::lock(&mut transaction, sql, &BTreeSet::from([run])).await?;
+    let rows = read::history(&mut transaction, sql, run).await?;
+    transaction.rollback().await?;
+    Ok(rows.into_iter().find(|row| row.step_key == step_key && row.attempt == attempt))
+}
+
+#[async_trait]
+impl StepTransaction for PostgresTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        &mut *self.transaction
+    }
+
+    fn database(&self) -> &'static str {
+        "PostgreSQL"
+    }
+
+    fn belongs_to(&self, backend: &dyn Backend) -> bool {
+        backend.as_any().downcast_ref::<PostgresBackend>().is_some_and(|backend| Arc::ptr_eq(&backend.sql, &self.sql))
+    }
+
+    async fn commit(mut self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
+        let limit = Limit::from_now();
+        let preparing = limit.run(prepare(&mut self.transaction, &self.sql, &outcome)).await;
+        match preparing {
+            Ok(Prepared::Ready) => {}
+            Ok(Prepared::Lost) => {
+                self.roll_back().await;
+                return StepCommit::Lost;
+            }
+            Ok(Prepared::Recorded) => {
+                self.roll_back().await;
+                let why =
+                    format!("attempt {} of step {:?} has ended already", outcome.row.attempt, outcome.row.step_key);
+                return StepCommit::Unknown(Failure::invalid(why).during(COMMIT_OPERATION));
+            }
+            Ok(Prepared::Broken(failure)) => {
+                self.roll_back().await;
+                return StepCommit::Broken(failure.during(COMMIT_OPERATION));
+            }
+            // The server was not told to commit, so it does not. Of a broken connection nobody hears the answer.
+            Err(failure) => {
+                if !failure.breaks_connection {
+                    self.roll_back().await;
+                }
+                return StepCommit::RolledBack(failure.during(COMMIT_OPERATION));
+            }
+        }
+        failpoint("transaction.before_commit");
+        let Self { transaction, _permit, .. } = *self;
+        match limit.run(async { Ok(transaction.commit().await?) }).await {
+            Ok(()) => StepCommit::Committed,
+            Err(failure) if failure.breaks_connection => StepCommit::Unknown(failure.during(COMMIT_OPERATION)),
+            // The server's answer: a deferred constraint, a serialization failure.
+            Err(failure) => StepCommit::RolledBack(failure.during(COMMIT_OPERATION)),
+        }
+    }
+
+    async fn roll_back(self: Box<Self>) {
+        let rolled_back = Limit::from_now().run(async { Ok(self.transaction.rollback().await?) }).await;
+        if let Err(failure) = rolled_back {
+            let error = failure.during("roll a transaction back");
+            tracing::debug!(%error, "the server ends the transaction with the connection");
+        }
+    }
+}
+
+/// Whether a transaction may be told to commit.
+enum Prepared {
+    Ready,
+    Lost,
+    Recorded,
+    Broken(Failure),
+}
+
+/// Sees that the transaction is still the one that was begun, takes the fence and writes the outcome. From the fence on
+/// nobody else can claim the run before this transaction has ended.
+async fn prepare(connection: &mut PgConnection, sql: &Sql, outcome: &AttemptWrite) -> Result<Prepared, Failure> {
+    if let Err(error) = sql.unmark_transaction.query().execute(&mut *connection).await {
+        let failure = Failure::from(error);
+        return if failure.kind.is_transient() { Err(failure) } else { Ok(Prepared::Broken(failure)) };
+    }
+    let fence = Fence::lock(connection, sql, &BTreeSet::from([outcome.claim.run_id])).await?;
+    if fence.refusal(outcome.claim).is_some() {
+        return Ok(Prepared::Lost);
+    }
+    let written = attempt::record(connection, sql, vec![outcome]).await?;
+    Ok(if written == 1 { Prepared::Ready } else { Prepared::Recorded })
+}

@@ -1,0 +1,67 @@
+//! Outcomes that are not written through the outbox: a transaction commits its own.
+
+use crate::model::{StepAttempt, StoredError, Timestamp};
+
+use super::call::{Attempt, Phase};
+use super::records::{Receiver, Record};
+use super::{CallId, Delivered, Machine};
+
+/// The outcome of a transaction, to be committed by that transaction. Answered by [`Machine::transaction_ended`].
+#[derive(Debug)]
+pub struct CommitRow {
+    /// Whose outcome it is.
+    pub call: CallId,
+    /// The place of the outcome, taken already: what is decided meanwhile comes after it.
+    pub position: i64,
+    /// The row.
+    pub row: StepAttempt,
+}
+
+impl Machine {
+    /// The body of a transaction runs from now on: its time counts from here, and not from the wait for a connection.
+    pub fn transaction_opened(&mut self, id: CallId, now: Timestamp) {
+        let now = self.tick(now);
+        let Phase::Running(attempt) = &mut self.calls[id.0].phase else { return };
+        attempt.times_out_at = attempt.options.timeout.map(|timeout| now + timeout);
+        let times_out_at = attempt.times_out_at;
+        self.timers.extend(times_out_at.map(|at| (at, id)));
+    }
+
+    /// The body of a transaction ended well: its outcome takes the run's next position, and its transaction is to commit it.
+    pub(super) fn commit(&mut self, id: CallId, attempt: Attempt, completed_at: Timestamp, record: Record) {
+        let position = self.take_position(Receiver::Call(id));
+        let (row, _) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
+        self.commits.push(CommitRow { call: id, position, row });
+        self.calls[id.0].phase = Phase::Committing { attempt, completed_at };
+    }
+
+    /// The outcomes to be committed by their transactions.
+    pub fn take_commits(&mut self) -> Vec<CommitRow> {
+        std::mem::take(&mut self.commits)
+    }
+
+    /// A transaction committed the outcome with this position, or failed to. In that case nobody gets the position, and the
+    /// attempt has failed.
+    pub fn transaction_ended(&mut self, id: CallId, position: i64, result: Result<(), StoredError>, now: Timestamp) {
+        let committing = match self.calls[id.0].phase {
+            Phase::Committing { attempt, completed_at } => Some((attempt, completed_at)),
+            // The call was dropped meanwhile. So will it be in every replay: by an outcome that stands before this one.
+            _ => None,
+        };
+        match (result, committing) {
+            (Ok(()), committing) => {
+                self.position_committed(position);
+                if let Some((_, completed_at)) = committing {
+                    self.calls[id.0].phase = Phase::Decided { outcome: Delivered::Kept, completed_at };
+                }
+            }
+            (Err(error), committing) => {
+                self.undelivered.remove(&position);
+                if let Some((attempt, _)) = committing {
+                    let completed_at = self.tick(now);
+                    self.attempt_failed(id, attempt, error, completed_at);
+                }
+            }
+        }
+    }
+}
