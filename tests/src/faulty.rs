@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use workflow_sdk::engine::{Backend, EndedRun, Hints, Lane, LeaseSession, NextDue, Outcome, WorkerId, Write};
+use workflow_sdk::engine::{
+    Backend, EmittedItem, EndedRun, Hints, Lane, LeaseSession, NextDue, Outcome, WorkerId, Write,
+};
 use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
 
 /// What goes wrong with one commit.
@@ -156,6 +158,14 @@ impl Backend for FaultyBackend {
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
         self.inner.history(id).await
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        self.inner.published(id, name).await
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        self.inner.emitted(id, name, after, limit).await
     }
 
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {

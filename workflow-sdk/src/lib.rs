@@ -30,7 +30,7 @@
 //!
 //! # Where to look
 //! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`] and [`ErrorExt`].
-//! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
+//! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
 //! # Features
@@ -61,7 +61,7 @@ pub mod prelude;
 pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
-pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, Start};
+pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, RunStream, Start};
 pub use ctx::{Ctx, Sleep, Step};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port,
-    RunCell, RunSettings, Write, failpoint,
+    AttemptWrite, ClaimedRun, EndWrite, Executor, HistorySize, Next, OutboxRow, Outcome, PendingOutcome, Polled,
+    Poller, Port, RunCell, RunSettings, Write, failpoint,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
@@ -43,8 +43,12 @@ async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> Exit {
 
 async fn finish(shared: &Shared, write: Option<Write>) {
     let Some(write) = write else { return };
-    let parks = matches!(write, Write::Park(_));
-    failpoint(if parks { "park.before_commit" } else { "end.before_commit" });
+    let (before, after) = match write {
+        Write::Park(_) => ("park.before_commit", "park.after_commit"),
+        Write::Continue(_) => ("continue.before_commit", "continue.after_commit"),
+        _ => ("end.before_commit", "end.after_commit"),
+    };
+    failpoint(before);
     // A lost claim's run has another owner; a stopped executor ends the worker.
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
         tracing::error!(
@@ -52,7 +56,7 @@ async fn finish(shared: &Shared, write: Option<Write>) {
             "the end of a run was not written; it is taken up again when its lease ends"
         );
     }
-    failpoint(if parks { "park.after_commit" } else { "end.after_commit" });
+    failpoint(after);
 }
 
 fn report(run: &ClaimedRun, exit: &Exit) {
@@ -61,6 +65,9 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     match exit {
         Exit::Ended(Ok(_)) => tracing::debug!(%run_id, workflow, "run succeeded"),
         Exit::Ended(Err(error)) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
+        Exit::Continued(_) => {
+            tracing::debug!(%run_id, workflow, generation = run.generation + 1, "run continues as new")
+        }
         Exit::Canceled => tracing::info!(%run_id, workflow, "run canceled"),
         Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
         Exit::Park(until) => tracing::debug!(%run_id, workflow, ?until, "run parked"),
@@ -87,6 +94,8 @@ struct Drive<'a> {
     pending: VecDeque<PendingOutcome>,
     /// Whether something moved that the workflow has not been polled for.
     stale: bool,
+    /// Whether the size of the history was warned of.
+    warned: bool,
 }
 
 /// What the calls of one run reach of the worker.
@@ -126,6 +135,7 @@ impl<'a> Drive<'a> {
         let settings = RunSettings {
             run_id: run.claim.run_id,
             epoch: run.claim.epoch,
+            generation: run.generation,
             started_at: run.started_at,
             payload_limit: shared.client.payload_limit(),
         };
@@ -137,6 +147,7 @@ impl<'a> Drive<'a> {
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
             stale: true,
+            warned: false,
             shared,
             run,
             claim,
@@ -149,12 +160,13 @@ impl<'a> Drive<'a> {
     async fn go(&mut self) -> Result<Exit, Exit> {
         loop {
             self.check_standing()?;
-            if let Some(result) = self.poll() {
-                return Ok(self.conclude(result));
+            if let Some(end) = self.poll() {
+                return self.conclude(end).await;
             }
             if let Some(divergence) = self.cell.divergence() {
                 return Ok(Exit::Diverged(divergence));
             }
+            self.check_size()?;
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
                 Next::Deliver(_) | Next::Start(_) => self.stale = true,
@@ -180,23 +192,50 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    fn poll(&mut self) -> Option<Result<String, StoredError>> {
+    fn poll(&mut self) -> Option<Exit> {
         if !std::mem::take(&mut self.stale) {
             return None;
         }
         match self.poller.as_mut()?.poll() {
             Polled::Pending => None,
-            Polled::Ended(result) => Some(result),
+            Polled::Ended(result) => Some(Exit::Ended(result)),
+            Polled::Continued(input) => Some(Exit::Continued(input)),
         }
     }
 
-    /// The function has returned: an answer, unless it passed over a part of its history.
-    fn conclude(&self, result: Result<String, StoredError>) -> Exit {
-        let Some(divergence) = self.cell.ended() else { return Exit::Ended(result) };
-        if let Err(error) = result {
+    /// The function has returned: an answer, unless it passed over a part of its history. What it published and emitted at
+    /// last is committed before its end, or with it.
+    async fn conclude(&mut self, end: Exit) -> Result<Exit, Exit> {
+        let Some(divergence) = self.cell.ended() else {
+            self.send_records().await?;
+            return Ok(end);
+        };
+        if let Exit::Ended(Err(error)) = end {
             tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
         }
-        Exit::Diverged(divergence)
+        Ok(Exit::Diverged(divergence))
+    }
+
+    /// Whether the history is small enough to go on.
+    fn check_size(&mut self) -> Result<(), Exit> {
+        let size = self.cell.history_size();
+        let options = &self.shared.options;
+        if let Some(error) = options.exceeded_by(size) {
+            return Err(Exit::Ended(Err(error)));
+        }
+        if !self.warned && options.warns_of(size) {
+            self.warned = true;
+            let HistorySize { steps, bytes } = size;
+            let workflow = &self.run.lane.workflow;
+            tracing::warn!(
+                run_id = %self.run.claim.run_id,
+                workflow,
+                steps,
+                bytes,
+                "the run's history grows large, and every replay reads all of it: use ctx.continue_as_new"
+            );
+        }
+        Ok(())
     }
 
     /// Wakes calls so that it does not count as a foreign wake.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RunEnd, Write};
+use workflow_sdk::engine::{ClaimedRun, ContinueWrite, Divergence, EndWrite, ParkWrite, RunEnd, Write};
 use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp};
 
 use crate::suspicion::RETRIAL_DELAY;
@@ -18,6 +18,8 @@ const REREAD_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Exit {
     /// The function returned, with its output or its error.
     Ended(Result<String, StoredError>),
+    /// The function asked for the run's next generation, with this input.
+    Continued(String),
     /// Somebody canceled the run.
     Canceled,
     /// Its deadline has passed.
@@ -64,6 +66,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Optio
     match exit {
         Exit::Ended(Ok(output)) => end(RunEnd::Succeeded(output)),
         Exit::Ended(Err(error)) => end(RunEnd::Failed(error)),
+        Exit::Continued(input) => Some(Write::Continue(ContinueWrite { claim: run.claim, input })),
         Exit::Canceled => end(RunEnd::Canceled),
         Exit::Deadline => end(deadline_end()),
         Exit::Park(until) => park(until, None, true),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use workflow_sdk::Client;
 use workflow_tests::ledger::{Ledger, What};
 use workflow_tests::worker_process::WorkerSettings;
-use workflow_tests::workflows::{Site, aborter, blocker, chain, fan, gated, sleepy};
+use workflow_tests::workflows::{Site, aborter, blocker, chain, fan, gated, herald, sleepy};
 use workflow_worker::Worker;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -42,6 +42,7 @@ async fn work(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Er
         .register(fan)
         .register(sleepy)
         .register(gated)
+        .register(herald)
         .register(blocker)
         .register(aborter)
         .concurrency(settings.concurrency)

@@ -7,6 +7,7 @@ mod audit;
 mod blocked;
 mod crash_loop;
 mod crowd;
+mod herald;
 mod point;
 mod random;
 mod scene;
@@ -37,6 +38,13 @@ workflow_tests::cases! {
     }
     crowd {
         three_processes_write_one_database,
+    }
+    herald {
+        streams_and_generations_survive_a_kill_before_a_continue,
+        streams_and_generations_survive_a_kill_after_a_continue,
+        streams_and_generations_survive_a_kill_in_a_transaction,
+        streams_and_generations_survive_a_kill_before_a_commit,
+        streams_and_generations_survive_a_kill_after_a_commit,
     }
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,

@@ -15,6 +15,8 @@ pub enum Write {
     End(EndWrite),
     /// Give a claimed run back, to be claimed again later.
     Park(ParkWrite),
+    /// Begin the next generation of a claimed run.
+    Continue(ContinueWrite),
     /// Give back every claim of this worker but the known ones: a claim whose reply was lost is held by nobody.
     Disown {
         /// The worker.
@@ -44,6 +46,7 @@ impl Write {
                 RunEnd::Succeeded(output) => output.len(),
                 RunEnd::Failed(_) | RunEnd::Canceled => 0,
             },
+            Self::Continue(write) => write.input.len(),
             Self::Park(_) | Self::Disown { .. } | Self::Cancel(_) | Self::Expire { .. } | Self::Claim(_) => 0,
         }
     }
@@ -52,7 +55,7 @@ impl Write {
     #[must_use]
     pub fn makes_due(&self) -> bool {
         match self {
-            Self::Start(_) | Self::Park(_) | Self::Disown { .. } => true,
+            Self::Start(_) | Self::Park(_) | Self::Continue(_) | Self::Disown { .. } => true,
             Self::Attempt(_) | Self::End(_) | Self::Cancel(_) | Self::Expire { .. } | Self::Claim(_) => false,
         }
     }
@@ -62,7 +65,12 @@ impl Write {
     pub fn ends_runs(&self) -> bool {
         match self {
             Self::End(_) | Self::Cancel(_) | Self::Expire { .. } => true,
-            Self::Start(_) | Self::Attempt(_) | Self::Park(_) | Self::Disown { .. } | Self::Claim(_) => false,
+            Self::Start(_)
+            | Self::Attempt(_)
+            | Self::Park(_)
+            | Self::Continue(_)
+            | Self::Disown { .. }
+            | Self::Claim(_) => false,
         }
     }
 }
@@ -127,6 +135,17 @@ pub struct ParkWrite {
     pub reset_crashes: bool,
 }
 
+/// Ends the history of a claimed run and gives it a new input, in one: its steps are deleted, and the signals that they
+/// received (but for those with a key, which tells a repetition); published values, streams and waiting signals stay. The run
+/// is due at once, its claim ends, `generation` rises by 1, `crashes` and `started_at` begin anew.
+#[derive(Clone, Debug)]
+pub struct ContinueWrite {
+    /// Who writes.
+    pub claim: Claim,
+    /// The input of the next generation as JSON text.
+    pub input: String,
+}
+
 /// Claims due runs, the longest due first, over all lanes. Each claim adds 1 to the run's epoch, sets its lease, and,
 /// where the run was still `running`, adds 1 to its crashes. Never more than `limit`; skips runs that another
 /// transaction holds.
@@ -174,6 +193,11 @@ pub enum StartOutcome {
         id: RunId,
         /// Its input as JSON text.
         input: String,
+    },
+    /// The same, but that run has continued as new: what it was started with is not known any more.
+    Continued {
+        /// That run.
+        id: RunId,
     },
 }
 

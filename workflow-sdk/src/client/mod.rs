@@ -3,8 +3,10 @@
 mod connect;
 mod error;
 mod handle;
+mod live;
 mod result_watch;
 mod start;
+mod stream;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod within;
 
@@ -24,6 +26,7 @@ pub use connect::Connect;
 pub use error::ClientError;
 pub use handle::RunHandle;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
+pub use stream::RunStream;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use within::ApplicationTransaction;
 
@@ -131,7 +134,9 @@ impl Client {
         self.0.backend.run(id).await?.ok_or(ClientError::UnknownRun { run_id: id })
     }
 
-    /// Every attempt of every step of a run: outcomes in the order in which they were delivered, then what is not final.
+    /// Every attempt of every step of a run: outcomes in the order in which they were delivered, then what is not final. Of a
+    /// stream only its last item, without its value: [`RunHandle::stream`] gives them all. Of a run that continued as new
+    /// only the present generation.
     ///
     /// # Errors
     /// [`ClientError::UnknownRun`], or one of the database.

@@ -6,8 +6,10 @@ use std::task::{Wake, Waker};
 
 use uuid::Uuid;
 
-use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
-use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, StepOptions, Wait};
+use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid, in_generation};
+use crate::replay::{
+    CallId, CallPoll, Delivered, Divergence, HistorySize, Machine, Next, OutboxRow, StepOptions, Wait,
+};
 
 use super::Port;
 use super::poller::{ActivityGuard, in_body};
@@ -19,7 +21,9 @@ pub struct RunSettings {
     pub run_id: RunId,
     /// The epoch of the claim under which it is driven.
     pub epoch: i64,
-    /// When it was first claimed.
+    /// How often it continued as new.
+    pub generation: i64,
+    /// When it, or its present generation, was first claimed.
     pub started_at: Timestamp,
     /// Largest payload, in bytes of JSON text.
     pub payload_limit: usize,
@@ -87,7 +91,8 @@ impl RunCell {
     /// A run with this history.
     #[must_use]
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
-        let machine = Machine::new(settings.run_id, settings.epoch, settings.started_at, history);
+        let RunSettings { run_id, epoch, generation, started_at, .. } = settings;
+        let machine = Machine::of_generation(generation, run_id, epoch, started_at, history);
         let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0 });
         Arc::new(Self { settings, port, woken: Arc::default(), inner })
     }
@@ -132,6 +137,11 @@ impl RunCell {
     /// The oldest record that was handed out is committed.
     pub fn committed(&self) {
         lock(&self.inner).machine.committed();
+    }
+
+    /// How large the history is, what is on its way included.
+    pub fn history_size(&self) -> HistorySize {
+        lock(&self.inner).machine.size()
     }
 
     /// Whether a body runs.
@@ -246,6 +256,29 @@ impl RunCell {
         inner.slots[call.index()] = Slot::default();
     }
 
+    /// Asks the machine for something that is no call, and that a body may not ask for.
+    pub(super) fn ask<R>(
+        &self,
+        what: impl FnOnce() -> String,
+        ask: impl FnOnce(&mut Machine, Timestamp) -> Result<R, StoredError>,
+    ) -> Result<R, StoredError> {
+        let mut inner = lock(&self.inner);
+        match inner.current {
+            Some(outer) => Err(inner.refusal(&what(), outer)),
+            None => ask(&mut inner.machine, self.port.now()),
+        }
+    }
+
+    pub(super) fn publish(&self, name: &str, value: Result<String, StoredError>) -> Result<(), StoredError> {
+        let mut inner = lock(&self.inner);
+        let in_body = inner.current.is_some();
+        inner.machine.publish(name, value, in_body, self.port.now())
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.settings.generation
+    }
+
     pub(super) fn payload_limit(&self) -> usize {
         self.settings.payload_limit
     }
@@ -269,9 +302,14 @@ impl RunCell {
 
     pub(super) fn idempotency_key(&self) -> String {
         let inner = lock(&self.inner);
+        // A run's id is of one length, so no step's key can be mistaken for a generation.
+        let run = match self.settings.generation {
+            0 => self.settings.run_id.to_string(),
+            generation => format!("{}.{generation}", self.settings.run_id),
+        };
         match inner.current {
-            Some(call) => format!("{}/{}", self.settings.run_id, inner.machine.key(call)),
-            None => self.settings.run_id.to_string(),
+            Some(call) => format!("{run}/{}", inner.machine.key(call)),
+            None => run,
         }
     }
 
@@ -287,7 +325,7 @@ impl RunCell {
     fn draw(&self, what: &str) -> String {
         let mut inner = lock(&self.inner);
         let inner = &mut *inner;
-        match inner.current {
+        let draw = match inner.current {
             Some(call) => {
                 let draws = &mut inner.slots[call.index()].draws;
                 *draws += 1;
@@ -297,7 +335,8 @@ impl RunCell {
                 inner.draws += 1;
                 format!("{what} {}", inner.draws)
             }
-        }
+        };
+        in_generation(self.settings.generation, draw)
     }
 }
 

@@ -20,7 +20,7 @@ pub use name::{InvalidName, NameSubject, check_name, check_queue, check_tag};
 pub use retry::Retry;
 pub use run::{Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
 pub use run_filter::RunFilter;
-pub(crate) use seed::{derived_fraction, derived_u64, derived_uuid};
+pub(crate) use seed::{derived_fraction, derived_u64, derived_uuid, in_generation};
 pub use start_time::StartTime;
 pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};

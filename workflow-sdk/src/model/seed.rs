@@ -11,6 +11,12 @@ pub(crate) fn derived_uuid(run: RunId, purpose: &str) -> Uuid {
     Uuid::new_v5(&run.as_uuid(), purpose.as_bytes())
 }
 
+/// The name of a purpose in this generation of a run: what one generation drew the next does not draw again.
+#[must_use]
+pub(crate) fn in_generation(generation: i64, purpose: String) -> String {
+    if generation == 0 { purpose } else { format!("{purpose} of generation {generation}") }
+}
+
 /// The number that belongs to this purpose in this run.
 #[must_use]
 pub(crate) fn derived_u64(run: RunId, purpose: &str) -> u64 {

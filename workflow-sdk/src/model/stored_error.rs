@@ -22,6 +22,8 @@ pub enum ErrorKind {
     Divergence,
     /// The engine could not accept what the code handed it: a name, a value, a call at the wrong place.
     Refused,
+    /// The run's history reached the limit of its worker.
+    HistoryLimit,
 }
 
 impl ErrorKind {
@@ -36,6 +38,7 @@ impl ErrorKind {
             Self::CrashLoop => "crash_loop",
             Self::Divergence => "divergence",
             Self::Refused => "refused",
+            Self::HistoryLimit => "history_limit",
         }
     }
 }

@@ -5,17 +5,23 @@ use crate::model::{RunId, StepAttempt, Timestamp};
 
 use super::call::{Call, Phase, Work};
 use super::history::History;
-use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
+use super::patch::Patch;
+use super::{CallId, CallPoll, Divergence, HistorySize, OutboxRow, StepOptions, Wait};
 
 /// A run as a state machine.
 #[derive(Debug)]
 pub struct Machine {
     pub(super) run_id: RunId,
     pub(super) epoch: i64,
+    pub(super) generation: i64,
     pub(super) history: History,
     pub(super) calls: Vec<Call>,
     pub(super) repeats: HashMap<String, u64>,
     pub(super) keys: HashMap<String, CallId>,
+    /// The patches that the code has asked for, by key.
+    pub(super) patches: HashMap<String, Patch>,
+    /// How often the code has published or emitted, by key.
+    pub(super) counts: HashMap<String, i64>,
     /// Recorded outcomes whose calls are active, by position.
     pub(super) deliverable: BTreeMap<i64, CallId>,
     /// Calls whose new outcomes are committed, in the order of their positions.
@@ -23,6 +29,9 @@ pub struct Machine {
     /// Records that were handed out and are not committed; with the call, where the record is its outcome.
     pub(super) in_flight: VecDeque<Option<CallId>>,
     pub(super) outbox: Vec<OutboxRow>,
+    /// So many records, from the oldest that is not committed, must be committed before anything is delivered or begins.
+    pub(super) unconfirmed: usize,
+    pub(super) size: HistorySize,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
     pub(super) waits: BTreeSet<(Timestamp, CallId)>,
@@ -41,10 +50,27 @@ impl Machine {
     /// A run with this history, whose first claim was at `started_at`.
     #[must_use]
     pub fn new(run_id: RunId, epoch: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
-        let history = History::new(rows);
+        Self::of_generation(0, run_id, epoch, started_at, rows)
+    }
+
+    /// A run that has continued as new so often, with the history since then.
+    #[must_use]
+    pub fn of_generation(
+        generation: i64,
+        run_id: RunId,
+        epoch: i64,
+        started_at: Timestamp,
+        rows: Vec<StepAttempt>,
+    ) -> Self {
+        let history = History::new(rows, generation);
         Self {
             run_id,
             epoch,
+            generation,
+            size: history.size,
+            unconfirmed: 0,
+            patches: HashMap::new(),
+            counts: HashMap::new(),
             latest: history.latest.unwrap_or(started_at).max(started_at),
             history,
             calls: Vec::new(),
@@ -108,7 +134,9 @@ impl Machine {
         loop {
             let key = if *repeats == 0 { name.to_owned() } else { format!("{name}:{repeats}") };
             *repeats += 1;
-            if !self.keys.contains_key(&key) {
+            let taken =
+                self.keys.contains_key(&key) || self.patches.contains_key(&key) || self.counts.contains_key(&key);
+            if !taken {
                 return key;
             }
         }
@@ -169,11 +197,17 @@ impl Machine {
             return;
         }
         call.phase = Phase::Idle(work);
-        if !self.held && self.nothing_to_deliver() && self.history.all_asked() {
+        if !self.held && self.unconfirmed == 0 && self.nothing_to_deliver() && self.history.all_asked() {
             self.grant(id, now);
         } else {
             self.idle.insert(id);
         }
+    }
+
+    /// How large the history is, what is on its way included.
+    #[must_use]
+    pub fn size(&self) -> HistorySize {
+        self.size
     }
 
     /// Whether a body runs.

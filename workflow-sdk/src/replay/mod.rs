@@ -9,11 +9,15 @@ mod call;
 mod delivery;
 mod divergence;
 mod history;
+mod live;
 mod machine;
+mod patch;
 mod records;
+mod size;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
 pub use machine::Machine;
 pub use records::OutboxRow;
+pub use size::HistorySize;

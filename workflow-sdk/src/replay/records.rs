@@ -18,6 +18,17 @@ pub(super) struct Record {
     pub(super) effect: Effect,
 }
 
+/// A row that belongs to no call, and that is no outcome.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) kind: StepKind,
+    pub(super) attempt: i64,
+    /// `Running`: a later row of the same key and attempt replaces it.
+    pub(super) status: AttemptStatus,
+    pub(super) output: String,
+    pub(super) at: Timestamp,
+}
+
 /// A record on its way out.
 #[derive(Debug)]
 pub struct OutboxRow {
@@ -48,6 +59,7 @@ impl Machine {
     /// Writes something that is no outcome.
     pub(super) fn record(&mut self, id: CallId, record: Record) {
         let (row, effect) = self.row(id, record, None);
+        self.size.add(&row);
         self.outbox.push(OutboxRow { row, effect, outcome_of: None });
     }
 
@@ -57,8 +69,27 @@ impl Machine {
         let position = self.history.next_position;
         self.history.next_position += 1;
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
+        self.size.add(&row);
         self.outbox.push(OutboxRow { row, effect, outcome_of: Some(id) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
+    }
+
+    /// Writes a row that belongs to no call.
+    pub(super) fn note(&mut self, step_key: &str, note: Note) {
+        let row = StepAttempt {
+            step_key: step_key.to_owned(),
+            attempt: note.attempt,
+            kind: note.kind,
+            status: note.status,
+            position: None,
+            output: Some(note.output),
+            error: None,
+            epoch: self.epoch,
+            started_at: note.at,
+            completed_at: (note.status != AttemptStatus::Running).then_some(note.at),
+        };
+        self.size.add(&row);
+        self.outbox.push(OutboxRow { row, effect: Effect::None, outcome_of: None });
     }
 
     fn row(&self, id: CallId, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
@@ -86,6 +117,7 @@ impl Machine {
 
     /// The oldest record that was handed out is committed.
     pub fn committed(&mut self) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
         if let Some(Some(id)) = self.in_flight.pop_front() {
             self.committed.push_back(id);
         }

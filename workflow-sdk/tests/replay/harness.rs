@@ -70,6 +70,7 @@ pub(crate) enum Delivery {
 #[derive(Debug)]
 pub(crate) enum Stop {
     Ended(Result<String, StoredError>),
+    Continued(String),
     Diverged(Divergence),
     Waits { timer: Option<Timestamp>, park_until: Option<Timestamp> },
 }
@@ -134,8 +135,14 @@ impl Life {
     pub(crate) fn begin_at(table: &Table, flow: &Flow, now: Timestamp, world: World) -> Self {
         let world = Arc::new(world);
         let port = Arc::new(ManualPort { now: AtomicI64::new(now.as_micros()), wakes: AtomicUsize::new(0) });
-        let settings = RunSettings { run_id: run_id(), epoch: 1, started_at: START, payload_limit: PAYLOAD_LIMIT };
-        let cell = RunCell::new(settings, table.rows.clone(), port.clone());
+        let settings = RunSettings {
+            run_id: run_id(),
+            epoch: 1,
+            generation: table.generation,
+            started_at: START,
+            payload_limit: PAYLOAD_LIMIT,
+        };
+        let cell = RunCell::new(settings, table.history(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());
         let flow = flow.clone();
         let future: WorkflowFuture = Box::pin(async move { flow(&ctx).await });
@@ -175,18 +182,31 @@ impl Life {
         loop {
             if std::mem::take(&mut self.stale) {
                 self.polls += 1;
-                if let Polled::Ended(result) = self.poller.as_mut().unwrap().poll() {
-                    return self.cell.ended().map_or(Stop::Ended(result), Stop::Diverged);
+                let end = match self.poller.as_mut().unwrap().poll() {
+                    Polled::Pending => None,
+                    Polled::Ended(result) => Some(Stop::Ended(result)),
+                    Polled::Continued(input) => Some(Stop::Continued(input)),
+                };
+                if let Some(end) = end {
+                    let diverged = self.cell.ended().map(Stop::Diverged);
+                    if diverged.is_none() {
+                        self.take_outbox();
+                    }
+                    return diverged.unwrap_or(end);
                 }
             }
             if let Some(divergence) = self.cell.divergence() {
                 return Stop::Diverged(divergence);
             }
-            self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
+            self.take_outbox();
             if let Some(stop) = self.advance() {
                 return stop;
             }
         }
+    }
+
+    fn take_outbox(&mut self) {
+        self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
     }
 
     fn advance(&mut self) -> Option<Stop> {
@@ -249,7 +269,10 @@ impl Life {
     pub(crate) fn quiesce(&mut self, table: &mut Table) -> Stop {
         loop {
             let stop = self.settle();
-            let Stop::Waits { .. } = stop else { return stop };
+            let Stop::Waits { .. } = stop else {
+                while self.commit(table).unwrap() {}
+                return stop;
+            };
             if !(self.commit(table).unwrap() || self.look() || self.fire_timers()) {
                 return stop;
             }

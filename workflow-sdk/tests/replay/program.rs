@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -22,11 +23,19 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     Step(Plan),
-    Sleep { leaf: usize, millis: u64 },
+    Sleep {
+        leaf: usize,
+        millis: u64,
+    },
     Seq(Vec<Node>),
     Join(Vec<Node>),
     Race(Vec<Node>),
     Unordered(Vec<Node>),
+    /// The way of runs that had passed here before the change, and the way of the others.
+    Patched {
+        name: usize,
+        ways: Vec<Node>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +100,11 @@ impl Node {
                 *leaf = *next;
                 *next += 1;
             }
-            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => {
+            Self::Seq(children)
+            | Self::Join(children)
+            | Self::Race(children)
+            | Self::Unordered(children)
+            | Self::Patched { ways: children, .. } => {
                 children.iter_mut().for_each(|child| child.number(next));
             }
         }
@@ -100,7 +113,11 @@ impl Node {
     pub(crate) fn children(&self) -> &[Self] {
         match self {
             Self::Step(_) | Self::Sleep { .. } => &[],
-            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => children,
+            Self::Seq(children)
+            | Self::Join(children)
+            | Self::Race(children)
+            | Self::Unordered(children)
+            | Self::Patched { ways: children, .. } => children,
         }
     }
 
@@ -111,6 +128,7 @@ impl Node {
             Self::Join(_) => Self::Join(children),
             Self::Race(_) => Self::Race(children),
             Self::Unordered(_) => Self::Unordered(children),
+            Self::Patched { name, .. } => Self::Patched { name: *name, ways: children },
         }
     }
 
@@ -139,7 +157,7 @@ impl Node {
                 children.splice(index..=index, by);
                 self.with_children(children)
             };
-            if self.children().len() > 1 {
+            if self.children().len() > 1 && !matches!(self, Self::Patched { .. }) {
                 smaller.push(replaced(None));
             }
             smaller.extend(child.smaller().into_iter().map(|by| replaced(Some(by))));
@@ -152,6 +170,18 @@ impl Node {
         flow_of(move |ctx| {
             let program = Arc::clone(&program);
             Box::pin(async move { Ok(evaluate(&program, ctx).await.to_string()) })
+        })
+    }
+
+    /// The same, and it emits and publishes all that it sees.
+    pub(crate) fn talkative_flow(&self) -> Flow {
+        let flow = self.flow();
+        flow_of(move |ctx| {
+            let flow = Arc::clone(&flow);
+            Box::pin(async move {
+                ctx.state().talks.store(true, Ordering::Relaxed);
+                flow(ctx).await
+            })
         })
     }
 }
@@ -198,6 +228,11 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
             Node::Unordered(children) => {
                 branches(children).collect::<FuturesUnordered<_>>().fold(3, async |all, value| mix(all, value)).await
             }
+            Node::Patched { name, ways } => {
+                let taken = ctx.patched(format!("change {name}")).expect("one place");
+                let way = if taken { ways.last() } else { ways.first() };
+                mix(u64::from(taken), evaluate(way.expect("two ways"), ctx).await)
+            }
         }
     })
 }
@@ -240,6 +275,10 @@ impl World {
 
 fn see(ctx: &Ctx<World>, leaf: usize, value: u64) -> u64 {
     ctx.state().seen.lock().unwrap().push((leaf, value, ctx.now(), ctx.random()));
+    if ctx.state().talks.load(Ordering::Relaxed) {
+        ctx.emit("seen", &(leaf, value)).expect("a small item");
+        ctx.publish("last", &(leaf, value)).expect("a small value");
+    }
     value
 }
 

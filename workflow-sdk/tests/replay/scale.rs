@@ -25,7 +25,7 @@ fn history(steps: usize) -> Table {
         let (position, output) = (i64::try_from(number).unwrap() + 1, number.to_string());
         crate::harness::row(&key(number), 1, workflow_sdk::AttemptStatus::Succeeded, Some(position), Some(&output))
     };
-    Table { rows: (0..steps).map(row).collect() }
+    Table { rows: (0..steps).map(row).collect(), generation: 0 }
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn ten_thousand_parallel_steps_run_and_replay() {
     let mut life = Life::begin(&Table::default(), &flow);
     life.settle();
     // The table's own check of each row against all others would take quadratic time.
-    let table = Table { rows: life.in_flight.drain(..).collect() };
+    let table = Table { rows: life.in_flight.drain(..).collect(), generation: 0 };
     assert_eq!(table.rows.len(), STEPS);
     table.rows.iter().for_each(|_| life.cell.committed());
     let value = life.settle().value();

@@ -1,8 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{Connection, PgConnection};
 
-use crate::backend::{AttemptWrite, EndWrite, Outcome, ParkWrite, Write};
+use crate::backend::{AttemptWrite, ContinueWrite, EndWrite, Outcome, ParkWrite, Write};
 use crate::failpoint::failpoint;
 use crate::model::{Claim, Clock, NewRun, RunId};
 
@@ -10,7 +10,7 @@ use super::error::Failure;
 use super::fence::Fence;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, settle, start};
+use super::{attempt, claim, generation, settle, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -46,6 +46,7 @@ struct Batch<'w> {
     attempts: Vec<(usize, &'w AttemptWrite)>,
     ends: Vec<(usize, &'w EndWrite)>,
     parks: Vec<(usize, &'w ParkWrite)>,
+    continues: Vec<(usize, &'w ContinueWrite)>,
     cancels: Vec<(usize, RunId)>,
     /// Rare, and one statement each: disowns, expiries, claims.
     others: Vec<(usize, &'w Write)>,
@@ -59,6 +60,7 @@ impl<'w> Batch<'w> {
             attempts: Vec::new(),
             ends: Vec::new(),
             parks: Vec::new(),
+            continues: Vec::new(),
             cancels: Vec::new(),
             others: Vec::new(),
             outcomes: writes.iter().map(|_| None).collect(),
@@ -69,6 +71,7 @@ impl<'w> Batch<'w> {
                 Write::Attempt(write) => batch.attempts.push((place, write)),
                 Write::End(write) => batch.ends.push((place, write)),
                 Write::Park(write) => batch.parks.push((place, write)),
+                Write::Continue(write) => batch.continues.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
                 Write::Disown { .. } | Write::Expire { .. } | Write::Claim(_) => batch.others.push((place, write)),
             }
@@ -104,8 +107,9 @@ impl<'w> Batch<'w> {
         let attempts = self.attempts.iter().map(|(_, write)| write.claim.run_id);
         let ends = self.ends.iter().map(|(_, write)| write.claim.run_id);
         let parks = self.parks.iter().map(|(_, write)| write.claim.run_id);
+        let continues = self.continues.iter().map(|(_, write)| write.claim.run_id);
         let cancels = self.cancels.iter().map(|(_, id)| *id);
-        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).collect();
+        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(continues).chain(cancels).collect();
         Fence::lock(connection, sql, &runs).await
     }
 
@@ -142,7 +146,21 @@ impl<'w> Batch<'w> {
             let outcome = finish_outcome(fence, write.claim, || finishes.park(write))?;
             self.outcomes[*place] = Some(outcome);
         }
-        finishes.apply(connection, sql, clock).await
+        let mut continued = BTreeMap::new();
+        for (place, write) in &self.continues {
+            let run_id = write.claim.run_id;
+            let add = || {
+                let is_first = !finishes.lets_go_of(run_id) && !continued.contains_key(&run_id);
+                if is_first {
+                    continued.insert(run_id, *write);
+                }
+                Ok(is_first)
+            };
+            let outcome = finish_outcome(fence, write.claim, add)?;
+            self.outcomes[*place] = Some(outcome);
+        }
+        finishes.apply(connection, sql, clock).await?;
+        generation::begin(connection, sql, clock, &continued).await
     }
 
     async fn disown(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
@@ -193,7 +211,7 @@ impl<'w> Batch<'w> {
     }
 }
 
-/// What an end or a park is answered with; `add` puts it among those that are applied.
+/// What an end, a park or a continue is answered with; `add` puts it among those that are applied.
 fn finish_outcome(
     fence: &Fence,
     claim: Claim,

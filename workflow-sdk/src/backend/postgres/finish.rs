@@ -47,6 +47,11 @@ impl Finishes {
         }))
     }
 
+    /// Whether this run is among them.
+    pub(super) fn lets_go_of(&self, run_id: RunId) -> bool {
+        self.0.contains_key(&run_id)
+    }
+
     fn add(&mut self, finish: Finish) -> bool {
         let run_id = finish.claim.run_id;
         if self.0.contains_key(&run_id) {

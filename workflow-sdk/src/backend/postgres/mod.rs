@@ -13,7 +13,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::model::{Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
-use super::{Backend, BackendError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write};
+use super::{Backend, BackendError, EmittedItem, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write};
 
 mod attempt;
 mod call;
@@ -22,6 +22,7 @@ mod commit;
 mod error;
 mod fence;
 mod finish;
+mod generation;
 mod hints;
 mod lease;
 mod migrate;
@@ -91,6 +92,18 @@ impl Backend for PostgresBackend {
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
         let mut call = self.begin_call("read a history").await?;
         let result = call.limit().run(read::history(call.connection(), &self.sql, id)).await;
+        call.end(result)
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        let mut call = self.begin_call("read a published value").await?;
+        let result = call.limit().run(read::published(call.connection(), &self.sql, id, name)).await;
+        call.end(result)
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        let mut call = self.begin_call("read a stream").await?;
+        let result = call.limit().run(read::emitted(call.connection(), &self.sql, id, name, (after, limit))).await;
         call.end(result)
     }
 

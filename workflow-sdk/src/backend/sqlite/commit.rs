@@ -8,7 +8,7 @@ use crate::model::Timestamp;
 
 use super::database::Database;
 use super::fence::Fence;
-use super::{attempt, claim, finish, settle, start};
+use super::{attempt, claim, finish, generation, settle, start};
 
 /// The outcomes of a batch while it is applied, by the places of its writes.
 #[derive(Debug)]
@@ -54,6 +54,7 @@ async fn apply(
     attempt::apply(connection, writes, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
+    generation::begin(connection, writes, now, &mut fence, &mut outcomes).await?;
     settle::disown(connection, writes, now, &mut outcomes).await?;
     settle::cancel(connection, writes, now, &mut outcomes).await?;
     settle::expire(connection, writes, now, &mut outcomes).await?;

@@ -50,6 +50,7 @@ fn claim_of(write: &Write) -> Option<Claim> {
         Write::Attempt(write) => Some(write.claim),
         Write::End(write) => Some(write.claim),
         Write::Park(write) => Some(write.claim),
+        Write::Continue(write) => Some(write.claim),
         Write::Start(_) | Write::Disown { .. } | Write::Cancel(_) | Write::Expire { .. } | Write::Claim(_) => None,
     }
 }

@@ -66,7 +66,13 @@ pub(super) async fn park(
 }
 
 /// Whether this write is the one that ends its claim.
-fn let_go(fence: &mut Fence, claim: Claim, status: RunStatus, place: usize, outcomes: &mut Outcomes) -> bool {
+pub(super) fn let_go(
+    fence: &mut Fence,
+    claim: Claim,
+    status: RunStatus,
+    place: usize,
+    outcomes: &mut Outcomes,
+) -> bool {
     let refusal = fence.refusal(claim);
     let holds = refusal.is_none();
     if holds {

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use crate::model::{Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
-    Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write,
+    Backend, BackendError, BackendOptions, ConnectError, EmittedItem, EndedRun, Hints, LeaseSession, NextDue, Outcome,
+    Write,
 };
 
 mod attempt;
@@ -18,6 +19,7 @@ mod database;
 mod error;
 mod fence;
 mod finish;
+mod generation;
 mod hints;
 mod lease;
 mod lock_file;
@@ -83,6 +85,14 @@ impl Backend for SqliteBackend {
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
         within_deadline("read a history", read::history(&self.database, id)).await
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        within_deadline("read a published value", read::published(&self.database, id, name)).await
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        within_deadline("read a stream", read::emitted(&self.database, id, name, after, limit)).await
     }
 
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
