@@ -139,7 +139,7 @@ pub async fn progress_from_the_body_of_a_step_is_seen_while_it_runs(db: Live) {
     worker.stop().await;
 }
 
-/// A thousand items at once, through parks and replays.
+/// A thousand items, through parks and replays.
 pub async fn a_long_stream_comes_whole_and_in_order(db: Live) {
     #[workflow]
     async fn long(ctx: &Ctx) -> Result<u64> {
@@ -147,15 +147,24 @@ pub async fn a_long_stream_comes_whole_and_in_order(db: Live) {
             for item in 0..250 {
                 ctx.emit("log", &(round * 250 + item))?;
             }
-            ctx.sleep(std::time::Duration::from_millis(20)).await?;
+            ctx.sleep(std::time::Duration::from_secs(3600)).await?;
         }
         Ok(1000)
     }
-    let worker = Working::start(db.worker(()).register(long).linger(std::time::Duration::ZERO));
+    let worker = Working::start(db.worker(()).register(long));
     let run = db.client.start(long, ()).await.unwrap();
-    let items: Vec<_> = run.stream::<u64>("log").map(Result::unwrap).collect().await;
-    assert_eq!(items, (0..1000).collect::<Vec<_>>());
-    assert!(run.run().await.unwrap().epoch > 1, "it was parked");
+    let follower = tokio::spawn(run.stream::<u64>("log").map(Result::unwrap).collect::<Vec<_>>());
+    for round in 1..=4 {
+        let parked = async || {
+            let row = run.run().await.unwrap();
+            (row.status == RunStatus::Parked && row.epoch == round).then_some(())
+        };
+        until("the run is parked once more", parked).await;
+        let mut raw = db.raw().await;
+        raw.execute("UPDATE step_attempts SET output = '0' WHERE kind = 'sleep' AND status = 'running'").await;
+        raw.execute("UPDATE workflow_runs SET available_at = 0").await;
+    }
+    assert_eq!(follower.await.unwrap(), (0..1000).collect::<Vec<_>>());
     assert_eq!(run.history().await.unwrap().iter().filter(|row| row.step_key == "emitted/log").count(), 1);
     worker.stop().await;
 }
