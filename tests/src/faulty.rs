@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_sdk::engine::{
-    AttemptWrite, Backend, Claim, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, StepCommit,
-    StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
+    AttemptWrite, Backend, Claim, EmittedItem, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome,
+    StepCommit, StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
 };
 use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -166,6 +166,14 @@ impl Backend for FaultyBackend {
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
         self.inner.history(id).await
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        self.inner.published(id, name).await
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        self.inner.emitted(id, name, after, limit).await
     }
 
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {

@@ -26,3 +26,13 @@ pub use probe::Probe;
 pub use raw::RawConnection;
 pub use until::until;
 pub use working::Working;
+
+/// Examples of the documents compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/changing-code.md")]
+pub mod changing_code {}
+
+/// As [`changing_code`].
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/long-runs.md")]
+pub mod long_runs {}

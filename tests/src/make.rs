@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use workflow_sdk::engine::{
-    AttemptWrite, Claim, ClaimRequest, Effect, EndWrite, Lane, NewRun, ParkWrite, RunEnd, StartTime, WorkerId, Write,
+    AttemptWrite, Claim, ClaimRequest, ContinueWrite, Effect, EndWrite, Lane, NewRun, ParkWrite, RunEnd, StartTime,
+    WorkerId, Write,
 };
 use workflow_sdk::{AttemptStatus, ErrorKind, RunId, StepAttempt, StepKind, StoredError, Timestamp};
 
@@ -135,6 +136,12 @@ pub fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> ParkWrite {
 #[must_use]
 pub fn park(claim: Claim, until: Timestamp) -> Write {
     Write::Park(park_write(claim, 0, until))
+}
+
+/// The write with which a run continues as new.
+#[must_use]
+pub fn continue_as_new(claim: Claim, input: &str) -> Write {
+    Write::Continue(ContinueWrite { claim, input: input.into() })
 }
 
 /// The write that starts [`new_run`] or the like.

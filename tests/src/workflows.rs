@@ -162,6 +162,31 @@ pub async fn debits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(sum + left + right)
 }
 
+/// Generations of [`herald`], and the steps of each.
+pub const GENERATIONS: u64 = 4;
+/// See [`GENERATIONS`].
+pub const PAGES: u64 = 4;
+
+/// Emits an item for each of its short steps, and continues as new after a few. Gives the number of its items.
+///
+/// # Errors
+/// Those of its steps: none.
+#[workflow]
+pub async fn herald(ctx: &Ctx<Site>, told: u64) -> Result<u64> {
+    let mut told = told;
+    for page in 0..PAGES {
+        let value = ctx.step("page", || effect(ctx, page)).await?;
+        told += 1;
+        ctx.publish("told", &told)?;
+        ctx.emit("news", &(ctx.generation(), value))?;
+    }
+    if ctx.generation() + 1 < GENERATIONS {
+        return ctx.continue_as_new(told);
+    }
+    ctx.emit("news", &(GENERATIONS, told))?;
+    Ok(told)
+}
+
 /// How long [`sleepy`] sleeps.
 pub const NAP: Duration = Duration::from_millis(100);
 

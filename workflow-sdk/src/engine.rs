@@ -3,9 +3,10 @@
 //! Internal: exempt from semantic versioning.
 
 pub use crate::backend::{
-    AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, EndWrite, EndedRun, ForkWrite, Hints,
-    INBOX_PAGE, Inbox, LeaseSession, NextDue, Outcome, ParkWrite, Renewed, RetryWrite, ReviveWrite, RunEnd,
-    StartOutcome, StepCommit, StepTransaction, WaitingApproval, WorkerRecord, Write, connect, redact,
+    AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, ContinueWrite, EmittedItem, EndWrite,
+    EndedRun, ForkWrite, Hints, INBOX_PAGE, Inbox, LeaseSession, NextDue, Outcome, ParkWrite, Renewed, RetryWrite,
+    ReviveWrite, RunEnd, StartOutcome, StepCommit, StepTransaction, WaitingApproval, WorkerRecord, Write, connect,
+    redact,
 };
 pub use crate::ctx::{
     Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit, WorkflowFuture, settle,
@@ -17,6 +18,6 @@ pub use crate::model::{
     check_name, check_queue, check_tag, retry_of_run,
 };
 pub use crate::replay::{
-    Awaited, CallId, CallPoll, ChildCall, ChildEnd, CommitRow, Delivered, Divergence, Interrupted, Interruption,
-    Machine, Next, OutboxRow, SignalWait, StepOptions, Wait,
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, CommitRow, Delivered, Divergence, HistorySize, Interrupted,
+    Interruption, Machine, Next, OutboxRow, SignalWait, StepOptions, Wait,
 };

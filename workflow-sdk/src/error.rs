@@ -34,6 +34,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     stored: StoredError,
     source: Option<BoxError>,
+    /// The next input of a run that continues as new: then it is no error, but says so.
+    next_input: Option<String>,
 }
 
 impl Error {
@@ -124,7 +126,29 @@ impl Error {
             Err(error) => Self(Box::new(Inner {
                 stored: keep_typed(error.as_ref(), StoredError::from_error(ErrorKind::Application, error.as_ref())),
                 source: Some(error),
+                next_input: None,
             })),
+        }
+    }
+
+    /// What [`Ctx::continue_as_new`](crate::Ctx::continue_as_new) gives. As an error it says what became of it.
+    pub(crate) fn continue_with(next_input: String) -> Self {
+        let message = "ctx.continue_as_new gave this, and it was not returned from the workflow as it is";
+        let mut error = Self::from(StoredError::new(ErrorKind::Refused, message).fatal());
+        error.0.next_input = Some(next_input);
+        error
+    }
+
+    /// The next input of a run that continues as new.
+    pub(crate) fn next_input(&self) -> Option<&str> {
+        self.0.next_input.as_deref()
+    }
+
+    /// The next input, or the error in the form in which it is kept.
+    pub(crate) fn into_end(self) -> std::result::Result<String, StoredError> {
+        match self.0.next_input {
+            Some(input) => Ok(input),
+            None => Err(self.0.stored),
         }
     }
 
@@ -135,7 +159,7 @@ impl Error {
 
 impl From<StoredError> for Error {
     fn from(stored: StoredError) -> Self {
-        Self(Box::new(Inner { stored, source: None }))
+        Self(Box::new(Inner { stored, source: None, next_input: None }))
     }
 }
 

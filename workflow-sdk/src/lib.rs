@@ -31,7 +31,7 @@
 //! # Where to look
 //! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Transaction`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
 //!   [`WaitForApproval`], [`Child`], [`Shield`], [`Compensation`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
-//! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
+//! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
 //! # Features
@@ -66,7 +66,7 @@ pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, P
 pub use client::ApplicationTransaction;
 pub use client::{
     Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, FORKED_FROM,
-    Fork, PendingApproval, RetryRun, RunHandle, SendSignal, Start,
+    Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
 };
 pub use ctx::{
     Child, ChildHandle, CollectResults, Compensation, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Race,

@@ -82,7 +82,11 @@ pub(crate) fn encode_readable<T: Serialize>(subject: &str, value: &T, limit: usi
     Ok(text)
 }
 
-fn encode<T: Serialize>(subject: &str, value: &T, limit: usize) -> Result<String, PayloadError> {
+/// The value as JSON text, for whoever reads it back as another type.
+///
+/// # Errors
+/// [`PayloadError::Encode`], [`PayloadError::TooLarge`].
+pub(crate) fn encode<T: Serialize + ?Sized>(subject: &str, value: &T, limit: usize) -> Result<String, PayloadError> {
     let text = serde_json::to_string(value).map_err(|source| PayloadError::Encode {
         subject: subject.to_owned(),
         type_name: std::any::type_name::<T>(),

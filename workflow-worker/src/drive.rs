@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, CallId, Claim, ClaimedRun, Divergence, EndWrite, Entry, Executor, Interrupted, Interruption,
-    NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture, RetryWrite, RunCell,
-    RunSettings, StepTransaction, Write, attempted_again, failpoint, retry_of_run,
+    AttemptWrite, CallId, Claim, ClaimedRun, Divergence, EndWrite, Entry, Executor, HistorySize, Interrupted,
+    Interruption, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture, RetryWrite,
+    RunCell, RunSettings, StepTransaction, Write, attempted_again, failpoint, retry_of_run,
 };
 use workflow_sdk::{BackendErrorKind, Client, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
@@ -53,6 +53,7 @@ async fn finish(shared: &Shared, write: Option<Write>) {
     let Some(write) = write else { return };
     let (before, after) = match write {
         Write::Park(_) => ("park.before_commit", "park.after_commit"),
+        Write::Continue(_) => ("continue.before_commit", "continue.after_commit"),
         Write::Retry(_) => ("retry.before_commit", "retry.after_commit"),
         _ => ("end.before_commit", "end.after_commit"),
     };
@@ -79,6 +80,9 @@ fn report(run: &ClaimedRun, exit: &Exit) {
             tracing::info!(%run_id, workflow, "run canceled");
         }
         Exit::Ended(Err(error), _) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
+        Exit::Continued(_) => {
+            tracing::debug!(%run_id, workflow, generation = run.generation + 1, "run continues as new")
+        }
         Exit::Retry(write) => {
             let (kind, until) = (write.error.kind, write.until);
             tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
@@ -118,6 +122,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) wakes: i64,
     /// How often it was told that something happened outside.
     pub(crate) told: u64,
+    /// Whether the size of the history was warned of.
+    warned: bool,
 }
 
 /// What the calls of one run reach of the worker.
@@ -208,6 +214,7 @@ impl<'a> Drive<'a> {
             quiet_since: Instant::now(),
             wakes: run.wakes,
             told: 0,
+            warned: false,
             shared,
             run,
             claim,
@@ -222,12 +229,13 @@ impl<'a> Drive<'a> {
             self.check_standing()?;
             // Before the poll: also a run that cannot go on with this code is told to end, and its grace begins.
             self.send_records().await?;
-            if let Some(result) = self.poll() {
-                return Ok(self.conclude(result));
+            if let Some(end) = self.poll() {
+                return self.conclude(end).await;
             }
             if let Some(divergence) = self.cell.divergence() {
                 return Ok(self.diverged(divergence));
             }
+            self.check_size()?;
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
                 Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) => self.stale = true,
@@ -274,24 +282,61 @@ impl<'a> Drive<'a> {
         self.cell.interrupted().map(|it| (it.by, it.at + self.shared.options.cancel_grace))
     }
 
-    fn poll(&mut self) -> Option<Result<String, StoredError>> {
+    fn poll(&mut self) -> Option<Exit> {
         if !std::mem::take(&mut self.stale) {
             return None;
         }
         self.quiet_since = Instant::now();
         match self.poller.as_mut()?.poll() {
             Polled::Pending => None,
-            Polled::Ended(result) => Some(result),
+            Polled::Ended(result) => Some(self.ended(result)),
+            Polled::Continued(input) => Some(Exit::Continued(input)),
         }
     }
 
-    /// The function has returned: an answer, unless it passed over a part of its history.
-    fn conclude(&self, result: Result<String, StoredError>) -> Exit {
-        let Some(divergence) = self.cell.ended() else { return self.ended(result) };
-        if let Err(error) = result {
+    /// The function has returned: an answer, unless it passed over a part of its history. What it published and emitted at
+    /// last is committed before its end, or with it.
+    async fn conclude(&mut self, end: Exit) -> Result<Exit, Exit> {
+        let Some(divergence) = self.cell.ended() else {
+            self.send_records().await?;
+            return Ok(self.unless_told_to_end(end));
+        };
+        if let Exit::Ended(Err(error), _) = end {
             tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
         }
-        self.diverged(divergence)
+        Ok(self.diverged(divergence))
+    }
+
+    /// Whether the history is small enough to go on.
+    fn check_size(&mut self) -> Result<(), Exit> {
+        let size = self.cell.history_size();
+        let options = &self.shared.options;
+        if let Some(error) = options.exceeded_by(size) {
+            return Err(Exit::Ended(Err(error), None));
+        }
+        if !self.warned && options.warns_of(size) {
+            self.warned = true;
+            let HistorySize { steps, bytes } = size;
+            let workflow = &self.run.lane.workflow;
+            tracing::warn!(
+                run_id = %self.run.claim.run_id,
+                workflow,
+                steps,
+                bytes,
+                "the run's history grows large, and every replay reads all of it: use ctx.continue_as_new"
+            );
+        }
+        Ok(())
+    }
+
+    /// A run that was told to end does not continue as new.
+    fn unless_told_to_end(&self, end: Exit) -> Exit {
+        match (&end, self.cell.interrupted()) {
+            (Exit::Continued(_), Some(Interrupted { by, delivered: true, .. })) => {
+                Exit::Ended(Err(by.error()), Some(by))
+            }
+            _ => end,
+        }
     }
 
     fn diverged(&self, divergence: Divergence) -> Exit {

@@ -30,6 +30,9 @@ pub enum WorkerError {
     /// The worker may run nothing at once.
     #[error("concurrency 0 is refused: the worker could run nothing; use 1 or more")]
     ZeroConcurrency,
+    /// No history is small enough.
+    #[error("a history limit of 0 is refused: every run would fail; use 1 or more for steps and for bytes")]
+    ZeroHistoryLimit,
     /// The lease is too short.
     #[error(
         "a lease of {lease:?} is refused; use {shortest:?} or more, for it must outlast a slow commit several times"

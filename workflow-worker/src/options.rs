@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::DEFAULT_QUEUE;
-use workflow_sdk::engine::check_queue;
+use workflow_sdk::engine::{HistorySize, check_queue};
+use workflow_sdk::{DEFAULT_QUEUE, ErrorKind, StoredError};
 
 use crate::WorkerError;
 
@@ -39,6 +39,15 @@ pub struct WorkerOptions {
     pub poll_interval: Duration,
     /// The queues that the worker serves, one or more. Default: `default` alone.
     pub queues: Vec<String>,
+    /// How many steps the history of a run may have; one more fails the run with an error of kind
+    /// [`HistoryLimit`](workflow_sdk::ErrorKind::HistoryLimit). From [`WorkerOptions::HISTORY_WARNING`] on there is a warning.
+    /// Counted are attempts that have ended, sleeps, patches and items of streams, since the run last
+    /// [continued as new](workflow_sdk::Ctx::continue_as_new). Default: 50,000. Range: 1 or more.
+    pub history_limit: u64,
+    /// How many bytes of JSON text their values may have; more fails the run in the same way. From a tenth of it on there is
+    /// a warning. Items of streams do not count: a replay does not read them. Default: 128 MiB. Range: 1 or more;
+    /// a worker may hold as much in memory for each run that it drives, and the database must hand it over within 30 s.
+    pub history_bytes_limit: u64,
     /// What follows a wait that is not durable. Default: a warning.
     pub foreign_await: ForeignAwait,
 }
@@ -61,6 +70,35 @@ impl WorkerOptions {
     /// Default of [`WorkerOptions::poll_interval`].
     pub const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+    /// Default of [`WorkerOptions::history_limit`].
+    pub const DEFAULT_HISTORY_LIMIT: u64 = 50_000;
+    /// Default of [`WorkerOptions::history_bytes_limit`]. A replay reads all of it before it can go on, which takes about a
+    /// second; and a map over 10,000 items of 10 KiB stays below.
+    pub const DEFAULT_HISTORY_BYTES_LIMIT: u64 = 128 * 1024 * 1024;
+    /// A history of so many steps is warned of.
+    pub const HISTORY_WARNING: u64 = 5_000;
+
+    /// The error of a run whose history has this size, if it is too large.
+    pub(crate) fn exceeded_by(&self, HistorySize { steps, bytes }: HistorySize) -> Option<StoredError> {
+        let (what, limit) = if steps > self.history_limit {
+            (format!("{steps} steps"), format!("{} (history_limit)", self.history_limit))
+        } else if bytes > self.history_bytes_limit {
+            (format!("{bytes} bytes"), format!("{} (history_bytes_limit)", self.history_bytes_limit))
+        } else {
+            return None;
+        };
+        let message = format!(
+            "the history of this run has {what}, the limit is {limit}; return ctx.continue_as_new(input) before it is \
+             reached, give parts of the work to child runs, or raise the limit of the worker"
+        );
+        Some(StoredError::new(ErrorKind::HistoryLimit, message))
+    }
+
+    /// Whether a history of this size is to be warned of.
+    pub(crate) fn warns_of(&self, HistorySize { steps, bytes }: HistorySize) -> bool {
+        steps >= Self::HISTORY_WARNING.min(self.history_limit) || bytes >= self.history_bytes_limit / 10
+    }
+
     pub(crate) fn check(&self) -> Result<(), WorkerError> {
         if self.concurrency == 0 {
             return Err(WorkerError::ZeroConcurrency);
@@ -70,6 +108,9 @@ impl WorkerOptions {
         }
         if self.queues.is_empty() {
             return Err(WorkerError::NoQueues);
+        }
+        if self.history_limit == 0 || self.history_bytes_limit == 0 {
+            return Err(WorkerError::ZeroHistoryLimit);
         }
         self.queues.iter().try_for_each(|queue| check_queue(queue))?;
         Ok(())
@@ -87,6 +128,8 @@ impl Default for WorkerOptions {
             max_crashes: Self::DEFAULT_MAX_CRASHES,
             poll_interval: Self::DEFAULT_POLL_INTERVAL,
             queues: vec![DEFAULT_QUEUE.into()],
+            history_limit: Self::DEFAULT_HISTORY_LIMIT,
+            history_bytes_limit: Self::DEFAULT_HISTORY_BYTES_LIMIT,
             foreign_await: ForeignAwait::default(),
         }
     }

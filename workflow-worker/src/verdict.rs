@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, Interruption, ParkWrite, RetryWrite, RunEnd, Write};
+use workflow_sdk::engine::{
+    ClaimedRun, ContinueWrite, Divergence, EndWrite, Interruption, ParkWrite, RetryWrite, RunEnd, Write,
+};
 use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp};
 
 use crate::suspicion::RETRIAL_DELAY;
@@ -18,6 +20,8 @@ const REREAD_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Exit {
     /// The function returned, with its output or its error; before that it had come to this interruption.
     Ended(Result<String, StoredError>, Option<Interruption>),
+    /// The function asked for the run's next generation, with this input.
+    Continued(String),
     /// The function returned an error, and is to be called again.
     Retry(Box<RetryWrite>),
     /// The grace after this interruption is over.
@@ -77,6 +81,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
     let park = |until, error, reset_crashes| park_write(run.wakes, until, false, error, reset_crashes);
     match exit {
         Exit::Ended(result, interruption) => end(run_end(result, interruption)),
+        Exit::Continued(input) => Some(Write::Continue(ContinueWrite { claim: run.claim, input })),
         Exit::GraceOver(Interruption::Canceled) => end(RunEnd::Canceled),
         Exit::GraceOver(Interruption::Deadline) => end(deadline_end(Vec::new())),
         Exit::Retry(write) => Some(Write::Retry(*write)),

@@ -91,6 +91,18 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
+    /// See [`WorkerOptions::history_limit`].
+    pub fn history_limit(mut self, steps: u64) -> Self {
+        self.options.history_limit = steps;
+        self
+    }
+
+    /// See [`WorkerOptions::history_bytes_limit`].
+    pub fn history_bytes_limit(mut self, bytes: u64) -> Self {
+        self.options.history_bytes_limit = bytes;
+        self
+    }
+
     /// See [`WorkerOptions::foreign_await`].
     pub fn foreign_await(mut self, foreign_await: ForeignAwait) -> Self {
         self.options.foreign_await = foreign_await;

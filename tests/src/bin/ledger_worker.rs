@@ -9,7 +9,7 @@ use workflow_sdk::Client;
 use workflow_tests::ledger::{Ledger, What};
 use workflow_tests::worker_process::WorkerSettings;
 use workflow_tests::workflows::{
-    Site, Stubborn, aborter, blocker, chain, debits, fan, gated, pages, sleepy, unlucky, waits,
+    Site, Stubborn, aborter, blocker, chain, debits, fan, gated, herald, pages, sleepy, unlucky, waits,
 };
 use workflow_worker::Worker;
 
@@ -47,6 +47,7 @@ async fn work(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Er
         .register(sleepy)
         .register(debits)
         .register(gated)
+        .register(herald)
         .register(blocker)
         .register(aborter)
         .register(Stubborn)

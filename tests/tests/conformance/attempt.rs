@@ -222,7 +222,9 @@ pub async fn every_kind_of_step_comes_back(fixture: Fixture) {
     for (kind, position) in StepKind::ALL.into_iter().zip(0..) {
         let row = StepAttempt { kind, ..succeeded(kind.as_str(), position, "1") };
         applied(&fixture.write(attempt(claim, row.clone())).await);
-        expected.push(stored(row, 1));
+        // A history does not read the items of a stream.
+        let output = row.output.clone().filter(|_| kind != StepKind::Emitted);
+        expected.push(stored(StepAttempt { output, ..row }, 1));
     }
     // A wait has its output, the wake time, from its beginning.
     let waiting = StepAttempt { kind: StepKind::Sleep, output: Some("1800000000".into()), ..begun("wait") };

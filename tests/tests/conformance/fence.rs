@@ -21,6 +21,7 @@ fn writes(claim: Claim, until: Timestamp) -> Vec<Write> {
         end(claim, RunEnd::Failed(error("no luck"))),
         end(claim, RunEnd::Canceled),
         park(claim, until),
+        make::continue_as_new(claim, "1"),
         Write::Park(workflow_sdk::engine::ParkWrite {
             wakes: 5,
             error: Some(error("diverged")),

@@ -12,8 +12,10 @@ mod disown;
 mod end;
 mod fence;
 mod fork;
+mod generation;
 mod hint;
 mod lease;
+mod live;
 mod liveness;
 mod migrate;
 mod park;
@@ -114,6 +116,24 @@ workflow_tests::cases! {
         of_two_ends_in_one_batch_the_first_stays,
         a_success_clears_the_reason_of_a_park,
         an_end_after_the_lease_stands_while_nobody_took_over,
+    }
+    generation {
+        a_run_that_continues_is_due_with_its_new_input_and_no_steps,
+        a_key_finds_its_run_after_a_continue,
+        a_continue_leaves_other_runs_alone,
+        signals_that_wait_outlive_a_continue,
+        a_stale_continue_changes_nothing,
+        a_continue_applied_again_changes_nothing,
+        of_an_end_and_a_continue_in_one_batch_the_end_stays,
+        attempts_of_the_batch_come_before_its_continue,
+        many_runs_continue_in_one_batch,
+        a_request_to_cancel_and_a_deadline_outlive_a_continue,
+    }
+    live {
+        the_last_value_that_was_published_is_read,
+        items_are_read_in_order_from_any_place,
+        an_item_is_never_changed,
+        a_history_has_only_the_last_item_of_each_stream,
     }
     cancel {
         a_pending_run_is_canceled_at_once,

@@ -80,6 +80,7 @@ pub async fn concurrent_starts_of_a_key_make_one_run(fixture: Fixture) {
         match start.await.unwrap() {
             (run, StartOutcome::Created) => made.push(run),
             (_, StartOutcome::Existing { id, input }) => found.push((id, input)),
+            (_, StartOutcome::Continued { id }) => panic!("{id} never continued as new"),
         }
     }
     assert_eq!(made.len(), 1, "one start makes the run");

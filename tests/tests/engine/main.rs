@@ -18,7 +18,10 @@ mod errors;
 mod executor;
 mod explain;
 mod foreign;
+mod generation;
 mod interruption;
+mod live;
+mod patch;
 mod pause;
 mod refused;
 mod rerun;
@@ -78,6 +81,26 @@ workflow_tests::cases! {
         a_timeout_outlives_its_worker,
         a_run_is_parked_within_a_timeout_until_its_end,
         the_first_to_end_wins_again_after_a_park,
+    }
+    patch {
+        a_run_that_passed_a_change_keeps_the_old_way_and_others_take_the_new,
+        a_run_older_than_a_deprecated_patch_waits_for_code_that_fits,
+        a_patch_name_used_twice_fails_the_run,
+    }
+    generation {
+        a_run_that_continues_keeps_its_handle_and_gives_its_last_result,
+        an_input_of_another_type_fails_the_run,
+        a_history_that_reaches_its_limit_fails_the_run,
+        a_limit_of_zero_is_refused,
+        a_run_that_is_asked_to_cancel_does_not_continue,
+    }
+    live {
+        a_client_follows_a_run_while_it_runs,
+        a_wait_for_the_next_item_can_be_dropped,
+        what_is_asked_for_wrongly_is_refused,
+        a_value_over_the_limit_is_refused_and_the_run_goes_on,
+        progress_from_the_body_of_a_step_is_seen_while_it_runs,
+        a_long_stream_comes_whole_and_in_order,
     }
     divergence {
         a_history_that_cannot_be_understood_parks_its_run,

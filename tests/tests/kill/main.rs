@@ -7,6 +7,7 @@ mod audit;
 mod blocked;
 mod crash_loop;
 mod crowd;
+mod herald;
 mod map;
 mod point;
 mod random;
@@ -55,6 +56,13 @@ workflow_tests::cases! {
     }
     map {
         a_map_goes_on_where_its_worker_was_killed,
+    }
+    herald {
+        streams_and_generations_survive_a_kill_before_a_continue,
+        streams_and_generations_survive_a_kill_after_a_continue,
+        streams_and_generations_survive_a_kill_in_a_transaction,
+        streams_and_generations_survive_a_kill_before_a_commit,
+        streams_and_generations_survive_a_kill_after_a_commit,
     }
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,

@@ -32,8 +32,8 @@ pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
 pub use transaction::{StepCommit, StepTransaction};
 pub use write::{
-    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, EndWrite, ForkWrite, Outcome, ParkWrite,
-    PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Write,
+    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, ContinueWrite, EndWrite, ForkWrite, Outcome,
+    ParkWrite, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Write,
 };
 
 /// A database that keeps runs.
@@ -41,7 +41,7 @@ pub use write::{
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and says for each, in order, what became of it.
     ///
-    /// Within the batch: starts, then forks, step attempts with their effects, signals, ends, parks, retries, revivals, pauses,
+    /// Within the batch: starts, then forks, step attempts with their effects, signals, ends, parks, continues, retries, revivals, pauses,
     /// resumes, disowns, cancels, terminations, expiries, then claims; rows sorted by run id. A write whose claim is not the run's current one
     /// changes nothing and is answered
     /// [`Outcome::Lost`]; it does not disturb the others, and the fence holds until the commit. Applying a batch again
@@ -89,11 +89,25 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError>;
 
     /// The history of a run: outcomes in the order of their positions, then attempts without a position in the order
-    /// of step key and attempt. Empty for an unknown run.
+    /// of step key and attempt. Of a stream only its last item, without the output, and what stands at the number 0. Empty
+    /// for an unknown run.
     ///
     /// # Errors
     /// As [`Backend::run`].
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError>;
+
+    /// What the run published last under this name, as it is stored; `None` if it never did.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError>;
+
+    /// Items of a stream of the run whose numbers are above `after`, in their order, at most so many. Numbers begin at 1 and
+    /// rise; a refused item leaves a gap.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError>;
 
     /// Those of the runs that have ended, in any order. One query for all.
     ///
@@ -260,6 +274,15 @@ pub struct NextDue {
     pub now: Timestamp,
     /// The earliest due time, past or future; `None` if no run of the lanes waits for time.
     pub at: Option<Timestamp>,
+}
+
+/// An item of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmittedItem {
+    /// Its number.
+    pub number: i64,
+    /// The item as JSON text.
+    pub item: String,
 }
 
 /// How a run ended.

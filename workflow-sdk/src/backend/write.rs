@@ -30,6 +30,8 @@ pub enum Write {
     Pause(RunId),
     /// Let a paused run be claimed again.
     Resume(RunId),
+    /// Begin the next generation of a claimed run.
+    Continue(ContinueWrite),
     /// Give back every claim of this worker but the known ones: a claim whose reply was lost is held by nobody.
     Disown {
         /// The worker.
@@ -72,6 +74,7 @@ impl Write {
                 RunEnd::Succeeded(output) => output.len(),
                 RunEnd::Failed(_) | RunEnd::Canceled => 0,
             },
+            Self::Continue(write) => write.input.len(),
             Self::Fork(write) => write.new.input.len(),
             Self::Retry(_)
             | Self::Revive(_)
@@ -93,7 +96,12 @@ impl Write {
             Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Park(_) | Self::Retry(_) | Self::Disown { .. } => {
                 true
             }
-            Self::Revive(_) | Self::Resume(_) | Self::Cancel(_) | Self::Terminate(_) | Self::Expire { .. } => true,
+            Self::Continue(_)
+            | Self::Revive(_)
+            | Self::Resume(_)
+            | Self::Cancel(_)
+            | Self::Terminate(_)
+            | Self::Expire { .. } => true,
             // A child is due from its start; an end makes a waiting parent due, and children that are to end with it.
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
             Self::End(write) => write.parent_run_id.is_some() || write.has_children,
@@ -110,6 +118,7 @@ impl Write {
             | Self::Attempt(_)
             | Self::Signal(_)
             | Self::Park(_)
+            | Self::Continue(_)
             | Self::Disown { .. }
             | Self::Claim(_) => false,
             Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
@@ -227,6 +236,17 @@ pub struct ReviveWrite {
     pub deadline: Option<StartTime>,
 }
 
+/// Ends the history of a claimed run and gives it a new input, in one: its steps are deleted, and the signals that they
+/// received (but for those with a key, which tells a repetition); published values, streams and waiting signals stay. The run
+/// is due at once, its claim ends, `generation` rises by 1, `crashes` and `started_at` begin anew.
+#[derive(Clone, Debug)]
+pub struct ContinueWrite {
+    /// Who writes.
+    pub claim: Claim,
+    /// The input of the next generation as JSON text.
+    pub input: String,
+}
+
 /// Claims due runs, the longest due first, over all lanes. Each claim adds 1 to the run's epoch, sets its lease, and,
 /// where the run was still `running`, adds 1 to its crashes. Never more than `limit`; skips runs that another
 /// transaction holds.
@@ -286,6 +306,11 @@ pub enum StartOutcome {
         id: RunId,
         /// Its input as JSON text.
         input: String,
+    },
+    /// The same, but that run has continued as new: what it was started with is not known any more.
+    Continued {
+        /// That run.
+        id: RunId,
     },
 }
 

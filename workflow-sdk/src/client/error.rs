@@ -112,6 +112,18 @@ pub enum ClientError {
         /// serde_json's error.
         source: serde_json::Error,
     },
+    /// A value that the run published or emitted is none of the type that was asked for.
+    #[error("{what} of run {run_id} is no {type_name}: {source}; ask for the type that the workflow hands over")]
+    DecodeLive {
+        /// The run.
+        run_id: RunId,
+        /// The published value by its name, or the item by its stream and number.
+        what: String,
+        /// The Rust type that was asked for.
+        type_name: &'static str,
+        /// serde_json's error.
+        source: serde_json::Error,
+    },
     /// The transaction belongs to another kind of database than the client.
     #[error(
         "the client is connected to {client}, but the transaction is one of {transaction}; use a transaction on the client's own database"

@@ -22,6 +22,10 @@ impl<O> RunHandle<O> {
         Self { client, id, output: PhantomData }
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The run's id.
     #[must_use]
     pub fn id(&self) -> RunId {

@@ -7,10 +7,12 @@ mod error;
 mod explanation;
 mod fork;
 mod handle;
+mod live;
 mod result_watch;
 mod retry_run;
 mod signal;
 mod start;
+mod stream;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod within;
 
@@ -39,6 +41,7 @@ pub use handle::RunHandle;
 pub use retry_run::RetryRun;
 pub use signal::SendSignal;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
+pub use stream::RunStream;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use within::ApplicationTransaction;
 
@@ -146,7 +149,9 @@ impl Client {
         self.0.backend.run(id).await?.ok_or(ClientError::UnknownRun { run_id: id })
     }
 
-    /// Every attempt of every step of a run: outcomes in the order in which they were delivered, then what is not final.
+    /// Every attempt of every step of a run: outcomes in the order in which they were delivered, then what is not final. Of a
+    /// stream only its last item, without its value: [`RunHandle::stream`] gives them all. Of a run that continued as new
+    /// only the present generation.
     ///
     /// # Errors
     /// [`ClientError::UnknownRun`], or one of the database.

@@ -186,6 +186,7 @@ fn answer_outcome<O>(client: Client, run: &NewRun, outcome: Outcome) -> Result<R
 fn answer<O>(client: Client, run: &NewRun, outcome: StartOutcome) -> Result<RunHandle<O>, ClientError> {
     match outcome {
         StartOutcome::Created => Ok(RunHandle::new(client, run.id)),
+        StartOutcome::Continued { id } => Ok(RunHandle::new(client, id)),
         StartOutcome::Existing { id, input } if same_input(&input, &run.input) => Ok(RunHandle::new(client, id)),
         StartOutcome::Existing { id, .. } => Err(ClientError::KeyConflict {
             workflow: run.lane.workflow.clone(),

@@ -8,10 +8,12 @@ use std::task::{Wake, Waker};
 
 use uuid::Uuid;
 
-use crate::model::{ErrorKind, InboxSignal, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
+use crate::model::{
+    ErrorKind, InboxSignal, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid, in_generation,
+};
 use crate::replay::{
-    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Interrupted, Interruption, Machine, Next,
-    OutboxRow, SignalWait, StepOptions, Wait,
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, HistorySize, Interrupted, Interruption,
+    Machine, Next, OutboxRow, SignalWait, StepOptions, Wait,
 };
 use crate::transaction::OpenTransaction;
 
@@ -36,7 +38,7 @@ pub struct RunSettings {
     pub queue: String,
     /// The attempt of the run, from 1.
     pub attempt: u32,
-    /// When it was first claimed.
+    /// When it, or its present generation, was first claimed.
     pub started_at: Timestamp,
     /// Largest payload, in bytes of JSON text.
     pub payload_limit: usize,
@@ -205,6 +207,11 @@ impl RunCell {
         drop(armed);
     }
 
+    /// How large the history is, what is on its way included.
+    pub fn history_size(&self) -> HistorySize {
+        lock(&self.inner).machine.size()
+    }
+
     /// Whether a body runs.
     pub fn is_running(&self) -> bool {
         lock(&self.inner).machine.is_running()
@@ -368,6 +375,29 @@ impl RunCell {
         drop(slot);
     }
 
+    /// Asks the machine for something that is no call, and that a body may not ask for.
+    pub(super) fn ask<R>(
+        &self,
+        what: impl FnOnce() -> String,
+        ask: impl FnOnce(&mut Machine, Timestamp) -> Result<R, StoredError>,
+    ) -> Result<R, StoredError> {
+        let mut inner = lock(&self.inner);
+        match inner.current {
+            Some(outer) => Err(inner.refusal(&what(), outer)),
+            None => ask(&mut inner.machine, self.port.now()),
+        }
+    }
+
+    pub(super) fn publish(&self, name: &str, value: Result<String, StoredError>) -> Result<(), StoredError> {
+        let mut inner = lock(&self.inner);
+        let in_body = inner.current.is_some();
+        inner.machine.publish(name, value, in_body, self.port.now())
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.settings.generation
+    }
+
     pub(super) fn payload_limit(&self) -> usize {
         self.settings.payload_limit
     }
@@ -395,9 +425,14 @@ impl RunCell {
 
     pub(super) fn idempotency_key(&self) -> String {
         let inner = lock(&self.inner);
+        // A run's id is of one length, so no step's key can be mistaken for a generation.
+        let run = match self.settings.generation {
+            0 => self.settings.run_id.to_string(),
+            generation => format!("{}.{generation}", self.settings.run_id),
+        };
         match inner.current {
-            Some(call) => format!("{}/{}", self.settings.run_id, inner.machine.key(call)),
-            None => self.settings.run_id.to_string(),
+            Some(call) => format!("{run}/{}", inner.machine.key(call)),
+            None => run,
         }
     }
 
@@ -413,7 +448,7 @@ impl RunCell {
     fn draw(&self, what: &str) -> String {
         let mut inner = lock(&self.inner);
         let inner = &mut *inner;
-        match inner.current {
+        let draw = match inner.current {
             Some(call) => {
                 let draws = &mut inner.slots[call.index()].draws;
                 *draws += 1;
@@ -423,7 +458,8 @@ impl RunCell {
                 inner.draws += 1;
                 format!("{what} {}", inner.draws)
             }
-        }
+        };
+        in_generation(self.settings.generation, draw)
     }
 }
 

@@ -27,7 +27,15 @@ impl Entry {
                 let function = async {
                     // In here, because an author's own decoder may panic, and panics are caught where this is polled.
                     let input = decode_input::<W::Input>(W::NAME, &input)?;
-                    let output = W::run(&ctx, input).await?;
+                    let output = match W::run(&ctx, input).await {
+                        Ok(output) => output,
+                        Err(error) => {
+                            if let Some(input) = error.next_input() {
+                                check_next_input::<W::Input>(W::NAME, input)?;
+                            }
+                            return Err(error);
+                        }
+                    };
                     let subject = format!("output of run {}", cell.run_id());
                     Ok(round_trip(&subject, &output, cell.payload_limit())
                         .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
@@ -59,6 +67,17 @@ fn decode_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> 
         let message = format!(
             "the input of workflow {workflow:?} is no {type_name}: {error}; \
              start the run again with an input of that type"
+        );
+        StoredError::new(ErrorKind::Refused, message).fatal()
+    })
+}
+
+/// Before the old generation is gone: afterwards nobody could mend the input.
+fn check_next_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> Result<(), StoredError> {
+    serde_json::from_str::<I>(input).map(drop).map_err(|error| {
+        let type_name = std::any::type_name::<I>();
+        let message = format!(
+            "the input of ctx.continue_as_new is no {type_name}: {error}; workflow {workflow:?} continues with an input of that type"
         );
         StoredError::new(ErrorKind::Refused, message).fatal()
     })

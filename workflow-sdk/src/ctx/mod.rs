@@ -6,7 +6,10 @@ mod cell;
 mod child;
 mod compensation;
 mod entry;
+mod generation;
+mod live;
 mod map;
+mod patch;
 mod poller;
 mod port;
 mod race;
@@ -203,7 +206,8 @@ impl<S> Ctx<S> {
     }
 
     /// Inside the body of a step: a text that is the same for every attempt of this step of this run, and of no other, for
-    /// outside systems that can tell a repeated request by it. Outside of steps: the same for the whole run.
+    /// outside systems that can tell a repeated request by it. Outside of steps: the same for the whole run. A run that
+    /// [continued as new](Ctx::continue_as_new) has new ones.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;

@@ -23,6 +23,8 @@ pub enum Polled {
     Pending,
     /// It ended.
     Ended(std::result::Result<String, StoredError>),
+    /// Its run continues as new, with this input.
+    Continued(String),
 }
 
 /// Polls a workflow, and tells wakes by its own calls from wakes by anything else.
@@ -47,7 +49,10 @@ impl Poller {
     pub fn poll(&mut self) -> Polled {
         for _ in 0..MAX_POLLS {
             match self.poll_once() {
-                Ok(Poll::Ready(result)) => return Polled::Ended(result.map_err(crate::Error::into_stored)),
+                Ok(Poll::Ready(Ok(output))) => return Polled::Ended(Ok(output)),
+                Ok(Poll::Ready(Err(error))) => {
+                    return error.into_end().map_or_else(|error| Polled::Ended(Err(error)), Polled::Continued);
+                }
                 Ok(Poll::Pending) if self.root.again.swap(false, Ordering::AcqRel) => {}
                 Ok(Poll::Pending) => return Polled::Pending,
                 Err(panic) => return Polled::Ended(Err(panic_error("the workflow", panic.as_ref()))),

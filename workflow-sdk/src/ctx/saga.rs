@@ -25,14 +25,28 @@ pub async fn settle(
     // The function is dropped before they begin: what it left pending must not go on beside them.
     let result = { CatchPanic(pin!(function)).await };
     let error = match result {
-        Err(error) => error.into_stored(),
         Ok(output) => return Ok(output),
+        Err(error) if error.next_input().is_none() => error.into_stored(),
+        Err(next) => match armed_at_continue(cell) {
+            None => return Err(next),
+            Some(refusal) => refusal,
+        },
     };
     if will_retry(cell, retry, &error) {
         return Err(error.into());
     }
     let failures = Shield::new(cell, compensate(cell)).await;
     Err(with_failures(error, failures).into())
+}
+
+/// What armed compensations would undo is not known to the next generation, so a run does not leave them behind.
+fn armed_at_continue(cell: &RunCell) -> Option<StoredError> {
+    let armed = cell.with_armed(|armed| armed.len());
+    let message = format!(
+        "the run cannot continue as new: {armed} of its compensations are armed, and the next generation does not know them; \
+         disarm them first"
+    );
+    (armed > 0).then(|| StoredError::new(ErrorKind::Refused, message).fatal())
 }
 
 /// Whether the run will be attempted again after this error: then nothing is undone yet.

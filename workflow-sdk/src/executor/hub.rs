@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, broadcast, oneshot, watch};
@@ -38,6 +38,8 @@ pub struct Hub {
     wakes: broadcast::Sender<RunId>,
     pauses: broadcast::Sender<RunId>,
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
+    /// Of runs whose streams somebody follows here.
+    follows: Mutex<HashMap<RunId, Weak<Notify>>>,
     hint: Arc<Notify>,
     listening: OnceCell<()>,
 }
@@ -54,6 +56,7 @@ impl Hub {
             wakes: broadcast::Sender::new(WAKES),
             pauses: broadcast::Sender::new(CANCELS),
             waits: Mutex::default(),
+            follows: Mutex::default(),
             hint,
             listening: OnceCell::new(),
         })
@@ -134,6 +137,31 @@ impl Hub {
             !senders.is_empty()
         });
         waits.keys().copied().collect()
+    }
+
+    /// What is notified when a commit of this process appends to a stream of this run.
+    #[must_use]
+    pub fn follow(&self, run: RunId) -> Arc<Notify> {
+        let mut follows = self.follows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(follow) = follows.get(&run).and_then(Weak::upgrade) {
+            return follow;
+        }
+        follows.retain(|_, follow| follow.strong_count() > 0);
+        let follow = Arc::new(Notify::new());
+        follows.insert(run, Arc::downgrade(&follow));
+        follow
+    }
+
+    /// These runs have appended to their streams.
+    pub(super) fn emitted(&self, runs: impl Iterator<Item = RunId>) {
+        let mut runs = runs.peekable();
+        if runs.peek().is_none() {
+            return;
+        }
+        self.hint.notify_one();
+        let follows = self.follows.lock().unwrap_or_else(PoisonError::into_inner);
+        let followed = runs.filter_map(|run| follows.get(&run)?.upgrade());
+        followed.for_each(|follow| follow.notify_waiters());
     }
 
     fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>> {

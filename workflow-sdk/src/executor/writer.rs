@@ -8,7 +8,7 @@ use crate::backend::{
     Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
 };
 use crate::failpoint::failpoint;
-use crate::model::SignalOutcome;
+use crate::model::{SignalOutcome, StepKind};
 
 use super::batch::{AfterFailure, after_failure, may_repeat};
 use super::{Hub, Request};
@@ -155,7 +155,7 @@ fn refused(error: &BackendError) -> Outcome {
     Outcome::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
 }
 
-/// Makes a commit known to those who wait for due runs, ended runs and cancels.
+/// Makes a commit known to those who wait for due runs, ended runs, cancels and items of streams.
 fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
     if writes.iter().any(Write::makes_due) {
         hub.runs_due();
@@ -163,6 +163,10 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
     if writes.iter().any(Write::ends_runs) {
         hub.runs_ended();
     }
+    hub.emitted(writes.iter().filter_map(|write| match write {
+        Write::Attempt(write) if write.row.kind == StepKind::Emitted => Some(write.claim.run_id),
+        _ => None,
+    }));
     for (write, outcome) in writes.iter().zip(outcomes) {
         match (write, outcome) {
             (Write::End(write), Outcome::Applied) => {

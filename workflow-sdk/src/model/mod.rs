@@ -28,7 +28,7 @@ pub use rerun::{attempted_again, retry_of_run};
 pub use retry::Retry;
 pub use run::{Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
 pub use run_filter::RunFilter;
-pub(crate) use seed::{derived_fraction, derived_run_id, derived_u64, derived_uuid};
+pub(crate) use seed::{derived_fraction, derived_run_id, derived_u64, derived_uuid, in_generation};
 pub use signal::{InboxSignal, NewSignal, SignalKey, SignalOutcome};
 pub use signal_name::{NamesSignal, Signal};
 pub use start_time::StartTime;

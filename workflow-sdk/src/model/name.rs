@@ -22,6 +22,12 @@ pub enum NameSubject {
     Key,
     /// The name or the value of a tag.
     Tag,
+    /// A change of a workflow's code.
+    Patch,
+    /// A value that a run publishes.
+    Published,
+    /// A stream that a run emits to.
+    Stream,
 }
 
 impl fmt::Display for NameSubject {
@@ -35,6 +41,9 @@ impl fmt::Display for NameSubject {
             Self::Queue => "queue name",
             Self::Key => "idempotency key",
             Self::Tag => "tag",
+            Self::Patch => "patch name",
+            Self::Published => "name of a published value",
+            Self::Stream => "stream name",
         })
     }
 }

@@ -66,7 +66,11 @@ pub fn attempted_again(history: &[StepAttempt], error: Option<&StoredError>) -> 
 #[must_use]
 pub fn retry_of_run(policy: Option<Retry>, run: RunId, attempt: i64, error: &StoredError) -> Option<Duration> {
     let may_differ = match error.kind {
-        ErrorKind::Deadline | ErrorKind::CrashLoop | ErrorKind::Divergence | ErrorKind::Refused => false,
+        ErrorKind::Deadline
+        | ErrorKind::CrashLoop
+        | ErrorKind::Divergence
+        | ErrorKind::Refused
+        | ErrorKind::HistoryLimit => false,
         _ => !error.fatal,
     };
     let policy = policy.filter(|_| may_differ)?;

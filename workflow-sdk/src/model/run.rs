@@ -10,7 +10,7 @@ use super::{RunId, StartTime, StoredError, Timestamp, WorkerId};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// Never claimed, or waiting for its start time or a retry.
+    /// Never claimed, or waiting for its start time or a retry, or continued as new.
     Pending,
     /// Claimed by a worker.
     Running,
@@ -59,7 +59,8 @@ impl RunStatus {
     }
 
     /// Whether a run may go from this status to `next`. A running run may go to running: its lease ran out and another
-    /// worker claimed it. A failed run may go back to pending, by [`Client::retry`](crate::Client::retry) alone.
+    /// worker claimed it; and to pending: it continued as new, or failed and is tried again. A failed run may go back to pending, by
+    /// [`Client::retry`](crate::Client::retry) alone.
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         match (self, next) {
@@ -196,7 +197,7 @@ pub struct Run {
     pub paused_at: Option<Timestamp>,
     /// When it was started by the application.
     pub created_at: Timestamp,
-    /// When a worker first claimed it.
+    /// When a worker first claimed it; of a run that continued as new, its present generation.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub completed_at: Option<Timestamp>,

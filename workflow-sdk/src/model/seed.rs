@@ -21,6 +21,12 @@ pub(crate) fn derived_run_id(run: RunId, purpose: &str, at: Timestamp) -> RunId 
     uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
 }
 
+/// The name of a purpose in this generation of a run: what one generation drew the next does not draw again.
+#[must_use]
+pub(crate) fn in_generation(generation: i64, purpose: String) -> String {
+    if generation == 0 { purpose } else { format!("{purpose} of generation {generation}") }
+}
+
 /// The number that belongs to this purpose in this run.
 #[must_use]
 pub(crate) fn derived_u64(run: RunId, purpose: &str) -> u64 {

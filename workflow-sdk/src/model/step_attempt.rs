@@ -67,6 +67,12 @@ impl StepKind {
         }
     }
 
+    /// The step key of a patch, a published value or a stream: the run has one of this name, whatever its scopes.
+    #[must_use]
+    pub fn key_of(self, name: &str) -> String {
+        format!("{self}/{name}")
+    }
+
     /// The kind that [`StepKind::as_str`] wrote.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

@@ -30,6 +30,8 @@ pub enum ErrorKind {
     ChildCanceled,
     /// The engine could not accept what the code handed it: a name, a value, a call at the wrong place.
     Refused,
+    /// The run's history reached the limit of its worker.
+    HistoryLimit,
 }
 
 impl ErrorKind {
@@ -47,6 +49,7 @@ impl ErrorKind {
             Self::Divergence => "divergence",
             Self::ChildCanceled => "child_canceled",
             Self::Refused => "refused",
+            Self::HistoryLimit => "history_limit",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{ErrorKind, StepKind, StoredError, Timestamp, derived_fraction};
+use crate::model::{ErrorKind, StepKind, StoredError, Timestamp, derived_fraction, in_generation};
 
 use super::call::{Attempt, Phase, Work};
 use super::records::Record;
@@ -125,7 +125,8 @@ impl Machine {
         if error.fatal {
             return None;
         }
-        let fraction = derived_fraction(self.run_id, &format!("retry {key} {attempt}"));
+        let purpose = in_generation(self.generation, format!("retry {key} {attempt}"));
+        let fraction = derived_fraction(self.run_id, &purpose);
         let attempt = if self.tried_again { options.retry.round_of(attempt) } else { attempt };
         let delay = options.retry.delay_after(attempt, fraction)?;
         Some(error.retry_after().unwrap_or(delay))

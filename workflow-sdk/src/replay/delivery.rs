@@ -39,6 +39,10 @@ impl Machine {
     /// What the drive is to do, after the workflow was polled until it was quiet.
     pub fn next(&mut self, now: Timestamp) -> Next {
         self.interrupting = false;
+        // What follows a patch must not be seen, and have no effect, before the patch is committed.
+        if self.unconfirmed > 0 {
+            return Next::Wait { timer: self.timers.first().map(|(at, _)| *at), park_until: None };
+        }
         if let Some(next) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
             return next;
         }

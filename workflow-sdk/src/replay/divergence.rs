@@ -43,6 +43,15 @@ impl Divergence {
         }
     }
 
+    /// The code has only the way of a patch that the run did not take.
+    pub(super) fn patch(name: &str, location: &'static Location<'static>) -> Self {
+        Self {
+            recorded: format!("steps that follow this place, without the patch {name:?}: the run is older than it"),
+            current: format!("ctx.deprecate_patch({name:?}): the code has the new way alone; bring ctx.patched back"),
+            location: Some(location.to_string()),
+        }
+    }
+
     /// As an error that can be stored.
     #[must_use]
     pub fn to_stored(&self) -> StoredError {

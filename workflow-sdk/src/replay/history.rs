@@ -1,13 +1,21 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
+use super::live::{Recorded, RecordedStream};
+use super::{Delivered, HistorySize, Interrupted};
 use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
-
-use super::{Delivered, Interrupted};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A run's history, by step key.
 #[derive(Debug, Default)]
 pub(super) struct History {
     steps: HashMap<String, RecordedStep>,
+    /// How many of them no call has been active for yet.
+    steps_left: usize,
+    /// Keys of patches that the run has taken.
+    pub(super) patches: HashSet<String>,
+    /// How often it published, by key.
+    pub(super) published: HashMap<String, i64>,
+    /// How far its streams have come, by key.
+    pub(super) emitted: HashMap<String, RecordedStream>,
+    pub(super) size: HistorySize,
     /// Outcomes that no call has asked for yet, in the order of their positions.
     unasked: BTreeMap<i64, String>,
     /// That the run was told to end.
@@ -25,6 +33,7 @@ pub(super) struct History {
 #[derive(Debug)]
 pub(super) struct RecordedStep {
     pub(super) kind: StepKind,
+    asked: bool,
     pub(super) outcome: Option<RecordedOutcome>,
     pub(super) last: LastAttempt,
 }
@@ -48,11 +57,21 @@ pub(super) struct LastAttempt {
 }
 
 impl History {
-    pub(super) fn new(rows: Vec<StepAttempt>) -> Self {
+    pub(super) fn new(rows: Vec<StepAttempt>, generation: i64) -> Self {
         let mut history = Self::default();
         for row in rows {
-            history.add(row);
+            history.latest = history.latest.max(row.completed_at).max(Some(row.started_at));
+            history.size.add(&row);
+            match row.kind {
+                StepKind::Interruption => history.interrupted = Interrupted::recorded(&row),
+                StepKind::Patch => drop(history.patches.insert(row.step_key)),
+                StepKind::Published => history.add_published(&row, generation),
+                StepKind::Emitted => history.add_emitted(&row, generation),
+                _ => history.add(row),
+            }
         }
+        history.steps_left = history.steps.len();
+        history.size.steps += history.emitted.values().map(|stream| stream.len(generation)).sum::<u64>();
         history.unasked = history
             .steps
             .iter()
@@ -66,12 +85,19 @@ impl History {
         history
     }
 
-    fn add(&mut self, row: StepAttempt) {
-        self.latest = self.latest.max(row.completed_at).max(Some(row.started_at));
-        if row.kind == StepKind::Interruption {
-            self.interrupted = Interrupted::recorded(&row);
-            return;
+    /// What an earlier generation published counts for the client, not for the replay of this one.
+    fn add_published(&mut self, row: &StepAttempt, generation: i64) {
+        if let Some(recorded) = Recorded::of(row).filter(|recorded| recorded.generation == generation) {
+            self.published.insert(row.step_key.clone(), recorded.count);
         }
+    }
+
+    fn add_emitted(&mut self, row: &StepAttempt, generation: i64) {
+        let stream = self.emitted.entry(row.step_key.clone()).or_default();
+        stream.add(row, generation);
+    }
+
+    fn add(&mut self, row: StepAttempt) {
         let completed_at = row.completed_at.unwrap_or(row.started_at);
         let outcome = row.position.map(|position| RecordedOutcome {
             position,
@@ -100,7 +126,7 @@ impl History {
                 }
             }
             None => {
-                self.steps.insert(row.step_key, RecordedStep { kind: row.kind, outcome, last });
+                self.steps.insert(row.step_key, RecordedStep { kind: row.kind, asked: false, outcome, last });
             }
         }
     }
@@ -111,7 +137,11 @@ impl History {
 
     /// Notes that a call asks for this step, and says at which position its outcome is recorded.
     pub(super) fn ask(&mut self, key: &str) -> Option<i64> {
-        let position = self.steps.get(key)?.outcome.as_ref()?.position;
+        let step = self.steps.get_mut(key)?;
+        if !std::mem::replace(&mut step.asked, true) {
+            self.steps_left -= 1;
+        }
+        let position = step.outcome.as_ref()?.position;
         self.unasked.remove(&position);
         Some(position)
     }
@@ -125,6 +155,11 @@ impl History {
     pub(super) fn first_unasked(&self) -> Option<(i64, &str, StepKind)> {
         let (position, key) = self.unasked.first_key_value().filter(|(position, _)| **position < self.first_gap)?;
         Some((*position, key, self.steps.get(key)?.kind))
+    }
+
+    /// Whether no step is recorded, final or not, whose call has not been active yet.
+    pub(super) fn all_active(&self) -> bool {
+        self.steps_left == 0
     }
 
     pub(super) fn all_asked(&self) -> bool {

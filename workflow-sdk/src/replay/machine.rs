@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::Location;
 
 use crate::model::{RunId, StepAttempt, StepKind, Timestamp};
@@ -8,9 +8,11 @@ use super::delivery::Undelivered;
 use super::history::History;
 use super::names::Names;
 use super::outside::Outside;
+use super::patch::Patch;
 use super::records::{Receiver, Sent};
 use super::{
-    CallId, CallPoll, CommitRow, Delivered, Divergence, Interrupted, OutboxRow, StepOptions, Wait, interruption,
+    CallId, CallPoll, CommitRow, Delivered, Divergence, HistorySize, Interrupted, OutboxRow, StepOptions, Wait,
+    interruption,
 };
 
 /// A run as a state machine.
@@ -33,6 +35,13 @@ pub struct Machine {
     pub(super) outbox: Vec<OutboxRow>,
     /// Outcomes of transactions, each to be committed by its transaction.
     pub(super) commits: Vec<CommitRow>,
+    /// The patches that the code has asked for, by key.
+    pub(super) patches: HashMap<String, Patch>,
+    /// How often the code has published or emitted, by key.
+    pub(super) counts: HashMap<String, i64>,
+    /// So many records, from the oldest that is not committed, must be committed before anything is delivered or begins.
+    pub(super) unconfirmed: usize,
+    pub(super) size: HistorySize,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
     pub(super) waits: BTreeSet<(Timestamp, CallId)>,
@@ -63,12 +72,16 @@ impl Machine {
     pub fn new(run_id: RunId, epoch: i64, generation: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
         // Of an earlier generation nobody knows any more whether it had children.
         let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
-        let history = History::new(rows);
+        let history = History::new(rows, generation);
         let interrupted = history.interrupted;
         Self {
             run_id,
             epoch,
             tried_again: false,
+            size: history.size,
+            unconfirmed: 0,
+            patches: HashMap::new(),
+            counts: HashMap::new(),
             latest: history.latest.unwrap_or(started_at).max(started_at),
             history,
             calls: Vec::new(),
@@ -213,7 +226,12 @@ impl Machine {
             self.calls[id.0].phase = Phase::Ready(Delivered::Failed(error));
             return;
         }
-        if !self.held && !self.interrupting && self.nothing_to_deliver() && self.history.all_asked() {
+        if !self.held
+            && !self.interrupting
+            && self.unconfirmed == 0
+            && self.nothing_to_deliver()
+            && self.history.all_asked()
+        {
             self.grant(id, now);
         } else {
             self.idle.insert(id);
@@ -223,6 +241,12 @@ impl Machine {
     /// The keys of the calls to which a value was delivered, in the order of calls.
     pub fn succeeded(&self) -> impl Iterator<Item = &str> {
         self.calls.iter().filter(|call| call.succeeded).map(|call| call.key.as_str())
+    }
+
+    /// How large the history is, what is on its way included.
+    #[must_use]
+    pub fn size(&self) -> HistorySize {
+        self.size
     }
 
     /// Whether a body runs.

@@ -13,6 +13,11 @@ impl Names {
         Self { taken: HashMap::from([(name.to_owned(), 1)]) }
     }
 
+    /// Hands out no name that is exactly this from now on.
+    pub(super) fn reserve(&mut self, name: &str) {
+        self.taken.entry(name.to_owned()).or_insert(1);
+    }
+
     /// Skips what an author's own name has taken.
     pub(super) fn take(&mut self, name: &str) -> String {
         let Some(next) = self.taken.get(name) else {

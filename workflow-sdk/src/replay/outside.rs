@@ -296,13 +296,14 @@ impl Machine {
 
     /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
     pub fn key_taken(&mut self, by: RunId, now: Timestamp) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
         let id = match self.in_flight.pop_front() {
             Some(Sent::Note(id)) => id,
             Some(Sent::Outcome(position, Receiver::Call(id))) => {
                 self.undelivered.remove(&position);
                 id
             }
-            Some(Sent::Outcome(_, Receiver::Run)) | None => return,
+            Some(Sent::Free | Sent::Outcome(_, Receiver::Run)) | None => return,
         };
         let started_at = match self.calls[id.0].phase {
             Phase::AwaitingChild { run_id, started_at } => {

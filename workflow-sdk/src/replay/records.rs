@@ -28,6 +28,17 @@ pub(super) enum Receiver {
     Run,
 }
 
+/// A row that belongs to no call, and that is no outcome.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) kind: StepKind,
+    pub(super) attempt: i64,
+    /// `Running`: a later row of the same key and attempt replaces it.
+    pub(super) status: AttemptStatus,
+    pub(super) output: String,
+    pub(super) at: Timestamp,
+}
+
 /// A record on its way out.
 #[derive(Debug)]
 pub struct OutboxRow {
@@ -41,6 +52,8 @@ pub struct OutboxRow {
 /// A record that is not committed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sent {
+    /// Something that belongs to no call.
+    Free,
     /// Something about this call that is no outcome.
     Note(CallId),
     /// The outcome with this position, and who gets it.
@@ -66,6 +79,7 @@ impl Machine {
     /// Writes something that is no outcome.
     pub(super) fn record(&mut self, id: CallId, record: Record) {
         let (row, effect) = self.row(id, record, None);
+        self.size.add(&row);
         self.outbox.push(OutboxRow { row, effect, sent: Sent::Note(id) });
     }
 
@@ -80,8 +94,27 @@ impl Machine {
         let receiver = Receiver::Call(id);
         let position = self.take_position(receiver);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
+        self.size.add(&row);
         self.outbox.push(OutboxRow { row, effect, sent: Sent::Outcome(position, receiver) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
+    }
+
+    /// Writes a row that belongs to no call.
+    pub(super) fn note(&mut self, step_key: &str, note: Note) {
+        let row = StepAttempt {
+            step_key: step_key.to_owned(),
+            attempt: note.attempt,
+            kind: note.kind,
+            status: note.status,
+            position: None,
+            output: Some(note.output),
+            error: None,
+            epoch: self.epoch,
+            started_at: note.at,
+            completed_at: (note.status != AttemptStatus::Running).then_some(note.at),
+        };
+        self.size.add(&row);
+        self.outbox.push(OutboxRow { row, effect: Effect::None, sent: Sent::Free });
     }
 
     /// The next position, for an outcome that this one gets.
@@ -124,6 +157,7 @@ impl Machine {
 
     /// The oldest record that was handed out is committed.
     pub fn committed(&mut self) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
         if let Some(Sent::Outcome(position, _)) = self.in_flight.pop_front() {
             self.position_committed(position);
         }

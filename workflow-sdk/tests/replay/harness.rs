@@ -89,6 +89,7 @@ pub(crate) enum Delivery {
 #[derive(Debug)]
 pub(crate) enum Stop {
     Ended(Result<String, StoredError>),
+    Continued(String),
     Diverged(Divergence),
     Waits { timer: Option<Timestamp>, park_until: Option<Timestamp> },
 }
@@ -163,13 +164,13 @@ impl Life {
             run_id: run_id(),
             epoch: 1,
             attempt: 1,
-            generation: 0,
+            generation: table.generation,
             depth: 0,
             queue: "default".into(),
             started_at: START,
             payload_limit: PAYLOAD_LIMIT,
         };
-        let cell = RunCell::new(settings, table.rows.clone(), port.clone());
+        let cell = RunCell::new(settings, table.history(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());
         let flow = flow.clone();
         let its_cell = cell.clone();
@@ -211,19 +212,32 @@ impl Life {
         loop {
             if std::mem::take(&mut self.stale) {
                 self.polls += 1;
-                if let Polled::Ended(result) = self.poller.as_mut().unwrap().poll() {
-                    return self.cell.ended().map_or(Stop::Ended(result), Stop::Diverged);
+                let end = match self.poller.as_mut().unwrap().poll() {
+                    Polled::Pending => None,
+                    Polled::Ended(result) => Some(Stop::Ended(result)),
+                    Polled::Continued(input) => Some(Stop::Continued(input)),
+                };
+                if let Some(end) = end {
+                    let diverged = self.cell.ended().map(Stop::Diverged);
+                    if diverged.is_none() {
+                        self.take_outbox();
+                    }
+                    return diverged.unwrap_or(end);
                 }
             }
             if let Some(divergence) = self.cell.divergence() {
                 return Stop::Diverged(divergence);
             }
-            self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
+            self.take_outbox();
             self.commits.extend(self.cell.take_commits());
             if let Some(stop) = self.advance() {
                 return stop;
             }
         }
+    }
+
+    fn take_outbox(&mut self) {
+        self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
     }
 
     fn advance(&mut self) -> Option<Stop> {
@@ -310,7 +324,10 @@ impl Life {
     pub(crate) fn quiesce(&mut self, table: &mut Table) -> Stop {
         loop {
             let stop = self.settle();
-            let Stop::Waits { .. } = stop else { return stop };
+            let Stop::Waits { .. } = stop else {
+                while self.commit(table).unwrap() {}
+                return stop;
+            };
             if !(self.commit(table).unwrap() || self.look() || self.fire_timers()) {
                 if self.commits.is_empty() {
                     return stop;

@@ -99,6 +99,7 @@ impl Living {
             let end = match stop {
                 Stop::Ended(result) => End::Result(result),
                 Stop::Diverged(divergence) => End::Diverged(divergence),
+                Stop::Continued(input) => return Err(format!("continues as new with {input}")),
                 Stop::Waits { .. } => {
                     self.check_wait(&stop)?;
                     act(&mut self, &stop)?;
@@ -263,7 +264,9 @@ pub(crate) fn check_full_replay(flow: &Flow, lived: &Lived, delivery: Delivery) 
     let end = match replay.settle() {
         Stop::Ended(result) => End::Result(result),
         Stop::Diverged(divergence) => End::Diverged(divergence),
-        Stop::Waits { .. } => return Err(format!("the full replay does not end: {:?}", replay.events)),
+        Stop::Continued(_) | Stop::Waits { .. } => {
+            return Err(format!("the full replay does not end: {:?}", replay.events));
+        }
     };
     check_compensations(lived)?;
     if end != lived.end {

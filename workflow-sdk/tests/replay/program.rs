@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -49,6 +50,11 @@ pub(crate) enum Node {
     },
     /// The function fails after its one branch.
     Fail(Vec<Node>),
+    /// The way of runs that had passed here before the change, and the way of the others.
+    Patched {
+        name: usize,
+        ways: Vec<Node>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -188,7 +194,8 @@ impl Node {
             | Self::Timeout { within: children, .. }
             | Self::Shield(children)
             | Self::Saga { branch: children, .. }
-            | Self::Fail(children) => children,
+            | Self::Fail(children)
+            | Self::Patched { ways: children, .. } => children,
         }
     }
 
@@ -205,7 +212,8 @@ impl Node {
             | Self::Timeout { within: children, .. }
             | Self::Shield(children)
             | Self::Saga { branch: children, .. }
-            | Self::Fail(children) => children,
+            | Self::Fail(children)
+            | Self::Patched { ways: children, .. } => children,
         }
     }
 
@@ -242,7 +250,7 @@ impl Node {
                 children.splice(index..=index, by);
                 self.with_children(children)
             };
-            if self.children().len() > 1 {
+            if self.children().len() > 1 && !matches!(self, Self::Patched { .. }) {
                 smaller.push(replaced(None));
             }
             smaller.extend(child.smaller().into_iter().map(|by| replaced(Some(by))));
@@ -262,6 +270,18 @@ impl Node {
             Box::pin(async move {
                 let value = evaluate(&program, ctx).await;
                 if program.fails() { Err(Error::msg(format!("failed after {value}"))) } else { Ok(value.to_string()) }
+            })
+        })
+    }
+
+    /// The same, and it emits and publishes all that it sees.
+    pub(crate) fn talkative_flow(&self) -> Flow {
+        let flow = self.flow();
+        flow_of(move |ctx| {
+            let flow = Arc::clone(&flow);
+            Box::pin(async move {
+                ctx.state().talks.store(true, Ordering::Relaxed);
+                flow(ctx).await
             })
         })
     }
@@ -348,6 +368,11 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
             Node::Unordered(children) => {
                 branches(children).collect::<FuturesUnordered<_>>().fold(3, async |all, value| mix(all, value)).await
             }
+            Node::Patched { name, ways } => {
+                let taken = ctx.patched(format!("change {name}")).expect("one place");
+                let way = if taken { ways.last() } else { ways.first() };
+                mix(u64::from(taken), evaluate(way.expect("two ways"), ctx).await)
+            }
         }
     })
 }
@@ -415,6 +440,10 @@ impl World {
 
 fn see(ctx: &Ctx<World>, leaf: usize, value: u64) -> u64 {
     ctx.state().seen.lock().unwrap().push((leaf, value, ctx.now(), ctx.random()));
+    if ctx.state().talks.load(Ordering::Relaxed) {
+        ctx.emit("seen", &(leaf, value)).expect("a small item");
+        ctx.publish("last", &(leaf, value)).expect("a small value");
+    }
     value
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use crate::harness::{Delivery, START, Table};
-use crate::lives::{End, check_full_replay, check_life_after, live, live_like};
+use crate::lives::{End, Lived, check_full_replay, check_life_after, live, live_like};
 use crate::program::{Leaves, Node, minimal, random};
 
 /// How many programs, unless `WORKFLOW_PROPERTY_CASES` says otherwise.
@@ -85,6 +85,31 @@ fn values_seen(seen: &[crate::harness::Seen]) -> Vec<(usize, u64)> {
     seen.iter().map(|(leaf, value, _, _)| (*leaf, *value)).collect()
 }
 
+/// What it emitted is what it saw: each once and in order, whenever the process dies.
+fn talk_and_crash(program: &Node, seed: u64) -> Result<usize, String> {
+    let flow = program.talkative_flow();
+    let mut rng = Rng::with_seed(seed);
+    let first = live(&flow, &Table::default(), START, Delivery::OneByOne, &mut rng)?;
+    check_stream(&first)?;
+    for point in &first.crash_points {
+        let second = live(&flow, &point.table, point.now, Delivery::OneByOne, &mut rng)?;
+        check_life_after(point, &first, &second)?;
+        check_full_replay(&flow, &second, Delivery::OneByOne)?;
+        check_stream(&second)?;
+    }
+    Ok(first.crash_points.len())
+}
+
+fn check_stream(lived: &Lived) -> Result<(), String> {
+    let seen: Vec<_> = values_seen(&lived.seen).iter().map(|(leaf, value)| format!("[{leaf},{value}]")).collect();
+    let emitted = lived.table.items("seen");
+    let last = lived.table.published("last");
+    if emitted == seen && last.as_ref() == seen.last() {
+        return Ok(());
+    }
+    Err(format!("saw {seen:?}, emitted {emitted:?}, published {last:?}"))
+}
+
 fn program(seed: u64, leaves: Leaves) -> Node {
     let mut rng = Rng::with_seed(!seed);
     let depth = rng.u32(1..=3);
@@ -109,6 +134,11 @@ fn a_run_that_crashes_after_any_commit_ends_as_it_would_have_ended() {
         |seed| program(seed, Leaves::WithoutTime),
         |program, seed| crash_and_go_on_as_before(program, seed, Delivery::OneByOne),
     );
+}
+
+#[test]
+fn what_a_run_emits_is_there_once_and_in_order_after_any_crash() {
+    for_all("emitted and published", cases(CASES / 5), |seed| program(seed, Leaves::Any), talk_and_crash);
 }
 
 /// How many of 300 programs a check finds wrong.

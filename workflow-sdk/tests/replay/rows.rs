@@ -1,5 +1,7 @@
 //! The table of attempts, in memory.
 
+use std::collections::BTreeMap;
+
 use workflow_sdk::{AttemptStatus, StepAttempt, StepKind};
 
 use crate::harness::START;
@@ -8,6 +10,7 @@ use crate::harness::START;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<StepAttempt>,
+    pub(crate) generation: i64,
 }
 
 impl Table {
@@ -28,6 +31,41 @@ impl Table {
             None => self.rows.push(row),
         }
         Ok(())
+    }
+
+    /// What a worker reads of it: of a stream only the last item, without its output.
+    pub(crate) fn history(&self) -> Vec<StepAttempt> {
+        let mut last: BTreeMap<&str, i64> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| row.kind == StepKind::Emitted) {
+            let last = last.entry(&row.step_key).or_default();
+            *last = row.attempt.max(*last);
+        }
+        let is_item = |row: &StepAttempt| row.kind == StepKind::Emitted && row.attempt > 0;
+        let is_read = |row: &&StepAttempt| !is_item(row) || last.get(row.step_key.as_str()) == Some(&row.attempt);
+        let read = self.rows.iter().filter(is_read).cloned();
+        read.map(|row| if is_item(&row) { StepAttempt { output: None, ..row } } else { row }).collect()
+    }
+
+    /// The run continues as new.
+    pub(crate) fn continue_as_new(&mut self) {
+        self.rows.retain(|row| matches!(row.kind, StepKind::Published | StepKind::Emitted));
+        self.generation += 1;
+    }
+
+    /// The items of a stream.
+    pub(crate) fn items(&self, name: &str) -> Vec<String> {
+        let key = StepKind::Emitted.key_of(name);
+        let mut items: Vec<_> = self.rows.iter().filter(|row| row.step_key == key && row.attempt > 0).collect();
+        items.sort_by_key(|row| row.attempt);
+        items.iter().map(|row| row.output.clone().unwrap()).collect()
+    }
+
+    /// What was published last.
+    pub(crate) fn published(&self, name: &str) -> Option<String> {
+        let key = StepKind::Published.key_of(name);
+        let row = self.rows.iter().find(|row| row.step_key == key)?;
+        let value: serde_json::Value = serde_json::from_str(row.output.as_deref()?).unwrap();
+        Some(value["value"].to_string())
     }
 
     /// Adds what an earlier life would have left: a step with a value.

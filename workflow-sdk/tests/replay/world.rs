@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
@@ -21,6 +22,8 @@ pub(crate) struct World {
     /// The values that bodies give; one that is not in it is made up, and differs from life to life.
     pub(crate) values: BTreeMap<String, u64>,
     pub(crate) life: u64,
+    /// Whether a random program emits what it sees.
+    pub(crate) talks: AtomicBool,
 }
 
 /// A leaf of a random program, what it gave, the time that the context showed then, and a draw.

@@ -56,7 +56,7 @@ pub(super) async fn start_children(
     let started = start::start(connection, sql, clock, &children).await?;
     let taken = places.into_iter().zip(started).filter_map(|(place, outcome)| match outcome {
         StartOutcome::Created => None,
-        StartOutcome::Existing { id, .. } => Some((place, id)),
+        StartOutcome::Existing { id, .. } | StartOutcome::Continued { id, .. } => Some((place, id)),
     });
     Ok(taken.collect())
 }

@@ -3,7 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::{Connection, PgConnection};
 
 use crate::backend::{
-    AttemptWrite, CancelOutcome, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome, Write,
+    AttemptWrite, CancelOutcome, ContinueWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome,
+    Write,
 };
 use crate::failpoint::failpoint;
 use crate::model::{Claim, Clock, NewRun, NewSignal, RunId};
@@ -13,7 +14,7 @@ use super::family::Ended;
 use super::fence::Fence;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, family, rerun, settle, signal, start};
+use super::{attempt, claim, family, generation, rerun, settle, signal, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -52,6 +53,7 @@ struct Batch<'w> {
     parks: Vec<(usize, &'w ParkWrite)>,
     retries: Vec<(usize, &'w RetryWrite)>,
     forks: Vec<(usize, &'w ForkWrite)>,
+    continues: Vec<(usize, &'w ContinueWrite)>,
     cancels: Vec<(usize, RunId)>,
     terminations: Vec<(usize, RunId)>,
     /// Rare, and one statement each: revivals, pauses, resumes, disowns, expiries, claims.
@@ -71,6 +73,7 @@ impl<'w> Batch<'w> {
             parks: Vec::new(),
             retries: Vec::new(),
             forks: Vec::new(),
+            continues: Vec::new(),
             cancels: Vec::new(),
             terminations: Vec::new(),
             others: Vec::new(),
@@ -91,6 +94,7 @@ impl<'w> Batch<'w> {
                     batch.forks.push((place, write));
                 }
                 Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => batch.others.push((place, write)),
+                Write::Continue(write) => batch.continues.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
                 Write::Terminate(id) => batch.terminations.push((place, *id)),
                 Write::Disown { .. } | Write::Expire { .. } | Write::Claim(_) => batch.others.push((place, write)),
@@ -134,6 +138,7 @@ impl<'w> Batch<'w> {
         let cancels = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id);
         let signals = self.signals.iter().map(|(_, signal)| signal.run_id);
         let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
+        let continues = self.continues.iter().map(|(_, write)| write.claim.run_id);
         let retries = self.retries.iter().map(|(_, write)| write.claim.run_id);
         let forks = self.forks.iter().map(|(_, write)| write.new.id);
         let others = self.others.iter().filter_map(|(_, write)| match write {
@@ -141,7 +146,7 @@ impl<'w> Batch<'w> {
             Write::Pause(id) | Write::Resume(id) => Some(*id),
             _ => None,
         });
-        let rest = retries.chain(forks).chain(others).chain(signals).chain(parents);
+        let rest = continues.chain(retries).chain(forks).chain(others).chain(signals).chain(parents);
         let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).chain(rest).collect();
         Fence::lock(connection, sql, &runs).await
     }
@@ -224,7 +229,22 @@ impl<'w> Batch<'w> {
             let add = || Ok(!finishes.holds(run_id) && retries.insert(run_id, *write).is_none());
             self.outcomes[*place] = Some(finish_outcome(fence, write.claim, add)?);
         }
+        let mut continued = BTreeMap::new();
+        for (place, write) in &self.continues {
+            let run_id = write.claim.run_id;
+            let add = || {
+                let is_first =
+                    !finishes.holds(run_id) && !retries.contains_key(&run_id) && !continued.contains_key(&run_id);
+                if is_first {
+                    continued.insert(run_id, *write);
+                }
+                Ok(is_first)
+            };
+            let outcome = finish_outcome(fence, write.claim, add)?;
+            self.outcomes[*place] = Some(outcome);
+        }
         finishes.apply(connection, sql, clock).await?;
+        generation::begin(connection, sql, clock, &continued).await?;
         rerun::retry(connection, sql, clock, &retries).await
     }
 
@@ -301,7 +321,7 @@ impl<'w> Batch<'w> {
     }
 }
 
-/// What an end or a park is answered with; `add` puts it among those that are applied.
+/// What an end, a park or a continue is answered with; `add` puts it among those that are applied.
 fn finish_outcome(
     fence: &Fence,
     claim: Claim,

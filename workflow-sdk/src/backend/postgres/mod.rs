@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 use crate::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
-    Backend, BackendError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, StepTransaction, WaitingApproval,
-    WorkerRecord, Write,
+    Backend, BackendError, EmittedItem, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, StepTransaction,
+    WaitingApproval, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -27,6 +27,7 @@ mod error;
 mod family;
 mod fence;
 mod finish;
+mod generation;
 mod hints;
 mod lease;
 mod migrate;
@@ -112,6 +113,18 @@ impl Backend for PostgresBackend {
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
         let mut call = self.begin_call("read a history").await?;
         let result = call.limit().run(read::history(call.connection(), &self.sql, id)).await;
+        call.end(result)
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        let mut call = self.begin_call("read a published value").await?;
+        let result = call.limit().run(read::published(call.connection(), &self.sql, id, name)).await;
+        call.end(result)
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        let mut call = self.begin_call("read a stream").await?;
+        let result = call.limit().run(read::emitted(call.connection(), &self.sql, id, name, (after, limit))).await;
         call.end(result)
     }
 

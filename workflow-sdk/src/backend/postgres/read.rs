@@ -2,8 +2,8 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::backend::{EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
-use crate::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
+use crate::backend::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
+use crate::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 
 use super::claim::Lanes;
 use super::error::Failure;
@@ -41,6 +41,31 @@ pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunF
 pub(super) async fn history(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Vec<StepAttempt>, Failure> {
     let rows = sql.read_history.query().bind(id.as_uuid()).fetch_all(connection).await?;
     map_all(&rows, row::step_attempt)
+}
+
+/// [`Backend::published`](crate::backend::Backend::published).
+pub(super) async fn published(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    id: RunId,
+    name: &str,
+) -> Result<Option<String>, Failure> {
+    let query = sql.read_published.query().bind(id.as_uuid()).bind(StepKind::Published.key_of(name));
+    let found = query.fetch_optional(connection).await?;
+    Ok(found.map(|row| row.try_get("output")).transpose()?)
+}
+
+/// [`Backend::emitted`](crate::backend::Backend::emitted).
+pub(super) async fn emitted(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    id: RunId,
+    name: &str,
+    (after, limit): (i64, u32),
+) -> Result<Vec<EmittedItem>, Failure> {
+    let query = sql.read_emitted.query().bind(id.as_uuid()).bind(StepKind::Emitted.key_of(name));
+    let rows = query.bind(after).bind(i64::from(limit)).fetch_all(connection).await?;
+    map_all(&rows, |row| Ok(EmittedItem { number: row.try_get("attempt")?, item: row.try_get("output")? }))
 }
 
 /// [`Backend::ended`](crate::backend::Backend::ended).

@@ -92,8 +92,11 @@ async fn find_started(
         if id == run.id {
             found.insert(*place, StartOutcome::Created);
         } else {
-            let input = row.try_get("input")?;
-            found.entry(*place).or_insert(StartOutcome::Existing { id, input });
+            let outcome = match row.try_get::<i64, _>("generation")? {
+                0 => StartOutcome::Existing { id, input: row.try_get("input")? },
+                _ => StartOutcome::Continued { id },
+            };
+            found.entry(*place).or_insert(outcome);
         }
     }
     Ok(found)

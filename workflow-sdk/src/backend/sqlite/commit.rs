@@ -9,7 +9,7 @@ use crate::model::{RunId, Timestamp};
 use super::database::Database;
 use super::family::Ended;
 use super::fence::Fence;
-use super::{attempt, claim, family, finish, rerun, settle, signal, start};
+use super::{attempt, claim, family, finish, generation, rerun, settle, signal, start};
 
 /// The outcomes of a batch while it is applied, by the places of its writes.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ async fn apply(
     signal::apply(connection, writes, now, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
+    generation::begin(connection, writes, now, &mut fence, &mut outcomes).await?;
     rerun::retry(connection, writes, now, &mut fence, &mut outcomes).await?;
     rerun::change(connection, writes, now, &mut outcomes).await?;
     settle::disown(connection, writes, now, &mut outcomes).await?;

@@ -68,6 +68,7 @@ fn run_of(write: &Write) -> Option<RunId> {
         Write::Signal(signal) => Some(signal.run_id),
         Write::End(write) => Some(write.claim.run_id),
         Write::Park(write) => Some(write.claim.run_id),
+        Write::Continue(write) => Some(write.claim.run_id),
         Write::Retry(write) => Some(write.claim.run_id),
         Write::Fork(_) | Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => None,
         Write::Start(_)

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use crate::model::{Claim, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
-    Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome,
-    StepTransaction, WaitingApproval, WorkerRecord, Write,
+    Backend, BackendError, BackendOptions, ConnectError, EmittedItem, EndedRun, Hints, Inbox, LeaseSession, NextDue,
+    Outcome, StepTransaction, WaitingApproval, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -20,6 +20,7 @@ mod error;
 mod family;
 mod fence;
 mod finish;
+mod generation;
 mod hints;
 mod lease;
 mod lock_file;
@@ -97,6 +98,14 @@ impl Backend for SqliteBackend {
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
         within_deadline("read a history", read::history(&self.database, id)).await
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        within_deadline("read a published value", read::published(&self.database, id, name)).await
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        within_deadline("read a stream", read::emitted(&self.database, id, name, after, limit)).await
     }
 
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {

@@ -2,8 +2,8 @@
 
 use sqlx::sqlite::SqliteRow;
 
-use crate::backend::{BackendError, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
-use crate::model::{Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
+use crate::backend::{BackendError, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
+use crate::model::{Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 
 use super::database::Database;
 use super::error::During;
@@ -50,6 +50,27 @@ pub(super) async fn history(database: &Database, id: RunId) -> Result<Vec<StepAt
     let query = sqlx::query(sql::READ_HISTORY).bind(id.to_string());
     let rows = query.fetch_all(reader.connection()?).await.during("read a history")?;
     understand(&rows, row::step_attempt)
+}
+
+/// See [`Backend::published`](crate::backend::Backend::published).
+pub(super) async fn published(database: &Database, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query_scalar(sql::READ_PUBLISHED).bind(id.to_string()).bind(StepKind::Published.key_of(name));
+    query.fetch_optional(reader.connection()?).await.during("read a published value")
+}
+
+/// See [`Backend::emitted`](crate::backend::Backend::emitted).
+pub(super) async fn emitted(
+    database: &Database,
+    id: RunId,
+    name: &str,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<EmittedItem>, BackendError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_EMITTED).bind(id.to_string()).bind(StepKind::Emitted.key_of(name));
+    let rows = query.bind(after).bind(limit).fetch_all(reader.connection()?).await.during("read a stream")?;
+    understand(&rows, |row| Ok(EmittedItem { number: row::get(row, "attempt")?, item: row::get(row, "output")? }))
 }
 
 /// See [`Backend::ended`](crate::backend::Backend::ended).

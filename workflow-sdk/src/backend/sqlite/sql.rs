@@ -16,7 +16,10 @@ statements! {
     CLAIM_RUNS = "claim_runs.sql";
     CONSUME_SIGNALS = "consume_signals.sql";
     COPY_HISTORY = "copy_history.sql";
+    CONTINUE_RUNS = "continue_runs.sql";
     CREATE_SCHEMA_TABLE = "create_schema_table.sql";
+    DELETE_RECEIVED_SIGNALS = "delete_received_signals.sql";
+    DELETE_STEPS = "delete_steps.sql";
     DELETE_WORKER = "delete_worker.sql";
     DISOWN_RUNS = "disown_runs.sql";
     END_RUNS = "end_runs.sql";
@@ -40,12 +43,14 @@ statements! {
     PARK_RUNS = "park_runs.sql";
     PAUSE_RUN = "pause_run.sql";
     READ_DATA_VERSION = "read_data_version.sql";
+    READ_EMITTED = "read_emitted.sql";
     READ_ENDED = "read_ended.sql";
     READ_FENCE = "read_fence.sql";
     READ_HISTORY = "read_history.sql";
     READ_INBOX = "read_inbox.sql";
     READ_JOURNAL_MODE = "read_journal_mode.sql";
     READ_MAIN_FILE = "read_main_file.sql";
+    READ_PUBLISHED = "read_published.sql";
     READ_RUN = "read_run.sql";
     READ_SCHEMA_VERSION = "read_schema_version.sql";
     READ_SQLITE_VERSION = "read_sqlite_version.sql";

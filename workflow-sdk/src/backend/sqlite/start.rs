@@ -138,7 +138,11 @@ async fn find(
         if runs.get(place).is_some_and(|run| run.id == id) {
             found.insert(place, StartOutcome::Created);
         } else {
-            found.entry(place).or_insert(StartOutcome::Existing { id, input: row::get(&row, "input")? });
+            let outcome = match row::get::<i64>(&row, "generation")? {
+                0 => StartOutcome::Existing { id, input: row::get(&row, "input")? },
+                _ => StartOutcome::Continued { id },
+            };
+            found.entry(place).or_insert(outcome);
         }
     }
     Ok((0..runs.len()).map(|place| found.remove(&place).ok_or_else(vanished)).collect())

@@ -1,0 +1,50 @@
+//! A run without an end: it continues as new before its history grows large. Its handle, its stream and its result go on.
+//!
+//! `cargo run --example continue_as_new`
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use workflow_sdk::prelude::*;
+use workflow_worker::Worker;
+
+/// What one generation hands to the next.
+type Meter = (u64, u64);
+
+/// Reads a meter 12 times, 4 times a generation. A real one would do so a thousand times a generation, for ever.
+#[workflow]
+async fn watch_meter(ctx: &Ctx, (mut readings, mut sum): Meter) -> Result<Meter> {
+    for _ in 0..4 {
+        let value = ctx.step("read", async || Ok::<_, Error>(100 + readings)).await?;
+        (readings, sum) = (readings + 1, sum + value);
+        ctx.emit("readings", &format!("generation {}: reading {readings} is {value}", ctx.generation()))?;
+        ctx.sleep(Duration::from_millis(50)).await?;
+    }
+    if readings < 12 {
+        return ctx.continue_as_new((readings, sum));
+    }
+    Ok((readings, sum))
+}
+
+async fn application(client: &Client) -> Result<()> {
+    let run = client.start(watch_meter, (0, 0)).await?;
+    let mut readings = run.stream::<String>("readings");
+    while let Some(reading) = readings.next().await {
+        println!("{}", reading?);
+    }
+    let (count, sum) = run.result().await?;
+    let row = run.run().await?;
+    let steps = run.history().await?.iter().filter(|step| step.step_key.starts_with("read")).count();
+    println!("{count} readings, {sum} in all, in {} generations; the history has {steps} of them", row.generation + 1);
+    if (count, row.generation, steps) == (12, 2, 4) { Ok(()) } else { Err(Error::msg("that is not what was to come")) }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let client = Client::connect(format!("sqlite://{}/meter.db", directory.path().display())).await?;
+    let worker = Worker::new(client.clone(), ()).register(watch_meter);
+    let mut shown = Ok(());
+    worker.run_until(async { shown = application(&client).await }).await?;
+    shown
+}

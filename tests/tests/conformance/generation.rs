@@ -1,0 +1,165 @@
+//! A run continues as new.
+
+use std::time::Duration;
+
+use workflow_sdk::engine::{Claim, NewRun, StartOutcome, StartTime, Write};
+use workflow_sdk::{CancelOutcome, RunStatus, StepAttempt, StepKind};
+use workflow_tests::Fixture;
+use workflow_tests::make::{attempt, begun, continue_as_new, keyed, new_run, park, succeed, succeeded};
+use workflow_tests::outcome::{applied, canceled, duplicate, lost};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// An item of the stream `log`.
+fn item(number: i64) -> StepAttempt {
+    let kind = StepKind::Emitted;
+    let row = succeeded(&kind.key_of("log"), 0, &number.to_string());
+    StepAttempt { attempt: number, kind, position: None, ..row }
+}
+
+fn published(output: &str) -> StepAttempt {
+    let kind = StepKind::Published;
+    StepAttempt { kind, output: Some(output.into()), ..begun(&kind.key_of("progress")) }
+}
+
+fn patch() -> StepAttempt {
+    let kind = StepKind::Patch;
+    StepAttempt { kind, position: None, ..succeeded(&kind.key_of("new"), 0, "true") }
+}
+
+/// A held run with a history of every kind.
+async fn held(fixture: &Fixture) -> Claim {
+    let claim = fixture.held().await;
+    let rows = [succeeded("a", 1, "1"), begun("b"), patch(), published("\"half\""), item(1), item(2)];
+    fixture.commit(&rows.map(|row| attempt(claim, row))).await.iter().for_each(applied);
+    claim
+}
+
+pub async fn a_run_that_continues_is_due_with_its_new_input_and_no_steps(fixture: Fixture) {
+    let claim = held(&fixture).await;
+    let before = fixture.run(claim.run_id).await;
+    fixture.advance(Duration::from_secs(1));
+    applied(&fixture.write(continue_as_new(claim, "\"next\"")).await);
+
+    let run = fixture.run(claim.run_id).await;
+    assert_eq!((run.status, run.input.as_str(), run.generation), (RunStatus::Pending, "\"next\"", 1));
+    assert_eq!((run.available_at, run.worker_id, run.started_at), (fixture.now(), None, None));
+    assert_eq!((run.crashes, run.error, run.output, run.completed_at), (0, None, None, None));
+    assert_eq!((run.epoch, run.wakes, run.created_at), (before.epoch, before.wakes, before.created_at));
+    assert_eq!((&run.key, &run.tags, run.deadline_at), (&before.key, &before.tags, before.deadline_at));
+    let keys: Vec<_> = fixture.history(claim.run_id).await.into_iter().map(|row| (row.step_key, row.attempt)).collect();
+    assert_eq!(keys, [("emitted/log".to_owned(), 2), ("published/progress".to_owned(), 1)]);
+    assert_eq!(fixture.backend.emitted(claim.run_id, "log", 0, 10).await.unwrap().len(), 2);
+
+    let next = fixture.claim_only().await;
+    assert_eq!((next.claim.epoch, next.generation, next.input.as_str()), (2, 1, "\"next\""));
+    assert_eq!(next.started_at, fixture.now());
+    applied(&fixture.write(attempt(next.claim, succeeded("a", 1, "2"))).await);
+}
+
+pub async fn a_key_finds_its_run_after_a_continue(fixture: Fixture) {
+    let run = keyed("order-42");
+    fixture.start(&run).await;
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(continue_as_new(claim, "1")).await);
+    assert_eq!(fixture.start(&keyed("order-42")).await, StartOutcome::Continued { id: run.id });
+}
+
+pub async fn a_continue_leaves_other_runs_alone(fixture: Fixture) {
+    let (other, claim) = (held(&fixture).await, held(&fixture).await);
+    let before = fixture.snapshot(other.run_id).await;
+    applied(&fixture.write(continue_as_new(claim, "1")).await);
+    assert_eq!(fixture.snapshot(other.run_id).await, before);
+}
+
+pub async fn signals_that_wait_outlive_a_continue(fixture: Fixture) {
+    let claim = held(&fixture).await;
+    let run = claim.run_id;
+    let mut raw = fixture.raw().await;
+    for (seq, key, consumed_by) in [(1, "NULL", "'a'"), (2, "'k'", "'a'"), (3, "NULL", "NULL"), (4, "'l'", "NULL")] {
+        raw.execute(format!(
+            "INSERT INTO workflow_signals (run_id, seq, name, key, consumed_by, created_at, payload)
+             VALUES ('{run}', {seq}, 'go', {key}, {consumed_by}, 0, '1')"
+        ))
+        .await;
+    }
+    applied(&fixture.write(continue_as_new(claim, "1")).await);
+    let left = raw.lines("SELECT CAST(seq AS TEXT) AS left_over FROM workflow_signals ORDER BY seq", "left_over").await;
+    assert_eq!(left, ["2", "3", "4"], "what was received and has no key is gone");
+}
+
+pub async fn a_stale_continue_changes_nothing(fixture: Fixture) {
+    let (stale, claim) = fixture.taken_over().await;
+    applied(&fixture.write(attempt(claim, succeeded("a", 1, "1"))).await);
+    let before = fixture.snapshot(claim.run_id).await;
+    lost(&fixture.write(continue_as_new(stale, "1")).await);
+    assert_eq!(fixture.snapshot(claim.run_id).await, before);
+}
+
+pub async fn a_continue_applied_again_changes_nothing(fixture: Fixture) {
+    let claim = held(&fixture).await;
+    let outcomes = fixture.commit(&[continue_as_new(claim, "1"), continue_as_new(claim, "2")]).await;
+    applied(&outcomes[0]);
+    duplicate(&outcomes[1]);
+    duplicate(&fixture.write(continue_as_new(claim, "3")).await);
+    let run = fixture.run(claim.run_id).await;
+    assert_eq!((run.generation, run.input.as_str()), (1, "1"));
+    // Once the next generation is claimed, the write is another's.
+    let next = fixture.claim_only().await.claim;
+    applied(&fixture.write(attempt(next, succeeded("a", 1, "2"))).await);
+    let before = fixture.snapshot(next.run_id).await;
+    lost(&fixture.write(continue_as_new(claim, "4")).await);
+    assert_eq!(fixture.snapshot(next.run_id).await, before);
+}
+
+pub async fn of_an_end_and_a_continue_in_one_batch_the_end_stays(fixture: Fixture) {
+    for end_first in [true, false] {
+        let claim = held(&fixture).await;
+        let mut writes = [succeed(claim, "1"), continue_as_new(claim, "2")];
+        if !end_first {
+            writes.reverse();
+        }
+        let outcomes = fixture.commit(&writes).await;
+        applied(&outcomes[usize::from(!end_first)]);
+        duplicate(&outcomes[usize::from(end_first)]);
+        let run = fixture.run(claim.run_id).await;
+        assert_eq!((run.status, run.generation), (RunStatus::Succeeded, 0));
+        assert!(fixture.history(claim.run_id).await.len() > 2, "its history stays");
+    }
+    let claim = held(&fixture).await;
+    let outcomes = fixture.commit(&[continue_as_new(claim, "2"), park(claim, fixture.now() + HOUR)]).await;
+    duplicate(&outcomes[0]);
+    applied(&outcomes[1]);
+}
+
+pub async fn attempts_of_the_batch_come_before_its_continue(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let writes = [continue_as_new(claim, "1"), attempt(claim, succeeded("a", 1, "1")), attempt(claim, item(1))];
+    fixture.commit(&writes).await.iter().for_each(applied);
+    let keys: Vec<_> = fixture.history(claim.run_id).await.into_iter().map(|row| row.step_key).collect();
+    assert_eq!(keys, ["emitted/log"]);
+}
+
+pub async fn many_runs_continue_in_one_batch(fixture: Fixture) {
+    fixture.started_many(20).await;
+    let claims: Vec<Claim> =
+        fixture.claim(&workflow_tests::make::claim_request()).await.runs.iter().map(|run| run.claim).collect();
+    let writes: Vec<Write> =
+        claims.iter().enumerate().map(|(number, claim)| continue_as_new(*claim, &number.to_string())).collect();
+    fixture.commit(&writes).await.iter().for_each(applied);
+    for (number, claim) in claims.iter().enumerate() {
+        let run = fixture.run(claim.run_id).await;
+        assert_eq!((run.generation, run.input), (1, number.to_string()));
+    }
+}
+
+pub async fn a_request_to_cancel_and_a_deadline_outlive_a_continue(fixture: Fixture) {
+    let deadline = fixture.now() + HOUR;
+    fixture.start(&NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() }).await;
+    let claim = fixture.claim_only().await.claim;
+    assert_eq!(canceled(&fixture.write(Write::Cancel(claim.run_id)).await), CancelOutcome::Requested);
+    applied(&fixture.write(continue_as_new(claim, "1")).await);
+    let next = fixture.claim_only().await;
+    assert!(next.cancel_requested);
+    assert_eq!(next.deadline_at, Some(deadline));
+}

@@ -1,0 +1,135 @@
+//! Runs that continue as new, and those that should.
+
+use futures::StreamExt;
+use workflow_sdk::prelude::*;
+use workflow_tests::captured::{capture_log, log_lines};
+use workflow_tests::{Live, Probe, Working};
+
+use crate::failure;
+
+pub async fn a_run_that_continues_keeps_its_handle_and_gives_its_last_result(db: Live) {
+    #[workflow]
+    async fn count(ctx: &Ctx<Probe>, from: u64) -> Result<(u64, u64)> {
+        let (key, draw) = (ctx.idempotency_key(), ctx.uuid());
+        ctx.state().note(format!("{key} {draw}"));
+        ctx.publish("progress", &from)?;
+        let next = ctx.step("add", async || Ok::<_, Error>(from + 10)).await?;
+        ctx.emit("log", &next)?;
+        if ctx.generation() < 3 {
+            return ctx.continue_as_new(next);
+        }
+        Ok((next, ctx.generation()))
+    }
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(count));
+    let run = db.client.start(count, 1).key("k").tag("tenant", "a").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), (41, 3));
+    let row = run.run().await.unwrap();
+    assert_eq!((row.generation, row.input.as_str(), row.key.as_deref()), (3, "31", Some("k")));
+    assert_eq!(row.tags["tenant"], "a");
+    let steps: Vec<_> = run.history().await.unwrap().into_iter().filter(|row| row.step_key == "add").collect();
+    assert_eq!(steps.len(), 1, "of the last generation alone");
+    assert_eq!(run.state::<u64>("progress").await.unwrap(), Some(31));
+    let items: Vec<_> = run.stream::<u64>("log").map(Result::unwrap).collect().await;
+    assert_eq!(items, [11, 21, 31, 41]);
+    // Each generation had its own keys and draws: the first note of each differs from all others.
+    let mut notes = probe.notes();
+    notes.sort_unstable();
+    notes.dedup();
+    assert_eq!(notes.len(), 4, "{notes:?}");
+    assert!(notes[0].starts_with(&run.id().to_string()));
+    // The key still finds the run; what its first input was is not known any more.
+    for input in [1, 31] {
+        assert_eq!(db.client.start(count, input).key("k").await.unwrap().id(), run.id());
+    }
+    worker.stop().await;
+}
+
+pub async fn an_input_of_another_type_fails_the_run(db: Live) {
+    #[workflow]
+    async fn wrong(ctx: &Ctx, n: u64) -> Result<u64> {
+        ctx.step("a", async || Ok::<_, Error>(n)).await?;
+        ctx.continue_as_new("no number")
+    }
+    #[workflow]
+    async fn large(ctx: &Ctx, text: String) -> Result<u64> {
+        ctx.continue_as_new("x".repeat(10_000_000) + &text)
+    }
+    let worker = Working::start(db.worker(()).register(wrong).register(large));
+    let run = db.client.start(wrong, 1).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("the input of ctx.continue_as_new is no u64"), "{error}");
+    assert!(!run.history().await.unwrap().is_empty(), "nothing is lost");
+    let error = failure(db.client.start(large, String::new()).await.unwrap().result().await);
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("next input of run"), "{error}");
+    worker.stop().await;
+}
+
+pub async fn a_history_that_reaches_its_limit_fails_the_run(db: Live) {
+    #[workflow]
+    async fn steps(ctx: &Ctx, count: u64) -> Result<u64> {
+        for number in 0..count {
+            ctx.step("page", async || Ok::<_, Error>("x".repeat(100) + &number.to_string())).await?;
+        }
+        Ok(count)
+    }
+    #[workflow]
+    async fn emits(ctx: &Ctx, count: u64) -> Result<u64> {
+        for number in 0..count {
+            ctx.emit("log", &number)?;
+        }
+        ctx.step("page", async || Ok::<_, Error>(())).await?;
+        Ok(count)
+    }
+    capture_log();
+    let worker = Working::start(db.worker(()).register(steps).register(emits).history_limit(20));
+    assert_eq!(db.client.start(steps, 20).await.unwrap().result().await.unwrap(), 20);
+    let run = db.client.start(steps, 21).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!(error.kind, ErrorKind::HistoryLimit);
+    for part in ["21 steps", "20 (history_limit)", "ctx.continue_as_new"] {
+        assert!(error.message.contains(part), "{part:?} in {error}");
+    }
+    assert_eq!(run.history().await.unwrap().len(), 20);
+    let error = failure(db.client.start(emits, 21).await.unwrap().result().await);
+    assert_eq!(error.kind, ErrorKind::HistoryLimit);
+    let id = run.id().to_string();
+    assert_eq!(log_lines(&[&id, "WARN", "grows large"]).len(), 1, "one warning a drive");
+    worker.stop().await;
+
+    let worker = Working::start(db.worker(()).register(steps).history_bytes_limit(1030));
+    assert_eq!(db.client.start(steps, 10).await.unwrap().result().await.unwrap(), 10);
+    let error = failure(db.client.start(steps, 11).await.unwrap().result().await);
+    assert_eq!(error.kind, ErrorKind::HistoryLimit);
+    assert!(error.message.contains("1030 (history_bytes_limit)"), "{error}");
+    worker.stop().await;
+}
+
+pub async fn a_limit_of_zero_is_refused(db: Live) {
+    #[workflow]
+    async fn nothing(ctx: &Ctx) -> Result<u64> {
+        Ok(ctx.generation())
+    }
+    for worker in [db.worker(()).history_limit(0), db.worker(()).history_bytes_limit(0)] {
+        let refused = worker.register(nothing).run_until(std::future::pending()).await;
+        assert!(matches!(refused, Err(workflow_worker::WorkerError::ZeroHistoryLimit)), "{refused:?}");
+    }
+}
+
+pub async fn a_run_that_is_asked_to_cancel_does_not_continue(db: Live) {
+    #[workflow]
+    async fn forever(ctx: &Ctx<Probe>, n: u64) -> Result<u64> {
+        let next = ctx.step("add", async || Ok::<_, Error>(n + 1)).await?;
+        ctx.state().note(format!("generation {}", ctx.generation()));
+        ctx.continue_as_new(next)
+    }
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(forever));
+    let run = db.client.start(forever, 0).await.unwrap();
+    probe.noted("generation 3").await;
+    run.cancel().await.unwrap();
+    assert!(matches!(run.result().await, Err(workflow_sdk::ClientError::RunCanceled { .. })));
+    worker.stop().await;
+}

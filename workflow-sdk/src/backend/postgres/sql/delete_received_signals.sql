@@ -1,0 +1,4 @@
+-- Called by: generation.rs, with runs whose claims have passed the fence.
+-- Guarantees: signals that wait stay; of those that were received, the ones whose key tells a repetition.
+DELETE FROM {schema}.workflow_signals AS s
+WHERE s.run_id = ANY ($1::uuid[]) AND s.consumed_by IS NOT NULL AND s.key IS NULL

@@ -1,0 +1,7 @@
+-- Called by: generation.rs, with claims that have passed the fence, after delete_steps.sql.
+-- Guarantees: the next generation of a run begins once, with its input, and only by the claim that holds it.
+UPDATE workflow_runs
+SET status = 'pending', worker_id = NULL, generation = generation + 1, available_at = ?2, started_at = NULL, crashes = 0,
+    error = NULL, input = c.value ->> 2
+FROM jsonb_each(?1) AS c
+WHERE workflow_runs.id = c.value ->> 0 AND epoch = c.value ->> 1 AND status = 'running'

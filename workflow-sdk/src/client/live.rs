@@ -1,0 +1,75 @@
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::model::{NameSubject, RunId, check_name};
+
+use super::{Client, ClientError, RunHandle, RunStream};
+
+/// As the replay core writes it.
+#[derive(Deserialize)]
+struct Published<T> {
+    value: T,
+}
+
+impl Client {
+    /// What a run [published](crate::Ctx::publish) last under this name; `None` if it has not yet. Also after its end.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], [`ClientError::Name`], [`ClientError::DecodeLive`]; those of the database.
+    ///
+    /// # Cancel safety
+    /// Can be dropped and called again.
+    pub async fn state<T: DeserializeOwned>(&self, id: RunId, name: impl AsRef<str>) -> Result<Option<T>, ClientError> {
+        let name = name.as_ref();
+        check_name(NameSubject::Published, name)?;
+        let Some(text) = self.backend().published(id, name).await? else {
+            self.run(id).await?;
+            return Ok(None);
+        };
+        let decoded = serde_json::from_str::<Published<T>>(&text);
+        decoded.map(|published| Some(published.value)).map_err(|source| ClientError::DecodeLive {
+            run_id: id,
+            what: format!("the published value {name:?}"),
+            type_name: std::any::type_name::<T>(),
+            source,
+        })
+    }
+
+    /// The items that a run [emits](crate::Ctx::emit) to this stream: see [`RunStream`].
+    pub fn stream<T: DeserializeOwned>(&self, id: RunId, name: impl Into<String>) -> RunStream<T> {
+        RunStream::new(self.clone(), id, name.into())
+    }
+}
+
+impl<O> RunHandle<O> {
+    /// What the run published last under this name: see [`Client::state`].
+    ///
+    /// # Errors
+    /// As [`Client::state`].
+    ///
+    /// # Cancel safety
+    /// As [`Client::state`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// # #[workflow]
+    /// # async fn import(_ctx: &Ctx, _files: Vec<String>) -> Result<()> { Ok(()) }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(import, vec!["a.csv".to_string()]).await?;
+    /// let done: Option<usize> = run.state("progress").await?;
+    /// assert_eq!(done, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn state<T: DeserializeOwned>(&self, name: impl AsRef<str>) -> Result<Option<T>, ClientError> {
+        self.client().state(self.id(), name).await
+    }
+
+    /// The items that the run emits to this stream: see [`RunStream`].
+    pub fn stream<T: DeserializeOwned>(&self, name: impl Into<String>) -> RunStream<T> {
+        self.client().stream(self.id(), name)
+    }
+}

@@ -1,0 +1,195 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
+use serde::de::DeserializeOwned;
+
+use crate::backend::EmittedItem;
+use crate::model::{NameSubject, RunId, check_name};
+
+use super::{Client, ClientError};
+
+/// Items that are read at once: few enough to be held in memory at the largest size of a payload.
+const PAGE: u32 = 64;
+
+/// How long an item can stay unseen if every notification of it was lost.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Between two looks for which there is only a hint: those can come at any rate, and each look costs.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The items that a run [emits](crate::Ctx::emit) to one of its streams, from the first one on: those that are there, then each
+/// as it is committed, each once and in order. Ends when the run has ended and every item was given. A run that continues
+/// as new goes on with the same stream.
+///
+/// # Errors
+/// Items are [`ClientError::DecodeLive`] where one is no `T`; the next one follows. After any other error (an unknown run, an
+/// invalid name, the database) it may be polled again: it goes on where it was.
+///
+/// # Cancel safety
+/// An item is lost only if it was given: a future that waits for the next one can be dropped and made again. One that goes on
+/// where another was: [`RunStream::after`] with that one's [`RunStream::last`].
+///
+/// ```
+/// use futures::StreamExt;
+/// use workflow_sdk::prelude::*;
+///
+/// # #[workflow]
+/// # async fn import(_ctx: &Ctx, _files: Vec<String>) -> Result<()> { Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("sqlite::memory:").await?;
+/// let run = client.start(import, vec!["a.csv".to_string()]).await?;
+/// # run.cancel().await?;
+/// let mut log = run.stream::<String>("log");
+/// while let Some(line) = log.next().await {
+///     println!("{}", line?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a stream does nothing until it is polled"]
+pub struct RunStream<T> {
+    source: Source,
+    last: i64,
+    read: VecDeque<EmittedItem>,
+    reading: Option<BoxFuture<'static, Result<Page, ClientError>>>,
+    is_complete: bool,
+    item: PhantomData<fn() -> T>,
+}
+
+/// Where the items come from.
+#[derive(Clone)]
+struct Source {
+    client: Client,
+    run_id: RunId,
+    name: String,
+}
+
+/// Items, and whether none will follow.
+struct Page {
+    items: Vec<EmittedItem>,
+    is_last: bool,
+}
+
+impl<T> RunStream<T> {
+    pub(super) fn new(client: Client, run_id: RunId, name: String) -> Self {
+        Self {
+            source: Source { client, run_id, name },
+            last: 0,
+            read: VecDeque::new(),
+            reading: None,
+            is_complete: false,
+            item: PhantomData,
+        }
+    }
+
+    /// Begins after the item of this number. Default: 0, with the first.
+    pub fn after(mut self, number: u64) -> Self {
+        self.last = i64::try_from(number).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// The number of the item that was given last; before the first, where it begins. Numbers rise, from 1.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        u64::try_from(self.last).unwrap_or(0)
+    }
+}
+
+impl Source {
+    /// The next items, once there are any.
+    async fn read(self, after: i64) -> Result<Page, ClientError> {
+        check_name(NameSubject::Stream, &self.name)?;
+        let page = self.page(after).await?;
+        if !page.is_empty() {
+            return Ok(Page { items: page, is_last: false });
+        }
+        // A wait for the end of a run that does not exist would never end.
+        self.client.run(self.run_id).await?;
+        self.wait(after).await
+    }
+
+    async fn wait(&self, after: i64) -> Result<Page, ClientError> {
+        let hub = self.client.executor().hub();
+        let follow = hub.follow(self.run_id);
+        let mut changes = hub.changes();
+        let mut ended = std::pin::pin!(self.client.results().wait(self.run_id).fuse());
+        let mut has_ended = false;
+        loop {
+            // First the ear, then the look: what is committed in between is heard.
+            let emitted = follow.notified();
+            changes.mark_unchanged();
+            let items = self.page(after).await?;
+            if !items.is_empty() || has_ended {
+                // After the end nothing is emitted; one page may not hold all that was.
+                return Ok(Page { is_last: items.is_empty(), items });
+            }
+            tokio::select! {
+                end = &mut ended => {
+                    end?;
+                    has_ended = true;
+                }
+                () = emitted => {}
+                _ = changes.changed() => tokio::time::sleep(SHORTEST_PAUSE).await,
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+        }
+    }
+
+    async fn page(&self, after: i64) -> Result<Vec<EmittedItem>, ClientError> {
+        Ok(self.client.backend().emitted(self.run_id, &self.name, after, PAGE).await?)
+    }
+
+    fn decode<T: DeserializeOwned>(&self, item: &EmittedItem) -> Result<T, ClientError> {
+        serde_json::from_str(&item.item).map_err(|source| ClientError::DecodeLive {
+            run_id: self.run_id,
+            what: format!("item {} of stream {:?}", item.number, self.name),
+            type_name: std::any::type_name::<T>(),
+            source,
+        })
+    }
+}
+
+impl<T: DeserializeOwned> Stream for RunStream<T> {
+    type Item = Result<T, ClientError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let stream = self.get_mut();
+        loop {
+            if let Some(item) = stream.read.pop_front() {
+                stream.last = item.number;
+                return Poll::Ready(Some(stream.source.decode(&item)));
+            }
+            if stream.is_complete {
+                return Poll::Ready(None);
+            }
+            let (source, after) = (&stream.source, stream.last);
+            let reading = stream.reading.get_or_insert_with(|| source.clone().read(after).boxed());
+            let page = futures::ready!(reading.as_mut().poll(cx));
+            stream.reading = None;
+            match page {
+                Ok(Page { items, is_last }) => {
+                    stream.read = items.into();
+                    stream.is_complete = is_last;
+                }
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for RunStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStream")
+            .field("run_id", &self.source.run_id)
+            .field("name", &self.source.name)
+            .field("last", &self.last)
+            .finish_non_exhaustive()
+    }
+}
