@@ -9,5 +9,8 @@ pub use crate::backend::{
 pub use crate::ctx::{Entry, Polled, Poller, Port, RunCell, RunSettings, WorkflowFuture};
 pub use crate::executor::{Executor, ExecutorStopped, Hub, PendingOutcome};
 pub use crate::failpoint::failpoint;
-pub use crate::model::{Claim, Clock, Effect, Lane, NewRun, StartTime, WorkerId, check_name, check_queue, check_tag};
+pub use crate::model::{
+    Admission, Circuit, CircuitChange, Claim, Clock, Effect, Lane, NewRun, ServiceReport, StartTime, WorkerId,
+    check_name, check_queue, check_tag,
+};
 pub use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, StepOptions, Wait};

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
@@ -66,8 +66,8 @@ pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, R
 pub use ctx::{Ctx, Sleep, Step};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, ErrorKind, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run, RunFilter, RunId, RunStatus,
-    StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    AttemptStatus, Breaker, ErrorKind, InvalidBreaker, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run,
+    RunFilter, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
 pub use step_error::{RetryAdvice, StepError};

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port,
-    RunCell, RunSettings, Write, failpoint,
+    Admission, AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller,
+    Port, RunCell, RunSettings, ServiceReport, Write, failpoint,
 };
-use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, Breaker, ErrorKind, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
+use crate::circuits::Circuits;
 use crate::clock::DatabaseClock;
 use crate::held::{HeldClaim, Order, Standing};
 use crate::shared::Shared;
@@ -96,6 +97,7 @@ struct DrivePort {
     moved: Arc<Notify>,
     standing: watch::Receiver<Standing>,
     deadline_at: Option<Timestamp>,
+    circuits: Arc<Circuits>,
 }
 
 impl Port for DrivePort {
@@ -106,6 +108,14 @@ impl Port for DrivePort {
     /// Not on a claim whose lease may have run out, and not after the deadline.
     fn may_begin(&self) -> bool {
         self.standing.borrow().is_valid() && self.deadline_at.is_none_or(|deadline| self.clock.now() < deadline)
+    }
+
+    fn breaker_admits(&self, breaker: &Breaker) -> Result<Admission, Timestamp> {
+        self.circuits.admit(breaker, self.clock.now())
+    }
+
+    fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
+        self.circuits.report(breaker, admission, report, self.clock.now());
     }
 
     fn wake(&self) {
@@ -122,6 +132,7 @@ impl<'a> Drive<'a> {
             moved: Arc::clone(&moved),
             standing: claim.standing.clone(),
             deadline_at: run.deadline_at,
+            circuits: Arc::clone(&shared.circuits),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,

@@ -1,3 +1,5 @@
+mod guarded;
+
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +10,8 @@ use uuid::Uuid;
 
 use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
 use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, StepOptions, Wait};
+
+use guarded::Guarded;
 
 use super::Port;
 use super::poller::{ActivityGuard, in_body};
@@ -49,6 +53,8 @@ struct Slot {
     waker: Option<Waker>,
     body_waker: Option<Arc<BodyWaker>>,
     draws: u64,
+    /// The attempt that a breaker has admitted.
+    guarded: Option<Guarded>,
 }
 
 /// Calls whose bodies were woken since the drive last looked.
@@ -115,6 +121,7 @@ impl RunCell {
     /// Does what is due by now. Says whether anything was.
     pub fn fire_timers(&self) -> bool {
         let calls = lock(&self.inner).machine.fire_timers(self.port.now());
+        self.report_timeouts(&calls);
         self.wake_calls(&calls)
     }
 
@@ -233,6 +240,7 @@ impl RunCell {
     }
 
     pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
+        self.report_attempt(call, &result);
         lock(&self.inner).machine.attempt_ended(call, result, self.port.now());
     }
 
@@ -243,7 +251,9 @@ impl RunCell {
     pub(super) fn dropped(&self, call: CallId) {
         let mut inner = lock(&self.inner);
         inner.machine.dropped(call);
-        inner.slots[call.index()] = Slot::default();
+        let slot = std::mem::take(&mut inner.slots[call.index()]);
+        drop(inner);
+        self.report_drop(slot.guarded);
     }
 
     pub(super) fn payload_limit(&self) -> usize {

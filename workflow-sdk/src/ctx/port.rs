@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::model::Timestamp;
+use crate::model::{Admission, Breaker, ServiceReport, Timestamp};
 
 /// What a context needs from outside: the one door between workflow code and the engine.
 pub trait Port: fmt::Debug + Send + Sync + 'static {
@@ -12,6 +12,17 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     fn may_begin(&self) -> bool {
         true
     }
+
+    /// Whether an attempt of a step with this breaker may begin at this moment. Default: always.
+    ///
+    /// # Errors
+    /// The instant before which it may not.
+    fn breaker_admits(&self, _breaker: &Breaker) -> Result<Admission, Timestamp> {
+        Ok(Admission::default())
+    }
+
+    /// What an attempt that was admitted has shown. Default: nobody wants to know.
+    fn breaker_report(&self, _breaker: &Breaker, _admission: Admission, _report: ServiceReport<'_>) {}
 
     /// Something that the run waits for has moved: the drive is to look. Called from any thread.
     fn wake(&self);

@@ -18,6 +18,8 @@ pub enum NameSubject {
     Key,
     /// The name or the value of a tag.
     Tag,
+    /// A circuit breaker.
+    Breaker,
 }
 
 impl fmt::Display for NameSubject {
@@ -29,6 +31,7 @@ impl fmt::Display for NameSubject {
             Self::Queue => "queue name",
             Self::Key => "idempotency key",
             Self::Tag => "tag",
+            Self::Breaker => "breaker name",
         })
     }
 }

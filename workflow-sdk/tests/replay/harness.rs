@@ -1,13 +1,15 @@
 //! A drive without a worker: the test decides when a body goes on, when a record is committed, and what time it is.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
-use workflow_sdk::engine::{Divergence, Next, Polled, Poller, Port, RunCell, RunSettings, WorkflowFuture};
-use workflow_sdk::{Ctx, Result, RunId, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::engine::{
+    Admission, Circuit, Divergence, Next, Polled, Poller, Port, RunCell, RunSettings, ServiceReport, WorkflowFuture,
+};
+use workflow_sdk::{Breaker, Ctx, Result, RunId, StepAttempt, StoredError, Timestamp};
 
 pub(crate) use crate::rows::{Table, row};
 pub(crate) use crate::world::{Seen, World};
@@ -44,11 +46,28 @@ pub(crate) use flow;
 pub(crate) struct ManualPort {
     now: AtomicI64,
     wakes: AtomicUsize,
+    pub(crate) circuits: Mutex<HashMap<String, Circuit>>,
+}
+
+impl ManualPort {
+    fn at(now: Timestamp) -> Self {
+        Self { now: AtomicI64::new(now.as_micros()), wakes: AtomicUsize::new(0), circuits: Mutex::default() }
+    }
 }
 
 impl Port for ManualPort {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.now.load(Ordering::SeqCst))
+    }
+
+    fn breaker_admits(&self, breaker: &Breaker) -> std::result::Result<Admission, Timestamp> {
+        let mut circuits = self.circuits.lock().unwrap();
+        circuits.entry(breaker.name().to_owned()).or_default().admit(breaker, self.now())
+    }
+
+    fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
+        let mut circuits = self.circuits.lock().unwrap();
+        circuits.get_mut(breaker.name()).unwrap().report(breaker, admission, report, self.now());
     }
 
     fn wake(&self) {
@@ -133,7 +152,7 @@ impl Life {
 
     pub(crate) fn begin_at(table: &Table, flow: &Flow, now: Timestamp, world: World) -> Self {
         let world = Arc::new(world);
-        let port = Arc::new(ManualPort { now: AtomicI64::new(now.as_micros()), wakes: AtomicUsize::new(0) });
+        let port = Arc::new(ManualPort::at(now));
         let settings = RunSettings { run_id: run_id(), epoch: 1, started_at: START, payload_limit: PAYLOAD_LIMIT };
         let cell = RunCell::new(settings, table.rows.clone(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());

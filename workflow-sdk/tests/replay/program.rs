@@ -8,7 +8,7 @@ use fastrand::Rng;
 use futures::StreamExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use futures::stream::FuturesUnordered;
-use workflow_sdk::{Ctx, Error, Result, Retry};
+use workflow_sdk::{Breaker, Ctx, Error, Result, Retry};
 
 use crate::harness::{Flow, World, flow_of};
 
@@ -39,13 +39,17 @@ pub(crate) struct Plan {
     /// The body ends in the poll in which it begins.
     at_once: bool,
     back_off_millis: u64,
+    guarded: bool,
 }
+
+/// What guarded steps share: opens at once, so that half of them are held back.
+const BREAKER: Breaker = Breaker::new("service").failures(2).open_for(Duration::from_millis(20));
 
 /// Which leaves programs may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Leaves {
     Any,
-    /// No sleeps, no back-off, no body that ends by itself: the order in which gates are opened decides everything.
+    /// No sleeps, no back-off, no breaker, no body that ends by itself: the order in which gates are opened decides everything.
     WithoutTime,
 }
 
@@ -76,12 +80,22 @@ fn leaf(rng: &mut Rng, leaves: Leaves) -> Node {
     let back_off_millis = if leaves == Leaves::Any { rng.u64(..40) } else { 0 };
     let at_once = leaves == Leaves::Any && rng.u8(..4) == 0;
     let name = NAMES[rng.usize(..NAMES.len())];
-    Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, back_off_millis })
+    let guarded = leaves == Leaves::Any && rng.u8(..3) == 0;
+    Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, back_off_millis, guarded })
 }
 
 /// A step whose name no program has.
 pub(crate) fn inserted_step() -> Node {
-    Node::Step(Plan { leaf: usize::MAX, name: "new", fails: 0, fatal: false, at_once: false, back_off_millis: 0 })
+    let at_once = false;
+    Node::Step(Plan {
+        leaf: usize::MAX,
+        name: "new",
+        fails: 0,
+        fatal: false,
+        at_once,
+        back_off_millis: 0,
+        guarded: false,
+    })
 }
 
 impl Node {
@@ -132,6 +146,11 @@ impl Node {
             && plan.fails > 0
         {
             smaller.push(Self::Step(Plan { fails: 0, ..plan.clone() }));
+        }
+        if let Self::Step(plan) = self
+            && plan.guarded
+        {
+            smaller.push(Self::Step(Plan { guarded: false, ..plan.clone() }));
         }
         for (index, child) in self.children().iter().enumerate() {
             let replaced = |by: Option<Self>| {
@@ -204,7 +223,9 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
 
 async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {
     let retry = Retry::fixed(Duration::from_millis(plan.back_off_millis)).max_attempts(ATTEMPTS);
-    match ctx.step(plan.name, || body(plan, ctx)).retry(retry).await {
+    let step = ctx.step(plan.name, || body(plan, ctx)).retry(retry);
+    let step = if plan.guarded { step.breaker(BREAKER) } else { step };
+    match step.await {
         Ok(value) => see(ctx, plan.leaf, value),
         Err(error) => {
             assert!(error.step_key().is_some_and(|key| key.starts_with(plan.name)), "{error:?}");
