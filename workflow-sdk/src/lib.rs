@@ -76,5 +76,10 @@ pub use workflow::{__private, RunsWith, Workflow};
 /// The database driver, in the version whose transactions [`Start::within`] takes.
 pub use sqlx;
 
+/// The code of the pages compiles and does what they say.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../../docs/errors-and-retries.md")]
+struct Pages;
+
 #[cfg(feature = "macros")]
 pub use workflow_macros::{StepError, workflow};

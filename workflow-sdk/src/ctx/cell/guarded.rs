@@ -41,11 +41,14 @@ impl RunCell {
 
     /// The body of an attempt has ended by itself.
     pub(super) fn report_attempt(&self, call: CallId, result: &Result<String, StoredError>) {
-        let guarded = lock(&self.inner).slots[call.index()].guarded.take();
+        let mut inner = lock(&self.inner);
+        let Some(guarded) = inner.slots[call.index()].guarded.take() else { return };
+        let key = inner.machine.key(call).to_owned();
+        drop(inner);
         match result {
             Ok(_) => self.report(guarded, ServiceReport::Works),
             Err(error) if error.fatal => self.report(guarded, ServiceReport::Nothing),
-            Err(error) => self.report(guarded, ServiceReport::Fails(&error.to_string())),
+            Err(error) => self.report(guarded, ServiceReport::Fails(&format!("step {key:?}: {error}"))),
         }
     }
 
@@ -55,19 +58,22 @@ impl RunCell {
             let mut inner = lock(&self.inner);
             let running = inner.machine.attempt(*call);
             let timed_out = inner.slots[call.index()].guarded.take_if(|guarded| running != Some(guarded.attempt));
+            let Some(timed_out) = timed_out else { continue };
+            let error = format!("step {:?}: attempt {} timed out", inner.machine.key(*call), timed_out.attempt);
             drop(inner);
-            self.report(timed_out, ServiceReport::Fails("an attempt took longer than its timeout"));
+            self.report(timed_out, ServiceReport::Fails(&error));
         }
     }
 
     /// The future of a call was dropped.
     pub(super) fn report_drop(&self, guarded: Option<Guarded>) {
-        self.report(guarded, ServiceReport::Nothing);
+        if let Some(guarded) = guarded {
+            self.report(guarded, ServiceReport::Nothing);
+        }
     }
 
-    fn report(&self, guarded: Option<Guarded>, report: ServiceReport<'_>) {
-        if let Some(guarded) = guarded {
-            self.port.breaker_report(&guarded.breaker, guarded.admission, report);
-        }
+    /// Not under the lock: the port may take its time to tell of it.
+    fn report(&self, guarded: Guarded, report: ServiceReport<'_>) {
+        self.port.breaker_report(&guarded.breaker, guarded.admission, report);
     }
 }
