@@ -32,11 +32,11 @@ impl Circuits {
         match change {
             Some(CircuitChange::Opened) => tracing::warn!(
                 breaker = name,
-                error,
+                %error,
                 "circuit opened: its service fails too often; runs wait for it before they call it again"
             ),
             Some(CircuitChange::StaysOpen) => {
-                tracing::debug!(breaker = name, error, "circuit stays open: the probe failed")
+                tracing::debug!(breaker = name, %error, "circuit stays open: the probe failed")
             }
             Some(CircuitChange::Closed) => tracing::info!(breaker = name, "circuit closed: its service works again"),
             None => {}

@@ -58,6 +58,22 @@ impl<'a, T> Step<'a, T> {
     /// Shares this breaker with every step that names it: while the service behind it fails, no attempt of this step begins,
     /// and the run parks. Default: none. A breaker [out of range](Breaker::check) makes the step fail with an error of kind
     /// [`Refused`](ErrorKind::Refused).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// /// One policy for every step that calls the bank.
+    /// const BANK: Breaker = Breaker::new("bank").failures(20).open_for(Duration::from_secs(10));
+    ///
+    /// # async fn hold(_cents: u64) -> Result<u64, std::io::Error> { Ok(7) }
+    /// # async fn charge(_hold: u64) -> Result<(), std::io::Error> { Ok(()) }
+    /// #[workflow]
+    /// async fn pay(ctx: &Ctx, cents: u64) -> Result<()> {
+    ///     let held = ctx.step("hold", || hold(cents)).breaker(BANK).await?;
+    ///     ctx.step("charge", || charge(held)).breaker(BANK).timeout(Duration::from_secs(5)).await
+    /// }
+    /// ```
     pub fn breaker(mut self, breaker: Breaker) -> Self {
         if let (Ok(call), Err(refusal)) = (&self.call, breaker.check()) {
             self.cell.dropped(*call);

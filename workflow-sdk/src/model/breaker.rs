@@ -10,21 +10,7 @@ use super::{InvalidName, NameSubject, Timestamp, check_name};
 /// and their runs park, for the time of [`open_for`](Breaker::open_for). Then one attempt is let through as a probe. If it
 /// succeeds, the circuit closes and all go on; if it fails, the circuit stays open for as long again.
 ///
-/// ```
-/// use std::time::Duration;
-/// use workflow_sdk::prelude::*;
-///
-/// /// One policy for every step that calls the bank.
-/// const BANK: Breaker = Breaker::new("bank").failures(20).open_for(Duration::from_secs(10));
-///
-/// # async fn hold(_cents: u64) -> Result<u64, std::io::Error> { Ok(7) }
-/// # async fn charge(_hold: u64) -> Result<(), std::io::Error> { Ok(()) }
-/// #[workflow]
-/// async fn pay(ctx: &Ctx, cents: u64) -> Result<()> {
-///     let held = ctx.step("hold", || hold(cents)).breaker(BANK).await?;
-///     ctx.step("charge", || charge(held)).breaker(BANK).timeout(Duration::from_secs(5)).await
-/// }
-/// ```
+/// [`Step::breaker`](crate::Step::breaker) takes it, with an example.
 ///
 /// # What counts
 /// An attempt has failed if it ended with an error, a panic or a timeout. A [fatal](crate::Error::fatal) error says that the

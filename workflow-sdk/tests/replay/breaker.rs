@@ -178,8 +178,8 @@ fn only_what_the_service_does_wrong_opens_the_circuit() {
 
 async fn once(ctx: &Ctx<World>, error: Error) -> Result<String> {
     let mut error = Some(error);
-    let mut body = move || std::future::ready(Err::<String, _>(error.take().unwrap()));
-    ctx.step("a", move || body()).breaker(BANK).retry(Retry::none()).await
+    let body = move || std::future::ready(Err::<String, _>(error.take().unwrap()));
+    ctx.step("a", body).breaker(BANK).retry(Retry::none()).await
 }
 
 #[test]
@@ -229,13 +229,18 @@ fn of_two_that_wait_one_is_the_probe_and_the_other_waits_for_it() {
 #[test]
 fn a_run_that_is_held_asks_no_breaker() {
     let mut table = Table::default();
-    let flow = flow!(|ctx| { ctx.step("a", || ctx.state().body("a")).breaker(BANK).await });
+    let flow = flow!(|ctx| { retried(ctx, 30 * SECOND).await });
     let mut life = Life::begin(&table, &flow);
-    life.hold(true);
     life.quiesce(&mut table);
-    assert!(life.port.circuits.lock().unwrap().is_empty());
+    life.hold(true);
+    life.set_now(at(30));
+    assert_eq!(life.quiesce(&mut table).park_until(), None);
+    let probe = life.port.circuits.lock().unwrap().get_mut("bank").unwrap().admit(&BANK, at(25));
+    assert!(probe.is_ok(), "the place of the probe is still free");
     life.hold(false);
-    assert_eq!(life.quiesce(&mut table).value(), "<a>");
+    let until = held_back(&life.quiesce(&mut table), 35);
+    life.set_now(until);
+    assert_eq!(life.quiesce(&mut table).value(), "2");
 }
 
 #[test]
