@@ -14,8 +14,8 @@ pub use crate::ctx::{
 pub use crate::executor::{Cancel, Executor, ExecutorStopped, Hub, PendingOutcome};
 pub use crate::failpoint::failpoint;
 pub use crate::model::{
-    Claim, Clock, Effect, InboxSignal, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId, attempted_again,
-    check_name, check_queue, check_tag, retry_of_run,
+    Admission, Circuit, CircuitChange, Claim, Clock, Effect, InboxSignal, Lane, NewRun, NewSignal, ServiceReport,
+    SignalKey, StartTime, WorkerId, attempted_again, check_name, check_queue, check_tag, retry_of_run,
 };
 pub use crate::replay::{
     Awaited, CallId, CallPoll, ChildCall, ChildEnd, CommitRow, Delivered, Divergence, HistorySize, Interrupted,

@@ -30,7 +30,7 @@
 //!
 //! # Where to look
 //! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Transaction`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
-//!   [`WaitForApproval`], [`Child`], [`Shield`], [`Compensation`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
+//!   [`WaitForApproval`], [`Child`], [`Shield`], [`Compensation`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
 //!
@@ -74,8 +74,9 @@ pub use ctx::{
 };
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, ErrorKind, InvalidName, NameSubject, NamesSignal, OnParentEnd, Parent, Retry, Run, RunFilter, RunId,
-    RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    AttemptStatus, Breaker, ErrorKind, InvalidBreaker, InvalidName, NameSubject, NamesSignal, OnParentEnd, Parent,
+    Retry, Run, RunFilter, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp,
+    TypedPayload,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
 pub use step_error::{RetryAdvice, StepError};
@@ -84,6 +85,11 @@ pub use workflow::{__private, RunsWith, Workflow};
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.
 pub use sqlx;
+
+/// The code of the pages compiles and does what they say.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../../docs/errors-and-retries.md")]
+struct Pages;
 
 #[cfg(feature = "macros")]
 pub use workflow_macros::{StepError, workflow};

@@ -4,6 +4,6 @@
 pub use workflow_macros::workflow;
 
 pub use crate::{
-    Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunId, RunStatus, Signal, SignalOutcome,
-    StepError, Tx, Workflow,
+    Breaker, Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunId, RunStatus, Signal,
+    SignalOutcome, StepError, Tx, Workflow,
 };

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, CallId, Claim, ClaimedRun, Divergence, EndWrite, Entry, Executor, HistorySize, Interrupted,
-    Interruption, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture, RetryWrite,
-    RunCell, RunSettings, StepTransaction, Write, attempted_again, failpoint, retry_of_run,
+    Admission, AttemptWrite, CallId, Claim, ClaimedRun, Divergence, EndWrite, Entry, Executor, HistorySize,
+    Interrupted, Interruption, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture,
+    RetryWrite, RunCell, RunSettings, ServiceReport, StepTransaction, Write, attempted_again, failpoint, retry_of_run,
 };
-use workflow_sdk::{BackendErrorKind, Client, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, Breaker, Client, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
+use crate::circuits::Circuits;
 use crate::clock::DatabaseClock;
 use crate::held::{Held, HeldClaim, Order, Standing};
 use crate::shared::Shared;
@@ -137,6 +138,7 @@ struct DrivePort {
     client: Client,
     claim: Claim,
     held: Arc<Held>,
+    circuits: Arc<Circuits>,
 }
 
 impl Port for DrivePort {
@@ -158,6 +160,14 @@ impl Port for DrivePort {
                 other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {other:?}"))),
             }
         })
+    }
+
+    fn breaker_admits(&self, breaker: &Breaker) -> Result<Admission, Timestamp> {
+        self.circuits.admit(breaker, self.clock.now())
+    }
+
+    fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
+        self.circuits.report(breaker, admission, report, self.clock.now());
     }
 
     fn wake(&self) {
@@ -190,6 +200,7 @@ impl<'a> Drive<'a> {
             client: shared.client.clone(),
             claim: run.claim,
             held: Arc::clone(&shared.held),
+            circuits: Arc::clone(&shared.circuits),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,

@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod circuits;
 mod claim;
 mod clock;
 mod drive;

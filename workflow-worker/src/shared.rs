@@ -6,6 +6,7 @@ use workflow_sdk::Client;
 use workflow_sdk::engine::{Executor, Lane, WorkerId};
 
 use crate::WorkerOptions;
+use crate::circuits::Circuits;
 use crate::clock::DatabaseClock;
 use crate::held::Held;
 use crate::pressure::Pressure;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) pressure: Pressure,
     pub(crate) suspicion: Suspicion,
+    pub(crate) circuits: Arc<Circuits>,
     warned: Mutex<HashSet<String>>,
 }
 
@@ -38,6 +40,7 @@ impl Shared {
             held: Arc::default(),
             pressure: Pressure::new(),
             suspicion: Suspicion::new(),
+            circuits: Arc::default(),
             warned: Mutex::default(),
             client,
             options,

@@ -8,6 +8,7 @@ use workflow_sdk::{ClientError, RunHandle, RunStatus, StoredError};
 use workflow_tests::{Database, Live, until};
 
 mod authoring;
+mod breaker;
 mod cancel;
 mod children;
 mod client;
@@ -129,6 +130,13 @@ workflow_tests::cases! {
         an_error_type_of_a_library_is_found,
         an_error_too_large_for_its_value_is_kept_without_it,
         a_history_shows_what_is_left_of_the_budget,
+    }
+    breaker {
+        while_a_circuit_is_open_no_body_is_called_and_runs_park,
+        one_probe_at_a_time_finds_out_and_then_all_go_on,
+        a_fatal_error_does_not_open_a_circuit,
+        steps_of_one_name_share_a_circuit_and_others_do_not,
+        an_opening_is_told_once,
     }
     cancel {
         a_pending_run_is_canceled_at_once,

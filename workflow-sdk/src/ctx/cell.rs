@@ -1,3 +1,4 @@
+mod guarded;
 mod transaction;
 
 use std::fmt;
@@ -16,6 +17,8 @@ use crate::replay::{
     Machine, Next, OutboxRow, SignalWait, StepOptions, Wait,
 };
 use crate::transaction::OpenTransaction;
+
+use guarded::Guarded;
 
 use super::Port;
 use super::compensation::Armed;
@@ -73,6 +76,8 @@ struct Slot {
     waker: Option<Waker>,
     body_waker: Option<Arc<BodyWaker>>,
     draws: u64,
+    /// The attempt that a breaker has admitted.
+    guarded: Option<Guarded>,
     /// The transaction in which its body did its work.
     transaction: Option<OpenTransaction>,
 }
@@ -142,6 +147,7 @@ impl RunCell {
     /// Does what is due by now. Says whether anything was.
     pub fn fire_timers(&self) -> bool {
         let calls = lock(&self.inner).machine.fire_timers(self.port.now());
+        self.report_timeouts(&calls);
         self.wake_calls(&calls)
     }
 
@@ -355,6 +361,7 @@ impl RunCell {
     }
 
     pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
+        self.report_attempt(call, &result);
         let mut inner = lock(&self.inner);
         inner.machine.attempt_ended(call, result, self.port.now());
         let unused = inner.keep_commit(call);
@@ -372,7 +379,9 @@ impl RunCell {
         inner.machine.dropped(call);
         let slot = std::mem::take(&mut inner.slots[call.index()]);
         drop(inner);
-        drop(slot);
+        self.report_drop(slot.guarded);
+        drop(slot.body_waker);
+        drop(slot.transaction);
     }
 
     /// Asks the machine for something that is no call, and that a body may not ask for.

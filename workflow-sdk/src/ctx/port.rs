@@ -5,7 +5,7 @@ use std::pin::Pin;
 use futures::future::BoxFuture;
 
 use crate::Result;
-use crate::model::{ErrorKind, NewSignal, SignalOutcome, StoredError, Timestamp};
+use crate::model::{Admission, Breaker, ErrorKind, NewSignal, ServiceReport, SignalOutcome, StoredError, Timestamp};
 use crate::transaction::OpenTransaction;
 
 /// A future of the engine, boxed.
@@ -32,6 +32,17 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
             StoredError::new(ErrorKind::Refused, "there is no database here to begin a transaction on").fatal();
         Box::pin(std::future::ready(Err(refusal)))
     }
+
+    /// Whether an attempt of a step with this breaker may begin at this moment. Default: always.
+    ///
+    /// # Errors
+    /// The instant before which it may not.
+    fn breaker_admits(&self, _breaker: &Breaker) -> Result<Admission, Timestamp> {
+        Ok(Admission::default())
+    }
+
+    /// What an attempt that was admitted has shown. Default: nobody wants to know.
+    fn breaker_report(&self, _breaker: &Breaker, _admission: Admission, _report: ServiceReport<'_>) {}
 
     /// Something that the run waits for has moved: the drive is to look. Called from any thread.
     fn wake(&self);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{ErrorKind, Retry, StoredError};
+use crate::model::{Breaker, ErrorKind, Retry, StoredError};
 use crate::payload::round_trip;
 use crate::replay::{CallId, CallPoll, Delivered, StepOptions};
 use crate::{Error, Result};
@@ -26,6 +26,7 @@ pub struct Step<'a, T> {
     cell: &'a Arc<RunCell>,
     call: Result<CallId, StoredError>,
     pub(super) options: StepOptions,
+    breaker: Option<Breaker>,
     body: Body<'a, T>,
     running: Option<(u32, BodyFuture<'a, T>)>,
     /// The value of the attempt that succeeded, until its record is committed.
@@ -46,7 +47,7 @@ impl<'a, T> Step<'a, T> {
         options: StepOptions,
         body: Body<'a, T>,
     ) -> Self {
-        Self { cell, call, options, body, running: None, kept: None }
+        Self { cell, call, options, breaker: None, body, running: None, kept: None }
     }
 
     /// What follows a failed attempt, unless the error says otherwise: [`ErrorExt`](crate::ErrorExt),
@@ -60,6 +61,34 @@ impl<'a, T> Step<'a, T> {
     /// [`Timeout`](ErrorKind::Timeout), which is retried. Default: as long as it takes.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// Shares this breaker with every step that names it: while the service behind it fails, no attempt of this step begins,
+    /// and the run parks. Default: none. A breaker [out of range](Breaker::check) makes the step fail with an error of kind
+    /// [`Refused`](ErrorKind::Refused).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// /// One policy for every step that calls the bank.
+    /// const BANK: Breaker = Breaker::new("bank").failures(20).open_for(Duration::from_secs(10));
+    ///
+    /// # async fn hold(_cents: u64) -> Result<u64, std::io::Error> { Ok(7) }
+    /// # async fn charge(_hold: u64) -> Result<(), std::io::Error> { Ok(()) }
+    /// #[workflow]
+    /// async fn pay(ctx: &Ctx, cents: u64) -> Result<()> {
+    ///     let held = ctx.step("hold", || hold(cents)).breaker(BANK).await?;
+    ///     ctx.step("charge", || charge(held)).breaker(BANK).timeout(Duration::from_secs(5)).await
+    /// }
+    /// ```
+    pub fn breaker(mut self, breaker: Breaker) -> Self {
+        if let (Ok(call), Err(refusal)) = (&self.call, breaker.check()) {
+            self.cell.dropped(*call);
+            self.call = Err(StoredError::new(ErrorKind::Refused, refusal.to_string()).fatal());
+        }
+        self.breaker = Some(breaker);
         self
     }
 }
@@ -84,6 +113,9 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
             Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
         };
         loop {
+            if let Some(breaker) = &step.breaker {
+                step.cell.ask_breaker(call, step.options, breaker);
+            }
             match step.cell.poll_step(call, step.options, cx.waker()) {
                 CallPoll::Pending => {
                     step.drop_stale_body(call);

@@ -1,5 +1,7 @@
 //! Plain data and the rules that hold for it. No async, no SQL, nothing from the rest of the crate.
 
+mod breaker;
+mod circuit;
 mod clock;
 mod effect;
 mod id;
@@ -18,6 +20,8 @@ mod timestamp;
 mod typed_payload;
 mod wait_note;
 
+pub use breaker::{Breaker, InvalidBreaker};
+pub use circuit::{Admission, Circuit, CircuitChange, ServiceReport};
 pub use clock::Clock;
 pub use effect::Effect;
 pub use id::{Claim, RunId, WorkerId};

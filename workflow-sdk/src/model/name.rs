@@ -28,6 +28,8 @@ pub enum NameSubject {
     Published,
     /// A stream that a run emits to.
     Stream,
+    /// A circuit breaker.
+    Breaker,
 }
 
 impl fmt::Display for NameSubject {
@@ -44,6 +46,7 @@ impl fmt::Display for NameSubject {
             Self::Patch => "patch name",
             Self::Published => "name of a published value",
             Self::Stream => "stream name",
+            Self::Breaker => "breaker name",
         })
     }
 }

@@ -48,7 +48,7 @@ impl Machine {
         self.bodies += 1;
     }
 
-    fn back_off(&mut self, id: CallId, attempt: u32, until: Timestamp, options: StepOptions) {
+    pub(super) fn back_off(&mut self, id: CallId, attempt: u32, until: Timestamp, options: StepOptions) {
         self.calls[id.0].phase = Phase::BackingOff { attempt, until, options };
         self.wait(until, id);
     }

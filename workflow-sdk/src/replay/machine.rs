@@ -207,7 +207,7 @@ impl Machine {
     }
 
     /// The first poll of a call: from here on it can get its recorded outcome, or leave to start.
-    fn activate(&mut self, id: CallId, work: Work, now: Timestamp) {
+    pub(super) fn activate(&mut self, id: CallId, work: Work, now: Timestamp) {
         let call = &mut self.calls[id.0];
         if let Some(recorded) = self.history.step(&call.key)
             && recorded.kind != work.kind()

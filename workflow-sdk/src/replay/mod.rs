@@ -9,6 +9,7 @@ mod call;
 mod delivery;
 mod divergence;
 mod history;
+mod hold_back;
 mod interruption;
 mod live;
 mod machine;

@@ -66,7 +66,8 @@ impl Machine {
 
     /// Whether the code has come to everything that is recorded.
     fn is_past_history(&self) -> bool {
-        self.history.all_active() && self.has_published_all()
+        let told_to_end = self.history.interrupted.is_some() && self.interrupted.is_some_and(|it| !it.delivered);
+        self.history.all_active() && self.has_published_all() && !told_to_end
     }
 
     /// Refuses a key that a call has taken.

@@ -1,17 +1,17 @@
 //! A drive without a worker: the test decides when a body goes on, when a record is committed, and what time it is.
 
-use std::any::Any;
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-
 use futures::future::BoxFuture;
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use workflow_sdk::engine::{
-    AttemptWrite, Backend, Divergence, Interruption, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell,
-    RunSettings, StepCommit, StepTransaction, TransactionCommit, WorkflowFuture, settle,
+    Admission, AttemptWrite, Backend, Circuit, Divergence, Interruption, NewSignal, Next, Polled, Poller, Port,
+    PortFuture, RunCell, RunSettings, ServiceReport, StepCommit, StepTransaction, TransactionCommit, WorkflowFuture,
+    settle,
 };
-use workflow_sdk::{Ctx, ErrorKind, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{Breaker, Ctx, ErrorKind, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
 pub(crate) use crate::rows::{Table, row};
 pub(crate) use crate::world::{Seen, World};
@@ -50,6 +50,18 @@ pub(crate) struct ManualPort {
     wakes: AtomicUsize,
     /// Transactions never open.
     pub(crate) database_is_busy: AtomicBool,
+    pub(crate) circuits: Mutex<HashMap<String, Circuit>>,
+}
+
+impl ManualPort {
+    fn at(now: Timestamp) -> Self {
+        Self {
+            now: AtomicI64::new(now.as_micros()),
+            wakes: AtomicUsize::new(0),
+            circuits: Mutex::default(),
+            database_is_busy: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Port for ManualPort {
@@ -59,6 +71,16 @@ impl Port for ManualPort {
 
     fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
         Box::pin(async move { Err(workflow_sdk::Error::fatal(format!("nobody takes {signal:?}"))) })
+    }
+
+    fn breaker_admits(&self, breaker: &Breaker) -> std::result::Result<Admission, Timestamp> {
+        let mut circuits = self.circuits.lock().unwrap();
+        circuits.entry(breaker.name().to_owned()).or_default().admit(breaker, self.now())
+    }
+
+    fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
+        let mut circuits = self.circuits.lock().unwrap();
+        circuits.get_mut(breaker.name()).unwrap().report(breaker, admission, report, self.now());
     }
 
     fn wake(&self) {
@@ -155,11 +177,7 @@ impl Life {
 
     pub(crate) fn begin_at(table: &Table, flow: &Flow, now: Timestamp, world: World) -> Self {
         let world = Arc::new(world);
-        let port = Arc::new(ManualPort {
-            now: AtomicI64::new(now.as_micros()),
-            wakes: AtomicUsize::new(0),
-            database_is_busy: AtomicBool::new(false),
-        });
+        let port = Arc::new(ManualPort::at(now));
         let settings = RunSettings {
             run_id: run_id(),
             epoch: 1,

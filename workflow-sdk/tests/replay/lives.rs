@@ -220,7 +220,11 @@ impl Living {
 pub(crate) fn check_life_after(point: &CrashPoint, before: &Lived, after: &Lived) -> Result<(), String> {
     let old = &before.seen[..point.seen];
     if !after.seen.starts_with(old) {
-        return Err(format!("it had seen {old:?}, and after the crash it saw {:?}", after.seen));
+        let rows = &point.table.rows;
+        return Err(format!(
+            "it had seen {old:?}, and after the crash it saw {:?}; recorded were {rows:?}",
+            after.seen
+        ));
     }
     check_bodies(&point.table, &after.begun)
 }

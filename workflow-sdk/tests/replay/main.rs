@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod breaker;
 mod compensations;
 mod concurrency;
 mod determinism;

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use futures::StreamExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use futures::stream::FuturesUnordered;
-use workflow_sdk::{Ctx, Error, Result, Retry, Tx};
+use workflow_sdk::{Breaker, Ctx, Error, Result, Retry, Tx};
 
 use crate::harness::{Flow, World, flow_of};
 
@@ -84,14 +84,18 @@ pub(crate) struct Plan {
     /// The body works in a transaction.
     transaction: bool,
     back_off_millis: u64,
+    guarded: bool,
 }
+
+/// What guarded steps share: opens at once, so that half of them are held back.
+const BREAKER: Breaker = Breaker::new("service").failures(2).open_for(Duration::from_millis(20));
 
 /// Which leaves programs may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Leaves {
     Any,
-    /// No sleeps, no back-off, no body that ends by itself, no commit beside the queue: the order in which gates are opened
-    /// decides everything.
+    /// No sleeps, no back-off, no breaker, no body that ends by itself, no commit beside the queue: the order in which gates are
+    /// opened decides everything.
     WithoutTime,
 }
 
@@ -150,7 +154,8 @@ fn leaf(rng: &mut Rng, leaves: Leaves) -> Node {
     let at_once = leaves == Leaves::Any && rng.u8(..4) == 0;
     let transaction = leaves == Leaves::Any && rng.u8(..3) == 0;
     let name = NAMES[rng.usize(..NAMES.len())];
-    Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, transaction, back_off_millis })
+    let guarded = leaves == Leaves::Any && rng.u8(..3) == 0;
+    Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, transaction, back_off_millis, guarded })
 }
 
 /// A step whose name no program has.
@@ -163,6 +168,7 @@ pub(crate) fn inserted_step() -> Node {
         at_once: false,
         transaction: false,
         back_off_millis: 0,
+        guarded: false,
     })
 }
 
@@ -243,6 +249,11 @@ impl Node {
             && plan.fails > 0
         {
             smaller.push(Self::Step(Plan { fails: 0, ..plan.clone() }));
+        }
+        if let Self::Step(plan) = self
+            && plan.guarded
+        {
+            smaller.push(Self::Step(Plan { guarded: false, ..plan.clone() }));
         }
         for (index, child) in self.children().iter().enumerate() {
             let replaced = |by: Option<Self>| {
@@ -398,7 +409,11 @@ async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {
     let retry = Retry::fixed(Duration::from_millis(plan.back_off_millis)).max_attempts(ATTEMPTS);
     let result = match plan.transaction {
         true => ctx.transaction(plan.name, |tx| in_transaction(tx, plan, ctx)).retry(retry).await,
-        false => ctx.step(plan.name, || body(plan, ctx)).retry(retry).await,
+        false => {
+            let step = ctx.step(plan.name, || body(plan, ctx)).retry(retry);
+            let step = if plan.guarded { step.breaker(BREAKER) } else { step };
+            step.await
+        }
     };
     match result {
         Ok(value) => see(ctx, plan.leaf, value),

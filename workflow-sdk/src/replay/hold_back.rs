@@ -1,0 +1,25 @@
+//! Attempts that may not begin yet, for a reason that lies outside of the run.
+
+use crate::model::Timestamp;
+
+use super::call::{Phase, Work};
+use super::{CallId, Machine, StepOptions};
+
+impl Machine {
+    /// Whether the next poll of this step would begin an attempt. As by a poll, the call becomes active.
+    pub fn is_about_to_begin(&mut self, id: CallId, options: StepOptions, now: Timestamp) -> bool {
+        if self.divergence.is_none() && matches!(self.calls[id.0].phase, Phase::Called) {
+            self.activate(id, Work::Body(options), now);
+        }
+        !self.held && self.divergence.is_none() && matches!(self.calls[id.0].phase, Phase::Granted { .. })
+    }
+
+    /// Lets an attempt that is about to begin wait until then: a durable wait, after which the same attempt may begin. It has no
+    /// row, for nothing has happened that a replay would have to know.
+    pub fn hold_back(&mut self, id: CallId, until: Timestamp) {
+        if let Phase::Granted { attempt, options } = self.calls[id.0].phase {
+            self.bodies -= 1;
+            self.back_off(id, attempt, until, options);
+        }
+    }
+}
