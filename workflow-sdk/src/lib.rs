@@ -31,7 +31,8 @@
 //! # Where to look
 //! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
-//! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
+//! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
+//! * Before a deploy: `testing::replay`, `Worker::preflight` of crate `workflow-worker`, [`Divergence`].
 //!
 //! # Features
 //! | Feature | Default | What it adds |
@@ -39,6 +40,7 @@
 //! | `macros` | yes | `#[workflow]` and `#[derive(StepError)]` |
 //! | `sqlite` | yes | the SQLite backend, with SQLite bundled |
 //! | `postgres` | yes | the PostgreSQL backend |
+//! | `testing` | no | [`testing`](crate::testing): replays of stored histories, for tests |
 //! | `failpoints` | no | points at which a test kills the process |
 
 // The expansion of `#[workflow]` names this crate as a user does.
@@ -54,6 +56,8 @@ mod model;
 mod payload;
 mod replay;
 mod step_error;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod workflow;
 
 pub mod engine;
@@ -62,14 +66,15 @@ pub mod prelude;
 pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
-pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, RunHandle, Start};
-pub use ctx::{Ctx, Sleep, Step};
+pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Export, RunHandle, Start};
+pub use ctx::{Added, Ctx, Misfit, Replayed, Sleep, Step};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, ErrorKind, InvalidName, NameSubject, OnParentEnd, Parent, Retry, Run, RunFilter, RunId, RunStatus,
-    StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    AttemptStatus, ErrorKind, HistoryError, InvalidName, NameSubject, OnParentEnd, Parent, RecordedRun, Retry, Run,
+    RunFilter, RunHistory, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
+pub use replay::{CurrentCall, Divergence, RecordedCall};
 pub use step_error::{RetryAdvice, StepError};
 pub use workflow::{__private, RunsWith, Workflow};
 

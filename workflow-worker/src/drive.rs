@@ -192,11 +192,11 @@ impl<'a> Drive<'a> {
 
     /// The function has returned: an answer, unless it passed over a part of its history.
     fn conclude(&self, result: Result<String, StoredError>) -> Exit {
-        let Some(divergence) = self.cell.ended() else { return Exit::Ended(result) };
-        if let Err(error) = result {
-            tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
+        match (self.cell.ended(), result) {
+            (None, result) => Exit::Ended(result),
+            (Some(divergence), Ok(_)) => Exit::Diverged(divergence),
+            (Some(divergence), Err(error)) => Exit::Diverged(divergence.with_error(&error)),
         }
-        Exit::Diverged(divergence)
     }
 
     /// Wakes calls so that it does not count as a foreign wake.

@@ -25,6 +25,8 @@ mod error;
 mod held;
 mod lease;
 mod options;
+mod preflight;
+mod preflight_report;
 mod pressure;
 mod registry;
 mod shared;
@@ -36,4 +38,5 @@ mod worker;
 
 pub use error::WorkerError;
 pub use options::{ForeignAwait, WorkerOptions};
+pub use preflight_report::{Finding, PreflightReport, Unregistered};
 pub use worker::Worker;

@@ -2,6 +2,7 @@
 
 mod connect;
 mod error;
+mod export;
 mod handle;
 mod result_watch;
 mod start;
@@ -22,6 +23,7 @@ use result_watch::ResultWatch;
 
 pub use connect::Connect;
 pub use error::ClientError;
+pub use export::{Export, run_history};
 pub use handle::RunHandle;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -150,6 +152,39 @@ impl Client {
     /// Those of the database.
     pub async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, ClientError> {
         Ok(self.0.backend.list(filter).await?)
+    }
+
+    /// The run with everything that is recorded of it, to be replayed elsewhere: its JSON is a test's input. Returns a builder:
+    /// await it.
+    ///
+    /// It holds the input and every recorded value: keep it where the data itself may be kept.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
+    ///     Ok(order)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(checkout, "order 42".to_string()).await?;
+    /// let history = client.export(run.id()).await?;
+    /// assert_eq!(history.run.input, "\"order 42\"");
+    /// assert!(history.to_json().contains("\"format\": 1"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn export(&self, id: RunId) -> Export {
+        Export::new(self.clone(), id)
     }
 
     /// Cancels a run. One that no worker holds is canceled when this returns; a running one is dropped by its worker,

@@ -7,7 +7,7 @@ use std::task::{Wake, Waker};
 use uuid::Uuid;
 
 use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
-use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, StepOptions, Wait};
+use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, Standstill, StepOptions, Wait};
 
 use super::Port;
 use super::poller::{ActivityGuard, in_body};
@@ -148,6 +148,11 @@ impl RunCell {
     /// Why the run cannot go on with this code.
     pub fn divergence(&self) -> Option<Divergence> {
         lock(&self.inner).machine.divergence().cloned()
+    }
+
+    /// Where the replay has come to, once nothing recorded can be delivered any more.
+    pub fn standstill(&self) -> Standstill {
+        lock(&self.inner).machine.standstill()
     }
 
     /// The workflow function has ended: a divergence if recorded outcomes are left that it never asked for.

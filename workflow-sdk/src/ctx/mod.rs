@@ -1,6 +1,8 @@
 //! What an author calls. Reaches outside only through [`Port`].
 
+mod added;
 mod cell;
+mod dry_replay;
 mod entry;
 mod poller;
 mod port;
@@ -22,6 +24,7 @@ use crate::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_
 use crate::replay::{CallId, Wait};
 
 pub use cell::{RunCell, RunSettings};
+pub use dry_replay::{Added, Misfit, Replayed, dry_replay};
 pub use entry::Entry;
 pub use poller::{Polled, Poller, WorkflowFuture};
 pub use port::Port;

@@ -60,6 +60,7 @@ impl Machine {
 
     fn deliver(&mut self, id: CallId, outcome: Delivered, completed_at: Timestamp) {
         self.now = self.now.max(completed_at);
+        self.trail.delivered(id, &self.calls[id.0].phase, &outcome);
         self.calls[id.0].phase = Phase::Ready(outcome);
     }
 

@@ -108,10 +108,9 @@ impl History {
         self.steps.get_mut(key)?.outcome.take()
     }
 
-    /// The first recorded outcome that no call has asked for.
-    pub(super) fn first_unasked(&self) -> Option<(i64, &str, StepKind)> {
-        let (position, key) = self.unasked.first_key_value()?;
-        Some((*position, key, self.steps.get(key)?.kind))
+    /// The recorded outcomes that no call has asked for, by position.
+    pub(super) fn unasked(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.unasked.iter().map(|(position, key)| (*position, key.as_str()))
     }
 
     pub(super) fn all_asked(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::model::{RunId, StepAttempt, Timestamp};
 
 use super::call::{Call, Phase, Work};
 use super::history::History;
+use super::trail::Trail;
 use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
 
 /// A run as a state machine.
@@ -35,6 +36,7 @@ pub struct Machine {
     pub(super) now: Timestamp,
     pub(super) latest: Timestamp,
     pub(super) divergence: Option<Divergence>,
+    pub(super) trail: Trail,
 }
 
 impl Machine {
@@ -62,6 +64,7 @@ impl Machine {
             held: false,
             now: started_at,
             divergence: None,
+            trail: Trail::default(),
         }
     }
 
@@ -160,7 +163,9 @@ impl Machine {
         if let Some(recorded) = self.history.step(&call.key)
             && recorded.kind != work.kind()
         {
-            self.divergence = Some(Divergence::kind(&call.key, recorded.kind, work.kind(), call.location));
+            let recorded = self.recorded_call(&self.calls[id.0].key);
+            let before = self.delivered_before(recorded.position);
+            self.divergence = Some(Divergence::kind(recorded, self.current_call(id, work.kind()), before));
             return;
         }
         if let Some(position) = self.history.ask(&call.key) {
@@ -169,6 +174,7 @@ impl Machine {
             return;
         }
         call.phase = Phase::Idle(work);
+        self.trail.live(id, work.kind());
         if !self.held && self.nothing_to_deliver() && self.history.all_asked() {
             self.grant(id, now);
         } else {
@@ -212,16 +218,16 @@ impl Machine {
 
     /// A recorded output could not be decoded.
     pub fn undecodable(&mut self, id: CallId, type_name: &str, reason: &str) {
-        let call = &self.calls[id.0];
-        self.divergence = Some(Divergence::output(&call.key, type_name, reason, call.location));
+        let recorded = self.given(id);
+        let before = self.delivered_before(recorded.position);
+        let current = self.current_call(id, recorded.kind);
+        self.divergence = Some(Divergence::output(recorded, current, type_name, reason, before));
     }
 
     /// The workflow function has ended. A recorded outcome that it never asked for is a divergence.
     pub fn ended(&mut self) -> Option<&Divergence> {
-        if self.divergence.is_none()
-            && let Some((position, key, kind)) = self.history.first_unasked()
-        {
-            self.divergence = Some(Divergence::unasked(position, key, kind));
+        if self.divergence.is_none() {
+            self.divergence = self.passed_over();
         }
         self.divergence.as_ref()
     }

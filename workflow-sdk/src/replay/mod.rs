@@ -11,9 +11,13 @@ mod divergence;
 mod history;
 mod machine;
 mod records;
+mod report;
+mod trail;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
 pub use machine::Machine;
 pub use records::OutboxRow;
+pub(crate) use trail::bytes;
+pub use trail::{CurrentCall, RecordedCall, Standstill};

@@ -15,6 +15,7 @@ mod parking;
 mod program;
 mod properties;
 mod refusals;
+mod reports;
 mod retries;
 mod rows;
 mod scale;

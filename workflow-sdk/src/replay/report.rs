@@ -1,0 +1,133 @@
+//! The text of a divergence.
+
+use std::fmt;
+
+use super::divergence::{Difference, Likeness};
+use super::{CurrentCall, Divergence, RecordedCall};
+
+/// More calls than these are counted instead of listed.
+const MAX_LISTED: usize = 4;
+
+/// What the code around a change is to be, in the words of the report.
+struct Patch {
+    name: String,
+    new: String,
+    old: String,
+}
+
+impl Divergence {
+    /// The first thing in which they differ, in one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let pair = self.pair();
+        match (&self.difference, pair) {
+            (Difference::Kind, Some((recorded, Some((current, _))))) => {
+                format!("the kind of the call: {} is recorded, the code has a {}", recorded.kind, current.kind)
+            }
+            (Difference::Output { type_name, reason }, _) => format!("the value is no {type_name}: {reason}"),
+            (Difference::Unasked { .. } | Difference::Passed, Some((recorded, pair))) => {
+                let missed = format!("nothing asks for {} {:?}", recorded.kind, recorded.key);
+                match pair {
+                    Some((current, Likeness::Name)) => format!("{missed}; was it renamed to {:?}?", current.key),
+                    Some((current, Likeness::Place)) => format!("{missed}; in its place comes {current}"),
+                    None => missed,
+                }
+            }
+            (Difference::End { what, .. }, _) => what.clone(),
+            (Difference::Kind | Difference::Unasked { .. } | Difference::Passed, _) => "the calls".into(),
+        }
+    }
+
+    fn patch(&self) -> Patch {
+        let as_it_was = |call: &RecordedCall| format!("{} {:?}, as it was", call.kind, call.key);
+        match (&self.difference, self.pair()) {
+            (Difference::Kind | Difference::Output { .. }, Some((recorded, Some((current, _))))) => Patch {
+                name: format!("{}-2", recorded.key),
+                new: format!("{current}, better under a new name"),
+                old: as_it_was(recorded),
+            },
+            (_, Some((recorded, Some((current, _))))) => {
+                Patch { name: current.key.clone(), new: current.to_string(), old: as_it_was(recorded) }
+            }
+            (_, Some((recorded, None))) => Patch {
+                name: format!("no-{}", recorded.key),
+                new: format!("without {} {:?}", recorded.kind, recorded.key),
+                old: as_it_was(recorded),
+            },
+            (_, None) => Patch {
+                name: "what-changed".into(),
+                new: "the code as it is now".into(),
+                old: "the code as it was".into(),
+            },
+        }
+    }
+
+    fn write_recorded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Difference::End { recorded, .. } = &self.difference {
+            return writeln!(f, "  recorded: {recorded}");
+        }
+        for (index, call) in self.recorded.iter().take(MAX_LISTED).enumerate() {
+            writeln!(f, "  {:<9} {call}", if index == 0 { "recorded:" } else { "" })?;
+        }
+        write_rest(f, self.recorded.len())
+    }
+
+    fn write_current(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut label = "current:";
+        for call in self.current.iter().take(MAX_LISTED) {
+            writeln!(f, "  {label:<9} {call}{}", if self.is_new(call) { " (new)" } else { "" })?;
+            writeln!(f, "              --> {}", call.location)?;
+            label = "";
+        }
+        write_rest(f, self.current.len())?;
+        match &self.difference {
+            Difference::Unasked { error: None } => writeln!(f, "  {label:<9} the workflow ends"),
+            Difference::Unasked { error: Some(error) } => {
+                writeln!(f, "  {label:<9} the workflow ends with an error: {error}")
+            }
+            Difference::End { current, .. } => writeln!(f, "  {label:<9} {current}"),
+            Difference::Kind | Difference::Output { .. } | Difference::Passed => Ok(()),
+        }
+    }
+
+    fn is_new(&self, call: &CurrentCall) -> bool {
+        self.recorded.iter().all(|recorded| recorded.key != call.key)
+    }
+}
+
+fn write_rest(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
+    match count.checked_sub(MAX_LISTED) {
+        None | Some(0) => Ok(()),
+        Some(rest) => writeln!(f, "            and {rest} more"),
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the code does not fit the run's history")?;
+        self.write_recorded(f)?;
+        self.write_current(f)?;
+        writeln!(f, "  differs:  {}", self.summary())?;
+        if let Some(before) = &self.before {
+            writeln!(f, "  after:    {before}")?;
+        }
+        let Patch { name, new, old } = self.patch();
+        writeln!(f, "  help:     keep the old way for runs that have gone it:")?;
+        writeln!(f, "                if ctx.patched({name:?})? {{")?;
+        writeln!(f, "                    // {new}")?;
+        writeln!(f, "                }} else {{")?;
+        writeln!(f, "                    // {old}")?;
+        writeln!(f, "                }}")?;
+        if let Difference::Output { type_name, .. } = &self.difference {
+            writeln!(f, "            or let {type_name} read the old form too, with #[serde(default)], say")?;
+        }
+        writeln!(
+            f,
+            "            or deploy code that makes the recorded calls (the run waits for it), or cancel the run"
+        )?;
+        write!(
+            f,
+            "  note:     nothing was changed? outside of steps a workflow may depend only on its input and on ctx"
+        )
+    }
+}
