@@ -8,6 +8,7 @@ use workflow_sdk::{BackendErrorKind, Client, Misfit, Replayed, Run, RunFilter, R
 use crate::WorkerError;
 use crate::preflight_report::{Finding, PreflightReport, Unregistered};
 use crate::registry::Registry;
+use crate::verdict::unreadable;
 
 /// Looks at every unfinished run, a page at a time, one after the other.
 pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<PreflightReport, WorkerError> {
@@ -46,7 +47,7 @@ async fn look(
     let steps = match client.backend().history(run.id).await {
         Ok(steps) => steps,
         Err(error) if error.kind == BackendErrorKind::Corrupt => {
-            report.unreadable.push(subject.found(error));
+            report.unreadable.push(subject.found(unreadable(&error)));
             return Ok(());
         }
         Err(error) => return Err(error.into()),

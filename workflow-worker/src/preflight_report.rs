@@ -1,7 +1,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use workflow_sdk::{Added, BackendError, Divergence, RecordedCall, RunId, StoredError};
+use workflow_sdk::{Added, Divergence, RecordedCall, RunId, StoredError};
 
 /// What [`Worker::preflight`](crate::Worker::preflight) found. Display writes it for people.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct PreflightReport {
     /// Runs that would fail for good: the workflow panics, or does not accept their input.
     pub failing: Vec<Finding<StoredError>>,
     /// Runs whose histories cannot be read by this release.
-    pub unreadable: Vec<Finding<BackendError>>,
+    pub unreadable: Vec<Finding<StoredError>>,
     /// Runs for which the code makes new calls before recorded ones, and of which it could not be found out whether it comes
     /// to the recorded ones after them.
     pub added: Vec<Finding<Added>>,
@@ -103,7 +103,7 @@ impl fmt::Display for PreflightReport {
         }
         write_alike(f, &self.diverged, Divergence::summary, |found| found.to_string())?;
         write_alike(f, &self.failing, StoredError::to_string, |error| format!("fails ({}): {error}", error.kind))?;
-        write_alike(f, &self.unreadable, BackendError::to_string, |error| format!("cannot be read: {error}"))?;
+        write_alike(f, &self.unreadable, StoredError::to_string, StoredError::to_string)?;
         write_alike(f, &self.added, |added| calls(&added.calls), Added::to_string)?;
         let waits = |unasked: &Vec<RecordedCall>| {
             format!("waits for no call of ctx; {} recorded outcomes lie behind it", unasked.len())

@@ -77,7 +77,8 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Optio
     }
 }
 
-fn unreadable(error: &BackendError) -> StoredError {
+/// A history that cannot be read, as the error of its run.
+pub(crate) fn unreadable(error: &BackendError) -> StoredError {
     let mut stored = StoredError::from_error(ErrorKind::Divergence, error);
     stored.message = format!("the run's history cannot be read ({}); mend it or cancel the run", stored.message);
     stored

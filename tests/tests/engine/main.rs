@@ -15,6 +15,7 @@ mod divergence;
 mod errors;
 mod executor;
 mod foreign;
+mod preflight;
 mod refused;
 mod shutdown;
 mod waiting;
@@ -64,6 +65,14 @@ workflow_tests::cases! {
         an_input_of_another_type_parks_the_run,
         a_diverged_run_can_be_canceled,
         an_added_step_runs,
+    }
+    preflight {
+        an_exported_history_replays_on_its_code,
+        an_exported_history_diverges_on_other_code,
+        what_is_not_exported_is_refused,
+        every_unfinished_run_is_judged,
+        a_report_without_divergence_is_clean,
+        a_worker_that_knows_nothing_judges_nothing,
     }
     foreign {
         a_bare_sleep_is_warned_of_once,

@@ -62,6 +62,13 @@ impl Divergence {
         }
     }
 
+    fn other_way(&self) -> &'static str {
+        match &self.difference {
+            Difference::End { .. } => "or let it be, if runs that are under way may end otherwise",
+            _ => "or deploy code that makes the recorded calls (the run waits for it), or cancel the run",
+        }
+    }
+
     fn write_recorded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Difference::End { recorded, .. } = &self.difference {
             return writeln!(f, "  recorded: {recorded}");
@@ -121,10 +128,7 @@ impl fmt::Display for Divergence {
         if let Difference::Output { type_name, .. } = &self.difference {
             writeln!(f, "            or let {type_name} read the old form too, with #[serde(default)], say")?;
         }
-        writeln!(
-            f,
-            "            or deploy code that makes the recorded calls (the run waits for it), or cancel the run"
-        )?;
+        writeln!(f, "            {}", self.other_way())?;
         write!(
             f,
             "  note:     nothing was changed? outside of steps a workflow may depend only on its input and on ctx"

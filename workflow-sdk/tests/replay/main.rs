@@ -7,6 +7,7 @@
 mod concurrency;
 mod determinism;
 mod divergence;
+mod dry;
 mod foreign;
 mod harness;
 mod insertion;
