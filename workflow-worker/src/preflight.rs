@@ -64,7 +64,7 @@ async fn look(
         Ok(Replayed::Added(added)) if !added.confirmed => report.added.push(subject.found(added)),
         Ok(Replayed::Blocked { unasked }) => report.blocked.push(subject.found(unasked)),
         Ok(_) => report.fits += 1,
-        Err(Misfit::Diverged(divergence)) => report.diverged.push(subject.found(*divergence)),
+        Err(Misfit::Diverged(divergence)) => report.diverged.push(subject.found(divergence)),
         Err(Misfit::Fails(error)) => report.failing.push(subject.found(error)),
     }
     Ok(())

@@ -64,7 +64,7 @@ impl PreflightReport {
     pub fn is_clean(&self) -> bool {
         let warned = !(self.added.is_empty() && self.blocked.is_empty() && self.unregistered.is_empty());
         let refused = !(self.diverged.is_empty() && self.failing.is_empty() && self.unreadable.is_empty());
-        !refused && !(self.strict && warned)
+        !(refused || self.strict && warned)
     }
 
     /// 0 if it [is clean](Self::is_clean), otherwise 1: for the end of a CI job's `main`.

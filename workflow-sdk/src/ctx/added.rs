@@ -27,7 +27,7 @@ pub(super) fn look_past(
     match search.past(&still, steps) {
         Answer::Fits => Ok(Replayed::Added(added(true))),
         Answer::Unknown => Ok(Replayed::Added(added(false))),
-        Answer::Misses(divergence) => Err(Misfit::Diverged(Box::new(divergence.past(still.waiting, still.before)))),
+        Answer::Misses(divergence) => Err(Misfit::Diverged(divergence.past(still.waiting, still.before))),
     }
 }
 

@@ -65,7 +65,7 @@ impl fmt::Display for Added {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Misfit {
     /// The run would be parked as diverged; or, if it has ended, the code would end it otherwise.
-    Diverged(Box<Divergence>),
+    Diverged(Divergence),
     /// The run would fail for good: the function panics, or does not accept its input.
     Fails(StoredError),
 }
@@ -88,7 +88,7 @@ pub fn dry_replay(entry: &Entry, history: &RunHistory, payload_limit: usize) -> 
     let replay = |steps: &[StepAttempt]| replay_once(entry, history, steps, payload_limit);
     match replay(&history.steps) {
         Halt::Ended { result, before } => judge_end(history, result, before),
-        Halt::Diverged(divergence) => Err(Misfit::Diverged(Box::new(divergence))),
+        Halt::Diverged(divergence) => Err(Misfit::Diverged(divergence)),
         Halt::Quiet(still) if still.waiting.is_empty() => Ok(Replayed::Blocked { unasked: still.unasked }),
         Halt::Quiet(still) if still.unasked.is_empty() => Ok(Replayed::Waits(still.waiting)),
         Halt::Quiet(still) => look_past(still, &history.steps, &replay),
@@ -200,7 +200,7 @@ fn judge_end(
     };
     if let (Some(what), Some(recorded)) = (differs, recorded) {
         let (recorded, current) = (ending("run ended", recorded), ending("workflow ends", result.as_ref()));
-        return Err(Misfit::Diverged(Box::new(Divergence::end(recorded, current, what, before))));
+        return Err(Misfit::Diverged(Divergence::end(recorded, current, what, before)));
     }
     match result {
         Err(error) if recorded.is_none() && matches!(error.kind, ErrorKind::Panic | ErrorKind::Refused) => {

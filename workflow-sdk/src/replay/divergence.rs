@@ -7,7 +7,11 @@ use super::{CurrentCall, RecordedCall};
 /// Display writes a report in the manner of a compiler: what is recorded, what the code does now and on which line, the first
 /// thing in which they differ, and the way out. It shows no values, only names, kinds, types and sizes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Divergence {
+pub struct Divergence(pub(super) Box<Parts>);
+
+/// In a box, for a divergence travels in results that are mostly something else.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Parts {
     pub(super) recorded: Vec<RecordedCall>,
     pub(super) current: Vec<CurrentCall>,
     pub(super) difference: Difference,
@@ -30,9 +34,18 @@ pub(super) enum Difference {
 }
 
 impl Divergence {
+    fn of(
+        recorded: Vec<RecordedCall>,
+        current: Vec<CurrentCall>,
+        difference: Difference,
+        before: Option<RecordedCall>,
+    ) -> Self {
+        Self(Box::new(Parts { recorded, current, difference, before }))
+    }
+
     /// A step is recorded under a key that the code now uses for another kind.
     pub(super) fn kind(recorded: RecordedCall, current: CurrentCall, before: Option<RecordedCall>) -> Self {
-        Self { recorded: vec![recorded], current: vec![current], difference: Difference::Kind, before }
+        Self::of(vec![recorded], vec![current], Difference::Kind, before)
     }
 
     /// The recorded output is no value of the type that the code now expects.
@@ -44,7 +57,7 @@ impl Divergence {
         before: Option<RecordedCall>,
     ) -> Self {
         let difference = Difference::Output { type_name: type_name.into(), reason: without_values(reason) };
-        Self { recorded: vec![recorded], current: vec![current], difference, before }
+        Self::of(vec![recorded], vec![current], difference, before)
     }
 
     /// The function ended without asking for these; it has made these calls, which are not recorded.
@@ -53,13 +66,13 @@ impl Divergence {
         current: Vec<CurrentCall>,
         before: Option<RecordedCall>,
     ) -> Self {
-        Self { recorded, current, difference: Difference::Unasked { error: None }, before }
+        Self::of(recorded, current, Difference::Unasked { error: None }, before)
     }
 
     /// The same, where it lies past these calls, which are not recorded and have not run.
     pub(crate) fn past(self, current: Vec<CurrentCall>, before: Option<RecordedCall>) -> Self {
-        match self.difference {
-            Difference::Unasked { .. } => Self { current, difference: Difference::Passed, before, ..self },
+        match self.0.difference {
+            Difference::Unasked { .. } => Self::of(self.0.recorded, current, Difference::Passed, before),
             _ => self,
         }
     }
@@ -67,13 +80,13 @@ impl Divergence {
     /// The run has ended so, and the function ends otherwise, in this.
     pub(crate) fn end(recorded: String, current: String, what: String, before: Option<RecordedCall>) -> Self {
         let difference = Difference::End { recorded, current, what };
-        Self { recorded: Vec::new(), current: Vec::new(), difference, before }
+        Self::of(Vec::new(), Vec::new(), difference, before)
     }
 
     /// The same, where the function has ended with this error: often the reason why it asked for nothing more.
     #[must_use]
     pub fn with_error(mut self, error: &StoredError) -> Self {
-        if let Difference::Unasked { error: shown } = &mut self.difference {
+        if let Difference::Unasked { error: shown } = &mut self.0.difference {
             *shown = Some(format!("{} ({})", first_line(&error.to_string()), error.kind));
         }
         self
@@ -81,26 +94,26 @@ impl Divergence {
 
     /// Whether the function has ended with an error.
     pub(crate) fn has_error(&self) -> bool {
-        matches!(self.difference, Difference::Unasked { error: Some(_) })
+        matches!(self.0.difference, Difference::Unasked { error: Some(_) })
     }
 
     /// What is recorded where history and code part: one call, or every outcome that the code does not ask for. Empty where
     /// they differ in how the run ends.
     #[must_use]
     pub fn recorded(&self) -> &[RecordedCall] {
-        &self.recorded
+        &self.0.recorded
     }
 
     /// What the code calls there: one call, or every call that it makes and that is not recorded.
     #[must_use]
     pub fn current(&self) -> &[CurrentCall] {
-        &self.current
+        &self.0.current
     }
 
     /// The last recorded outcome on which both agree.
     #[must_use]
     pub fn before(&self) -> Option<&RecordedCall> {
-        self.before.as_ref()
+        self.0.before.as_ref()
     }
 
     /// As an error that can be stored.
@@ -111,19 +124,19 @@ impl Divergence {
 
     /// The recorded call that is missed, and the new call that stands in its place, where there is one.
     pub(super) fn pair(&self) -> Option<(&RecordedCall, Option<(&CurrentCall, Likeness)>)> {
-        let recorded = self.recorded.first()?;
-        let same_kind = || self.current.iter().filter(|current| current.kind == recorded.kind);
+        let recorded = self.0.recorded.first()?;
+        let same_kind = || self.0.current.iter().filter(|current| current.kind == recorded.kind);
         let like = same_kind()
             .max_by_key(|current| (likeness(&recorded.key, &current.key), std::cmp::Reverse(self.place(current))));
         let pair = match like {
             Some(like) if is_like(&recorded.key, &like.key) => Some((like, Likeness::Name)),
-            _ => same_kind().next().or(self.current.first()).map(|current| (current, Likeness::Place)),
+            _ => same_kind().next().or(self.0.current.first()).map(|current| (current, Likeness::Place)),
         };
         Some((recorded, pair))
     }
 
     fn place(&self, call: &CurrentCall) -> usize {
-        self.current.iter().position(|other| other == call).unwrap_or_default()
+        self.0.current.iter().position(|other| other == call).unwrap_or_default()
     }
 }
 

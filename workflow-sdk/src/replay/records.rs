@@ -56,6 +56,7 @@ impl Machine {
         let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
         let position = self.history.next_position;
         self.history.next_position += 1;
+        self.trail.decided(id, position);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
         self.outbox.push(OutboxRow { row, effect, outcome_of: Some(id) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };

@@ -20,7 +20,7 @@ impl Divergence {
     #[must_use]
     pub fn summary(&self) -> String {
         let pair = self.pair();
-        match (&self.difference, pair) {
+        match (&self.0.difference, pair) {
             (Difference::Kind, Some((recorded, Some((current, _))))) => {
                 format!("the kind of the call: {} is recorded, the code has a {}", recorded.kind, current.kind)
             }
@@ -40,7 +40,7 @@ impl Divergence {
 
     fn patch(&self) -> Patch {
         let as_it_was = |call: &RecordedCall| format!("{} {:?}, as it was", call.kind, call.key);
-        match (&self.difference, self.pair()) {
+        match (&self.0.difference, self.pair()) {
             (Difference::Kind | Difference::Output { .. }, Some((recorded, Some((current, _))))) => Patch {
                 name: format!("{}-2", recorded.key),
                 new: format!("{current}, better under a new name"),
@@ -63,31 +63,31 @@ impl Divergence {
     }
 
     fn other_way(&self) -> &'static str {
-        match &self.difference {
+        match &self.0.difference {
             Difference::End { .. } => "or let it be, if runs that are under way may end otherwise",
             _ => "or deploy code that makes the recorded calls (the run waits for it), or cancel the run",
         }
     }
 
     fn write_recorded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Difference::End { recorded, .. } = &self.difference {
+        if let Difference::End { recorded, .. } = &self.0.difference {
             return writeln!(f, "  recorded: {recorded}");
         }
-        for (index, call) in self.recorded.iter().take(MAX_LISTED).enumerate() {
+        for (index, call) in self.0.recorded.iter().take(MAX_LISTED).enumerate() {
             writeln!(f, "  {:<9} {call}", if index == 0 { "recorded:" } else { "" })?;
         }
-        write_rest(f, self.recorded.len())
+        write_rest(f, self.0.recorded.len())
     }
 
     fn write_current(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut label = "current:";
-        for call in self.current.iter().take(MAX_LISTED) {
+        for call in self.0.current.iter().take(MAX_LISTED) {
             writeln!(f, "  {label:<9} {call}{}", if self.is_new(call) { " (new)" } else { "" })?;
             writeln!(f, "              --> {}", call.location)?;
             label = "";
         }
-        write_rest(f, self.current.len())?;
-        match &self.difference {
+        write_rest(f, self.0.current.len())?;
+        match &self.0.difference {
             Difference::Unasked { error: None } => writeln!(f, "  {label:<9} the workflow ends"),
             Difference::Unasked { error: Some(error) } => {
                 writeln!(f, "  {label:<9} the workflow ends with an error: {error}")
@@ -98,7 +98,7 @@ impl Divergence {
     }
 
     fn is_new(&self, call: &CurrentCall) -> bool {
-        self.recorded.iter().all(|recorded| recorded.key != call.key)
+        self.0.recorded.iter().all(|recorded| recorded.key != call.key)
     }
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Divergence {
         self.write_recorded(f)?;
         self.write_current(f)?;
         writeln!(f, "  differs:  {}", self.summary())?;
-        if let Some(before) = &self.before {
+        if let Some(before) = &self.0.before {
             writeln!(f, "  after:    {before}")?;
         }
         let Patch { name, new, old } = self.patch();
@@ -125,7 +125,7 @@ impl fmt::Display for Divergence {
         writeln!(f, "                }} else {{")?;
         writeln!(f, "                    // {old}")?;
         writeln!(f, "                }}")?;
-        if let Difference::Output { type_name, .. } = &self.difference {
+        if let Difference::Output { type_name, .. } = &self.0.difference {
             writeln!(f, "            or let {type_name} read the old form too, with #[serde(default)], say")?;
         }
         writeln!(f, "            {}", self.other_way())?;

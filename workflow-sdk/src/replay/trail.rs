@@ -1,5 +1,6 @@
 //! What a replay has come past: so that a divergence can say where it is, and what stands in whose place.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
@@ -67,7 +68,9 @@ pub struct Standstill {
 pub(super) struct Trail {
     /// Active calls that have no recorded outcome.
     live: Vec<(CallId, StepKind)>,
-    /// Recorded outcomes that were delivered, with their positions.
+    /// The positions of new outcomes that were not delivered yet.
+    decided: BTreeMap<CallId, i64>,
+    /// Outcomes that were delivered, with their positions.
     delivered: Vec<(i64, CallId, &'static str)>,
 }
 
@@ -77,12 +80,19 @@ impl Trail {
         self.live.push((id, kind));
     }
 
+    /// A call has a new outcome, at this position.
+    pub(super) fn decided(&mut self, id: CallId, position: i64) {
+        self.decided.insert(id, position);
+    }
+
     /// A call in this phase gets this outcome.
     pub(super) fn delivered(&mut self, id: CallId, phase: &Phase, outcome: &Delivered) {
-        if let Phase::Replaying(position) = phase {
-            let ending = if matches!(outcome, Delivered::Failed(_)) { "failed" } else { "succeeded" };
-            self.delivered.push((*position, id, ending));
-        }
+        let position = match phase {
+            Phase::Replaying(position) => Some(*position),
+            _ => self.decided.remove(&id),
+        };
+        let ending = if matches!(outcome, Delivered::Failed(_)) { "failed" } else { "succeeded" };
+        self.delivered.extend(position.map(|position| (position, id, ending)));
     }
 }
 
@@ -107,6 +117,7 @@ impl Machine {
         let recorded = later.map(|(_, id, _)| (*id, self.given(*id).kind)).filter(|(_, kind)| *kind == missed.kind);
         let mut calls: Vec<_> = recorded.chain(self.trail.live.iter().copied()).collect();
         calls.sort_unstable_by_key(|(id, _)| *id);
+        calls.dedup_by_key(|(id, _)| *id);
         calls.into_iter().map(|(id, kind)| self.current_call(id, kind)).collect()
     }
 
@@ -133,10 +144,12 @@ impl Machine {
         }
     }
 
-    /// A recorded outcome that this call was given.
+    /// An outcome that this call was given.
     pub(super) fn given(&self, id: CallId) -> RecordedCall {
         let delivered = self.trail.delivered.iter().rev().find(|(_, other, _)| *other == id);
         let call = self.recorded_call(&self.calls[id.0].key);
+        let live = self.trail.live.iter().find(|(other, _)| *other == id).map(|(_, kind)| *kind);
+        let call = RecordedCall { kind: live.unwrap_or(call.kind), ..call };
         match delivered {
             Some((position, _, ending)) => {
                 RecordedCall { position: Some(*position), ending: (*ending).to_owned(), ..call }
