@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::model::{ErrorKind, RunHistory, RunStatus, StepAttempt, StoredError, Timestamp};
-use crate::replay::{CurrentCall, Divergence, Next, RecordedCall, Standstill, bytes};
+use crate::model::{AttemptStatus, ErrorKind, RunHistory, RunStatus, StepAttempt, StoredError, Timestamp};
+use crate::replay::{CurrentCall, Divergence, Next, OutboxRow, RecordedCall, Standstill, bytes};
 
 use super::added::look_past;
 use super::{Entry, Polled, Poller, Port, RunCell, RunSettings};
@@ -165,12 +165,9 @@ fn drive(cell: &RunCell, poller: &mut Poller) -> Halt {
 
 /// Rows that a replay writes beside outcomes go nowhere: the function goes on as if they were committed.
 fn acknowledge(cell: &RunCell) {
-    for record in cell.take_outbox() {
-        debug_assert!(
-            record.row.position.is_none(),
-            "a dry replay has decided the outcome of {:?}",
-            record.row.step_key
-        );
+    for OutboxRow { row, .. } in cell.take_outbox() {
+        debug_assert!(row.position.is_none(), "a dry replay has decided the outcome of {:?}", row.step_key);
+        debug_assert!(row.status != AttemptStatus::Running, "a dry replay has begun {:?}", row.step_key);
         cell.committed();
     }
 }

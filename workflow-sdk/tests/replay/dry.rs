@@ -121,6 +121,8 @@ fn order_flow() -> Flow {
 fn the_code_that_made_a_history_fits_it() {
     assert_eq!(waits_for(dry(&order(), &order_flow())), ["sleep \"sleep\""]);
     assert_eq!(waits_for(dry(&Table::default(), &order_flow())), ["step \"reserve\""]);
+    let charged = Table::default().with_value("reserve", 1, "\"hold\"").with_value("charge", 2, "\"paid\"");
+    assert_eq!(waits_for(dry(&charged, &order_flow())), ["sleep \"sleep\""], "it does not begin");
 }
 
 #[test]
