@@ -13,8 +13,11 @@ const MADE_UP: [&str; 10] = ["null", "true", "false", "0", "1", "\"\"", "\"0\"",
 /// So many of the recorded values are tried.
 const MAX_RECORDED: usize = 4;
 
-/// More replays than these are not worth an answer.
+/// More replays than these are not worth an answer,
 const MAX_REPLAYS: usize = 200;
+
+/// nor, where histories are long, more rows in all.
+const MAX_ROWS: usize = 1_000_000;
 
 /// The verdict on a replay that came to new calls before it had come to all that is recorded.
 pub(super) fn look_past(
@@ -22,9 +25,10 @@ pub(super) fn look_past(
     steps: &[StepAttempt],
     replay: &dyn Fn(&[StepAttempt]) -> Halt,
 ) -> Result<Replayed, Misfit> {
-    let mut search = Search { replay, replays_left: MAX_REPLAYS };
+    let replays_left = MAX_REPLAYS.min(MAX_ROWS / steps.len().max(1));
+    let mut search = Search { replay, replays_left, steps: steps.to_vec() };
     let added = |confirmed| Added { calls: still.waiting.clone(), before: still.unasked.clone(), confirmed };
-    match search.past(&still, steps) {
+    match search.past(&still) {
         Answer::Fits => Ok(Replayed::Added(added(true))),
         Answer::Unknown => Ok(Replayed::Added(added(false))),
         Answer::Misses(divergence) => Err(Misfit::Diverged(divergence.past(still.waiting, still.before))),
@@ -34,50 +38,54 @@ pub(super) fn look_past(
 struct Search<'a> {
     replay: &'a dyn Fn(&[StepAttempt]) -> Halt,
     replays_left: usize,
+    /// What is recorded, and what is made up so far.
+    steps: Vec<StepAttempt>,
 }
 
 enum Answer {
     /// With some value the code comes to all that is recorded.
     Fits,
-    /// With every value that is of the right type it diverges; so with the first of them.
+    /// With no value that was tried it does, and with some that are of the right type it diverges; so with the first of them.
     Misses(Divergence),
+    /// No value that was tried says anything.
     Unknown,
 }
 
 impl Search<'_> {
-    fn past(&mut self, still: &Standstill, steps: &[StepAttempt]) -> Answer {
+    fn past(&mut self, still: &Standstill) -> Answer {
         let Some(call) = still.waiting.iter().find(|call| matches!(call.kind, StepKind::Step | StepKind::Sleep)) else {
             return Answer::Unknown;
         };
         let mut misses = None;
-        for value in values(call, &still.unasked, steps) {
-            let Some(left) = self.replays_left.checked_sub(1) else { return Answer::Unknown };
+        for value in values(call, &still.unasked, &self.steps) {
+            let Some(left) = self.replays_left.checked_sub(1) else { break };
             self.replays_left = left;
-            match self.with(call, value, steps) {
-                Some(Answer::Misses(divergence)) => misses = misses.or(Some(divergence)),
-                Some(answer) => return answer,
-                None => {}
+            self.steps.push(made_up(call, value, &self.steps));
+            let answer = self.with(call);
+            self.steps.pop();
+            match answer {
+                Answer::Fits => return answer,
+                Answer::Misses(divergence) => misses = misses.or(Some(divergence)),
+                Answer::Unknown => {}
             }
         }
         misses.map_or(Answer::Unknown, Answer::Misses)
     }
 
-    /// The answer if the call gives this value; `None` if the value is none of its type, or one that the code ends on with an
-    /// error: neither says anything about other values.
-    fn with(&mut self, call: &CurrentCall, value: String, steps: &[StepAttempt]) -> Option<Answer> {
-        let mut steps = steps.to_vec();
-        steps.push(made_up(call, value, &steps));
-        Some(match (self.replay)(&steps) {
+    /// The answer if the call gives the value that was made up last. A value that is none of its type, or one on which the code
+    /// ends with an error, says nothing.
+    fn with(&mut self, call: &CurrentCall) -> Answer {
+        match (self.replay)(&self.steps) {
             Halt::Ended { .. } => Answer::Fits,
             Halt::Quiet(still) if still.waiting.is_empty() => Answer::Unknown,
             Halt::Quiet(still) if still.unasked.is_empty() => Answer::Fits,
-            Halt::Quiet(still) => self.past(&still, &steps),
+            Halt::Quiet(still) => self.past(&still),
             Halt::Diverged(divergence) if divergence.recorded().iter().any(|recorded| recorded.key == call.key) => {
-                return None;
+                Answer::Unknown
             }
-            Halt::Diverged(divergence) if divergence.has_error() => return None,
+            Halt::Diverged(divergence) if divergence.has_error() => Answer::Unknown,
             Halt::Diverged(divergence) => Answer::Misses(divergence),
-        })
+        }
     }
 }
 
@@ -89,7 +97,13 @@ fn values(call: &CurrentCall, unasked: &[RecordedCall], steps: &[StepAttempt]) -
         let row = steps.iter().find(|row| row.position == unasked.position)?;
         row.output.clone().filter(|_| row.kind == call.kind)
     });
-    recorded.take(MAX_RECORDED).chain(MADE_UP.map(str::to_owned)).collect()
+    let mut values: Vec<String> = Vec::new();
+    for value in recorded.take(MAX_RECORDED).chain(MADE_UP.map(str::to_owned)) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
 }
 
 /// The outcome that a run would record for the call next.

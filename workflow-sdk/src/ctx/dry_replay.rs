@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::model::{AttemptStatus, ErrorKind, RunHistory, RunStatus, StepAttempt, StoredError, Timestamp};
-use crate::replay::{CurrentCall, Divergence, Next, OutboxRow, RecordedCall, Standstill, bytes};
+use crate::replay::{
+    CurrentCall, Divergence, MAX_LISTED, Next, OutboxRow, RecordedCall, Standstill, bytes, write_rest,
+};
 
 use super::added::look_past;
 use super::{Entry, Polled, Poller, Port, RunCell, RunSettings};
@@ -46,13 +48,15 @@ pub struct Added {
 impl fmt::Display for Added {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "calls were added before recorded ones")?;
-        for call in &self.calls {
+        for call in self.calls.iter().take(MAX_LISTED) {
             writeln!(f, "  added:    {call}")?;
             writeln!(f, "              --> {}", call.location)?;
         }
-        for call in &self.before {
+        write_rest(f, self.calls.len())?;
+        for call in self.before.iter().take(MAX_LISTED) {
             writeln!(f, "  recorded: {call}")?;
         }
+        write_rest(f, self.before.len())?;
         if self.confirmed {
             write!(f, "  fits:     past the new calls the code asks for all that is recorded")
         } else {

@@ -5,7 +5,8 @@ use super::{CurrentCall, RecordedCall};
 /// The code asks for something else than the run's history holds: the code was changed, or it is not deterministic.
 ///
 /// Display writes a report in the manner of a compiler: what is recorded, what the code does now and on which line, the first
-/// thing in which they differ, and the way out. It shows no values, only names, kinds, types and sizes.
+/// thing in which they differ, and the way out. It shows no payloads, only names, kinds, types and sizes; and the first line of
+/// the error with which the function ended, if it did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence(pub(super) Box<Parts>);
 
@@ -16,7 +17,14 @@ pub(super) struct Parts {
     pub(super) current: Vec<CurrentCall>,
     pub(super) difference: Difference,
     pub(super) before: Option<RecordedCall>,
+    /// How many there were before the lists were cut.
+    pub(super) recorded_count: usize,
+    pub(super) current_count: usize,
 }
+
+/// More calls than these are not kept: a history may hold a hundred thousand outcomes that nobody asks for, and a preflight
+/// keeps the divergences of many runs.
+const MAX_KEPT: usize = 20;
 
 /// The first thing in which history and code differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,12 +43,17 @@ pub(super) enum Difference {
 
 impl Divergence {
     fn of(
-        recorded: Vec<RecordedCall>,
-        current: Vec<CurrentCall>,
+        mut recorded: Vec<RecordedCall>,
+        mut current: Vec<CurrentCall>,
         difference: Difference,
         before: Option<RecordedCall>,
     ) -> Self {
-        Self(Box::new(Parts { recorded, current, difference, before }))
+        let (recorded_count, current_count) = (recorded.len(), current.len());
+        recorded.truncate(MAX_KEPT);
+        recorded.shrink_to_fit();
+        current.truncate(MAX_KEPT);
+        current.shrink_to_fit();
+        Self(Box::new(Parts { recorded, current, difference, before, recorded_count, current_count }))
     }
 
     /// A step is recorded under a key that the code now uses for another kind.
@@ -72,7 +85,12 @@ impl Divergence {
     /// The same, where it lies past these calls, which are not recorded and have not run.
     pub(crate) fn past(self, current: Vec<CurrentCall>, before: Option<RecordedCall>) -> Self {
         match self.0.difference {
-            Difference::Unasked { .. } => Self::of(self.0.recorded, current, Difference::Passed, before),
+            Difference::Unasked { .. } => {
+                let recorded_count = self.0.recorded_count;
+                let mut past = Self::of(self.0.recorded, current, Difference::Passed, before);
+                past.0.recorded_count = recorded_count;
+                past
+            }
             _ => self,
         }
     }
@@ -97,14 +115,14 @@ impl Divergence {
         matches!(self.0.difference, Difference::Unasked { error: Some(_) })
     }
 
-    /// What is recorded where history and code part: one call, or every outcome that the code does not ask for. Empty where
-    /// they differ in how the run ends.
+    /// What is recorded where history and code part: one call, or the outcomes that the code does not ask for, up to 20
+    /// of them. Empty where they differ in how the run ends.
     #[must_use]
     pub fn recorded(&self) -> &[RecordedCall] {
         &self.0.recorded
     }
 
-    /// What the code calls there: one call, or every call that it makes and that is not recorded.
+    /// What the code calls there: one call, or the calls that it makes and that are not recorded, up to 20 of them.
     #[must_use]
     pub fn current(&self) -> &[CurrentCall] {
         &self.0.current

@@ -19,5 +19,6 @@ pub use delivery::Next;
 pub use divergence::Divergence;
 pub use machine::Machine;
 pub use records::OutboxRow;
+pub(crate) use report::{MAX_LISTED, write_rest};
 pub(crate) use trail::bytes;
 pub use trail::{CurrentCall, RecordedCall, Standstill};

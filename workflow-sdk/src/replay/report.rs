@@ -6,7 +6,7 @@ use super::divergence::{Difference, Likeness};
 use super::{CurrentCall, Divergence, RecordedCall};
 
 /// More calls than these are counted instead of listed.
-const MAX_LISTED: usize = 4;
+pub(crate) const MAX_LISTED: usize = 4;
 
 /// What the code around a change is to be, in the words of the report.
 struct Patch {
@@ -76,7 +76,7 @@ impl Divergence {
         for (index, call) in self.0.recorded.iter().take(MAX_LISTED).enumerate() {
             writeln!(f, "  {:<9} {call}", if index == 0 { "recorded:" } else { "" })?;
         }
-        write_rest(f, self.0.recorded.len())
+        write_rest(f, self.0.recorded_count)
     }
 
     fn write_current(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,7 +86,7 @@ impl Divergence {
             writeln!(f, "              --> {}", call.location)?;
             label = "";
         }
-        write_rest(f, self.0.current.len())?;
+        write_rest(f, self.0.current_count)?;
         match &self.0.difference {
             Difference::Unasked { error: None } => writeln!(f, "  {label:<9} the workflow ends"),
             Difference::Unasked { error: Some(error) } => {
@@ -102,7 +102,8 @@ impl Divergence {
     }
 }
 
-fn write_rest(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
+/// Counts what was not listed.
+pub(crate) fn write_rest(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
     match count.checked_sub(MAX_LISTED) {
         None | Some(0) => Ok(()),
         Some(rest) => writeln!(f, "            and {rest} more"),

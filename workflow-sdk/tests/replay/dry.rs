@@ -13,7 +13,7 @@ use workflow_sdk::{
     StepKind, StoredError, Workflow,
 };
 
-use crate::harness::{Delivery, Flow, PAYLOAD_LIMIT, START, Table, World, flow, row, run_id};
+use crate::harness::{Delivery, Flow, Life, PAYLOAD_LIMIT, START, Table, World, flow, flow_of, row, run_id};
 use crate::lives::{End, live};
 use crate::program::{Leaves, Node, random};
 use crate::properties::{cases, for_all};
@@ -163,6 +163,25 @@ fn a_renamed_step_diverges_before_it_would_run() {
 }
 
 #[test]
+fn a_step_that_was_renamed_in_a_loop_diverges() {
+    let flow = |name: &'static str| {
+        flow_of(move |ctx: &Ctx<World>| {
+            Box::pin(async move {
+                for _ in 0..50 {
+                    ctx.step(name, || ctx.state().body(name)).await?;
+                }
+                ctx.step("last", || ctx.state().body("last")).await
+            })
+        })
+    };
+    let mut table = Table::default();
+    Life::begin(&table, &flow("page")).run(&mut table).value();
+    table.rows.retain(|row| row.step_key != "last");
+    assert_eq!(waits_for(dry(&table, &flow("page"))), ["step \"last\""]);
+    assert!(diverges(dry(&table, &flow("sheet"))).contains("nothing asks for step \"page\""));
+}
+
+#[test]
 fn an_added_step_is_looked_past() {
     let flow = flow!(|ctx| {
         ctx.step("reserve", || ctx.state().body("reserve")).await?;
@@ -301,6 +320,35 @@ fn a_document_that_is_no_history_is_refused_by_what_is_wrong() {
     assert!(cut.to_string().starts_with("the document of the history cannot be read"), "{cut}");
     let no_steps = RunHistory::from_json("{\"format\": 1, \"run\": {}}").unwrap_err();
     assert!(no_steps.to_string().contains("missing field `steps`"), "{no_steps}");
+}
+
+#[test]
+fn a_long_history_is_judged_and_told_in_short() {
+    let table = Table::default();
+    let rows = (0..30_000_i64).map(|place| {
+        let key = if place == 0 { "page".to_owned() } else { format!("page:{place}") };
+        row(&key, 1, AttemptStatus::Succeeded, Some(place + 1), Some("\"text\""))
+    });
+    let table = Table { rows: table.rows.into_iter().chain(rows).collect() };
+    let pages = flow!(|ctx| {
+        for _ in 0..30_000 {
+            ctx.step("page", || ctx.state().body("page")).await?;
+        }
+        ctx.step("last", || ctx.state().body("last")).await
+    });
+    assert_eq!(waits_for(dry(&table, &pages)), ["step \"last\""]);
+    let renamed = flow!(|ctx| {
+        for _ in 0..30_000 {
+            ctx.step("sheet", || ctx.state().body("sheet")).await?;
+        }
+        ctx.step("last", || ctx.state().body("last")).await
+    });
+    // Which of the two answers it is depends on how far the search may go; it must end, and be short.
+    let told = match dry(&table, &renamed) {
+        Ok(Replayed::Added(added)) => added.to_string(),
+        other => diverges(other),
+    };
+    assert!(told.contains("and 29996 more") && told.lines().count() < 20, "{told}");
 }
 
 /// Whatever a crash leaves of a run of random code, that code fits it, and its end is found again.
