@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use workflow_sdk::engine::{Backend, EndedRun, Hints, Lane, LeaseSession, NextDue, Outcome, WorkerId, Write};
+use workflow_sdk::engine::{
+    Backend, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, WaitingApproval, WorkerId, WorkerRecord,
+    Write,
+};
 use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
 
 /// What goes wrong with one commit.
@@ -162,8 +165,28 @@ impl Backend for FaultyBackend {
         self.inner.ended(ids).await
     }
 
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
-        self.inner.open_lease(worker).await
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        self.inner.inbox(id, names).await
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+        self.inner.wakes(ids).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+        self.inner.approvals(run, limit).await
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+        self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        self.inner.workers().await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        self.inner.due_lanes(lanes).await
     }
 
     async fn hint(&self) -> Result<(), BackendError> {

@@ -116,7 +116,7 @@ pub fn attempt(claim: Claim, row: StepAttempt) -> Write {
 /// The write that ends a run.
 #[must_use]
 pub fn end(claim: Claim, end: RunEnd) -> Write {
-    Write::End(EndWrite { claim, end })
+    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end })
 }
 
 /// The write that ends a run with this output.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use workflow_sdk::engine::failpoint;
 use workflow_sdk::prelude::*;
+use workflow_sdk::{RunsWith, Workflow};
 
 use crate::ledger::{Ledger, What};
 
@@ -41,9 +42,10 @@ pub fn before(step_key: &str) -> Vec<String> {
         "sum" => (0..5).map(|branch| format!("branch-{branch}")).collect(),
         "after" => vec!["before".into(), "sleep".into()],
         "two" => vec!["one".into()],
-        other => match other.strip_prefix("link:") {
-            Some(link) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
-            None => Vec::new(),
+        other => match (other.strip_prefix("link:"), other.strip_suffix("/store")) {
+            (Some(link), _) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
+            (_, Some(page)) => vec![format!("{page}/fetch")],
+            (None, None) => Vec::new(),
         },
     }
 }
@@ -91,6 +93,23 @@ pub async fn fan(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let branches = (0..5).map(|branch| ctx.step(format!("branch-{branch}"), move || effect(ctx, n + branch)));
     let sum: u64 = try_join_all(branches).await?.into_iter().sum();
     ctx.step("sum", || effect(ctx, sum)).await
+}
+
+/// How many items of [`pages`] run at a time.
+pub const PAGES_AT_ONCE: usize = 4;
+
+/// Thirty items, four at a time, of two short steps each. Gives `60 n + 870`.
+///
+/// # Errors
+/// Those of its steps: none.
+#[workflow]
+pub async fn pages(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let each = ctx.map(0..30, PAGES_AT_ONCE, |ctx, page| async move {
+        let fetched = ctx.step("fetch", || effect(&ctx, n + page)).await?;
+        let stored = ctx.step("store", || effect(&ctx, n + page)).await?;
+        Ok::<_, Error>(fetched + stored)
+    });
+    Ok(each.name("pages").await?.into_iter().sum())
 }
 
 /// How long [`sleepy`] sleeps.
@@ -166,4 +185,33 @@ pub async fn aborter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
         Ok::<_, Error>(n)
     })
     .await
+}
+
+/// A workflow with a policy of its own: a short step, then one that fails in the first two attempts of the run. Gives `n + 1`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stubborn;
+
+impl Workflow for Stubborn {
+    type State = Site;
+    type Input = u64;
+    type Output = u64;
+    const NAME: &'static str = "stubborn";
+    const VERSION: &'static str = "1";
+    const RETRY: Option<Retry> = Some(Retry::fixed(Duration::from_millis(20)).max_attempts(3));
+
+    async fn run(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+        let steady = ctx.step("steady", || effect(ctx, n)).await?;
+        let attempt = ctx.attempt();
+        let body = async || match effect(ctx, 1).await {
+            Ok(_) if attempt < 3 => Err(Error::msg("not yet")),
+            other => other,
+        };
+        Ok(steady + ctx.step("stubborn", body).retry(Retry::none()).await?)
+    }
+}
+
+impl RunsWith<Site> for Stubborn {
+    fn project(worker: &Arc<Site>) -> Arc<Site> {
+        Arc::clone(worker)
+    }
 }

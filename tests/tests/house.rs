@@ -151,3 +151,34 @@ fn documents_stay_readable() {
     let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     assert!(architecture.lines().count() <= 250, "ARCHITECTURE.md is longer than 250 lines");
 }
+
+/// The targets of links between files of the repository.
+fn local_links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets
+        .map(|target| target.split('#').next().unwrap_or_default())
+        .filter(|t| !t.is_empty() && !t.contains("://"))
+        .collect()
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut documents = files(&root().join("docs"), "md");
+    documents.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for target in local_links(&text) {
+            assert!(document.with_file_name(target).exists(), "{} links to {target}", document.display());
+        }
+    }
+}
+
+#[test]
+fn the_guide_lists_every_page() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let listed = local_links(&summary);
+    for page in files(&root().join("docs"), "md") {
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name == "SUMMARY.md" || listed.contains(&name.as_str()), "docs/SUMMARY.md does not list {name}");
+    }
+}

@@ -3,14 +3,19 @@
 //! Internal: exempt from semantic versioning.
 
 pub use crate::backend::{
-    AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, EndWrite, EndedRun, Hints, LeaseSession,
-    NextDue, Outcome, ParkWrite, Renewed, RunEnd, StartOutcome, Write, connect, redact,
+    AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, EndWrite, EndedRun, ForkWrite, Hints,
+    INBOX_PAGE, Inbox, LeaseSession, NextDue, Outcome, ParkWrite, Renewed, RetryWrite, ReviveWrite, RunEnd,
+    StartOutcome, WaitingApproval, WorkerRecord, Write, connect, redact,
 };
 pub use crate::client::run_history;
-pub use crate::ctx::{Entry, Polled, Poller, Port, RunCell, RunSettings, WorkflowFuture, dry_replay};
+pub use crate::ctx::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture, dry_replay};
 pub use crate::executor::{Executor, ExecutorStopped, Hub, PendingOutcome};
 pub use crate::failpoint::failpoint;
-pub use crate::model::{Claim, Clock, Effect, Lane, NewRun, StartTime, WorkerId, check_name, check_queue, check_tag};
+pub use crate::model::{
+    Claim, Clock, Effect, InboxSignal, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId, attempted_again,
+    check_name, check_queue, check_tag, retry_of_run,
+};
 pub use crate::replay::{
-    CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, Standstill, StepOptions, Wait,
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Machine, Next, OutboxRow, SignalWait,
+    Standstill, StepOptions, Wait,
 };

@@ -8,6 +8,8 @@
 //! - `record.before_commit`: a drive has an outcome of a step, the executor does not have it;
 //! - `claim.after_commit`: runs are claimed, no drive was started;
 //! - `park.before_commit`, `park.after_commit`: a drive has dropped its run and gives it back, or has given it back;
+//! - `retry.before_commit`, `retry.after_commit`: a drive has a failure of its run that another attempt follows, or has written
+//!   so;
 //! - `end.before_commit`, `end.after_commit`: a drive has an answer of its run, or has written it.
 
 /// A named point: of the engine, or of a workflow in a test.

@@ -29,7 +29,8 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
+//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
+//!   [`WaitForApproval`], [`Child`], [`Retry`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
 //! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
 //! * Before a deploy: `testing::replay`, `Worker::preflight` of crate `workflow-worker`, [`Divergence`].
@@ -63,15 +64,22 @@ mod workflow;
 pub mod engine;
 pub mod prelude;
 
-pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError};
+pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, PauseOutcome, ResumeOutcome};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
-pub use client::{Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Export, RunHandle, Start};
-pub use ctx::{Added, Ctx, Misfit, Replayed, Sleep, Step};
+pub use client::{
+    Awaited, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, Export, FORKED_FROM,
+    Fork, PendingApproval, RetryRun, RunHandle, SendSignal, Start,
+};
+pub use ctx::{
+    Added, Child, ChildHandle, CollectResults, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Misfit,
+    Race, Replayed, Scope, Select, Sleep, Step, Timeout, WaitForApproval, WaitForSignal,
+};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, ErrorKind, HistoryError, InvalidName, NameSubject, OnParentEnd, Parent, RecordedRun, Retry, Run,
-    RunFilter, RunHistory, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    AttemptStatus, ErrorKind, HistoryError, InvalidName, NameSubject, NamesSignal, OnParentEnd, Parent, RecordedRun,
+    Retry, Run, RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError,
+    Timestamp, TypedPayload,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
 pub use replay::{CurrentCall, Divergence, RecordedCall};

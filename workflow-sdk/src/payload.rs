@@ -68,6 +68,20 @@ where
     Ok((text, value))
 }
 
+/// The value as JSON text, of a value whose type need not be one that is read.
+///
+/// # Errors
+/// As [`round_trip`].
+pub(crate) fn encode_readable<T: Serialize>(subject: &str, value: &T, limit: usize) -> Result<String, PayloadError> {
+    let text = encode(subject, value, limit)?;
+    serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|source| PayloadError::RoundTrip {
+        subject: subject.to_owned(),
+        type_name: std::any::type_name::<T>(),
+        source,
+    })?;
+    Ok(text)
+}
+
 fn encode<T: Serialize>(subject: &str, value: &T, limit: usize) -> Result<String, PayloadError> {
     let text = serde_json::to_string(value).map_err(|source| PayloadError::Encode {
         subject: subject.to_owned(),

@@ -3,4 +3,7 @@
 #[cfg(feature = "macros")]
 pub use workflow_macros::workflow;
 
-pub use crate::{Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunStatus, StepError, Workflow};
+pub use crate::{
+    Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunId, RunStatus, Signal, SignalOutcome,
+    StepError, Workflow,
+};

@@ -25,8 +25,9 @@ pub trait Workflow: Send + Sync + 'static {
     const NAME: &'static str;
     /// The version under which runs are stored. A run stays on the version that it was started with.
     const VERSION: &'static str;
-
-    /// What follows a failed attempt of the run. Default: none follows.
+    /// What follows when the function fails: `None` for nothing, for its steps were retried already. Otherwise the run waits
+    /// for the delay of the policy and goes on where it failed: finished steps keep their outcomes, the failed one is
+    /// attempted again. A fatal error, a cancel, a deadline and a refusal are not followed by another attempt.
     const RETRY: Option<Retry> = None;
 
     /// The function.

@@ -1,14 +1,14 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port,
-    RunCell, RunSettings, Write, failpoint,
+    AttemptWrite, ClaimedRun, EndWrite, Entry, Executor, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled,
+    Poller, Port, PortFuture, RetryWrite, RunCell, RunSettings, Write, attempted_again, failpoint, retry_of_run,
 };
-use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
 use crate::clock::DatabaseClock;
@@ -19,32 +19,41 @@ use crate::verdict::{Exit, after_drive, before_drive};
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
 pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim) {
     if let Some(end) = before_drive(&run, shared.clock.now(), shared.options.max_crashes) {
-        finish(&shared, Some(Write::End(EndWrite { claim: run.claim, end }))).await;
+        // Only what ran before can have started children.
+        let has_children = run.claim.epoch > 1;
+        let parent_run_id = run.parent_run_id;
+        finish(&shared, Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, end }))).await;
         return;
     }
-    let exit = match shared.suspicion.admit(&run) {
+    let (exit, has_children) = match shared.suspicion.admit(&run) {
         Some(_on_trial) => to_exit(&shared, &run, claim).await,
-        None => Exit::Suspected,
+        None => (Exit::Suspected, false),
     };
     report(&run, &exit);
-    finish(&shared, after_drive(&run, exit, shared.clock.now())).await;
+    finish(&shared, after_drive(&run, exit, has_children, shared.clock.now())).await;
 }
 
-async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> Exit {
+/// How the drive ended, and whether the run may have children.
+async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, bool) {
     match Drive::begin(shared, run, claim).await {
         Ok(mut drive) => {
             let exit = drive.go().await.unwrap_or_else(|exit| exit);
             drive.drop_future();
-            exit
+            let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
+            (exit, drive.cell.has_children())
         }
-        Err(exit) => exit,
+        Err(exit) => (exit, false),
     }
 }
 
 async fn finish(shared: &Shared, write: Option<Write>) {
     let Some(write) = write else { return };
-    let parks = matches!(write, Write::Park(_));
-    failpoint(if parks { "park.before_commit" } else { "end.before_commit" });
+    let (before, after) = match write {
+        Write::Park(_) => ("park.before_commit", "park.after_commit"),
+        Write::Retry(_) => ("retry.before_commit", "retry.after_commit"),
+        _ => ("end.before_commit", "end.after_commit"),
+    };
+    failpoint(before);
     // A lost claim's run has another owner; a stopped executor ends the worker.
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
         tracing::error!(
@@ -52,7 +61,7 @@ async fn finish(shared: &Shared, write: Option<Write>) {
             "the end of a run was not written; it is taken up again when its lease ends"
         );
     }
-    failpoint(if parks { "park.after_commit" } else { "end.after_commit" });
+    failpoint(after);
 }
 
 fn report(run: &ClaimedRun, exit: &Exit) {
@@ -61,9 +70,13 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     match exit {
         Exit::Ended(Ok(_)) => tracing::debug!(%run_id, workflow, "run succeeded"),
         Exit::Ended(Err(error)) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
+        Exit::Retry(write) => {
+            let (kind, until) = (write.error.kind, write.until);
+            tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
+        }
         Exit::Canceled => tracing::info!(%run_id, workflow, "run canceled"),
         Exit::Deadline => tracing::warn!(%run_id, workflow, "run had not ended at its deadline"),
-        Exit::Park(until) => tracing::debug!(%run_id, workflow, ?until, "run parked"),
+        Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
         Exit::Diverged(divergence) => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
         Exit::Unreadable(error) => {
             tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
@@ -76,17 +89,23 @@ fn report(run: &ClaimedRun, exit: &Exit) {
     }
 }
 
-struct Drive<'a> {
-    shared: &'a Shared,
-    run: &'a ClaimedRun,
-    claim: HeldClaim,
+pub(crate) struct Drive<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) run: &'a ClaimedRun,
+    pub(crate) claim: HeldClaim,
     pressure: watch::Receiver<bool>,
     moved: Arc<Notify>,
-    cell: Arc<RunCell>,
+    pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
     pending: VecDeque<PendingOutcome>,
     /// Whether something moved that the workflow has not been polled for.
-    stale: bool,
+    pub(crate) stale: bool,
+    /// Since when nothing moved.
+    quiet_since: Instant,
+    /// The run's `wakes` when it was last looked at.
+    pub(crate) wakes: i64,
+    /// How often it was told that something happened outside.
+    pub(crate) told: u64,
 }
 
 /// What the calls of one run reach of the worker.
@@ -96,6 +115,7 @@ struct DrivePort {
     moved: Arc<Notify>,
     standing: watch::Receiver<Standing>,
     deadline_at: Option<Timestamp>,
+    executor: Executor,
 }
 
 impl Port for DrivePort {
@@ -106,6 +126,17 @@ impl Port for DrivePort {
     /// Not on a claim whose lease may have run out, and not after the deadline.
     fn may_begin(&self) -> bool {
         self.standing.borrow().is_valid() && self.deadline_at.is_none_or(|deadline| self.clock.now() < deadline)
+    }
+
+    fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
+        let executor = self.executor.clone();
+        Box::pin(async move {
+            match executor.commit(Write::Signal(signal)).await? {
+                Outcome::Signaled(outcome) => Ok(outcome),
+                Outcome::Refused(error) => Err(error.into()),
+                other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {other:?}"))),
+            }
+        })
     }
 
     fn wake(&self) {
@@ -122,10 +153,15 @@ impl<'a> Drive<'a> {
             moved: Arc::clone(&moved),
             standing: claim.standing.clone(),
             deadline_at: run.deadline_at,
+            executor: shared.executor().clone(),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,
             epoch: run.claim.epoch,
+            generation: run.generation,
+            depth: run.depth,
+            queue: run.lane.queue.clone(),
+            attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
             started_at: run.started_at,
             payload_limit: shared.client.payload_limit(),
         };
@@ -137,6 +173,9 @@ impl<'a> Drive<'a> {
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
             stale: true,
+            quiet_since: Instant::now(),
+            wakes: run.wakes,
+            told: 0,
             shared,
             run,
             claim,
@@ -158,7 +197,12 @@ impl<'a> Drive<'a> {
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
                 Next::Deliver(_) | Next::Start(_) => self.stale = true,
-                Next::Wait { timer, park_until } => self.wait(timer, park_until).await?,
+                Next::Send => {}
+                Next::Wait { timer, park_until } => {
+                    if !self.look_outside().await? {
+                        self.wait(timer, park_until).await?;
+                    }
+                }
             }
         }
     }
@@ -175,6 +219,7 @@ impl<'a> Drive<'a> {
         if self.run.deadline_at.is_some_and(|deadline| deadline <= self.shared.clock.now()) {
             return Err(Exit::Deadline);
         }
+        self.hear();
         let held = order == Order::Drain || !self.claim.is_valid();
         self.stale |= self.waking(|cell| cell.hold(held));
         Ok(())
@@ -184,6 +229,7 @@ impl<'a> Drive<'a> {
         if !std::mem::take(&mut self.stale) {
             return None;
         }
+        self.quiet_since = Instant::now();
         match self.poller.as_mut()?.poll() {
             Polled::Pending => None,
             Polled::Ended(result) => Some(result),
@@ -224,10 +270,10 @@ impl<'a> Drive<'a> {
             return Err(Exit::Released);
         }
         if let Some(until) = park_until.filter(|until| self.parks(*until)) {
-            return Err(Exit::Park(until));
+            return Err(Exit::Park { until, wakes: self.wakes });
         }
         let wake_at = [timer, self.run.deadline_at].into_iter().flatten().min();
-        let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at));
+        let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at)).min(self.lingers_for());
         tokio::select! {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
@@ -242,8 +288,14 @@ impl<'a> Drive<'a> {
     /// Whether a wait is to be left to the database.
     fn parks(&mut self, until: Timestamp) -> bool {
         let under_pressure = *self.pressure.borrow_and_update();
-        until > self.shared.clock.now()
-            && (under_pressure || self.shared.clock.until(until) > self.shared.options.linger)
+        let far = self.shared.clock.until(until) > self.shared.options.linger;
+        until > self.shared.clock.now() && (under_pressure || far && self.lingers_for() == Duration::MAX)
+    }
+
+    /// How much longer a run stays in memory that waits for what others do, which may come at any moment.
+    fn lingers_for(&self) -> Duration {
+        let left = self.shared.options.linger.saturating_sub(self.quiet_since.elapsed());
+        if left.is_zero() || !self.cell.awaits_outside() { Duration::MAX } else { left }
     }
 
     fn take_outcome(&mut self, outcome: Option<Outcome>) -> Result<(), Exit> {
@@ -251,6 +303,10 @@ impl<'a> Drive<'a> {
         match outcome {
             Some(Outcome::Applied | Outcome::Duplicate) => {
                 self.cell.committed();
+                Ok(())
+            }
+            Some(Outcome::KeyTaken { id }) => {
+                self.cell.key_taken(id);
                 Ok(())
             }
             Some(Outcome::Refused(error)) if error.kind == BackendErrorKind::Invalid => {
@@ -294,6 +350,25 @@ impl<'a> Drive<'a> {
         }
     }
 
+    /// Where the function failed and its policy lets it, the run is tried again. What is left to do for that is done with the
+    /// history as it is recorded, so the records that are on their way come first.
+    async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
+        let Exit::Ended(Err(error)) = exit else { return Ok(exit) };
+        let ClaimedRun { claim, lane, attempt, .. } = self.run;
+        let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
+        let Some(delay) = retry_of_run(policy, claim.run_id, *attempt, &error) else {
+            return Ok(Exit::Ended(Err(error)));
+        };
+        while !self.pending.is_empty() {
+            let outcome = next_outcome(&mut self.pending).await;
+            self.take_outcome(outcome)?;
+        }
+        let history = self.shared.client.backend().history(claim.run_id).await.map_err(Exit::Unreadable)?;
+        let again = attempted_again(&history, Some(&error));
+        let until = self.shared.clock.now() + delay;
+        Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
+    }
+
     /// Drops the workflow and its bodies. A panic in a destructor is the author's, and must not end the worker.
     fn drop_future(&mut self) {
         let poller = self.poller.take();
@@ -304,7 +379,7 @@ impl<'a> Drive<'a> {
 }
 
 async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttempt>, Exit> {
-    // The first claim of a run is the first that can write.
+    // The first claim of a run is the first that can write; a fork that has a history begins with epoch 1.
     if run.claim.epoch == 1 {
         return Ok(Vec::new());
     }

@@ -27,6 +27,10 @@ pub(crate) struct Standing {
     pub(crate) order: Order,
     /// Until when nobody else can hold the run, as far as this process knows.
     pub(crate) valid_until: Instant,
+    /// How often the drive was told that something happened outside.
+    pub(crate) told: u64,
+    /// The run's `wakes` as the drive knows it, while the run waits for something outside.
+    pub(crate) listens: Option<i64>,
 }
 
 impl Standing {
@@ -47,7 +51,7 @@ impl Held {
 
     /// A claim was made. It is held until the returned guard is dropped.
     pub(crate) fn hold(self: &Arc<Self>, claim: Claim, valid_until: Instant) -> HeldClaim {
-        let (sender, standing) = watch::channel(Standing { order: Order::Go, valid_until });
+        let (sender, standing) = watch::channel(Standing { order: Order::Go, valid_until, told: 0, listens: None });
         self.claims_by_standing().insert(claim, sender);
         HeldClaim { held: Arc::clone(self), claim, standing }
     }
@@ -73,6 +77,36 @@ impl Held {
         for (_, standing) in self.claims_by_standing().iter().filter(|(claim, _)| claim.run_id == run) {
             overrule(standing, order);
         }
+    }
+
+    /// Something has happened to the run.
+    pub(crate) fn tell_run(&self, run: RunId) {
+        for standing in self.standings_of(run) {
+            standing.send_modify(|standing| standing.told += 1);
+        }
+    }
+
+    /// The run has this number of wakes: if its drive knows another, something has happened to it.
+    pub(crate) fn tell_wakes(&self, run: RunId, wakes: i64) {
+        for standing in self.standings_of(run) {
+            standing.send_if_modified(|standing| {
+                let news = standing.listens.is_some_and(|known| known != wakes);
+                standing.told += u64::from(news);
+                news
+            });
+        }
+    }
+
+    /// The runs that wait for something outside.
+    pub(crate) fn listening(&self) -> Vec<RunId> {
+        let claims = self.claims_by_standing();
+        let listening = claims.iter().filter(|(_, standing)| standing.borrow().listens.is_some());
+        listening.map(|(claim, _)| claim.run_id).collect()
+    }
+
+    fn standings_of(&self, run: RunId) -> Vec<watch::Sender<Standing>> {
+        let claims = self.claims_by_standing();
+        claims.iter().filter(|(claim, _)| claim.run_id == run).map(|(_, standing)| standing.clone()).collect()
     }
 
     pub(crate) fn order_all(&self, order: Order) {
@@ -104,6 +138,24 @@ impl HeldClaim {
     /// Whether nobody else can hold the run.
     pub(crate) fn is_valid(&self) -> bool {
         self.standing.borrow().is_valid()
+    }
+
+    /// How often this claim was told that something happened outside.
+    pub(crate) fn told(&self) -> u64 {
+        self.standing.borrow().told
+    }
+
+    /// The run waits for something outside, and knows this number of its `wakes`; `None`: it waits for nothing.
+    pub(crate) fn listen(&self, wakes: Option<i64>) {
+        if self.standing.borrow().listens == wakes {
+            return;
+        }
+        if let Some(standing) = self.held.claims_by_standing().get(&self.claim) {
+            standing.send_if_modified(|standing| {
+                standing.listens = wakes;
+                false
+            });
+        }
     }
 }
 

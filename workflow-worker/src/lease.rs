@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
-use workflow_sdk::engine::{Backend, Claim, Hub, LeaseSession, Renewed, WorkerId};
+use workflow_sdk::engine::{Backend, Claim, Hub, Lane, LeaseSession, Renewed, WorkerId};
 
 use crate::WorkerError;
 use crate::held::{Held, Order};
@@ -30,6 +30,7 @@ impl LeaseThread {
         let (ended_sender, ended) = oneshot::channel();
         let keeper = Keeper {
             worker: shared.id,
+            lanes: shared.lanes.clone(),
             backend: Arc::clone(shared.client.backend()),
             hub: Arc::clone(shared.executor().hub()),
             held: Arc::clone(&shared.held),
@@ -77,7 +78,7 @@ fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
         }
     };
     runtime.block_on(async {
-        match keeper.backend.open_lease(keeper.worker).await {
+        match keeper.backend.open_lease(keeper.worker, &keeper.lanes).await {
             Ok(session) => {
                 let _ = opened.send(Ok(()));
                 keeper.keep(session, stopping).await;
@@ -91,6 +92,7 @@ fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
 
 struct Keeper {
     worker: WorkerId,
+    lanes: Vec<Lane>,
     backend: Arc<dyn Backend>,
     hub: Arc<Hub>,
     held: Arc<Held>,
@@ -139,8 +141,12 @@ impl Keeper {
     }
 
     fn take_renewals(&self, claims: &[Claim], renewed: &[Renewed], valid_until: Instant) {
-        for Renewed { claim, cancel_requested } in renewed {
+        for Renewed { claim, cancel_requested, paused, wakes } in renewed {
+            self.held.tell_wakes(claim.run_id, *wakes);
             self.held.renewed(*claim, valid_until);
+            if *paused {
+                self.held.order(*claim, Order::Drain);
+            }
             if *cancel_requested {
                 self.held.order(*claim, Order::Cancel);
             }

@@ -25,6 +25,7 @@ mod error;
 mod held;
 mod lease;
 mod options;
+mod outside;
 mod preflight;
 mod preflight_report;
 mod pressure;

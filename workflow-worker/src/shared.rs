@@ -49,7 +49,7 @@ impl Shared {
         self.client.executor()
     }
 
-    /// True once for each workflow.
+    /// True once for each workflow, or whatever else is warned of.
     pub(crate) fn first_warning(&self, workflow: &str) -> bool {
         self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow.to_owned())
     }

@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use workflow_sdk::engine::{Outcome, Write};
+use workflow_sdk::BackendError;
+use workflow_sdk::engine::{Lane, Outcome, Write};
 
 use crate::held::Order;
 use crate::shared::Shared;
@@ -20,6 +21,52 @@ pub(crate) async fn expire_runs(shared: Arc<Shared>) {
         tokio::time::sleep(EXPIRY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
         if let Ok(Outcome::Refused(error)) = shared.executor().commit(Write::Expire { limit: EXPIRY_LIMIT }).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "deadlines not looked at, trying again");
+        }
+    }
+}
+
+/// Says of due runs of this worker's workflows, once for each version, that no live worker serves their version: they wait for
+/// a worker that was forgotten, or that a deployment took away too early.
+pub(crate) async fn warn_of_unserved(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(EXPIRY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
+        if let Err(error) = look_for_unserved(&shared).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "unserved versions not looked for, trying again");
+        }
+    }
+}
+
+async fn look_for_unserved(shared: &Shared) -> Result<(), BackendError> {
+    let backend = shared.client.backend();
+    let mut due = backend.due_lanes(&shared.lanes).await?;
+    due.retain(|lane| !shared.lanes.contains(lane));
+    if due.is_empty() {
+        return Ok(());
+    }
+    let workers = backend.workers().await?;
+    let serves = |lane: &Lane| workers.iter().any(|worker| worker.live && worker.lanes.contains(lane));
+    for Lane { queue, workflow, version } in due.iter().filter(|lane| !serves(lane)) {
+        if shared.first_warning(&format!("{workflow} version {version}")) {
+            tracing::warn!(
+                workflow,
+                version,
+                queue,
+                "runs are due that no worker serves: start a worker that registers this version, or cancel or fork them"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Hands pauses that this process committed to the drives at once; those of others come with the lease's renewal.
+pub(crate) async fn pass_pauses(shared: Arc<Shared>) {
+    let mut pauses = shared.executor().hub().pauses();
+    loop {
+        match pauses.recv().await {
+            // As at the end of the worker: what runs may end, and the rest waits in the database.
+            Ok(run) => shared.held.order_run(run, Order::Drain),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
         }
     }
 }

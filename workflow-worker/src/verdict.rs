@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RunEnd, Write};
+use workflow_sdk::engine::{ClaimedRun, Divergence, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
 use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp};
 
 use crate::suspicion::RETRIAL_DELAY;
@@ -18,12 +18,18 @@ const REREAD_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum Exit {
     /// The function returned, with its output or its error.
     Ended(Result<String, StoredError>),
+    /// The function returned an error, and is to be called again.
+    Retry(Box<RetryWrite>),
     /// Somebody canceled the run.
     Canceled,
     /// Its deadline has passed.
     Deadline,
-    /// It waits until this instant.
-    Park(Timestamp),
+    /// It waits until this instant, or for what others do.
+    Park {
+        until: Timestamp,
+        /// The run's `wakes` as the drive knows it.
+        wakes: i64,
+    },
     /// Its history does not fit the code.
     Diverged(Divergence),
     /// Its history could not be read.
@@ -56,17 +62,22 @@ pub(crate) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -
 }
 
 /// The write that an exit asks for.
-pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, now: Timestamp) -> Option<Write> {
-    let end = |end| Some(Write::End(EndWrite { claim: run.claim, end }));
-    let park = |until, error, reset_crashes| {
-        Some(Write::Park(ParkWrite { claim: run.claim, wakes: run.wakes, until, error, reset_crashes }))
+pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now: Timestamp) -> Option<Write> {
+    let end = |end| {
+        let parent_run_id = run.parent_run_id;
+        Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, end }))
     };
+    let park_at = |wakes, until, error, reset_crashes| {
+        Some(Write::Park(ParkWrite { claim: run.claim, wakes, until, error, reset_crashes }))
+    };
+    let park = |until, error, reset_crashes| park_at(run.wakes, until, error, reset_crashes);
     match exit {
         Exit::Ended(Ok(output)) => end(RunEnd::Succeeded(output)),
         Exit::Ended(Err(error)) => end(RunEnd::Failed(error)),
+        Exit::Retry(write) => Some(Write::Retry(*write)),
         Exit::Canceled => end(RunEnd::Canceled),
         Exit::Deadline => end(deadline_end()),
-        Exit::Park(until) => park(until, None, true),
+        Exit::Park { until, wakes } => park_at(wakes, until, None, true),
         Exit::Diverged(divergence) => park(now + DIVERGENCE_DELAY, Some(divergence.to_stored()), false),
         // Not at once: what could not be read will often not be readable a moment later either.
         Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),

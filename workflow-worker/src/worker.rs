@@ -12,11 +12,12 @@ use crate::claim::claim_runs;
 use crate::clock::DatabaseClock;
 use crate::held::Order;
 use crate::lease::LeaseThread;
+use crate::outside::pass_wakes;
 use crate::preflight::preflight;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::shutdown::{Signals, disown_undriven, drain};
-use crate::sweep::{expire_runs, pass_cancels};
+use crate::sweep::{expire_runs, pass_cancels, pass_pauses, warn_of_unserved};
 use crate::{ForeignAwait, PreflightReport, WorkerError, WorkerOptions};
 
 /// A worker: claims runs of the workflows that it knows, and drives them.
@@ -217,6 +218,9 @@ async fn work(
     let mut helpers = JoinSet::new();
     helpers.spawn(expire_runs(Arc::clone(shared)));
     helpers.spawn(pass_cancels(Arc::clone(shared)));
+    helpers.spawn(pass_wakes(Arc::clone(shared)));
+    helpers.spawn(pass_pauses(Arc::clone(shared)));
+    helpers.spawn(warn_of_unserved(Arc::clone(shared)));
     tokio::select! {
         () = stop => Ok(()),
         error = claim_runs(Arc::clone(shared)) => Err(error),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use workflow_sdk::Client;
 use workflow_tests::ledger::{Ledger, What};
 use workflow_tests::worker_process::WorkerSettings;
-use workflow_tests::workflows::{Site, aborter, blocker, chain, fan, gated, sleepy};
+use workflow_tests::workflows::{Site, Stubborn, aborter, blocker, chain, fan, gated, pages, sleepy};
 use workflow_worker::Worker;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -40,10 +40,12 @@ async fn work(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Er
     let mut worker = Worker::new(client, site)
         .register(chain)
         .register(fan)
+        .register(pages)
         .register(sleepy)
         .register(gated)
         .register(blocker)
         .register(aborter)
+        .register(Stubborn)
         .concurrency(settings.concurrency)
         .linger(Duration::from_millis(settings.linger))
         .grace(Duration::from_millis(settings.grace));

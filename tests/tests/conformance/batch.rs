@@ -123,7 +123,11 @@ pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
             Outcome::Lost => "lost",
             Outcome::Refused(_) => "refused",
             Outcome::Started(_) => "started",
+            Outcome::Signaled(_) => "signaled",
+            Outcome::KeyTaken { .. } => "key taken",
             Outcome::Canceled(_) => "canceled",
+            Outcome::Paused(_) => "paused",
+            Outcome::Resumed(_) => "resumed",
             Outcome::Claimed(_) => "claimed",
             Outcome::Changed(_) => "changed",
         })
@@ -301,7 +305,7 @@ pub async fn a_closed_backend_is_unreachable(fixture: Fixture) {
         handle.history(id).await.err().map(|error| error.kind),
         handle.ended(&[id]).await.err().map(|error| error.kind),
         handle.next_due(&[make::lane()]).await.err().map(|error| error.kind),
-        handle.open_lease(WorkerId::generate()).await.err().map(|error| error.kind),
+        handle.open_lease(WorkerId::generate(), &[]).await.err().map(|error| error.kind),
     ];
     assert_eq!(kinds, [Some(BackendErrorKind::Unreachable); 7]);
     assert!(matches!(started(&fixture.write(start(&new_run())).await), StartOutcome::Created), "others go on");

@@ -62,8 +62,11 @@ pub async fn a_running_run_is_asked(fixture: Fixture) {
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
     let before = fixture.run(claim.run_id).await;
-    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
-    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: false }]);
+    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    assert_eq!(
+        session.renew(&[claim], LEASE).await.unwrap(),
+        [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]
+    );
 
     fixture.advance(Duration::from_secs(1));
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
@@ -71,7 +74,10 @@ pub async fn a_running_run_is_asked(fixture: Fixture) {
     assert_eq!(run.cancel_requested_at, Some(fixture.now()));
     assert_eq!((run.status, run.epoch, run.worker_id), (RunStatus::Running, 1, before.worker_id));
     assert_eq!((run.available_at, run.wakes), (before.available_at, 1), "the lease goes on");
-    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: true }]);
+    assert_eq!(
+        session.renew(&[claim], LEASE).await.unwrap(),
+        [Renewed { claim, cancel_requested: true, paused: false, wakes: 1 }]
+    );
 
     applied(&fixture.write(workflow_tests::make::end(claim, workflow_sdk::engine::RunEnd::Canceled)).await);
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Ended(RunStatus::Canceled));

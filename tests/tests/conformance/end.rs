@@ -57,7 +57,7 @@ pub async fn an_ended_run_is_never_changed(fixture: Fixture) {
         assert_eq!(changed(&fixture.write(Write::Disown { worker, known: vec![] }).await), 0);
         fixture.write(start(&new)).await;
         assert_eq!(fixture.claim_due().await, []);
-        let mut session = fixture.backend.open_lease(worker).await.unwrap();
+        let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
         assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
         session.release_worker(before.0.worker_id.unwrap_or_else(WorkerId::generate)).await.unwrap();
         session.close().await.unwrap();

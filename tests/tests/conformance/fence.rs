@@ -82,7 +82,7 @@ pub async fn a_stale_renewal_changes_nothing(fixture: Fixture) {
     let (stale, current) = fixture.taken_over().await;
     let before = fixture.snapshot(stale.run_id).await;
     fixture.advance(Duration::from_secs(1));
-    let mut session = fixture.backend.open_lease(WorkerId::generate()).await.unwrap();
+    let mut session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
     assert_eq!(session.renew(&[stale], LEASE).await.unwrap(), []);
     assert_eq!(fixture.snapshot(stale.run_id).await, before);
     assert_eq!(session.renew(&[current], LEASE).await.unwrap().len(), 1);

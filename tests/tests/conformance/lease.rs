@@ -58,11 +58,11 @@ pub async fn a_renewed_claim_is_kept(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
+    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
     for _ in 0..5 {
         fixture.advance(LEASE - TICK);
         let renewed = session.renew(&[claim], LEASE).await.unwrap();
-        assert_eq!(renewed, [Renewed { claim, cancel_requested: false }]);
+        assert_eq!(renewed, [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]);
         assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now() + LEASE);
         assert_eq!(fixture.claim_due().await, []);
     }
@@ -91,11 +91,13 @@ pub async fn a_renewal_answers_for_each_claim(fixture: Fixture) {
     let untouched = fixture.snapshot(disowned.run_id).await;
 
     fixture.advance(Duration::from_secs(1));
-    let mut session = fixture.backend.open_lease(worker).await.unwrap();
+    let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
     let mut renewed = session.renew(&[stale, unknown, disowned, parked, ended, asked, kept], LEASE).await.unwrap();
     renewed.sort_by_key(|renewed| renewed.claim);
-    let mut expected =
-        [Renewed { claim: kept, cancel_requested: false }, Renewed { claim: asked, cancel_requested: true }];
+    let mut expected = [
+        Renewed { claim: kept, cancel_requested: false, paused: false, wakes: 0 },
+        Renewed { claim: asked, cancel_requested: true, paused: false, wakes: 1 },
+    ];
     expected.sort_by_key(|renewed| renewed.claim);
     assert_eq!(renewed, expected);
     assert_eq!(fixture.snapshot(disowned.run_id).await, untouched);
@@ -109,7 +111,7 @@ pub async fn many_claims_are_renewed_at_once(fixture: Fixture) {
     let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 1000)).await.runs.iter().map(|run| run.claim).collect();
     assert_eq!(claims.len(), 1000);
     fixture.advance(LEASE / 2);
-    let mut session = fixture.backend.open_lease(worker).await.unwrap();
+    let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
     let renewed: HashSet<Claim> =
         session.renew(&claims, LEASE).await.unwrap().iter().map(|renewed| renewed.claim).collect();
     assert_eq!(renewed, claims.into_iter().collect());
@@ -122,7 +124,7 @@ pub async fn a_claim_may_be_renewed_after_its_lease_until_it_is_taken(fixture: F
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
+    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
     fixture.advance(2 * LEASE);
     assert_eq!(session.renew(&[claim], LEASE).await.unwrap().len(), 1, "nobody took it: the work goes on");
     assert_eq!(fixture.claim_due().await, []);

@@ -25,9 +25,9 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
     let second = fixture.second().await;
     let workers: Vec<WorkerId> = (0..3).map(|_| WorkerId::generate()).collect();
     let mut sessions = [
-        fixture.backend.open_lease(workers[0]).await.unwrap(),
-        second.open_lease(workers[1]).await.unwrap(),
-        second.open_lease(workers[2]).await.unwrap(),
+        fixture.backend.open_lease(workers[0], &[]).await.unwrap(),
+        second.open_lease(workers[1], &[]).await.unwrap(),
+        second.open_lease(workers[2], &[]).await.unwrap(),
     ];
     for _ in 0..20 {
         for session in &mut sessions {
@@ -52,9 +52,9 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
 pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
     let second = fixture.second().await;
     let (dead, other, living) = (WorkerId::generate(), WorkerId::generate(), WorkerId::generate());
-    let session = fixture.backend.open_lease(dead).await.unwrap();
-    let kept = fixture.backend.open_lease(other).await.unwrap();
-    let mut watcher = second.open_lease(living).await.unwrap();
+    let session = fixture.backend.open_lease(dead, &[]).await.unwrap();
+    let kept = fixture.backend.open_lease(other, &[]).await.unwrap();
+    let mut watcher = second.open_lease(living, &[]).await.unwrap();
     drop(session);
     is_seen_unlocked(&mut watcher, dead).await;
     assert_eq!(watcher.unlocked_workers().await.unwrap(), [dead], "only the dead one, and until it is released");
@@ -64,8 +64,8 @@ pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
 
 pub async fn a_closed_session_forgets_its_worker(fixture: Fixture) {
     let second = fixture.second().await;
-    let session = fixture.backend.open_lease(WorkerId::generate()).await.unwrap();
-    let mut watcher = second.open_lease(WorkerId::generate()).await.unwrap();
+    let session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
     let mut raw = fixture.raw().await;
     assert_eq!(raw.number("SELECT count(*) FROM workflow_workers").await, 2);
     session.close().await.unwrap();
@@ -78,13 +78,13 @@ pub async fn a_closed_session_forgets_its_worker(fixture: Fixture) {
 pub async fn a_released_worker_is_replaced_at_once(fixture: Fixture) {
     let second = fixture.second().await;
     let (dead, living) = (WorkerId::generate(), WorkerId::generate());
-    let session = fixture.backend.open_lease(dead).await.unwrap();
+    let session = fixture.backend.open_lease(dead, &[]).await.unwrap();
     let claims = held_by(&fixture, dead, 3).await;
     fixture.advance(Duration::from_secs(1));
     assert_eq!(fixture.claim_due().await, []);
 
     drop(session);
-    let mut watcher = second.open_lease(living).await.unwrap();
+    let mut watcher = second.open_lease(living, &[]).await.unwrap();
     is_seen_unlocked(&mut watcher, dead).await;
     assert_eq!(watcher.release_worker(dead).await.unwrap(), 3);
     for claim in &claims {
@@ -104,7 +104,7 @@ pub async fn a_released_worker_is_replaced_at_once(fixture: Fixture) {
 
 pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
     let (dead, other) = (WorkerId::generate(), WorkerId::generate());
-    let mut session = fixture.backend.open_lease(WorkerId::generate()).await.unwrap();
+    let mut session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
     let theirs = held_by(&fixture, other, 2).await;
     let was = held_by(&fixture, dead, 3).await;
     applied(&fixture.write(park(was[0], fixture.now() + 2 * LEASE)).await);
@@ -127,8 +127,8 @@ pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
 pub async fn a_forgotten_living_worker_is_recorded_again(fixture: Fixture) {
     let second = fixture.second().await;
     let worker = WorkerId::generate();
-    let mut session = fixture.backend.open_lease(worker).await.unwrap();
-    let mut watcher = second.open_lease(WorkerId::generate()).await.unwrap();
+    let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
     for _ in 0..2 {
         watcher.release_worker(worker).await.unwrap();
         // What every living worker does over and over.
@@ -148,11 +148,14 @@ pub async fn a_renewal_after_a_release_keeps_the_claim(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker).await.unwrap();
-    let mut watcher = second.open_lease(WorkerId::generate()).await.unwrap();
+    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
     assert_eq!(watcher.release_worker(request.worker).await.unwrap(), 1);
     // Nobody took it yet: the worker lives, so it goes on.
-    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [Renewed { claim, cancel_requested: false }]);
+    assert_eq!(
+        session.renew(&[claim], LEASE).await.unwrap(),
+        [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]
+    );
     assert_eq!(fixture.claim_due().await, []);
     applied(&fixture.write(succeed(claim, "1")).await);
     assert_eq!(fixture.status(claim.run_id).await, RunStatus::Succeeded);

@@ -11,13 +11,17 @@ mod deadline;
 mod disown;
 mod end;
 mod fence;
+mod fork;
 mod hint;
 mod lease;
 mod liveness;
 mod migrate;
 mod park;
+mod pause;
 mod read;
+mod retry;
 mod start;
+mod workers;
 
 workflow_tests::cases! {
     "conformance", "fixture: Fixture)",
@@ -181,6 +185,38 @@ workflow_tests::cases! {
         a_release_leaves_other_workers_alone,
         a_forgotten_living_worker_is_recorded_again,
         a_renewal_after_a_release_keeps_the_claim,
+    }
+    fork {
+        a_fork_keeps_what_came_before_its_position,
+        a_fork_without_history_is_a_start,
+        a_forked_run_is_claimed_with_its_history,
+        a_fork_applied_again_copies_nothing_more,
+        the_key_of_a_fork_makes_it_one,
+        a_failure_that_is_attempted_again_is_not_copied,
+    }
+    retry {
+        a_retried_run_waits_for_its_next_attempt,
+        a_retry_is_fenced,
+        of_an_end_and_a_retry_in_one_batch_the_end_stays,
+        the_deadline_caps_the_next_attempt,
+        a_failed_run_is_revived,
+        only_a_failed_run_is_revived,
+        a_revived_run_gets_the_deadline_that_is_asked_for,
+    }
+    pause {
+        a_paused_run_is_not_claimed_until_it_is_resumed,
+        a_parked_run_sleeps_on_while_it_is_paused,
+        the_worker_of_a_paused_run_is_told,
+        a_paused_run_whose_worker_died_counts_one_crash,
+        a_cancel_ends_a_pause,
+        deadlines_go_on_while_a_run_is_paused,
+        an_end_takes_the_pause_with_it,
+        an_unknown_run_is_neither_paused_nor_resumed,
+        paused_runs_can_be_listed,
+    }
+    workers {
+        a_worker_is_recorded_with_what_it_serves,
+        due_versions_are_found,
     }
     claim_plan {
         a_claim_touches_only_what_is_due,

@@ -9,15 +9,21 @@ use workflow_tests::{Database, Live, until};
 
 mod authoring;
 mod cancel;
+mod children;
 mod client;
+mod concurrency;
 mod deadline;
 mod divergence;
 mod errors;
 mod executor;
+mod explain;
 mod foreign;
+mod pause;
 mod preflight;
 mod refused;
+mod rerun;
 mod shutdown;
+mod signals;
 mod waiting;
 mod within;
 
@@ -57,6 +63,20 @@ workflow_tests::cases! {
         a_parked_run_holds_no_permit,
         a_thousand_runs_of_parallel_steps_end,
     }
+    concurrency {
+        a_map_is_bounded_and_gives_its_results_in_order,
+        the_first_failure_drops_the_other_items,
+        a_map_can_let_every_item_end,
+        a_map_with_a_limit_of_0_is_refused,
+        a_map_whose_worker_is_gone_runs_no_finished_body_again,
+        ten_thousand_items_end_and_are_replayed,
+        scopes_show_in_the_keys,
+        a_timeout_ends_what_takes_too_long,
+        a_timeout_lets_pass_what_ends_in_time,
+        a_timeout_outlives_its_worker,
+        a_run_is_parked_within_a_timeout_until_its_end,
+        the_first_to_end_wins_again_after_a_park,
+    }
     divergence {
         a_history_that_cannot_be_understood_parks_its_run,
         a_step_that_is_gone_parks_the_run,
@@ -68,6 +88,7 @@ workflow_tests::cases! {
     }
     preflight {
         an_exported_history_replays_on_its_code,
+        a_history_of_signals_replays,
         an_exported_history_diverges_on_other_code,
         what_is_not_exported_is_refused,
         every_unfinished_run_is_judged,
@@ -100,6 +121,26 @@ workflow_tests::cases! {
         a_run_that_lingers_in_memory_is_canceled,
         the_cancel_of_an_ended_run_says_how_it_ended,
         a_cancel_races_with_the_end,
+    }
+    children {
+        a_parent_gets_the_outputs_of_its_children,
+        a_parent_gets_the_error_of_its_child,
+        a_parent_learns_that_its_child_was_canceled,
+        a_detached_child_outlives_its_parent,
+        the_end_of_a_parent_cancels_its_children,
+        a_cycle_of_children_ends_at_the_limit,
+        a_key_of_another_run_is_refused,
+    }
+    signals {
+        signals_are_taken_in_order_before_and_after_the_wait,
+        a_wait_ends_with_its_timeout,
+        a_running_run_hears_of_a_signal,
+        a_wait_that_loses_a_race_consumes_nothing,
+        a_key_makes_one_signal,
+        a_workflow_sends_a_signal_once,
+        a_signal_that_cannot_be_taken_is_refused,
+        an_approval_is_listed_and_decided_once,
+        an_escalated_approval_is_no_longer_listed,
     }
     deadline {
         a_run_that_no_worker_knows_fails_at_its_deadline,
@@ -160,6 +201,44 @@ workflow_tests::cases! {
         a_full_queue_holds_its_senders_back,
         a_dropped_sender_is_committed_all_the_same,
     }
+    rerun {
+        a_failed_run_goes_on_where_it_failed,
+        a_run_can_be_retried_more_than_once,
+        a_retried_run_keeps_what_its_siblings_and_handlers_did,
+        a_retry_gives_a_step_its_attempts_once_more,
+        a_run_that_failed_by_itself_is_called_again,
+        a_retry_after_the_deadline_needs_another_one,
+        only_what_can_be_retried_is_retried,
+        two_retries_at_once_are_one,
+        a_fork_keeps_the_history_before_its_step,
+        a_fork_can_take_another_version_and_queue,
+        a_fork_without_a_step_begins_anew,
+        a_run_of_any_status_can_be_forked,
+        a_step_that_does_not_exist_is_refused_with_near_names,
+        a_fork_refuses_what_cannot_be_stored,
+        the_key_of_a_fork_gives_the_same_fork,
+        a_workflow_with_a_policy_goes_on_where_it_failed,
+        a_policy_that_is_used_up_fails_the_run,
+        a_fatal_error_is_not_retried_by_the_workflow,
+        a_run_that_waits_for_its_next_attempt_can_be_canceled,
+    }
+    pause {
+        a_paused_run_lets_its_steps_end_and_begins_no_others,
+        another_process_pauses_within_a_heartbeat,
+        a_pending_run_waits_until_it_is_resumed,
+        a_sleep_goes_on_while_its_run_is_paused,
+        a_paused_run_can_be_canceled,
+        an_unknown_run_cannot_be_paused,
+    }
+    explain {
+        a_run_whose_version_nobody_serves_says_so,
+        a_fork_to_a_version_that_no_worker_knows_stays_due,
+        a_worker_warns_of_due_versions_that_nobody_serves,
+        versions_live_side_by_side,
+        a_run_says_what_it_does_or_waits_for,
+        a_diverged_run_says_how,
+        a_run_that_waits_for_its_turn_says_so,
+    }
     shutdown {
         a_running_step_ends_and_the_rest_is_given_back,
         nothing_is_claimed_while_steps_end,
@@ -192,4 +271,9 @@ fn failure<T: std::fmt::Debug>(result: Result<T, ClientError>) -> StoredError {
 async fn reaches<O>(run: &RunHandle<O>, status: RunStatus) {
     let what = format!("run {} becomes {status}", run.id());
     until(&what, async || (run.status().await.unwrap() == status).then_some(())).await;
+}
+
+/// Waits until a fact holds.
+async fn holds(what: &str, fact: impl AsyncFn() -> bool) {
+    until(what, async || fact().await.then_some(())).await;
 }

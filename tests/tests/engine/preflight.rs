@@ -109,6 +109,35 @@ pub async fn an_exported_history_replays_on_its_code(db: Live) {
     assert_eq!(probe.notes(), [""; 0], "a body began");
 }
 
+pub async fn a_history_of_signals_replays(db: Live) {
+    const GO: Signal<String> = Signal::new("go");
+
+    #[workflow]
+    async fn relay(ctx: &Ctx<Probe>) -> Result<String> {
+        let first = ctx.signal(GO).await?.unwrap_or_default();
+        let second = ctx.signal(GO).await?.unwrap_or_default();
+        Ok(first + &second)
+    }
+
+    let worker = Working::start(db.worker(Probe::new()).register(relay));
+    let run = db.client.start(relay, ()).await.unwrap();
+    db.client.signal(run.id(), GO, &"a".to_owned()).await.unwrap();
+    let received = async || {
+        let history = db.client.export(run.id()).await.unwrap();
+        history.steps.iter().any(|step| step.position.is_some()).then_some(history)
+    };
+    let history = workflow_tests::until("the first signal is received", received).await;
+    let replayed = replay(relay, Probe::new(), &history.to_json()).unwrap();
+    assert!(matches!(&replayed, Replayed::Waits(calls) if calls.len() == 1), "{replayed:?}");
+    let report = db.worker(Probe::new()).register(relay).preflight().await.unwrap();
+    assert_eq!(report.fits, 1, "{report}");
+    db.client.signal(run.id(), GO, &"b".to_owned()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "ab");
+    worker.stop().await;
+    let history = db.client.export(run.id()).await.unwrap().to_json();
+    assert_eq!(replay(relay, Probe::new(), &history).unwrap(), Replayed::Ended(Ok("\"ab\"".into())));
+}
+
 pub async fn an_exported_history_diverges_on_other_code(db: Live) {
     let history = db.client.export(parked(&db).await).await.unwrap().to_json();
     let probe = Probe::new();

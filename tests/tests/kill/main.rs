@@ -7,8 +7,10 @@ mod audit;
 mod blocked;
 mod crash_loop;
 mod crowd;
+mod map;
 mod point;
 mod random;
+mod rerun;
 mod scene;
 mod shutdown;
 mod start;
@@ -38,6 +40,9 @@ workflow_tests::cases! {
     crowd {
         three_processes_write_one_database,
     }
+    map {
+        a_map_goes_on_where_its_worker_was_killed,
+    }
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,
         a_worker_stopped_before_its_commit_changes_nothing,
@@ -52,6 +57,10 @@ workflow_tests::cases! {
     shutdown {
         a_worker_that_ends_gives_every_run_back,
         a_second_signal_drops_a_step_that_hangs,
+    }
+    rerun {
+        a_kill_around_a_retry_loses_nothing,
+        a_fork_outlives_its_worker,
     }
     crash_loop {
         a_run_that_kills_its_workers_is_failed,

@@ -157,6 +157,12 @@ impl Scene {
         started
     }
 
+    /// Starts so many runs of a map.
+    pub async fn start_maps(&self, maps: u64) -> Vec<Started> {
+        let handles = self.client.start_many(workflows::pages, 0..maps).await.expect("start maps");
+        handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: 60 * n + 870 }).collect()
+    }
+
     /// Starts a run that waits for the gates.
     pub async fn start_gated(&self, n: u64) -> Started {
         let run = self.client.start(workflows::gated, n).await.expect("start a gated run");

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Claim, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId};
+use crate::model::{
+    Claim, InboxSignal, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId,
+};
 
 mod connect;
 mod connect_error;
@@ -28,8 +30,8 @@ pub use connect::{BackendOptions, connect, redact};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
 pub use write::{
-    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, EndWrite, Outcome, ParkWrite, RunEnd, StartOutcome,
-    Write,
+    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, EndWrite, ForkWrite, Outcome, ParkWrite,
+    PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Write,
 };
 
 /// A database that keeps runs.
@@ -37,8 +39,9 @@ pub use write::{
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and says for each, in order, what became of it.
     ///
-    /// Within the batch: starts, then step attempts, then ends, parks, disowns, cancels, expiries, then claims; rows
-    /// sorted by run id. A write whose claim is not the run's current one changes nothing and is answered
+    /// Within the batch: starts, then forks, step attempts with their effects, signals, ends, parks, retries, revivals, pauses,
+    /// resumes, disowns, cancels, expiries, then claims; rows sorted by run id. A write whose claim is not the run's current one
+    /// changes nothing and is answered
     /// [`Outcome::Lost`]; it does not disturb the others, and the fence holds until the commit. Applying a batch again
     /// after a commit whose reply was lost is safe.
     ///
@@ -80,12 +83,45 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// As [`Backend::run`].
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError>;
 
+    /// What a drive of this run has to know of the world outside: the run's `wakes`, and the first signals of these names
+    /// that no step has taken, in their order, [`INBOX_PAGE`] at most. Both from one moment. `None` for an unknown run.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError>;
+
+    /// The `wakes` of each of these runs, in any order. One query for all.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError>;
+
+    /// Approvals that runs wait for and that nobody has decided, the longest waiting first.
+    ///
+    /// # Errors
+    /// As [`Backend::run`].
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError>;
+
     /// Opens the session on which a worker keeps its claims: a connection of its own that holds the worker's liveness
-    /// lock, bound to the runtime that calls. Records the worker, so that others can look for its lock.
+    /// lock, bound to the runtime that calls. Records the worker, so that others can look for its lock, and the lanes that
+    /// it serves.
     ///
     /// # Errors
     /// The database's, or that of the lock file.
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError>;
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError>;
+
+    /// Every recorded worker, in the order of ids. One that died is recorded until another worker notices.
+    ///
+    /// # Errors
+    /// The database's, or that of a lock file.
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError>;
+
+    /// The lanes of these lanes' queues and workflows, whatever their versions, in which a run is due: one look at the index
+    /// for each version that has runs which have not ended.
+    ///
+    /// # Errors
+    /// The database's.
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError>;
 
     /// Tells other processes that something changed which they may wait for. A hint: it may be lost.
     ///
@@ -153,6 +189,50 @@ pub struct Renewed {
     pub claim: Claim,
     /// Whether somebody asked to cancel the run.
     pub cancel_requested: bool,
+    /// Whether somebody paused the run.
+    pub paused: bool,
+    /// How often something asked the run to wake.
+    pub wakes: i64,
+}
+
+/// Signals read at once. A run that has taken them reads again.
+pub const INBOX_PAGE: u32 = 256;
+
+/// What waits for a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbox {
+    /// How often something asked the run to wake.
+    pub wakes: i64,
+    /// The signals, in their order.
+    pub signals: Vec<InboxSignal>,
+}
+
+/// A step of kind approval that waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitingApproval {
+    /// The run.
+    pub run_id: RunId,
+    /// Its queue, workflow and version.
+    pub lane: Lane,
+    /// The step's key.
+    pub step_key: String,
+    /// What the step wrote when it began, as JSON text.
+    pub output: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+}
+
+/// A worker as it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerRecord {
+    /// The worker.
+    pub id: WorkerId,
+    /// What it serves; empty for a worker of a release that did not say.
+    pub lanes: Vec<Lane>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// Whether its liveness lock is held at this moment.
+    pub live: bool,
 }
 
 /// When the next run is due.

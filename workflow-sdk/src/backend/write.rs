@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use crate::model::{Claim, Effect, Lane, NewRun, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId};
+use crate::model::{
+    Claim, Effect, Lane, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StartTime, StepAttempt, StoredError,
+    Timestamp, WorkerId,
+};
 
 use super::BackendError;
 
@@ -11,10 +14,22 @@ pub enum Write {
     Start(NewRun),
     /// Record an attempt of a step: begun, failed or final.
     Attempt(AttemptWrite),
+    /// Put a signal into the inbox of a run, and wake the run.
+    Signal(NewSignal),
     /// End a run that is claimed.
     End(EndWrite),
     /// Give a claimed run back, to be claimed again later.
     Park(ParkWrite),
+    /// Give a claimed run that failed back, to be tried again later.
+    Retry(RetryWrite),
+    /// Start a run with the beginning of another run's history.
+    Fork(Box<ForkWrite>),
+    /// Make a failed run due again.
+    Revive(ReviveWrite),
+    /// Keep a run from being claimed. A worker that holds it is not stopped by this alone: it hears of it by the renewal.
+    Pause(RunId),
+    /// Let a paused run be claimed again.
+    Resume(RunId),
     /// Give back every claim of this worker but the known ones: a claim whose reply was lost is held by nobody.
     Disown {
         /// The worker.
@@ -39,12 +54,28 @@ impl Write {
     pub fn payload_bytes(&self) -> usize {
         match self {
             Self::Start(run) => run.input.len(),
-            Self::Attempt(write) => write.row.output.as_ref().map_or(0, String::len),
+            Self::Attempt(write) => {
+                let child = match &write.effect {
+                    Effect::Start(child) => child.input.len(),
+                    Effect::None | Effect::Consume { .. } => 0,
+                };
+                write.row.output.as_ref().map_or(0, String::len) + child
+            }
+            Self::Signal(signal) => signal.payload.len(),
             Self::End(write) => match &write.end {
                 RunEnd::Succeeded(output) => output.len(),
                 RunEnd::Failed(_) | RunEnd::Canceled => 0,
             },
-            Self::Park(_) | Self::Disown { .. } | Self::Cancel(_) | Self::Expire { .. } | Self::Claim(_) => 0,
+            Self::Fork(write) => write.new.input.len(),
+            Self::Retry(_)
+            | Self::Revive(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Park(_)
+            | Self::Disown { .. }
+            | Self::Cancel(_)
+            | Self::Expire { .. }
+            | Self::Claim(_) => 0,
         }
     }
 
@@ -52,8 +83,14 @@ impl Write {
     #[must_use]
     pub fn makes_due(&self) -> bool {
         match self {
-            Self::Start(_) | Self::Park(_) | Self::Disown { .. } => true,
-            Self::Attempt(_) | Self::End(_) | Self::Cancel(_) | Self::Expire { .. } | Self::Claim(_) => false,
+            Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Park(_) | Self::Retry(_) | Self::Disown { .. } => {
+                true
+            }
+            Self::Revive(_) | Self::Resume(_) | Self::Cancel(_) | Self::Expire { .. } => true,
+            // A child is due from its start; an end makes a waiting parent due, and children that are to end with it.
+            Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
+            Self::End(write) => write.parent_run_id.is_some() || write.has_children,
+            Self::Pause(_) | Self::Claim(_) => false,
         }
     }
 
@@ -62,7 +99,13 @@ impl Write {
     pub fn ends_runs(&self) -> bool {
         match self {
             Self::End(_) | Self::Cancel(_) | Self::Expire { .. } => true,
-            Self::Start(_) | Self::Attempt(_) | Self::Park(_) | Self::Disown { .. } | Self::Claim(_) => false,
+            Self::Start(_)
+            | Self::Attempt(_)
+            | Self::Signal(_)
+            | Self::Park(_)
+            | Self::Disown { .. }
+            | Self::Claim(_) => false,
+            Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
         }
     }
 }
@@ -79,11 +122,16 @@ pub struct AttemptWrite {
     pub effect: Effect,
 }
 
-/// Ends a run: status, output or error, time of completion. Its claim ends with it.
+/// Ends a run: status, output or error, time of completion. Its claim ends with it. In the same commit its parent is
+/// woken, and its children that are to end with it are asked to: those that no worker ever claimed end at once.
 #[derive(Clone, Debug)]
 pub struct EndWrite {
     /// Who writes.
     pub claim: Claim,
+    /// The run's parent.
+    pub parent_run_id: Option<RunId>,
+    /// Whether the run may have children: without, nobody looks for them.
+    pub has_children: bool,
     /// How it ends.
     pub end: RunEnd,
 }
@@ -127,6 +175,48 @@ pub struct ParkWrite {
     pub reset_crashes: bool,
 }
 
+/// Gives a claimed run back whose function failed: it is pending, its attempt one higher, due at `until` but not before now
+/// and not after its deadline. The outcomes of the steps that are to be attempted again lose their positions, in the same
+/// commit: the history then says of them what it says of any failed attempt that another one follows.
+#[derive(Clone, Debug)]
+pub struct RetryWrite {
+    /// Who writes.
+    pub claim: Claim,
+    /// When the next attempt begins.
+    pub until: Timestamp,
+    /// Keys of the steps whose failures are attempted again. An outcome that is no failure stays as it is.
+    pub again: Vec<String>,
+    /// Why the run failed: kept, so that it can be seen while the run waits.
+    pub error: StoredError,
+}
+
+/// Starts a run as [`Write::Start`] does and, if that made it, copies the outcomes of another run before a position, with the
+/// failed attempts of the same steps, and the changes of the code that the other run has taken. The new run's epoch is then
+/// 1, as if the copied history had been written under a claim of its own.
+#[derive(Clone, Debug)]
+pub struct ForkWrite {
+    /// The run whose history is copied. It stays as it is.
+    pub source: RunId,
+    /// The run.
+    pub new: NewRun,
+    /// The first position that is not copied; at most 1: nothing is copied.
+    pub before: i64,
+}
+
+/// Makes a failed run pending and due now, its attempt one higher, its error, crashes and cancel requests forgotten, its
+/// failed steps to be attempted again as by [`RetryWrite`].
+#[derive(Clone, Debug)]
+pub struct ReviveWrite {
+    /// The run.
+    pub run_id: RunId,
+    /// The attempt of the run that failed. If the run has another one, or has not failed, nothing is changed.
+    pub attempt: i64,
+    /// Keys of the steps whose failures are attempted again.
+    pub again: Vec<String>,
+    /// A deadline in place of the one that it has, counted from the commit.
+    pub deadline: Option<StartTime>,
+}
+
 /// Claims due runs, the longest due first, over all lanes. Each claim adds 1 to the run's epoch, sets its lease, and,
 /// where the run was still `running`, adds 1 to its crashes. Never more than `limit`; skips runs that another
 /// transaction holds.
@@ -153,10 +243,22 @@ pub enum Outcome {
     Lost,
     /// Nothing was changed, and never will be by this write.
     Refused(BackendError),
-    /// Of [`Write::Start`].
+    /// Of [`Write::Start`] and [`Write::Fork`].
     Started(StartOutcome),
+    /// Of [`Write::Signal`].
+    Signaled(SignalOutcome),
+    /// Of [`Write::Attempt`] that starts a child: a run of this workflow and key exists already, and is not that child.
+    /// Neither the row nor the child was written.
+    KeyTaken {
+        /// That run.
+        id: RunId,
+    },
     /// Of [`Write::Cancel`].
     Canceled(CancelOutcome),
+    /// Of [`Write::Pause`].
+    Paused(PauseOutcome),
+    /// Of [`Write::Resume`].
+    Resumed(ResumeOutcome),
     /// Of [`Write::Claim`].
     Claimed(Claimed),
     /// Of [`Write::Disown`] and [`Write::Expire`]: how many runs changed.
@@ -186,6 +288,34 @@ pub enum CancelOutcome {
     /// A worker holds the run and was asked to end it.
     Requested,
     /// The run had ended before, with this status.
+    Ended(RunStatus),
+    /// There is no such run.
+    Unknown,
+}
+
+/// What became of a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PauseOutcome {
+    /// No worker holds the run, and none will before it is resumed.
+    Paused,
+    /// A worker holds the run: it lets the steps that run end, begins no others and gives the run back.
+    Requested,
+    /// The run had ended before, with this status.
+    Ended(RunStatus),
+    /// There is no such run.
+    Unknown,
+}
+
+/// What became of a resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResumeOutcome {
+    /// The run may be claimed again, when it is due.
+    Resumed,
+    /// The run was not paused.
+    NotPaused,
+    /// The run has ended, with this status.
     Ended(RunStatus),
     /// There is no such run.
     Unknown,

@@ -1,6 +1,6 @@
 use crate::backend::{BackendError, BackendErrorKind, Outcome};
 use crate::executor::ExecutorStopped;
-use crate::model::{InvalidName, RunId, StoredError};
+use crate::model::{InvalidName, RunId, RunStatus, StoredError, Timestamp};
 use crate::payload::PayloadError;
 
 /// Why a client could not do what it was asked. Nothing was changed unless the variant says otherwise.
@@ -28,12 +28,63 @@ pub enum ClientError {
         /// The run that has it.
         run_id: RunId,
     },
+    /// The run does not wait for this approval.
+    #[error(
+        "run {run_id} asks nobody about {key:?}; {}",
+        if asked.is_empty() { "it waits for no approval".into() } else { format!("it waits for {asked:?}") }
+    )]
+    NotAsked {
+        /// The run.
+        run_id: RunId,
+        /// What was to be decided.
+        key: String,
+        /// What it does wait for.
+        asked: Vec<String>,
+    },
     /// A name cannot be stored.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// The input cannot be stored.
     #[error(transparent)]
     Payload(#[from] PayloadError),
+    /// A fork names a step of which the run has no record.
+    #[error("run {run_id} has no step {key:?}{}", did_you_mean(near))]
+    UnknownStep {
+        /// The run that was to be forked.
+        run_id: RunId,
+        /// The key.
+        key: String,
+        /// Keys that the run has, those that are most like it first; at most 5.
+        near: Vec<String>,
+    },
+    /// Only a failed run can be tried again.
+    #[error(
+        "run {run_id} is {status}, and only a failed run can be tried again; \
+         fork it to do a part of it anew, or wait for its end"
+    )]
+    NotFailed {
+        /// The run.
+        run_id: RunId,
+        /// What it is.
+        status: RunStatus,
+    },
+    /// The run has undone steps, so it cannot go on from them.
+    #[error(
+        "run {run_id} has undone steps by their compensations, so it cannot go on where it failed; \
+         fork it from the first step that is to be done again"
+    )]
+    Compensated {
+        /// The run.
+        run_id: RunId,
+    },
+    /// The run would fail at once: its deadline has passed.
+    #[error("the deadline of run {run_id} passed at {deadline}; try it again with another one: .deadline(..)")]
+    DeadlinePassed {
+        /// The run.
+        run_id: RunId,
+        /// The deadline.
+        deadline: Timestamp,
+    },
     /// The run failed.
     #[error("run {run_id} failed: {error}")]
     RunFailed {
@@ -91,4 +142,12 @@ impl ClientError {
             )),
         }
     }
+}
+
+fn did_you_mean(near: &[String]) -> String {
+    if near.is_empty() {
+        return ", for it has no history; fork it without .from(..)".into();
+    }
+    let near: Vec<String> = near.iter().map(|key| format!("{key:?}")).collect();
+    format!("; did you mean {}?", near.join(" or "))
 }

@@ -1,12 +1,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::backend::CancelOutcome;
+use crate::backend::{CancelOutcome, PauseOutcome, ResumeOutcome};
 use crate::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError};
 
-use super::{Client, ClientError};
+use super::{Client, ClientError, Explanation, Fork, RetryRun, SendSignal};
+use crate::model::NamesSignal;
 
 /// A run that was started. Cheap to clone; dropping it does nothing to the run.
 pub struct RunHandle<O> {
@@ -50,12 +52,71 @@ impl<O> RunHandle<O> {
         self.client.history(self.id).await
     }
 
+    /// Sends a signal to the run: see [`Client::signal`].
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub fn signal<T>(&self, name: impl NamesSignal<T>, payload: &T) -> SendSignal
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        self.client.signal(self.id, name, payload)
+    }
+
     /// Cancels the run: see [`Client::cancel`].
     ///
     /// # Errors
     /// As [`RunHandle::run`].
     pub async fn cancel(&self) -> Result<CancelOutcome, ClientError> {
         self.client.cancel(self.id).await
+    }
+}
+
+impl<O> RunHandle<O> {
+    /// The same run, with another type for its output.
+    #[must_use]
+    pub fn typed<T>(self) -> RunHandle<T> {
+        RunHandle::new(self.client, self.id)
+    }
+
+    /// Starts a new run that keeps a part of this one's history: see [`Client::fork`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fork(&self) -> Fork<O> {
+        Fork::new(&self.client, self.id)
+    }
+
+    /// Tries the run again from where it failed: see [`Client::retry`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn retry(&self) -> RetryRun<O> {
+        RetryRun::new(&self.client, self.id)
+    }
+
+    /// Keeps the run from going on: see [`Client::pause`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn pause(&self) -> Result<PauseOutcome, ClientError> {
+        self.client.pause(self.id).await
+    }
+
+    /// Lets the run go on after a pause: see [`Client::resume`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resume(&self) -> Result<ResumeOutcome, ClientError> {
+        self.client.resume(self.id).await
+    }
+
+    /// Says what the run waits for: see [`Client::explain`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn explain(&self) -> Result<Explanation, ClientError> {
+        self.client.explain(self.id).await
     }
 }
 

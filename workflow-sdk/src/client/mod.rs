@@ -1,10 +1,15 @@
 //! What an application calls: connect, start, look, cancel.
 
+mod approval;
 mod connect;
 mod error;
+mod explanation;
 mod export;
+mod fork;
 mod handle;
 mod result_watch;
+mod retry_run;
+mod signal;
 mod start;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod within;
@@ -12,19 +17,27 @@ mod within;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::backend::{Backend, CancelOutcome, Outcome, Write};
+use crate::backend::{Backend, CancelOutcome, Outcome, PauseOutcome, ResumeOutcome, Write};
 use crate::executor::Executor;
+use crate::model::NamesSignal;
 use crate::model::{Run, RunFilter, RunId, StepAttempt};
 use crate::workflow::Workflow;
 
 use result_watch::ResultWatch;
 
+pub use approval::{Decide, PendingApproval};
 pub use connect::Connect;
 pub use error::ClientError;
+pub use explanation::{Awaited, Explanation};
 pub use export::{Export, run_history};
+pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
+pub use retry_run::RetryRun;
+pub use signal::SendSignal;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use within::ApplicationTransaction;
@@ -154,6 +167,43 @@ impl Client {
         Ok(self.0.backend.list(filter).await?)
     }
 
+    /// Sends a signal to a run: see [`Ctx::signal`](crate::Ctx::signal). Returns a builder: set its options, then await it.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// const ADDRESS: Signal<String> = Signal::new("address");
+    ///
+    /// #[workflow]
+    /// async fn deliver(ctx: &Ctx) -> Result<String> {
+    ///     let address = ctx.signal(ADDRESS).await?;
+    ///     Ok(address.unwrap_or_default())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(deliver, ()).await?;
+    /// let sent = client.signal(run.id(), ADDRESS, &"12 Main Street".to_string()).key("address-1").await?;
+    /// assert_eq!(sent, SignalOutcome::Accepted);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError::UnknownRun`], [`ClientError::Payload`], [`ClientError::Name`], or one of the
+    /// database. A run that has ended is no error: see [`SignalOutcome`](crate::SignalOutcome).
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the signal was sent; send it again with a
+    /// [key](SendSignal::key) to be sure that it is sent once.
+    pub fn signal<T>(&self, run_id: RunId, name: impl NamesSignal<T>, payload: &T) -> SendSignal
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        SendSignal::new(self, run_id, &name, payload)
+    }
+
     /// The run with everything that is recorded of it, to be replayed elsewhere: its JSON is a test's input. Returns a builder:
     /// await it.
     ///
@@ -198,6 +248,141 @@ impl Client {
             Outcome::Canceled(outcome) => Ok(outcome),
             other => Err(ClientError::unexpected(other)),
         }
+    }
+
+    /// Starts a new run that keeps the history of another one before a step, and does the rest anew: see [`Fork::from`].
+    /// Returns a builder: set its options, then await it.
+    ///
+    /// The other run may be in any status, and stays as it is. The new run has its workflow, version, queue, input and tags
+    /// unless told otherwise, none of its key, deadline and parent, and its id under the tag [`FORKED_FROM`]. Signals that
+    /// kept steps have consumed are part of what they gave; those that wait in the inbox of the other run are its own.
+    /// [`Ctx::random`](crate::Ctx::random), [`Ctx::uuid`](crate::Ctx::uuid) and
+    /// [`Ctx::idempotency_key`](crate::Ctx::idempotency_key) belong to a run, so the new one has others.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError`]: [`UnknownRun`](ClientError::UnknownRun), [`UnknownStep`](ClientError::UnknownStep)
+    /// with the steps that have near names, [`Name`](ClientError::Name), [`Payload`](ClientError::Payload),
+    /// [`KeyConflict`](ClientError::KeyConflict), or one of the database. No run was started then.
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the run was started; fork again with the same key.
+    ///
+    /// ```no_run
+    /// // no_run: it needs a run that has a history.
+    /// use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::{ClientError, RunId};
+    ///
+    /// # async fn repair(client: Client, id: RunId) -> Result<(), ClientError> {
+    /// let again = client.fork(id).from("charge").version("2").key("order-42-repaired").await?;
+    /// let receipt: String = again.typed().result().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fork(&self, id: RunId) -> Fork<Value> {
+        Fork::new(self, id)
+    }
+
+    /// Tries a failed run again from where it failed. Returns a builder: set its options, then await it.
+    ///
+    /// Finished steps keep their outcomes and do not run again. The step whose failure ended the run is attempted again at
+    /// once, as often as its policy says, and so is every step that failed after it; failures that the workflow had handled
+    /// before stay handled. Where the workflow failed by itself (an error of its own, a panic) and no step failed last, it is
+    /// called again with the same outcomes: it ends as before, unless its code has changed.
+    ///
+    /// The run is pending and due when this returns; [`Run::attempt`] is one higher. A parent that waited for the run has its
+    /// failure already, and is not told of a later end.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError`]: [`UnknownRun`](ClientError::UnknownRun), [`NotFailed`](ClientError::NotFailed),
+    /// [`Compensated`](ClientError::Compensated), [`DeadlinePassed`](ClientError::DeadlinePassed), or one of the database.
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the run is tried again.
+    ///
+    /// ```no_run
+    /// // no_run: it needs a run that has failed.
+    /// # use workflow_sdk::{Client, ClientError, RunId};
+    /// # async fn again(client: Client, id: RunId) -> Result<(), ClientError> {
+    /// let run = client.retry(id).await?;
+    /// let output: serde_json::Value = run.result().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn retry(&self, id: RunId) -> RetryRun<Value> {
+        RetryRun::new(self, id)
+    }
+
+    /// Keeps a run from going on until it is [resumed](Client::resume). A running one lets the steps that run end, begins no
+    /// others and is given back by its worker: at once if that is in this process, else within a heartbeat; if nothing was left
+    /// to do, it ends. Sleeps and deadlines go on meanwhile. Pausing twice is pausing once, and a cancel ends the pause.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether the run is paused; it may be called again.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_sdk::{PauseOutcome, ResumeOutcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &42.into()).await?;
+    /// assert_eq!(client.pause(run.id()).await?, PauseOutcome::Paused);
+    /// assert_eq!(client.resume(run.id()).await?, ResumeOutcome::Resumed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn pause(&self, id: RunId) -> Result<PauseOutcome, ClientError> {
+        match self.commit(Write::Pause(id)).await? {
+            Outcome::Paused(PauseOutcome::Unknown) => Err(ClientError::UnknownRun { run_id: id }),
+            Outcome::Paused(outcome) => Ok(outcome),
+            other => Err(ClientError::unexpected(other)),
+        }
+    }
+
+    /// Lets a paused run go on: at once if it became due meanwhile, else when it is due.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// As [`Client::pause`].
+    pub async fn resume(&self, id: RunId) -> Result<ResumeOutcome, ClientError> {
+        match self.commit(Write::Resume(id)).await? {
+            Outcome::Resumed(ResumeOutcome::Unknown) => Err(ClientError::UnknownRun { run_id: id }),
+            Outcome::Resumed(outcome) => Ok(outcome),
+            other => Err(ClientError::unexpected(other)),
+        }
+    }
+
+    /// Says what a run waits for. A run that is due, but whose version or queue no live worker serves, is told from one that
+    /// waits for its turn.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &42.into()).version("9").await?;
+    /// let why = client.explain(run.id()).await?.to_string();
+    /// assert!(why.ends_with("but no worker serves checkout version 9 in queue default; no worker knows checkout"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
+        let backend = &self.0.backend;
+        let run = self.run(id).await?;
+        let history = if run.status.is_terminal() { Vec::new() } else { backend.history(id).await? };
+        // Asked for even if the run is not due yet: it may become due before the time is read.
+        let workers = if run.status.is_terminal() { Vec::new() } else { backend.workers().await? };
+        let now = backend.next_due(&[]).await?.now;
+        Ok(Explanation::of(&run, &history, &workers, now))
     }
 
     pub(crate) async fn commit(&self, write: Write) -> Result<Outcome, ClientError> {

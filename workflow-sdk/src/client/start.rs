@@ -91,7 +91,8 @@ impl<O> Start<O> {
         self.set(|run| run.lane.queue = queue.into())
     }
 
-    /// The version of the workflow. Default: that of the workflow's attribute, or [`DEFAULT_VERSION`] for a start by name.
+    /// The version of the workflow. One that no worker knows is accepted, for its worker may come later: the run stays due, and
+    /// [`Client::explain`] says why. Default: that of the workflow's attribute, or [`DEFAULT_VERSION`] for a start by name.
     pub fn version(self, version: impl Into<String>) -> Self {
         self.set(|run| run.lane.version = version.into())
     }
@@ -194,7 +195,7 @@ fn answer<O>(client: Client, run: &NewRun, outcome: StartOutcome) -> Result<RunH
 }
 
 /// Whether two inputs are the same value: a map may come out in another order of keys each time.
-fn same_input(stored: &str, new: &str) -> bool {
+pub(super) fn same_input(stored: &str, new: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
     stored == new || parse(stored).is_some_and(|stored| parse(new) == Some(stored))
 }

@@ -1,11 +1,11 @@
 use std::future::Future;
 
 use crate::backend::{Backend, StartOutcome};
-use crate::model::NewRun;
+use crate::model::{NewRun, NewSignal, SignalOutcome};
 
 use super::ClientError;
 
-/// A transaction of the application's own, in which a run can be started: `sqlx::Transaction` of SQLite or PostgreSQL, or a
+/// A transaction of the application's own, in which a run can be started, or a signal sent: `sqlx::Transaction` of SQLite or PostgreSQL, or a
 /// connection on which the application began one itself.
 ///
 /// ```
@@ -42,6 +42,14 @@ pub trait ApplicationTransaction: sealed::Sealed + Send {
         backend: &dyn Backend,
         run: &NewRun,
     ) -> impl Future<Output = Result<StartOutcome, ClientError>> + Send;
+
+    /// Sends the signal in this transaction.
+    #[doc(hidden)]
+    fn signal(
+        &mut self,
+        backend: &dyn Backend,
+        signal: &NewSignal,
+    ) -> impl Future<Output = Result<SignalOutcome, ClientError>> + Send;
 }
 
 mod sealed {
@@ -54,16 +62,23 @@ mod sqlite {
 
     use crate::backend::sqlite::SqliteBackend;
 
-    use super::{ApplicationTransaction, Backend, ClientError, NewRun, StartOutcome, sealed};
+    use super::{ApplicationTransaction, Backend, ClientError, NewRun, NewSignal, SignalOutcome, StartOutcome, sealed};
 
     impl sealed::Sealed for SqliteConnection {}
 
     impl ApplicationTransaction for SqliteConnection {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            let other = ClientError::OtherDatabase { client: "PostgreSQL", transaction: "SQLite" };
-            let backend = backend.as_any().downcast_ref::<SqliteBackend>().ok_or(other)?;
-            Ok(backend.start_within(self, run).await?)
+            Ok(own_backend(backend)?.start_within(self, run).await?)
         }
+
+        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
+            Ok(own_backend(backend)?.signal_within(self, signal).await?)
+        }
+    }
+
+    fn own_backend(backend: &dyn Backend) -> Result<&SqliteBackend, ClientError> {
+        let other = ClientError::OtherDatabase { client: "PostgreSQL", transaction: "SQLite" };
+        backend.as_any().downcast_ref::<SqliteBackend>().ok_or(other)
     }
 
     impl sealed::Sealed for Transaction<'_, Sqlite> {}
@@ -71,6 +86,10 @@ mod sqlite {
     impl ApplicationTransaction for Transaction<'_, Sqlite> {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
             ApplicationTransaction::start(&mut **self, backend, run).await
+        }
+
+        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
+            ApplicationTransaction::signal(&mut **self, backend, signal).await
         }
     }
 }
@@ -81,16 +100,23 @@ mod postgres {
 
     use crate::backend::postgres::PostgresBackend;
 
-    use super::{ApplicationTransaction, Backend, ClientError, NewRun, StartOutcome, sealed};
+    use super::{ApplicationTransaction, Backend, ClientError, NewRun, NewSignal, SignalOutcome, StartOutcome, sealed};
 
     impl sealed::Sealed for PgConnection {}
 
     impl ApplicationTransaction for PgConnection {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            let other = ClientError::OtherDatabase { client: "SQLite", transaction: "PostgreSQL" };
-            let backend = backend.as_any().downcast_ref::<PostgresBackend>().ok_or(other)?;
-            Ok(backend.start_within(self, run).await?)
+            Ok(own_backend(backend)?.start_within(self, run).await?)
         }
+
+        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
+            Ok(own_backend(backend)?.signal_within(self, signal).await?)
+        }
+    }
+
+    fn own_backend(backend: &dyn Backend) -> Result<&PostgresBackend, ClientError> {
+        let other = ClientError::OtherDatabase { client: "SQLite", transaction: "PostgreSQL" };
+        backend.as_any().downcast_ref::<PostgresBackend>().ok_or(other)
     }
 
     impl sealed::Sealed for Transaction<'_, Postgres> {}
@@ -98,6 +124,10 @@ mod postgres {
     impl ApplicationTransaction for Transaction<'_, Postgres> {
         async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
             ApplicationTransaction::start(&mut **self, backend, run).await
+        }
+
+        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
+            ApplicationTransaction::signal(&mut **self, backend, signal).await
         }
     }
 }

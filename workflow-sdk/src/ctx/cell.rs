@@ -6,8 +6,11 @@ use std::task::{Wake, Waker};
 
 use uuid::Uuid;
 
-use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
-use crate::replay::{CallId, CallPoll, Delivered, Divergence, Machine, Next, OutboxRow, Standstill, StepOptions, Wait};
+use crate::model::{ErrorKind, InboxSignal, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid};
+use crate::replay::{
+    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, Machine, Next, OutboxRow, SignalWait,
+    Standstill, StepOptions, Wait,
+};
 
 use super::Port;
 use super::poller::{ActivityGuard, in_body};
@@ -19,6 +22,14 @@ pub struct RunSettings {
     pub run_id: RunId,
     /// The epoch of the claim under which it is driven.
     pub epoch: i64,
+    /// How often it continued as new.
+    pub generation: i64,
+    /// How many parents it has above it.
+    pub depth: i64,
+    /// Its queue.
+    pub queue: String,
+    /// The attempt of the run, from 1.
+    pub attempt: u32,
     /// When it was first claimed.
     pub started_at: Timestamp,
     /// Largest payload, in bytes of JSON text.
@@ -87,7 +98,8 @@ impl RunCell {
     /// A run with this history.
     #[must_use]
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
-        let machine = Machine::new(settings.run_id, settings.epoch, settings.started_at, history);
+        let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
+        let machine = machine.of_attempt(settings.attempt);
         let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0 });
         Arc::new(Self { settings, port, woken: Arc::default(), inner })
     }
@@ -99,7 +111,7 @@ impl RunCell {
         let wakers = match &next {
             Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
             Next::Start(calls) => inner.wakers(calls),
-            Next::Wait { .. } => Vec::new(),
+            Next::Send | Next::Wait { .. } => Vec::new(),
         };
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
@@ -132,6 +144,36 @@ impl RunCell {
     /// The oldest record that was handed out is committed.
     pub fn committed(&self) {
         lock(&self.inner).machine.committed();
+    }
+
+    /// What the run waits for outside, if somebody has to look for it now. Answered by [`RunCell::looked`].
+    pub fn begin_look(&self) -> Option<Awaited> {
+        lock(&self.inner).machine.begin_look()
+    }
+
+    /// Something has happened outside: whoever waits for it has to look.
+    pub fn look_again(&self) {
+        lock(&self.inner).machine.look_again();
+    }
+
+    /// Whether the run waits for something that others do.
+    pub fn awaits_outside(&self) -> bool {
+        lock(&self.inner).machine.awaits_outside()
+    }
+
+    /// What a look has found: see [`Machine::looked`].
+    pub fn looked(&self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>) {
+        lock(&self.inner).machine.looked(signals, more, ended, self.port.now());
+    }
+
+    /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
+    pub fn key_taken(&self, by: RunId) {
+        lock(&self.inner).machine.key_taken(by, self.port.now());
+    }
+
+    /// Whether the run may have children.
+    pub fn has_children(&self) -> bool {
+        lock(&self.inner).machine.has_children()
     }
 
     /// Whether a body runs.
@@ -179,6 +221,20 @@ impl RunCell {
         Ok(inner.machine.call(name, location))
     }
 
+    /// A scope is opened under this path: gives the path that it has got.
+    pub(super) fn open_scope(&self, path: &str, location: &'static Location<'static>) -> Result<String, StoredError> {
+        let mut inner = lock(&self.inner);
+        match inner.current {
+            Some(outer) => Err(inner.refusal(&format!("the scope {path:?} was opened at {location}"), outer)),
+            None => Ok(inner.machine.open_scope(path)),
+        }
+    }
+
+    /// A scope that was opened under this path is not used.
+    pub(super) fn close_scope(&self, path: &str, given: &str) {
+        lock(&self.inner).machine.close_scope(path, given);
+    }
+
     pub(super) fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
         if let Some(refused) = inner.refuse_in_body(call) {
@@ -205,12 +261,30 @@ impl RunCell {
     }
 
     pub(super) fn poll_sleep(&self, call: CallId, wait: Wait, waker: &Waker) -> CallPoll {
+        self.poll_wait(call, waker, |machine, now| machine.poll_sleep(call, wait, now))
+    }
+
+    pub(super) fn poll_signal(&self, call: CallId, wait: impl FnOnce() -> SignalWait, waker: &Waker) -> CallPoll {
+        self.poll_wait(call, waker, |machine, now| machine.poll_signal(call, wait, now))
+    }
+
+    pub(super) fn poll_child(&self, call: CallId, child: impl FnOnce() -> ChildCall, waker: &Waker) -> CallPoll {
+        self.poll_wait(call, waker, |machine, now| machine.poll_child(call, child, now))
+    }
+
+    /// Polls a call that has no body.
+    fn poll_wait(
+        &self,
+        call: CallId,
+        waker: &Waker,
+        poll: impl FnOnce(&mut Machine, Timestamp) -> CallPoll,
+    ) -> CallPoll {
         let mut inner = lock(&self.inner);
         if let Some(refused) = inner.refuse_in_body(call) {
             return refused;
         }
         inner.keep_waker(call, waker);
-        inner.machine.poll_sleep(call, wait, self.port.now())
+        poll(&mut inner.machine, self.port.now())
     }
 
     fn body_waker(&self, call: CallId) -> Arc<BodyWaker> {
@@ -259,6 +333,14 @@ impl RunCell {
         lock(&self.inner).machine.key(call).to_owned()
     }
 
+    pub(super) fn settings(&self) -> &RunSettings {
+        &self.settings
+    }
+
+    pub(super) fn port(&self) -> &Arc<dyn Port> {
+        &self.port
+    }
+
     pub(super) fn run_id(&self) -> RunId {
         self.settings.run_id
     }
@@ -269,7 +351,7 @@ impl RunCell {
 
     pub(super) fn attempt(&self) -> u32 {
         let inner = lock(&self.inner);
-        inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(1)
+        inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(self.settings.attempt)
     }
 
     pub(super) fn idempotency_key(&self) -> String {

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::model::{AttemptStatus, ErrorKind, RunHistory, RunStatus, StepAttempt, StoredError, Timestamp};
+use crate::model::{
+    AttemptStatus, ErrorKind, NewSignal, RunHistory, RunStatus, SignalOutcome, StepAttempt, StoredError, Timestamp,
+};
 use crate::replay::{
     CurrentCall, Divergence, MAX_LISTED, Next, OutboxRow, RecordedCall, Standstill, bytes, write_rest,
 };
 
 use super::added::look_past;
-use super::{Entry, Polled, Poller, Port, RunCell, RunSettings};
+use super::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings};
 
 /// How a history fits the code.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,6 +123,11 @@ impl Port for StillPort {
         false
     }
 
+    /// Only bodies send, and none begins.
+    fn signal(&self, _: NewSignal) -> PortFuture<crate::Result<SignalOutcome>> {
+        Box::pin(std::future::pending())
+    }
+
     fn wake(&self) {}
 }
 
@@ -131,7 +138,16 @@ fn replay_once(entry: &Entry, history: &RunHistory, steps: &[StepAttempt], paylo
     let run = &history.run;
     let times = steps.iter().flat_map(|step| [Some(step.started_at), step.completed_at]).flatten();
     let port: Arc<dyn Port> = Arc::new(StillPort { now: times.fold(run.started_at, Timestamp::max) });
-    let settings = RunSettings { run_id: run.id, epoch: 0, started_at: run.started_at, payload_limit };
+    let settings = RunSettings {
+        run_id: run.id,
+        epoch: 0,
+        generation: run.generation,
+        depth: run.depth,
+        queue: run.queue.clone(),
+        attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        started_at: run.started_at,
+        payload_limit,
+    };
     let cell = RunCell::new(settings, steps.to_vec(), Arc::clone(&port));
     // Held: what is not recorded does not begin, neither a body nor a sleep, so that nothing new can come of it.
     cell.hold(true);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::{ErrorKind, StoredError};
+use crate::model::{ErrorKind, Retry, StoredError};
 use crate::payload::round_trip;
 use crate::workflow::RunsWith;
 
@@ -11,14 +11,17 @@ type Call = dyn Fn(Arc<RunCell>, String) -> WorkflowFuture + Send + Sync;
 
 /// A workflow with its types erased: what a worker calls with a run's input.
 #[derive(Clone)]
-pub struct Entry(Arc<Call>);
+pub struct Entry {
+    call: Arc<Call>,
+    retry: Option<Retry>,
+}
 
 impl Entry {
     /// The workflow, in a worker with this state.
     #[must_use]
     pub fn new<S, W: RunsWith<S>>(worker_state: &Arc<S>) -> Self {
         let state = W::project(worker_state);
-        Self(Arc::new(move |cell, input| {
+        let call: Arc<Call> = Arc::new(move |cell, input| {
             let ctx = Ctx::new(Arc::clone(&state), Arc::clone(&cell));
             Box::pin(async move {
                 // In here, because an author's own decoder may panic, and panics are caught where this is polled.
@@ -29,14 +32,21 @@ impl Entry {
                     .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
                     .0)
             })
-        }))
+        });
+        Self { call, retry: W::RETRY }
+    }
+
+    /// What follows when the workflow fails: [`Workflow::RETRY`](crate::Workflow::RETRY).
+    #[must_use]
+    pub fn retry(&self) -> Option<Retry> {
+        self.retry
     }
 
     /// The future of one drive of the run. Its error has kind [`ErrorKind::Refused`] if the input is no value of the
     /// workflow's input type.
     #[must_use]
     pub fn call(&self, cell: Arc<RunCell>, input: String) -> WorkflowFuture {
-        (self.0)(cell, input)
+        (self.call)(cell, input)
     }
 }
 

@@ -1,13 +1,21 @@
 //! What an author calls. Reaches outside only through [`Port`].
 
 mod added;
+mod approval;
+mod branches;
 mod cell;
+mod child;
 mod dry_replay;
 mod entry;
+mod map;
 mod poller;
 mod port;
+mod race;
+mod scope;
+mod signal;
 mod sleep;
 mod step;
+mod timeout;
 
 use std::fmt;
 use std::future::Future;
@@ -23,13 +31,20 @@ use crate::error::BoxError;
 use crate::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_name};
 use crate::replay::{CallId, Wait};
 
+pub use approval::{Decision, WaitForApproval};
 pub use cell::{RunCell, RunSettings};
+pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use dry_replay::{Added, Misfit, Replayed, dry_replay};
 pub use entry::Entry;
+pub use map::{CollectResults, Map};
 pub use poller::{Polled, Poller, WorkflowFuture};
-pub use port::Port;
+pub use port::{Port, PortFuture};
+pub use race::{Either, Race, Select};
+pub use scope::Scope;
+pub use signal::WaitForSignal;
 pub use sleep::Sleep;
 pub use step::Step;
+pub use timeout::Timeout;
 
 /// The hand of a workflow on its run: steps, sleeps, and everything that may differ from one machine to another.
 ///
@@ -41,7 +56,8 @@ pub use step::Step;
 /// recorded value. So, outside of steps, the function must do the same whenever it gets the same values: time, randomness,
 /// files, network and other tasks belong into steps, or come from [`Ctx::now`], [`Ctx::random`] and [`Ctx::uuid`].
 ///
-/// Concurrency is plain: `join!`, `try_join!`, `FuturesUnordered`, `select`. With a `select!` that polls in random order
+/// Concurrency is plain: `join!`, `try_join!`, `FuturesUnordered`, `select`; [`Ctx::map`] does the same for many items, and
+/// [`Ctx::scope`] gives a branch keys of its own. With a `select!` that polls in random order
 /// (`futures::select!`, and tokio's without `biased`) make the calls before it, or give them different names: a call takes
 /// its key when it is made, so calls of one name that are made in random order could swap their values.
 ///
@@ -51,13 +67,15 @@ pub struct Ctx<S = ()> {
     cell: Arc<RunCell>,
     /// What stands before the key of each call: empty, or ends with `/`.
     scope: Arc<str>,
+    /// Why this context, whose scope could not be opened, refuses every call.
+    refused: Option<Arc<StoredError>>,
 }
 
 impl<S> Ctx<S> {
     /// A context over this run. Called by the worker, not by authors.
     #[doc(hidden)]
     pub fn new(state: Arc<S>, cell: Arc<RunCell>) -> Self {
-        Self { state, cell, scope: Arc::from("") }
+        Self { state, cell, scope: Arc::from(""), refused: None }
     }
 
     /// What the worker was given for its workflows.
@@ -73,7 +91,8 @@ impl<S> Ctx<S> {
     /// and once more if its process dies after the effect and before the commit; so give outside systems
     /// [`Ctx::idempotency_key`].
     ///
-    /// The name is the step's identity in the history: 1 to 255 bytes without control characters. A repeated name gets
+    /// The name is the step's identity in the history, after the names of its [scopes](Ctx::scope): 1 to 255 bytes without
+    /// control characters. A repeated name gets
     /// `:1`, `:2`, ... in the order of calls.
     ///
     /// # Errors
@@ -169,8 +188,9 @@ impl<S> Ctx<S> {
         self.cell.run_id()
     }
 
-    /// Inside the body of a step: the number of this attempt, from 1. Outside: 1, for the body of a workflow is attempted
-    /// once.
+    /// Inside the body of a step: the number of this attempt, from 1. Outside: that of the run, which is 1 unless a failed
+    /// run was tried again, by [`Workflow::RETRY`](crate::Workflow::RETRY) or [`Client::retry`](crate::Client::retry). It is
+    /// for logs: a workflow that goes another way by it may leave its history.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.cell.attempt()
@@ -205,10 +225,7 @@ impl<S> Ctx<S> {
 
     /// A call by a name of the engine's own, in the scope of this context.
     fn call_own(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
-        if self.scope.is_empty() {
-            return self.cell.call(name, location);
-        }
-        self.cell.call(&format!("{}{name}", self.scope), location)
+        self.cell.call(&self.key_in_scope(name)?, location)
     }
 }
 

@@ -1,6 +1,12 @@
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 
-use crate::model::Timestamp;
+use crate::Result;
+use crate::model::{NewSignal, SignalOutcome, Timestamp};
+
+/// A future of the engine, boxed.
+pub type PortFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What a context needs from outside: the one door between workflow code and the engine.
 pub trait Port: fmt::Debug + Send + Sync + 'static {
@@ -12,6 +18,9 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     fn may_begin(&self) -> bool {
         true
     }
+
+    /// Sends a signal to another run. Says what became of it after the commit.
+    fn signal(&self, signal: NewSignal) -> PortFuture<Result<SignalOutcome>>;
 
     /// Something that the run waits for has moved: the drive is to look. Called from any thread.
     fn wake(&self);

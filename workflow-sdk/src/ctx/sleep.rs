@@ -25,6 +25,22 @@ impl<'a> Sleep<'a> {
     pub(super) fn new(cell: &'a Arc<RunCell>, call: Result<CallId, StoredError>, wait: Wait) -> Self {
         Self { cell, call, wait }
     }
+
+    /// Why the call was refused.
+    pub(super) fn refusal(&self) -> Option<StoredError> {
+        self.call.as_ref().err().cloned()
+    }
+
+    pub(super) fn key(&self) -> Option<String> {
+        self.call.as_ref().ok().map(|call| self.cell.step_key(*call))
+    }
+
+    /// Ends the wait, as dropping it does.
+    pub(super) fn cancel(&self) {
+        if let Ok(call) = self.call {
+            self.cell.dropped(call);
+        }
+    }
 }
 
 impl Future for Sleep<'_> {
@@ -45,8 +61,6 @@ impl Future for Sleep<'_> {
 
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
-        if let Ok(call) = self.call {
-            self.cell.dropped(call);
-        }
+        self.cancel();
     }
 }

@@ -14,8 +14,11 @@ const HINT_INTERVAL: Duration = Duration::from_millis(50);
 /// Before a broken source of hints is opened again.
 const RELISTEN_DELAY: Duration = Duration::from_secs(1);
 
-/// Cancel requests that a slow reader may miss; it then learns of them at the next renewal of its lease.
+/// Cancel requests, or pauses, that a slow reader may miss; it then learns of them at the next renewal of its lease.
 const CANCELS: usize = 1024;
+
+/// Wakes that a slow reader may miss; it then asks the database about all of its runs.
+const WAKES: usize = 4096;
 
 /// Where commits are made known to those who wait for them: in this process at once, in others by hints.
 pub struct Hub {
@@ -23,6 +26,8 @@ pub struct Hub {
     due: Notify,
     changes: watch::Sender<u64>,
     cancels: broadcast::Sender<RunId>,
+    wakes: broadcast::Sender<RunId>,
+    pauses: broadcast::Sender<RunId>,
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
     hint: Arc<Notify>,
     listening: OnceCell<()>,
@@ -37,6 +42,8 @@ impl Hub {
             due: Notify::new(),
             changes: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
+            wakes: broadcast::Sender::new(WAKES),
+            pauses: broadcast::Sender::new(CANCELS),
             waits: Mutex::default(),
             hint,
             listening: OnceCell::new(),
@@ -63,6 +70,18 @@ impl Hub {
     #[must_use]
     pub fn cancels(&self) -> broadcast::Receiver<RunId> {
         self.cancels.subscribe()
+    }
+
+    /// Runs that a commit of this process has woken: by a signal, or by the end of a child.
+    #[must_use]
+    pub fn wakes(&self) -> broadcast::Receiver<RunId> {
+        self.wakes.subscribe()
+    }
+
+    /// Runs that this process paused while a worker holds them.
+    #[must_use]
+    pub fn pauses(&self) -> broadcast::Receiver<RunId> {
+        self.pauses.subscribe()
     }
 
     pub(super) fn runs_due(&self) {
@@ -112,9 +131,18 @@ impl Hub {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn woken(&self, run: RunId) {
+        // An error says that no worker of this process listens.
+        let _ = self.wakes.send(run);
+    }
+
     pub(super) fn cancel_requested(&self, run: RunId) {
         // An error says that no worker of this process listens.
         let _ = self.cancels.send(run);
+    }
+
+    pub(super) fn pause_requested(&self, run: RunId) {
+        let _ = self.pauses.send(run);
     }
 
     /// From the first call on, hints of other processes arrive here too.

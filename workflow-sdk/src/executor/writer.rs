@@ -5,9 +5,10 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backend::{
-    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, RunEnd, Write,
+    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
 };
 use crate::failpoint::failpoint;
+use crate::model::SignalOutcome;
 
 use super::batch::{AfterFailure, after_failure, may_repeat};
 use super::{Hub, Request};
@@ -164,9 +165,16 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
     }
     for (write, outcome) in writes.iter().zip(outcomes) {
         match (write, outcome) {
-            (Write::End(write), Outcome::Applied) => hub.tell_ended(write.claim.run_id, || ended_run(write)),
+            (Write::End(write), Outcome::Applied) => {
+                hub.tell_ended(write.claim.run_id, || ended_run(write));
+                if let Some(parent) = write.parent_run_id {
+                    hub.woken(parent);
+                }
+            }
+            (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => hub.woken(signal.run_id),
             (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => hub.cancel_requested(*run),
             (Write::Cancel(_), _) => hub.changed(),
+            (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => hub.pause_requested(*run),
             (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),
             _ => {}
         }

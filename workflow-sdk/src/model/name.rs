@@ -12,9 +12,13 @@ pub enum NameSubject {
     Version,
     /// A step.
     Step,
+    /// A signal.
+    Signal,
+    /// A scope of steps.
+    Scope,
     /// A queue.
     Queue,
-    /// An idempotency key of a start.
+    /// An idempotency key of a start or a signal.
     Key,
     /// The name or the value of a tag.
     Tag,
@@ -26,6 +30,8 @@ impl fmt::Display for NameSubject {
             Self::Workflow => "workflow name",
             Self::Version => "workflow version",
             Self::Step => "step name",
+            Self::Signal => "signal name",
+            Self::Scope => "scope name",
             Self::Queue => "queue name",
             Self::Key => "idempotency key",
             Self::Tag => "tag",
@@ -47,12 +53,16 @@ pub struct InvalidName {
 /// 255 bytes: the limit that DESIGN sets for every name, which also keeps index entries small on both databases.
 const MAX_NAME_BYTES: usize = 255;
 
+fn shown(name: &str) -> String {
+    name.chars().take(80).collect()
+}
+
 /// Accepts 1 to 255 bytes without control characters.
 ///
 /// # Errors
 /// [`InvalidName`] with the reason.
 pub fn check_name(subject: NameSubject, name: &str) -> Result<(), InvalidName> {
-    let refuse = |reason: String| Err(InvalidName { subject, shown: name.chars().take(80).collect(), reason });
+    let refuse = |reason: String| Err(InvalidName { subject, shown: shown(name), reason });
     if name.is_empty() {
         return refuse("is empty".into());
     }
@@ -63,6 +73,20 @@ pub fn check_name(subject: NameSubject, name: &str) -> Result<(), InvalidName> {
         Some((at, c)) => refuse(format!("has the control character {c:?} at byte {at}")),
         None => Ok(()),
     }
+}
+
+/// [`check_name`] for a scope, which also has no `/`: that stands between the names of nested scopes, and two scopes could
+/// not be told apart.
+///
+/// # Errors
+/// [`InvalidName`] with the reason.
+pub(crate) fn check_scope(name: &str) -> Result<(), InvalidName> {
+    check_name(NameSubject::Scope, name)?;
+    if !name.contains('/') {
+        return Ok(());
+    }
+    let reason = "has a `/`, which stands between the names of nested scopes".to_owned();
+    Err(InvalidName { subject: NameSubject::Scope, shown: shown(name), reason })
 }
 
 /// [`check_name`] for a queue.

@@ -119,6 +119,12 @@ impl Retry {
         let delay = Duration::try_from_secs_f64(seconds.min(self.max_delay.as_secs_f64())).unwrap_or(self.max_delay);
         Some(if self.jitter { delay.mul_f64(fraction.clamp(0.0, 1.0)) } else { delay })
     }
+
+    /// The place of an attempt among those that the policy allows, where it begins anew whenever it was used up: for the
+    /// steps of a run that is tried again, whose attempts go on counting.
+    pub(crate) fn round_of(&self, attempt: u32) -> u32 {
+        attempt.saturating_sub(1) % self.max_attempts + 1
+    }
 }
 
 impl Default for Retry {

@@ -48,7 +48,8 @@ impl RunStatus {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Whether the run has ended. Such a status is never overwritten.
+    /// Whether the run has ended. Such a status is never overwritten, but for a failed run that somebody asks to be tried
+    /// again.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         match self {
@@ -58,14 +59,14 @@ impl RunStatus {
     }
 
     /// Whether a run may go from this status to `next`. A running run may go to running: its lease ran out and another
-    /// worker claimed it.
+    /// worker claimed it. A failed run may go back to pending, by [`Client::retry`](crate::Client::retry) alone.
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Pending | Self::Parked, Self::Running | Self::Failed | Self::Canceled)
-            | (Self::Running, Self::Running | Self::Parked | Self::Succeeded | Self::Failed | Self::Canceled) => true,
-            (Self::Pending | Self::Parked | Self::Running, _)
-            | (Self::Succeeded | Self::Failed | Self::Canceled, _) => false,
+            | (Self::Running, Self::Running | Self::Parked | Self::Succeeded | Self::Failed | Self::Canceled)
+            | (Self::Running | Self::Failed, Self::Pending) => true,
+            (Self::Pending | Self::Parked, _) | (Self::Succeeded | Self::Failed | Self::Canceled, _) => false,
         }
     }
 }
@@ -78,7 +79,7 @@ impl fmt::Display for RunStatus {
 
 /// What a worker must know to take a run: it claims only from the lanes that it serves, so runs of other workflows,
 /// versions and queues cost its claims nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Lane {
     /// Name of the queue.
     pub queue: String,

@@ -29,6 +29,8 @@ pub struct RunFilter {
     pub created_from: Option<Timestamp>,
     /// Created before this instant. Default: any.
     pub created_before: Option<Timestamp>,
+    /// Whether the run is paused. Default: any.
+    pub paused: Option<bool>,
     /// At most so many runs a page. Default: [`RunFilter::DEFAULT_PAGE_SIZE`]. Range: 1 to [`RunFilter::MAX_PAGE_SIZE`];
     /// what lies outside is moved to the nearer end.
     pub page_size: u32,
@@ -53,6 +55,7 @@ impl RunFilter {
             key_prefix: None,
             created_from: None,
             created_before: None,
+            paused: None,
             page_size: Self::DEFAULT_PAGE_SIZE,
             after: None,
         }
@@ -104,6 +107,13 @@ impl RunFilter {
     #[must_use]
     pub fn created_before(mut self, before: impl Into<Timestamp>) -> Self {
         self.created_before = Some(before.into());
+        self
+    }
+
+    /// Only paused runs, or only those that are not.
+    #[must_use]
+    pub fn paused(mut self, paused: bool) -> Self {
+        self.paused = Some(paused);
         self
     }
 

@@ -3,12 +3,22 @@
 
 use uuid::Uuid;
 
-use super::RunId;
+use super::{RunId, Timestamp};
 
 /// The UUID that belongs to this purpose in this run.
 #[must_use]
 pub(crate) fn derived_uuid(run: RunId, purpose: &str) -> Uuid {
     Uuid::new_v5(&run.as_uuid(), purpose.as_bytes())
+}
+
+/// The id of a run that belongs to this purpose in this run, in order among those of its time.
+#[must_use]
+pub(crate) fn derived_run_id(run: RunId, purpose: &str, at: Timestamp) -> RunId {
+    let millis = u64::try_from(at.as_micros() / 1000).unwrap_or_default();
+    let derived = derived_uuid(run, purpose).into_bytes();
+    let mut tail = [0; 10];
+    tail.copy_from_slice(&derived[..10]);
+    uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
 }
 
 /// The number that belongs to this purpose in this run.

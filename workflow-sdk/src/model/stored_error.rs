@@ -22,6 +22,8 @@ pub enum ErrorKind {
     CrashLoop,
     /// The code asks for other steps than the run's history holds.
     Divergence,
+    /// A child was canceled.
+    ChildCanceled,
     /// The engine could not accept what the code handed it: a name, a value, a call at the wrong place.
     Refused,
 }
@@ -37,6 +39,7 @@ impl ErrorKind {
             Self::Deadline => "deadline",
             Self::CrashLoop => "crash_loop",
             Self::Divergence => "divergence",
+            Self::ChildCanceled => "child_canceled",
             Self::Refused => "refused",
         }
     }

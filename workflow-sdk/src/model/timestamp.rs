@@ -71,8 +71,55 @@ impl From<Timestamp> for SystemTime {
     }
 }
 
+/// As RFC 3339 writes it, in UTC, cut to milliseconds: `2027-01-15T08:00:00.123Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MICROS_A_DAY: i64 = 86_400_000_000;
+        let (days, micros) = (self.0.div_euclid(MICROS_A_DAY), self.0.rem_euclid(MICROS_A_DAY));
+        let (year, month, day) = civil(days);
+        let (seconds, millis) = (micros / 1_000_000, micros % 1_000_000 / 1000);
+        let (hour, minute, second) = (seconds / 3600, seconds % 3600 / 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    }
+}
+
+/// The date that lies so many days after 1970-01-01. Years are counted from March, so that the leap day comes last, in eras
+/// of 400 years, after which the calendar repeats.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const DAYS_AN_ERA: i64 = 146_097;
+    let days = days.saturating_add(719_468);
+    let (era, day) = (days.div_euclid(DAYS_AN_ERA), days.rem_euclid(DAYS_AN_ERA));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let january_or_february = month >= 10;
+    let month = if january_or_february { month - 9 } else { month + 3 };
+    (era * 400 + year + i64::from(january_or_february), month, day_of_month)
+}
+
 impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Timestamp({}us)", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Timestamp;
+
+    #[test]
+    fn a_timestamp_reads_as_rfc_3339() {
+        for (micros, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (951_782_399_000_000, "2000-02-28T23:59:59.000Z"),
+            (951_782_400_000_000, "2000-02-29T00:00:00.000Z"),
+            (1_800_000_000_123_456, "2027-01-15T08:00:00.123Z"),
+            (4_107_542_400_000_000, "2100-03-01T00:00:00.000Z"),
+            (Timestamp::FAR_FUTURE.as_micros(), "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Timestamp::from_micros(micros).to_string(), text);
+        }
     }
 }

@@ -15,10 +15,12 @@ const RUNNING_ROW_DELAY: Duration = Duration::from_millis(20);
 impl Machine {
     /// Lets an idle call start: a body at its next poll, a sleep here.
     pub(super) fn grant(&mut self, id: CallId, now: Timestamp) {
-        let Phase::Idle(work) = self.calls[id.0].phase else { return };
-        match work {
-            Work::Body(options) => self.grant_body(id, options),
-            Work::Sleep(wait) => self.begin_sleep(id, wait, now),
+        match std::mem::replace(&mut self.calls[id.0].phase, Phase::Called) {
+            Phase::Idle(Work::Body(options)) => self.grant_body(id, options),
+            Phase::Idle(Work::Sleep(wait)) => self.begin_sleep(id, wait, now),
+            Phase::Idle(Work::Signal(wait)) => self.begin_receiving(id, wait, now),
+            Phase::Idle(Work::Child(child)) => self.begin_child(id, child, now),
+            other => self.calls[id.0].phase = other,
         }
     }
 
@@ -109,6 +111,7 @@ impl Machine {
             return None;
         }
         let fraction = derived_fraction(self.run_id, &format!("retry {key} {attempt}"));
+        let attempt = if self.tried_again { options.retry.round_of(attempt) } else { attempt };
         let delay = options.retry.delay_after(attempt, fraction)?;
         Some(error.retry_after().unwrap_or(delay))
     }
@@ -140,19 +143,22 @@ impl Machine {
     }
 
     fn fire(&mut self, id: CallId, at: Timestamp, now: Timestamp) {
-        match self.calls[id.0].phase {
+        match &self.calls[id.0].phase {
             Phase::Sleeping { until, started_at } => {
+                let (until, started_at) = (*until, *started_at);
                 let completed_at = self.tick(now);
                 let output = Some(until.as_micros().to_string());
                 self.decide(id, completed_at, Record { output, ..Record::begun(1, StepKind::Sleep, started_at) });
             }
-            Phase::BackingOff { attempt, options, .. } => self.let_begin(id, attempt, options),
+            Phase::Receiving(_) => self.receive_nothing(id, now),
+            Phase::BackingOff { attempt, options, .. } => self.let_begin(id, *attempt, *options),
             Phase::Running(attempt) if attempt.times_out_at == Some(at) => {
+                let attempt = *attempt;
                 let limit = attempt.options.timeout.unwrap_or_default();
                 let message = format!("attempt {} took longer than its timeout of {limit:?}", attempt.number);
                 self.attempt_ended(id, Err(StoredError::new(ErrorKind::Timeout, message)), now);
             }
-            Phase::Running(attempt) => self.show(id, attempt),
+            Phase::Running(attempt) => self.show(id, *attempt),
             _ => {}
         }
     }

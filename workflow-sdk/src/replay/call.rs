@@ -1,7 +1,10 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use crate::model::{Retry, StepKind, StoredError, Timestamp};
+use crate::model::{Retry, RunId, StepKind, StoredError, Timestamp};
+
+use super::outside::Receiving;
+use super::{ChildCall, SignalWait};
 
 /// A call of the context: its number in the order of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,10 +71,12 @@ pub enum Delivered {
 }
 
 /// What a call waits for once it may start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) enum Work {
     Body(StepOptions),
     Sleep(Wait),
+    Signal(SignalWait),
+    Child(ChildCall),
 }
 
 impl Work {
@@ -79,6 +84,8 @@ impl Work {
         match self {
             Self::Body(options) => options.kind,
             Self::Sleep(_) => StepKind::Sleep,
+            Self::Signal(wait) => wait.kind,
+            Self::Child(_) => StepKind::Child,
         }
     }
 }
@@ -107,6 +114,10 @@ pub(super) enum Phase {
     BackingOff { attempt: u32, until: Timestamp, options: StepOptions },
     /// A sleep that has begun.
     Sleeping { until: Timestamp, started_at: Timestamp },
+    /// A wait for a signal or a decision.
+    Receiving(Box<Receiving>),
+    /// A wait for the end of a child.
+    AwaitingChild { run_id: RunId, started_at: Timestamp },
     /// Its outcome is on its way to the database.
     Decided { outcome: Delivered, completed_at: Timestamp },
     /// Its outcome is the one to be taken at the next poll.

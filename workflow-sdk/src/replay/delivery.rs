@@ -12,6 +12,8 @@ pub enum Next {
     Deliver(CallId),
     /// Poll the workflow: these calls may begin.
     Start(Vec<CallId>),
+    /// Send the records: a wait was met.
+    Send,
     /// Wait: for a body, a commit, or the timer.
     Wait {
         /// When [`Machine::fire_timers`] has something to do.
@@ -33,6 +35,9 @@ impl Machine {
                 self.grant(*id, now);
             }
             return Next::Start(started);
+        }
+        if !self.held && self.divergence.is_none() && self.take_signal(now) {
+            return Next::Send;
         }
         Next::Wait { timer: self.timers.first().map(|(at, _)| *at), park_until: self.park_until() }
     }
@@ -67,6 +72,12 @@ impl Machine {
     fn park_until(&self) -> Option<Timestamp> {
         let quiet = self.bodies == 0 && self.idle.is_empty() && self.outbox.is_empty() && self.in_flight.is_empty();
         self.waits.first().map(|(until, _)| *until).filter(|_| quiet)
+    }
+
+    /// Whether no outcome is on its way to the workflow, neither decided nor committed.
+    pub(super) fn nothing_undelivered(&self) -> bool {
+        let on_its_way = self.outbox.iter().map(|row| &row.sent).chain(&self.in_flight).any(|sent| sent.is_outcome);
+        !on_its_way && self.nothing_to_deliver()
     }
 
     pub(super) fn nothing_to_deliver(&self) -> bool {

@@ -12,6 +12,9 @@ pub(super) struct History {
     unasked: BTreeMap<i64, String>,
     /// The position that the next outcome gets.
     pub(super) next_position: i64,
+    /// The first position that is missing. A failure stood there until the run was tried again, and what came after it may
+    /// belong to a way that the run does not go again.
+    first_gap: i64,
     /// The latest time in it.
     pub(super) latest: Option<Timestamp>,
 }
@@ -53,6 +56,8 @@ impl History {
             .iter()
             .filter_map(|(key, step)| step.outcome.as_ref().map(|outcome| (outcome.position, key.clone())))
             .collect();
+        history.first_gap =
+            history.unasked.keys().zip(1..).find(|(at, place)| **at != *place).map_or(i64::MAX, |(_, gap)| gap);
         history.next_position = history.unasked.last_key_value().map_or(1, |(last, _)| last + 1);
         history
     }
@@ -108,9 +113,9 @@ impl History {
         self.steps.get_mut(key)?.outcome.take()
     }
 
-    /// The recorded outcomes that no call has asked for, by position.
+    /// The recorded outcomes that no call has asked for, and that code which fits the history asks for, by position.
     pub(super) fn unasked(&self) -> impl Iterator<Item = (i64, &str)> {
-        self.unasked.iter().map(|(position, key)| (*position, key.as_str()))
+        self.unasked.range(..self.first_gap).map(|(position, key)| (*position, key.as_str()))
     }
 
     pub(super) fn all_asked(&self) -> bool {

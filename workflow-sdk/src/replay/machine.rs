@@ -1,10 +1,13 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 
-use crate::model::{RunId, StepAttempt, Timestamp};
+use crate::model::{RunId, StepAttempt, StepKind, Timestamp};
 
 use super::call::{Call, Phase, Work};
 use super::history::History;
+use super::names::Names;
+use super::outside::Outside;
+use super::records::Sent;
 use super::trail::Trail;
 use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
 
@@ -13,16 +16,18 @@ use super::{CallId, CallPoll, Divergence, OutboxRow, StepOptions, Wait};
 pub struct Machine {
     pub(super) run_id: RunId,
     pub(super) epoch: i64,
+    /// The run was tried again, and so are the steps that failed in it.
+    pub(super) tried_again: bool,
     pub(super) history: History,
     pub(super) calls: Vec<Call>,
-    pub(super) repeats: HashMap<String, u64>,
-    pub(super) keys: HashMap<String, CallId>,
+    pub(super) keys: Names,
+    pub(super) scopes: Names,
     /// Recorded outcomes whose calls are active, by position.
     pub(super) deliverable: BTreeMap<i64, CallId>,
     /// Calls whose new outcomes are committed, in the order of their positions.
     pub(super) committed: VecDeque<CallId>,
-    /// Records that were handed out and are not committed; with the call, where the record is its outcome.
-    pub(super) in_flight: VecDeque<Option<CallId>>,
+    /// Records that were handed out and are not committed.
+    pub(super) in_flight: VecDeque<Sent>,
     pub(super) outbox: Vec<OutboxRow>,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
@@ -37,21 +42,28 @@ pub struct Machine {
     pub(super) latest: Timestamp,
     pub(super) divergence: Option<Divergence>,
     pub(super) trail: Trail,
+    pub(super) outside: Outside,
+    /// How often the run continued as new.
+    pub(super) generation: i64,
+    pub(super) has_children: bool,
 }
 
 impl Machine {
     /// A run with this history, whose first claim was at `started_at`.
     #[must_use]
-    pub fn new(run_id: RunId, epoch: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
+    pub fn new(run_id: RunId, epoch: i64, generation: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
+        // Of an earlier generation nobody knows any more whether it had children.
+        let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
         let history = History::new(rows);
         Self {
             run_id,
             epoch,
+            tried_again: false,
             latest: history.latest.unwrap_or(started_at).max(started_at),
             history,
             calls: Vec::new(),
-            repeats: HashMap::new(),
-            keys: HashMap::new(),
+            keys: Names::default(),
+            scopes: Names::default(),
             deliverable: BTreeMap::new(),
             committed: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -65,7 +77,17 @@ impl Machine {
             now: started_at,
             divergence: None,
             trail: Trail::default(),
+            outside: Outside::default(),
+            generation,
+            has_children,
         }
+    }
+
+    /// The same in this attempt of the run, from 1. After the first, a step whose attempts were used up has its policy's
+    /// number of attempts once more.
+    #[must_use]
+    pub fn of_attempt(self, attempt: u32) -> Self {
+        Self { tried_again: attempt > 1, ..self }
     }
 
     /// The time of the last outcome that was delivered.
@@ -99,40 +121,37 @@ impl Machine {
     /// A call is made: it takes its key now, so that keys follow the order of calls and not that of polls.
     pub fn call(&mut self, name: &str, location: &'static Location<'static>) -> CallId {
         let id = CallId(self.calls.len());
-        let key = self.free_key(name);
-        self.keys.insert(key.clone(), id);
+        let key = self.keys.take(name);
         self.calls.push(Call { key, location, phase: Phase::Called });
         id
     }
 
-    /// `name`, then `name:1`, `name:2`, ...; skips a key that an author's own name has taken.
-    fn free_key(&mut self, name: &str) -> String {
-        let repeats = self.repeats.entry(name.to_owned()).or_default();
-        loop {
-            let key = if *repeats == 0 { name.to_owned() } else { format!("{name}:{repeats}") };
-            *repeats += 1;
-            if !self.keys.contains_key(&key) {
-                return key;
-            }
-        }
+    /// A scope is opened: it takes its path now, as a call takes its key.
+    pub fn open_scope(&mut self, path: &str) -> String {
+        self.scopes.take(path)
+    }
+
+    /// A scope that was opened under this path gets another, before any call in it.
+    pub fn close_scope(&mut self, path: &str, given: &str) {
+        self.scopes.give_back(path, given);
     }
 
     /// Polls a step.
     pub fn poll_step(&mut self, id: CallId, options: StepOptions, now: Timestamp) -> CallPoll {
-        self.poll(id, Work::Body(options), now)
+        self.poll(id, || Work::Body(options), now)
     }
 
     /// Polls a sleep.
     pub fn poll_sleep(&mut self, id: CallId, wait: Wait, now: Timestamp) -> CallPoll {
-        self.poll(id, Work::Sleep(wait), now)
+        self.poll(id, || Work::Sleep(wait), now)
     }
 
-    fn poll(&mut self, id: CallId, work: Work, now: Timestamp) -> CallPoll {
+    pub(super) fn poll(&mut self, id: CallId, work: impl FnOnce() -> Work, now: Timestamp) -> CallPoll {
         if self.divergence.is_some() {
             return CallPoll::Pending;
         }
         if matches!(self.calls[id.0].phase, Phase::Called) {
-            self.activate(id, work, now);
+            self.activate(id, work(), now);
         }
         let call = &mut self.calls[id.0];
         match &call.phase {
@@ -152,6 +171,8 @@ impl Machine {
             | Phase::Idle(_)
             | Phase::BackingOff { .. }
             | Phase::Sleeping { .. }
+            | Phase::Receiving(_)
+            | Phase::AwaitingChild { .. }
             | Phase::Decided { .. }
             | Phase::Over => CallPoll::Pending,
         }
@@ -173,8 +194,8 @@ impl Machine {
             self.deliverable.insert(position, id);
             return;
         }
-        call.phase = Phase::Idle(work);
         self.trail.live(id, work.kind());
+        call.phase = Phase::Idle(work);
         if !self.held && self.nothing_to_deliver() && self.history.all_asked() {
             self.grant(id, now);
         } else {
@@ -206,6 +227,8 @@ impl Machine {
                 self.timers.remove(&(until, id));
                 self.waits.remove(&(until, id));
             }
+            Phase::Receiving(wait) => self.drop_receiving(id, &wait),
+            Phase::AwaitingChild { run_id, .. } => self.drop_child(id, run_id),
             Phase::Idle(_) => {
                 self.idle.remove(&id);
             }

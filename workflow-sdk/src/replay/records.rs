@@ -25,8 +25,14 @@ pub struct OutboxRow {
     pub row: StepAttempt,
     /// What is committed with it.
     pub effect: Effect,
-    /// The call whose outcome it is.
-    pub(super) outcome_of: Option<CallId>,
+    pub(super) sent: Sent,
+}
+
+/// A record that is not committed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) call: CallId,
+    pub(super) is_outcome: bool,
 }
 
 impl Record {
@@ -48,17 +54,22 @@ impl Machine {
     /// Writes something that is no outcome.
     pub(super) fn record(&mut self, id: CallId, record: Record) {
         let (row, effect) = self.row(id, record, None);
-        self.outbox.push(OutboxRow { row, effect, outcome_of: None });
+        self.outbox.push(OutboxRow { row, effect, sent: Sent { call: id, is_outcome: false } });
+    }
+
+    /// The outcome of a call is final: an error, or a value that the call has kept.
+    pub(super) fn decide(&mut self, id: CallId, completed_at: Timestamp, record: Record) {
+        let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
+        self.decide_as(id, completed_at, record, outcome);
     }
 
     /// The outcome of a call is final: its record takes the run's next position.
-    pub(super) fn decide(&mut self, id: CallId, completed_at: Timestamp, record: Record) {
-        let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
+    pub(super) fn decide_as(&mut self, id: CallId, completed_at: Timestamp, record: Record, outcome: Delivered) {
         let position = self.history.next_position;
         self.history.next_position += 1;
         self.trail.decided(id, position);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
-        self.outbox.push(OutboxRow { row, effect, outcome_of: Some(id) });
+        self.outbox.push(OutboxRow { row, effect, sent: Sent { call: id, is_outcome: true } });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
@@ -81,14 +92,14 @@ impl Machine {
     /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
     pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
         let rows = std::mem::take(&mut self.outbox);
-        self.in_flight.extend(rows.iter().map(|row| row.outcome_of));
+        self.in_flight.extend(rows.iter().map(|row| row.sent));
         rows
     }
 
     /// The oldest record that was handed out is committed.
     pub fn committed(&mut self) {
-        if let Some(Some(id)) = self.in_flight.pop_front() {
-            self.committed.push_back(id);
+        if let Some(sent) = self.in_flight.pop_front().filter(|sent| sent.is_outcome) {
+            self.committed.push_back(sent.call);
         }
     }
 }

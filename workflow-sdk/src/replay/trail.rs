@@ -167,12 +167,9 @@ impl Machine {
 
     /// The end of the function, with recorded outcomes left that it never asked for.
     pub(super) fn passed_over(&self) -> Option<Divergence> {
-        if self.history.all_asked() {
-            return None;
-        }
+        let missed = self.recorded_call(self.history.unasked().next()?.1);
         let Standstill { unasked, before, .. } = self.standstill();
-        let successors = unasked.first().map(|missed| self.successors(missed)).unwrap_or_default();
-        Some(Divergence::unasked(unasked, successors, before))
+        Some(Divergence::unasked(unasked, self.successors(&missed), before))
     }
 }
 

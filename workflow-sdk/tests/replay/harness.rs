@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
-use workflow_sdk::engine::{Divergence, Next, Polled, Poller, Port, RunCell, RunSettings, WorkflowFuture};
-use workflow_sdk::{Ctx, Result, RunId, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::engine::{
+    Divergence, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture,
+};
+use workflow_sdk::{Ctx, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
 pub(crate) use crate::rows::{Table, row};
 pub(crate) use crate::world::{Seen, World};
@@ -49,6 +51,10 @@ pub(crate) struct ManualPort {
 impl Port for ManualPort {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.now.load(Ordering::SeqCst))
+    }
+
+    fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
+        Box::pin(async move { Err(workflow_sdk::Error::fatal(format!("nobody takes {signal:?}"))) })
     }
 
     fn wake(&self) {
@@ -134,7 +140,16 @@ impl Life {
     pub(crate) fn begin_at(table: &Table, flow: &Flow, now: Timestamp, world: World) -> Self {
         let world = Arc::new(world);
         let port = Arc::new(ManualPort { now: AtomicI64::new(now.as_micros()), wakes: AtomicUsize::new(0) });
-        let settings = RunSettings { run_id: run_id(), epoch: 1, started_at: START, payload_limit: PAYLOAD_LIMIT };
+        let settings = RunSettings {
+            run_id: run_id(),
+            epoch: 1,
+            attempt: 1,
+            generation: 0,
+            depth: 0,
+            queue: "default".into(),
+            started_at: START,
+            payload_limit: PAYLOAD_LIMIT,
+        };
         let cell = RunCell::new(settings, table.rows.clone(), port.clone());
         let ctx = Ctx::new(world.clone(), cell.clone());
         let flow = flow.clone();
@@ -200,6 +215,7 @@ impl Life {
                     self.events.extend(calls.iter().map(|call| format!("start {}", call.index())));
                     self.delivery == Delivery::AllAtOnceWithBodies
                 }
+                Next::Send => return None,
                 Next::Wait { .. } if self.stale => return None,
                 Next::Wait { timer, park_until } => return Some(Stop::Waits { timer, park_until }),
             };

@@ -201,7 +201,8 @@ pub(crate) fn check_life_after(point: &CrashPoint, before: &Lived, after: &Lived
     check_bodies(&point.table, &after.begun)
 }
 
-fn check_bodies(table: &Table, begun: &[String]) -> Result<(), String> {
+/// No body begins of what is recorded.
+pub(crate) fn check_bodies(table: &Table, begun: &[String]) -> Result<(), String> {
     let recorded = |label: &&String| {
         let (key, attempt) = label.rsplit_once('#').expect("key and attempt");
         table.rows.iter().any(|row| {

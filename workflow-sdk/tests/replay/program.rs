@@ -1,4 +1,4 @@
-//! Random programs: trees of sequence, join, race and unordered sets, whose leaves are steps and sleeps.
+//! Random programs: trees of sequence, join, race, unordered sets, maps, scopes and timeouts, whose leaves are steps and sleeps.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use workflow_sdk::{Ctx, Error, Result, Retry};
 use crate::harness::{Flow, World, flow_of};
 
 /// Few names, so that they repeat inside and across branches; one that looks like a key of another, one that is the name
-/// of every sleep.
-const NAMES: [&str; 5] = ["a", "b", "c", "a:1", "sleep"];
+/// of every sleep, one that looks like the key of a step in a scope.
+const NAMES: [&str; 6] = ["a", "b", "c", "a:1", "sleep", "s/a"];
 
 /// Attempts of a step.
 const ATTEMPTS: u32 = 3;
@@ -22,11 +22,38 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     Step(Plan),
-    Sleep { leaf: usize, millis: u64 },
+    Sleep {
+        leaf: usize,
+        millis: u64,
+    },
     Seq(Vec<Node>),
     Join(Vec<Node>),
     Race(Vec<Node>),
     Unordered(Vec<Node>),
+    Map(MapPlan, Vec<Node>),
+    /// `ctx.race`.
+    FirstOf(Vec<Node>),
+    Scope(Vec<Node>),
+    Timeout {
+        leaf: usize,
+        millis: u64,
+        within: Vec<Node>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MapPlan {
+    limit: usize,
+    policy: Policy,
+    /// An item fails if its value is a multiple of this.
+    fails: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Policy {
+    FirstFailure,
+    FinishAll,
+    CollectResults,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -55,17 +82,45 @@ pub(crate) fn random(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
     program
 }
 
+impl Node {
+    /// The same with another name for each step: a key is then the same whichever way the run goes.
+    pub(crate) fn with_own_names(self) -> Self {
+        let all = |children: Vec<Self>| children.into_iter().map(Self::with_own_names).collect();
+        match self {
+            Self::Step(plan) => Self::Step(Plan { name: format!("step {}", plan.leaf).leak(), ..plan }),
+            Self::Sleep { .. } => self,
+            Self::Seq(children) => Self::Seq(all(children)),
+            Self::Join(children) => Self::Join(all(children)),
+            Self::Race(children) => Self::Race(all(children)),
+            Self::Unordered(children) => Self::Unordered(all(children)),
+            Self::Map(plan, children) => Self::Map(plan, all(children)),
+            Self::FirstOf(children) => Self::FirstOf(all(children)),
+            Self::Scope(children) => Self::Scope(all(children)),
+            Self::Timeout { leaf, millis, within } => Self::Timeout { leaf, millis, within: all(within) },
+        }
+    }
+}
+
 fn branch(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
     if depth == 0 || rng.u8(..4) == 0 {
         return leaf(rng, leaves);
     }
     let children = (0..rng.usize(2..=3)).map(|_| branch(rng, depth - 1, leaves)).collect();
-    match rng.u8(..7) {
+    match rng.u8(..12) {
         0 | 1 => Node::Seq(children),
         2 | 3 => Node::Join(children),
         4 | 5 => Node::Race(children),
-        _ => Node::Unordered(children),
+        6 => Node::Unordered(children),
+        7 | 8 => Node::Map(map_plan(rng), children),
+        9 => Node::FirstOf(children),
+        10 if leaves == Leaves::Any => Node::Timeout { leaf: 0, millis: rng.u64(..60), within: children },
+        _ => Node::Scope(children),
     }
+}
+
+fn map_plan(rng: &mut Rng) -> MapPlan {
+    let policy = [Policy::FirstFailure, Policy::FinishAll, Policy::CollectResults][rng.usize(..3)];
+    MapPlan { limit: rng.usize(1..=3), policy, fails: rng.u64(2..=4) }
 }
 
 fn leaf(rng: &mut Rng, leaves: Leaves) -> Node {
@@ -86,32 +141,49 @@ pub(crate) fn inserted_step() -> Node {
 
 impl Node {
     fn number(&mut self, next: &mut usize) {
-        match self {
-            Self::Step(Plan { leaf, .. }) | Self::Sleep { leaf, .. } => {
-                *leaf = *next;
-                *next += 1;
-            }
-            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => {
-                children.iter_mut().for_each(|child| child.number(next));
-            }
+        if let Self::Step(Plan { leaf, .. }) | Self::Sleep { leaf, .. } | Self::Timeout { leaf, .. } = self {
+            *leaf = *next;
+            *next += 1;
+        }
+        if !self.children().is_empty() {
+            self.children_mut().iter_mut().for_each(|child| child.number(next));
         }
     }
 
     pub(crate) fn children(&self) -> &[Self] {
         match self {
             Self::Step(_) | Self::Sleep { .. } => &[],
-            Self::Seq(children) | Self::Join(children) | Self::Race(children) | Self::Unordered(children) => children,
+            Self::Seq(children)
+            | Self::Join(children)
+            | Self::Race(children)
+            | Self::Unordered(children)
+            | Self::Map(_, children)
+            | Self::FirstOf(children)
+            | Self::Scope(children)
+            | Self::Timeout { within: children, .. } => children,
+        }
+    }
+
+    fn children_mut(&mut self) -> &mut Vec<Self> {
+        match self {
+            Self::Step(_) | Self::Sleep { .. } => panic!("a leaf has no children"),
+            Self::Seq(children)
+            | Self::Join(children)
+            | Self::Race(children)
+            | Self::Unordered(children)
+            | Self::Map(_, children)
+            | Self::FirstOf(children)
+            | Self::Scope(children)
+            | Self::Timeout { within: children, .. } => children,
         }
     }
 
     pub(crate) fn with_children(&self, children: Vec<Self>) -> Self {
-        match self {
-            Self::Step(_) | Self::Sleep { .. } => self.clone(),
-            Self::Seq(_) => Self::Seq(children),
-            Self::Join(_) => Self::Join(children),
-            Self::Race(_) => Self::Race(children),
-            Self::Unordered(_) => Self::Unordered(children),
+        let mut node = self.clone();
+        if !node.children().is_empty() {
+            *node.children_mut() = children;
         }
+        node
     }
 
     /// This program with an inner node or leaf, picked at random, changed.
@@ -174,6 +246,28 @@ pub(crate) fn minimal(
     }
 }
 
+async fn in_sequence(nodes: &[Node], ctx: &Ctx<World>) -> u64 {
+    let mut all = 1;
+    for node in nodes {
+        all = mix(all, evaluate(node, ctx).await);
+    }
+    all
+}
+
+async fn run_map(plan: &MapPlan, items: &[Node], ctx: &Ctx<World>) -> u64 {
+    let map = ctx.map(items, plan.limit, |ctx, item| async move {
+        let value = evaluate(item, &ctx).await;
+        if value % plan.fails > 0 { Ok(value) } else { Err(Error::msg(value)) }
+    });
+    let results = match plan.policy {
+        Policy::FirstFailure => map.await.map(|values| values.into_iter().map(Ok).collect()),
+        Policy::FinishAll => map.finish_all().await.map(|values| values.into_iter().map(Ok).collect()),
+        Policy::CollectResults => map.collect_results().await,
+    };
+    let value = |result: Result<u64>| result.unwrap_or_else(|error| hash(&error.to_string()));
+    results.map_or_else(|error| value(Err(error)), |results| results.into_iter().map(value).fold(4, mix))
+}
+
 fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
     let branches = move |children: &'a [Node]| children.iter().map(move |child| evaluate(child, ctx));
     Box::pin(async move {
@@ -183,12 +277,19 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
                 ctx.sleep(Duration::from_millis(*millis)).await.expect("a sleep never fails");
                 see(ctx, *leaf, 1)
             }
-            Node::Seq(children) => {
-                let mut all = 1;
-                for branch in branches(children) {
-                    all = mix(all, branch.await);
+            Node::Seq(children) => in_sequence(children, ctx).await,
+            Node::Scope(children) => in_sequence(children, &ctx.scope("s")).await,
+            Node::Map(plan, items) => run_map(plan, items, ctx).await,
+            Node::FirstOf(children) => {
+                let (index, value) = ctx.race(branches(children)).await.expect("a race of some");
+                mix(value, index as u64)
+            }
+            Node::Timeout { leaf, millis, within } => {
+                let within = async { Ok::<_, Error>(in_sequence(within, ctx).await) };
+                match ctx.timeout(Duration::from_millis(*millis), within).await {
+                    Ok(value) => value,
+                    Err(error) => see(ctx, *leaf, hash(&error.to_string())),
                 }
-                all
             }
             Node::Join(children) => join_all(branches(children)).await.into_iter().fold(2, mix),
             Node::Race(children) => {
@@ -207,7 +308,7 @@ async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {
     match ctx.step(plan.name, || body(plan, ctx)).retry(retry).await {
         Ok(value) => see(ctx, plan.leaf, value),
         Err(error) => {
-            assert!(error.step_key().is_some_and(|key| key.starts_with(plan.name)), "{error:?}");
+            assert!(error.step_key().is_some_and(|key| key.contains(plan.name)), "{error:?}");
             see(ctx, plan.leaf, hash(&error.to_string()))
         }
     }

@@ -1,5 +1,9 @@
 //! Work that grows with the history, and no faster. Counted in polls and deliveries, not in time.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
@@ -74,5 +78,107 @@ fn ten_thousand_losers_of_a_recorded_race_are_dropped_without_ado() {
     let table = Table::default().with_value("page:7777", 1, "7777");
     let mut life = Life::begin(&table, &flow);
     assert_eq!(life.settle().value(), "Some(7777)");
+    assert_eq!(life.world.notes(), [""; 0]);
+}
+
+/// A map whose items have two steps each, and how often its items were begun and polled.
+fn map_of(items: usize) -> (Flow, Arc<[AtomicUsize; 2]>) {
+    let counts: Arc<[AtomicUsize; 2]> = Arc::default();
+    let counted = Arc::clone(&counts);
+    let flow = flow_of(move |ctx: &Ctx<World>| {
+        let counts = Arc::clone(&counted);
+        Box::pin(async move {
+            let counts = &counts;
+            let pages = ctx.map(0..items, 100, |ctx, number| {
+                counts[0].fetch_add(1, Ordering::SeqCst);
+                async move {
+                    let mut page = pin!(async {
+                        let fetched = ctx.step("fetch", async || Ok::<_, Error>(number)).await?;
+                        ctx.step("store", async || Ok::<_, Error>(fetched)).await
+                    });
+                    std::future::poll_fn(|cx| {
+                        counts[1].fetch_add(1, Ordering::SeqCst);
+                        page.as_mut().poll(cx)
+                    })
+                    .await
+                }
+            });
+            Ok(pages.await?.iter().sum::<usize>().to_string())
+        })
+    });
+    (flow, counts)
+}
+
+/// A hundred items are in flight all the time, and only the one whose outcome comes is polled.
+#[test]
+fn a_map_polls_each_item_once_for_each_outcome_however_many_there_are() {
+    for items in [1000, 10_000] {
+        let (flow, _) = map_of(items);
+        let mut life = Life::begin(&Table::default(), &flow);
+        let mut rows = Vec::new();
+        let value = loop {
+            match life.settle() {
+                crate::harness::Stop::Ended(result) => break result.unwrap(),
+                crate::harness::Stop::Diverged(divergence) => panic!("{divergence}"),
+                crate::harness::Stop::Waits { .. } => {
+                    // The table's own check of each row against all others would take quadratic time.
+                    let batch: Vec<_> = life.in_flight.drain(..).collect();
+                    assert!((1..=100).contains(&batch.len()), "{} bodies ended at once", batch.len());
+                    batch.iter().for_each(|_| life.cell.committed());
+                    rows.extend(batch);
+                }
+            }
+        };
+        assert_eq!(value, (items * (items - 1) / 2).to_string());
+        assert_eq!(rows.len(), 2 * items);
+
+        let (flow, counts) = map_of(items);
+        let mut replay = Life::begin(&Table { rows }, &flow);
+        assert_eq!(replay.settle().value(), value);
+        assert_eq!((replay.polls, replay.events.len()), (2 * items + 1, 2 * items));
+        let counts = [&counts[0], &counts[1]].map(|count| count.load(Ordering::SeqCst));
+        assert_eq!(counts, [items, 3 * items], "items begun, and their polls");
+    }
+}
+
+#[test]
+fn ten_thousand_in_a_race_are_polled_once_and_then_when_they_are_woken() {
+    const STEPS: usize = 10_000;
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&polls);
+    let flow = flow_of(move |ctx: &Ctx<World>| {
+        let polls = Arc::clone(&counted);
+        Box::pin(async move {
+            let racers = (0..STEPS).map(|number| {
+                let (scope, polls) = (ctx.scope("racer"), &polls);
+                async move {
+                    let mut steps = pin!(async {
+                        for _ in 0..2 {
+                            scope.step("page", async || Ok::<_, Error>(number)).await?;
+                        }
+                        Ok::<_, Error>(number)
+                    });
+                    std::future::poll_fn(|cx| {
+                        polls.fetch_add(1, Ordering::SeqCst);
+                        steps.as_mut().poll(cx)
+                    })
+                    .await
+                }
+            });
+            let (winner, number) = ctx.race(racers).await?;
+            assert_eq!(winner, number?);
+            Ok(winner.to_string())
+        })
+    });
+    let row = |number: usize, key: &str, position: usize| {
+        let position = Some(i64::try_from(position).unwrap());
+        let key = if number == 0 { format!("racer/{key}") } else { format!("racer:{number}/{key}") };
+        crate::harness::row(&key, 1, workflow_sdk::AttemptStatus::Succeeded, position, Some(&number.to_string()))
+    };
+    let mut rows: Vec<_> = (0..STEPS).map(|number| row(number, "page", number + 1)).collect();
+    rows.push(row(7777, "page:1", STEPS + 1));
+    let mut life = Life::begin(&Table { rows }, &flow);
+    assert_eq!(life.settle().value(), "7777");
+    assert_eq!(polls.load(Ordering::SeqCst), 2 * STEPS + 1);
     assert_eq!(life.world.notes(), [""; 0]);
 }

@@ -1,11 +1,15 @@
-use sqlx::PgConnection;
+use std::collections::HashMap;
 
-use crate::backend::AttemptWrite;
-use crate::model::{AttemptStatus, RunId, Timestamp};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::backend::{AttemptWrite, StartOutcome};
+use crate::model::{AttemptStatus, Clock, Effect, NewRun, RunId, Timestamp};
 
 use super::error::Failure;
 use super::finish::error_text;
 use super::sql::Sql;
+use super::start;
 
 /// Writes attempts whose claims have passed the fence.
 pub(super) async fn record(
@@ -28,6 +32,51 @@ pub(super) async fn record(
         .bind(rows.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Starts the children of these writes. Answers the places of those whose key belongs to another run.
+pub(super) async fn start_children(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    live: &[(usize, &AttemptWrite)],
+) -> Result<HashMap<usize, RunId>, Failure> {
+    let children = live.iter().filter_map(|(place, write)| match &write.effect {
+        Effect::Start(child) => Some((*place, child.as_ref())),
+        Effect::None | Effect::Consume { .. } => None,
+    });
+    let (places, children): (Vec<usize>, Vec<&NewRun>) = children.unzip();
+    if children.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let started = start::start(connection, sql, clock, &children).await?;
+    let taken = places.into_iter().zip(started).filter_map(|(place, outcome)| match outcome {
+        StartOutcome::Created => None,
+        StartOutcome::Existing { id, .. } => Some((place, id)),
+    });
+    Ok(taken.collect())
+}
+
+/// Takes the signals of these writes out of the inboxes.
+pub(super) async fn consume(connection: &mut PgConnection, sql: &Sql, writes: &[&AttemptWrite]) -> Result<(), Failure> {
+    let consumed: Vec<(Uuid, i64, &str)> = writes
+        .iter()
+        .filter_map(|write| match write.effect {
+            Effect::Consume { seq } => Some((write.claim.run_id.as_uuid(), seq, write.row.step_key.as_str())),
+            Effect::None | Effect::Start(_) => None,
+        })
+        .collect();
+    if consumed.is_empty() {
+        return Ok(());
+    }
+    sql.consume_signals
+        .query()
+        .bind(consumed.iter().map(|(run, _, _)| *run).collect::<Vec<_>>())
+        .bind(consumed.iter().map(|(_, seq, _)| *seq).collect::<Vec<_>>())
+        .bind(consumed.iter().map(|(_, _, key)| *key).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(())
@@ -65,7 +114,7 @@ fn identity(write: &AttemptWrite) -> (RunId, &str, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Claim, Effect, StepAttempt, StepKind};
+    use crate::model::{Claim, StepAttempt, StepKind};
 
     fn write(status: AttemptStatus, started_at: i64) -> AttemptWrite {
         let started_at = Timestamp::from_micros(started_at);

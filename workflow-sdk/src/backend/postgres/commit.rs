@@ -1,16 +1,19 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{Connection, PgConnection};
 
-use crate::backend::{AttemptWrite, EndWrite, Outcome, ParkWrite, Write};
+use crate::backend::{
+    AttemptWrite, CancelOutcome, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome, Write,
+};
 use crate::failpoint::failpoint;
-use crate::model::{Claim, Clock, NewRun, RunId};
+use crate::model::{Claim, Clock, NewRun, NewSignal, RunId};
 
 use super::error::Failure;
+use super::family::Ended;
 use super::fence::Fence;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, settle, start};
+use super::{attempt, claim, family, rerun, settle, signal, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -44,11 +47,16 @@ pub(super) async fn commit(
 struct Batch<'w> {
     starts: Vec<(usize, &'w NewRun)>,
     attempts: Vec<(usize, &'w AttemptWrite)>,
+    signals: Vec<(usize, &'w NewSignal)>,
     ends: Vec<(usize, &'w EndWrite)>,
     parks: Vec<(usize, &'w ParkWrite)>,
+    retries: Vec<(usize, &'w RetryWrite)>,
+    forks: Vec<(usize, &'w ForkWrite)>,
     cancels: Vec<(usize, RunId)>,
-    /// Rare, and one statement each: disowns, expiries, claims.
+    /// Rare, and one statement each: revivals, pauses, resumes, disowns, expiries, claims.
     others: Vec<(usize, &'w Write)>,
+    /// Runs that this batch has ended.
+    ended: Ended,
     outcomes: Vec<Option<Outcome>>,
 }
 
@@ -57,18 +65,30 @@ impl<'w> Batch<'w> {
         let mut batch = Self {
             starts: Vec::new(),
             attempts: Vec::new(),
+            signals: Vec::new(),
             ends: Vec::new(),
             parks: Vec::new(),
+            retries: Vec::new(),
+            forks: Vec::new(),
             cancels: Vec::new(),
             others: Vec::new(),
+            ended: Ended::default(),
             outcomes: writes.iter().map(|_| None).collect(),
         };
         for (place, write) in writes.iter().enumerate() {
             match write {
                 Write::Start(run) => batch.starts.push((place, run)),
                 Write::Attempt(write) => batch.attempts.push((place, write)),
+                Write::Signal(signal) => batch.signals.push((place, signal)),
                 Write::End(write) => batch.ends.push((place, write)),
                 Write::Park(write) => batch.parks.push((place, write)),
+                Write::Retry(write) => batch.retries.push((place, write)),
+                Write::Fork(write) => {
+                    // Its start belongs to the others: they lock keys, and that in one order.
+                    batch.starts.push((place, &write.new));
+                    batch.forks.push((place, write));
+                }
+                Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => batch.others.push((place, write)),
                 Write::Cancel(id) => batch.cancels.push((place, *id)),
                 Write::Disown { .. } | Write::Expire { .. } | Write::Claim(_) => batch.others.push((place, write)),
             }
@@ -80,11 +100,15 @@ impl<'w> Batch<'w> {
     async fn apply(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         self.start(connection, sql, clock).await?;
         let fence = self.lock(connection, sql).await?;
-        self.record_attempts(connection, sql, &fence).await?;
+        self.fork(connection, sql).await?;
+        self.record_attempts(connection, sql, clock, &fence).await?;
+        self.signal(connection, sql, clock, &fence).await?;
         self.finish(connection, sql, clock, &fence).await?;
+        self.change(connection, sql, clock).await?;
         self.disown(connection, sql, clock).await?;
         self.cancel(connection, sql, clock).await?;
         self.expire(connection, sql, clock).await?;
+        family::tell(connection, sql, clock, std::mem::take(&mut self.ended)).await?;
         self.claim(connection, sql, clock).await
     }
 
@@ -105,25 +129,71 @@ impl<'w> Batch<'w> {
         let ends = self.ends.iter().map(|(_, write)| write.claim.run_id);
         let parks = self.parks.iter().map(|(_, write)| write.claim.run_id);
         let cancels = self.cancels.iter().map(|(_, id)| *id);
-        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).collect();
+        let signals = self.signals.iter().map(|(_, signal)| signal.run_id);
+        let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
+        let retries = self.retries.iter().map(|(_, write)| write.claim.run_id);
+        let forks = self.forks.iter().map(|(_, write)| write.new.id);
+        let others = self.others.iter().filter_map(|(_, write)| match write {
+            Write::Revive(write) => Some(write.run_id),
+            Write::Pause(id) | Write::Resume(id) => Some(*id),
+            _ => None,
+        });
+        let rest = retries.chain(forks).chain(others).chain(signals).chain(parents);
+        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).chain(rest).collect();
         Fence::lock(connection, sql, &runs).await
+    }
+
+    /// What the starts among them met is known by now.
+    async fn fork(&mut self, connection: &mut PgConnection, sql: &Sql) -> Result<(), Failure> {
+        for (place, fork) in &self.forks {
+            if matches!(self.outcomes[*place], Some(Outcome::Started(StartOutcome::Created))) {
+                rerun::copy(connection, sql, fork).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn record_attempts(
         &mut self,
         connection: &mut PgConnection,
         sql: &Sql,
+        clock: &Clock,
         fence: &Fence,
     ) -> Result<(), Failure> {
         let mut live = Vec::with_capacity(self.attempts.len());
         for (place, write) in &self.attempts {
-            let refusal = fence.refusal(write.claim);
-            if refusal.is_none() {
-                live.push(*write);
+            match fence.refusal(write.claim) {
+                Some(refusal) => self.outcomes[*place] = Some(refusal),
+                None => live.push((*place, *write)),
             }
-            self.outcomes[*place] = Some(refusal.unwrap_or(Outcome::Applied));
         }
-        if live.is_empty() { Ok(()) } else { attempt::record(connection, sql, live).await }
+        let taken = attempt::start_children(connection, sql, clock, &live).await?;
+        for (place, _) in &live {
+            let key_taken = taken.get(place).map(|id| Outcome::KeyTaken { id: *id });
+            self.outcomes[*place] = Some(key_taken.unwrap_or(Outcome::Applied));
+        }
+        let rows: Vec<&AttemptWrite> =
+            live.into_iter().filter(|(place, _)| !taken.contains_key(place)).map(|(_, write)| write).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        attempt::consume(connection, sql, &rows).await?;
+        attempt::record(connection, sql, rows).await
+    }
+
+    async fn signal(
+        &mut self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        clock: &Clock,
+        fence: &Fence,
+    ) -> Result<(), Failure> {
+        let signals: Vec<&NewSignal> = self.signals.iter().map(|(_, signal)| *signal).collect();
+        let outcomes = signal::send(connection, sql, clock, fence, &signals).await?;
+        for ((place, _), outcome) in self.signals.iter().zip(outcomes) {
+            self.outcomes[*place] = Some(Outcome::Signaled(outcome));
+        }
+        Ok(())
     }
 
     async fn finish(
@@ -136,13 +206,42 @@ impl<'w> Batch<'w> {
         let mut finishes = Finishes::default();
         for (place, write) in &self.ends {
             let outcome = finish_outcome(fence, write.claim, || finishes.end(write))?;
+            if matches!(outcome, Outcome::Applied) {
+                self.ended.by_worker(write);
+            }
             self.outcomes[*place] = Some(outcome);
         }
         for (place, write) in &self.parks {
             let outcome = finish_outcome(fence, write.claim, || finishes.park(write))?;
             self.outcomes[*place] = Some(outcome);
         }
-        finishes.apply(connection, sql, clock).await
+        let mut retries = BTreeMap::new();
+        for (place, write) in &self.retries {
+            let run_id = write.claim.run_id;
+            let add = || Ok(!finishes.holds(run_id) && retries.insert(run_id, *write).is_none());
+            self.outcomes[*place] = Some(finish_outcome(fence, write.claim, add)?);
+        }
+        finishes.apply(connection, sql, clock).await?;
+        rerun::retry(connection, sql, clock, &retries).await
+    }
+
+    async fn change(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
+        for (place, write) in &self.others {
+            if let Write::Revive(write) = write {
+                self.outcomes[*place] = Some(rerun::revive(connection, sql, clock, write).await?);
+            }
+        }
+        for (place, write) in &self.others {
+            if let Write::Pause(id) = write {
+                self.outcomes[*place] = Some(Outcome::Paused(rerun::pause(connection, sql, clock, *id).await?));
+            }
+        }
+        for (place, write) in &self.others {
+            if let Write::Resume(id) = write {
+                self.outcomes[*place] = Some(Outcome::Resumed(rerun::resume(connection, sql, *id).await?));
+            }
+        }
+        Ok(())
     }
 
     async fn disown(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
@@ -161,7 +260,10 @@ impl<'w> Batch<'w> {
         }
         let ids: Vec<RunId> = self.cancels.iter().map(|(_, id)| *id).collect();
         let outcomes = settle::cancel(connection, sql, clock, &ids).await?;
-        for ((place, _), outcome) in self.cancels.iter().zip(outcomes) {
+        for ((place, id), outcome) in self.cancels.iter().zip(outcomes) {
+            if outcome == CancelOutcome::Canceled {
+                self.ended.by_others(*id);
+            }
             self.outcomes[*place] = Some(Outcome::Canceled(outcome));
         }
         Ok(())
@@ -170,8 +272,9 @@ impl<'w> Batch<'w> {
     async fn expire(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
         for (place, write) in &self.others {
             if let Write::Expire { limit } = write {
-                let changed = settle::expire(connection, sql, clock, *limit).await?;
-                self.outcomes[*place] = Some(Outcome::Changed(changed));
+                let expired = settle::expire(connection, sql, clock, *limit).await?;
+                self.outcomes[*place] = Some(Outcome::Changed(expired.len() as u64));
+                expired.into_iter().for_each(|run| self.ended.by_others(run));
             }
         }
         Ok(())

@@ -33,7 +33,7 @@ fn attempt(claim: Claim, key: &str, status: AttemptStatus, output: Option<&str>)
 }
 
 fn end(claim: Claim) -> Write {
-    Write::End(EndWrite { claim, end: RunEnd::Succeeded("1".into()) })
+    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded("1".into()) })
 }
 
 fn park(claim: Claim, wakes: i64, until: Timestamp) -> Write {
@@ -301,7 +301,14 @@ async fn a_failed_run_keeps_its_error() -> TestResult {
     let fixture = fixture().await?;
     let claim = fixture.started_claim().await?;
     let error = StoredError::new(ErrorKind::Application, "no money").fatal().of_step("charge");
-    fixture.commit(Write::End(EndWrite { claim, end: RunEnd::Failed(error.clone()) })).await?;
+    fixture
+        .commit(Write::End(EndWrite {
+            claim,
+            parent_run_id: None,
+            has_children: false,
+            end: RunEnd::Failed(error.clone()),
+        }))
+        .await?;
     let ended = fixture.backend.ended(&[claim.run_id]).await?;
     assert_eq!((ended[0].status, ended[0].error.as_ref()), (RunStatus::Failed, Some(&error)));
     Ok(())

@@ -32,6 +32,16 @@ impl Fence {
         locked.collect::<Result<_, Failure>>().map(Self)
     }
 
+    /// What the run was; `None` if there is none.
+    pub(super) fn status(&self, run: RunId) -> Option<RunStatus> {
+        self.0.get(&run).map(|(_, status)| *status)
+    }
+
+    /// Whether the run is there and has not ended.
+    pub(super) fn is_open(&self, run: RunId) -> bool {
+        self.status(run).is_some_and(|status| !status.is_terminal())
+    }
+
     /// `None` if the claim is the run's current one; else what a write that carries it is answered with.
     pub(super) fn refusal(&self, claim: Claim) -> Option<Outcome> {
         match self.0.get(&claim.run_id) {

@@ -47,6 +47,11 @@ impl Finishes {
         }))
     }
 
+    /// Whether the batch lets go of this run.
+    pub(super) fn holds(&self, run_id: RunId) -> bool {
+        self.0.contains_key(&run_id)
+    }
+
     fn add(&mut self, finish: Finish) -> bool {
         let run_id = finish.claim.run_id;
         if self.0.contains_key(&run_id) {

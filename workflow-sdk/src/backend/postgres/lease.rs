@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection, Row};
 use uuid::Uuid;
 
 use crate::backend::{BackendError, LeaseSession, Renewed};
-use crate::model::{Claim, Clock, Timestamp, WorkerId};
+use crate::model::{Claim, Clock, Lane, Timestamp, WorkerId};
 
 use super::PostgresBackend;
 use super::call::Limit;
@@ -24,6 +24,8 @@ pub(super) struct PostgresLease {
     sql: Arc<Sql>,
     clock: Clock,
     worker: WorkerId,
+    /// What it serves, as JSON text.
+    lanes: String,
     /// `None` during a call and after one that failed or was dropped: the next call makes another session.
     session: Option<Session>,
 }
@@ -37,12 +39,18 @@ struct Session {
 
 impl PostgresLease {
     /// Connects, takes the lock, then records the worker.
-    pub(super) async fn open(backend: &PostgresBackend, worker: WorkerId) -> Result<Self, BackendError> {
+    pub(super) async fn open(
+        backend: &PostgresBackend,
+        worker: WorkerId,
+        lanes: &[Lane],
+    ) -> Result<Self, BackendError> {
+        let lanes = serde_json::to_string(lanes).map_err(|error| Failure::invalid(error).during("record a worker"))?;
         let mut lease = Self {
             options: backend.options.clone(),
             sql: Arc::clone(&backend.sql),
             clock: backend.clock.clone(),
             worker,
+            lanes,
             session: None,
         };
         let session = Limit::from_now().run(lease.take_session()).await;
@@ -77,7 +85,7 @@ impl PostgresLease {
     /// Records the worker, if it is not.
     async fn record(&self, connection: &mut PgConnection) -> Result<(), Failure> {
         let record = self.sql.insert_worker.query().bind(self.now()).bind(self.worker.as_uuid());
-        record.bind(self.worker.lock_key()).execute(connection).await?;
+        record.bind(self.worker.lock_key()).bind(self.lanes.clone()).execute(connection).await?;
         Ok(())
     }
 
@@ -124,7 +132,8 @@ impl LeaseSession for PostgresLease {
             self.record(&mut session.connection).await?;
             let renewed = rows.iter().map(|row| {
                 let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();
-                Ok(Renewed { claim: row::claim(row)?, cancel_requested })
+                let paused = row::time_if_any(row, "paused_at")?.is_some();
+                Ok(Renewed { claim: row::claim(row)?, cancel_requested, paused, wakes: row.try_get("wakes")? })
             });
             renewed.collect::<Result<Vec<_>, Failure>>()
         };

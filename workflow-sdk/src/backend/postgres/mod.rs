@@ -13,13 +13,16 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::model::{Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
-use super::{Backend, BackendError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write};
+use super::{
+    Backend, BackendError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, WaitingApproval, WorkerRecord, Write,
+};
 
 mod attempt;
 mod call;
 mod claim;
 mod commit;
 mod error;
+mod family;
 mod fence;
 mod finish;
 mod hints;
@@ -27,8 +30,10 @@ mod lease;
 mod migrate;
 mod open;
 mod read;
+mod rerun;
 mod row;
 mod settle;
+mod signal;
 mod sql;
 mod start;
 mod within;
@@ -100,9 +105,39 @@ impl Backend for PostgresBackend {
         call.end(result)
     }
 
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        let mut call = self.begin_call("read an inbox").await?;
+        let result = call.limit().run(read::inbox(call.connection(), &self.sql, id, names)).await;
+        call.end(result)
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+        let mut call = self.begin_call("look for woken runs").await?;
+        let result = call.limit().run(read::wakes(call.connection(), &self.sql, ids)).await;
+        call.end(result)
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+        let mut call = self.begin_call("list approvals").await?;
+        let result = call.limit().run(read::approvals(call.connection(), &self.sql, run, limit)).await;
+        call.end(result)
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
         self.refuse_if_closed("open a lease session")?;
-        Ok(Box::new(lease::PostgresLease::open(self, worker).await?))
+        Ok(Box::new(lease::PostgresLease::open(self, worker, lanes).await?))
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        let mut call = self.begin_call("list workers").await?;
+        let result = call.limit().run(read::workers(call.connection(), &self.sql)).await;
+        call.end(result)
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        let mut call = self.begin_call("find due lanes").await?;
+        let result = call.limit().run(read::due_lanes(call.connection(), &self.sql, &self.clock, lanes)).await;
+        call.end(result)
     }
 
     async fn hint(&self) -> Result<(), BackendError> {

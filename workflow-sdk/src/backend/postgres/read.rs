@@ -2,7 +2,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::backend::{EndedRun, NextDue};
+use crate::backend::{EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
 use crate::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
 
 use super::claim::Lanes;
@@ -32,7 +32,8 @@ pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunF
         .bind(filter.created_from.map(Timestamp::as_micros))
         .bind(filter.created_before.map(Timestamp::as_micros))
         .bind(filter.after.map(RunId::as_uuid))
-        .bind(i64::from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)));
+        .bind(i64::from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)))
+        .bind(filter.paused);
     map_all(&query.fetch_all(connection).await?, row::run)
 }
 
@@ -63,6 +64,72 @@ pub(super) async fn next_due(
         now: row::time(&row, "now")?,
         at: at.map(Timestamp::from_micros).filter(|at| *at < Timestamp::FAR_FUTURE),
     })
+}
+
+/// [`Backend::inbox`](crate::backend::Backend::inbox).
+pub(super) async fn inbox(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    id: RunId,
+    names: &[String],
+) -> Result<Option<Inbox>, Failure> {
+    let query = sql.read_inbox.query().bind(id.as_uuid()).bind(names.to_vec()).bind(i64::from(INBOX_PAGE));
+    let rows = query.fetch_all(connection).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let wakes = first.try_get("wakes")?;
+    let signals = map_all(&rows, row::inbox_signal)?;
+    Ok(Some(Inbox { wakes, signals: signals.into_iter().flatten().collect() }))
+}
+
+/// [`Backend::wakes`](crate::backend::Backend::wakes).
+pub(super) async fn wakes(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    ids: &[RunId],
+) -> Result<Vec<(RunId, i64)>, Failure> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = sql.read_wakes.query().bind(ids).fetch_all(connection).await?;
+    map_all(&rows, |row| Ok((row::run_id(row)?, row.try_get("wakes")?)))
+}
+
+/// [`Backend::approvals`](crate::backend::Backend::approvals).
+pub(super) async fn approvals(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    run: Option<RunId>,
+    limit: u32,
+) -> Result<Vec<WaitingApproval>, Failure> {
+    let query = sql.list_approvals.query().bind(run.map(RunId::as_uuid)).bind(i64::from(limit));
+    let rows = query.fetch_all(connection).await?;
+    map_all(&rows, row::approval)
+}
+
+/// [`Backend::workers`](crate::backend::Backend::workers).
+pub(super) async fn workers(connection: &mut PgConnection, sql: &Sql) -> Result<Vec<WorkerRecord>, Failure> {
+    map_all(&sql.read_workers.query().fetch_all(connection).await?, |row| {
+        Ok(WorkerRecord {
+            id: row.try_get::<Uuid, _>("id")?.into(),
+            lanes: serde_json::from_str(row.try_get("lanes")?).map_err(Failure::corrupt)?,
+            started_at: row::time(row, "started_at")?,
+            live: row.try_get("live")?,
+        })
+    })
+}
+
+/// [`Backend::due_lanes`](crate::backend::Backend::due_lanes).
+pub(super) async fn due_lanes(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    lanes: &[Lane],
+) -> Result<Vec<Lane>, Failure> {
+    let query = sql
+        .find_due_lanes
+        .query()
+        .bind(clock.fixed().map(Timestamp::as_micros))
+        .bind(lanes.iter().map(|lane| lane.queue.as_str()).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| lane.workflow.as_str()).collect::<Vec<_>>());
+    map_all(&query.fetch_all(connection).await?, row::lane)
 }
 
 fn map_all<T>(rows: &[PgRow], map: fn(&PgRow) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {

@@ -85,7 +85,7 @@ async fn a_closed_backend_is_unreachable() -> TestResult {
     let fixture = fixture().await?;
     fixture.backend.close().await;
     let refused = fixture.backend.next_due(&[lane()]).await.map(|_| ());
-    let lease = fixture.backend.open_lease(fixture.worker).await.map(|_| ());
+    let lease = fixture.backend.open_lease(fixture.worker, &[]).await.map(|_| ());
     let listen = fixture.backend.listen().await.map(|_| ());
     for result in [refused, lease, listen] {
         assert!(matches!(&result, Err(error) if error.kind == BackendErrorKind::Unreachable), "{result:?}");

@@ -4,10 +4,10 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::backend::{ClaimedRun, EndedRun};
+use crate::backend::{ClaimedRun, EndedRun, WaitingApproval};
 use crate::model::{
-    AttemptStatus, Claim, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError,
-    Timestamp, WorkerId,
+    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
+    StoredError, Timestamp, WorkerId,
 };
 
 use super::error::Failure;
@@ -71,6 +71,23 @@ pub(super) fn ended_run(row: &PgRow) -> Result<EndedRun, Failure> {
     })
 }
 
+/// A row of `read_inbox.sql`.
+pub(super) fn inbox_signal(row: &PgRow) -> Result<Option<InboxSignal>, Failure> {
+    let Some(seq) = row.try_get("seq")? else { return Ok(None) };
+    Ok(Some(InboxSignal { seq, name: row.try_get("name")?, payload: row.try_get("payload")? }))
+}
+
+/// A row of `list_approvals.sql`.
+pub(super) fn approval(row: &PgRow) -> Result<WaitingApproval, Failure> {
+    Ok(WaitingApproval {
+        run_id: run_id(row)?,
+        lane: lane(row)?,
+        step_key: row.try_get("step_key")?,
+        output: row.try_get("output")?,
+        started_at: time(row, "started_at")?,
+    })
+}
+
 /// A row of `read_history.sql`.
 pub(super) fn step_attempt(row: &PgRow) -> Result<StepAttempt, Failure> {
     let (kind, status): (&str, &str) = (row.try_get("kind")?, row.try_get("status")?);
@@ -120,7 +137,8 @@ pub(super) fn time_if_any(row: &PgRow, column: &str) -> Result<Option<Timestamp>
     Ok(row.try_get::<Option<i64>, _>(column)?.map(Timestamp::from_micros))
 }
 
-fn lane(row: &PgRow) -> Result<Lane, Failure> {
+/// The columns `queue`, `workflow_name` and `version`.
+pub(super) fn lane(row: &PgRow) -> Result<Lane, Failure> {
     Ok(Lane { queue: row.try_get("queue")?, workflow: row.try_get("workflow_name")?, version: row.try_get("version")? })
 }
 

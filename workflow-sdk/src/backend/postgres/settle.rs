@@ -31,13 +31,13 @@ pub(super) async fn disown(
     Ok(query.execute(connection).await?.rows_affected())
 }
 
-/// Fails at most `limit` runs whose deadline has passed; says how many.
+/// Fails at most `limit` runs whose deadline has passed; says which.
 pub(super) async fn expire(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
     limit: u32,
-) -> Result<u64, Failure> {
+) -> Result<Vec<RunId>, Failure> {
     let error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
     let query = sql
         .expire_runs
@@ -45,7 +45,7 @@ pub(super) async fn expire(
         .bind(clock.fixed().map(Timestamp::as_micros))
         .bind(error_text(Some(&error))?)
         .bind(i64::from(limit));
-    Ok(query.execute(connection).await?.rows_affected())
+    query.fetch_all(connection).await?.iter().map(row::run_id).collect()
 }
 
 /// Cancels runs, which the fence has locked, and says for each, in order, what became of it.

@@ -100,7 +100,7 @@ async fn find_started(
 }
 
 /// The columns (instant, delay in microseconds) of a time that the database resolves.
-fn columns(time: Option<StartTime>) -> (Option<i64>, Option<i64>) {
+pub(super) fn columns(time: Option<StartTime>) -> (Option<i64>, Option<i64>) {
     match time {
         None => (None, None),
         Some(StartTime::Now) => (None, Some(0)),

@@ -1,12 +1,13 @@
 use sqlx::PgConnection;
 
 use crate::backend::{BackendError, StartOutcome};
-use crate::model::NewRun;
+use crate::model::{NewRun, NewSignal, SignalOutcome};
 
 use super::PostgresBackend;
 use super::call::Limit;
 use super::error::Failure;
-use super::{hints, start};
+use super::fence::Fence;
+use super::{hints, signal, start};
 
 const OPERATION: &str = "start a run in the application's transaction";
 
@@ -29,6 +30,30 @@ impl PostgresBackend {
             Ok(outcome)
         });
         outcome.await.map_err(|failure| name_other_database(failure).during(OPERATION))
+    }
+}
+
+const SIGNAL: &str = "send a signal in the application's transaction";
+
+impl PostgresBackend {
+    /// Sends a signal in the application's own transaction: it is sent if and only if that transaction commits, and other
+    /// processes hear of it then. Holds the run's row until then. After an error the application must roll back.
+    ///
+    /// # Errors
+    /// As [`PostgresBackend::start_within`].
+    pub(crate) async fn signal_within(
+        &self,
+        connection: &mut PgConnection,
+        new: &NewSignal,
+    ) -> Result<SignalOutcome, BackendError> {
+        let outcome = Limit::from_now().run(async {
+            let fence = Fence::lock(connection, &self.sql, &[new.run_id].into()).await?;
+            let mut outcomes = signal::send(connection, &self.sql, &self.clock, &fence, &[new]).await?;
+            let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a signal has no outcome"))?;
+            hints::notify(connection, &self.sql, &self.channel).await?;
+            Ok(outcome)
+        });
+        outcome.await.map_err(|failure| name_other_database(failure).during(SIGNAL))
     }
 }
 

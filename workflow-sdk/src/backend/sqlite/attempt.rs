@@ -1,18 +1,18 @@
 //! Attempts of steps.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
-use crate::backend::{AttemptWrite, BackendError, Outcome, Write};
-use crate::model::{AttemptStatus, RunId, StepAttempt, Timestamp};
+use crate::backend::{AttemptWrite, BackendError, Outcome, StartOutcome, Write};
+use crate::model::{AttemptStatus, Effect, NewRun, RunId, StepAttempt, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
 use super::fence::Fence;
-use super::sql;
+use super::{sql, start};
 
 const OPERATION: &str = "record step attempts";
 
@@ -44,19 +44,65 @@ type Key<'a> = (RunId, &'a str, i64);
 pub(super) async fn apply(
     connection: &mut SqliteConnection,
     writes: &[Write],
+    now: Timestamp,
     fence: &Fence,
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
-    let mut merged = BTreeMap::new();
+    let mut live: Vec<(usize, &AttemptWrite)> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::Attempt(write) = write else { continue };
-        let refusal = fence.refusal(write.claim);
-        if refusal.is_none() {
-            merge(&mut merged, write);
+        match fence.refusal(write.claim) {
+            Some(refusal) => outcomes.set(place, refusal),
+            None => live.push((place, write)),
         }
-        outcomes.set(place, refusal.unwrap_or(Outcome::Applied));
     }
-    upsert(connection, &merged).await
+    let taken = start_children(connection, &live, now).await?;
+    let mut merged = BTreeMap::new();
+    let mut consumed = Vec::new();
+    for (place, write) in live {
+        if let Some(id) = taken.get(&place) {
+            outcomes.set(place, Outcome::KeyTaken { id: *id });
+            continue;
+        }
+        if let Effect::Consume { seq } = write.effect {
+            consumed.push((write.claim.run_id, seq, write.row.step_key.as_str()));
+        }
+        merge(&mut merged, write);
+        outcomes.set(place, Outcome::Applied);
+    }
+    upsert(connection, &merged).await?;
+    consume(connection, &consumed).await
+}
+
+/// Starts the children of these writes. Answers the places of those whose key belongs to another run.
+async fn start_children(
+    connection: &mut SqliteConnection,
+    live: &[(usize, &AttemptWrite)],
+    now: Timestamp,
+) -> Result<HashMap<usize, RunId>, BackendError> {
+    let children = live.iter().filter_map(|(place, write)| match &write.effect {
+        Effect::Start(child) => Some((*place, child.as_ref())),
+        Effect::None | Effect::Consume { .. } => None,
+    });
+    let (places, children): (Vec<usize>, Vec<&NewRun>) = children.unzip();
+    if children.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let started = start::start(connection, &children, now).await?;
+    let taken = places.into_iter().zip(started).filter_map(|(place, outcome)| match outcome {
+        StartOutcome::Created => None,
+        StartOutcome::Existing { id, .. } => Some((place, id)),
+    });
+    Ok(taken.collect())
+}
+
+async fn consume(connection: &mut SqliteConnection, consumed: &[(RunId, i64, &str)]) -> Result<(), BackendError> {
+    if consumed.is_empty() {
+        return Ok(());
+    }
+    let query = sqlx::query(sql::CONSUME_SIGNALS).bind(serde_json::to_string(consumed).during(OPERATION)?);
+    query.execute(connection).await.during(OPERATION)?;
+    Ok(())
 }
 
 /// A step that ends before its beginning was committed costs one row. The first final outcome stays, as it would if each

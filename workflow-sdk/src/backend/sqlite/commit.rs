@@ -2,13 +2,14 @@
 
 use sqlx::SqliteConnection;
 
-use crate::backend::{BackendError, BackendErrorKind, Outcome, Write};
+use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, Outcome, Write};
 use crate::failpoint::failpoint;
-use crate::model::Timestamp;
+use crate::model::{RunId, Timestamp};
 
 use super::database::Database;
+use super::family::Ended;
 use super::fence::Fence;
-use super::{attempt, claim, finish, settle, start};
+use super::{attempt, claim, family, finish, rerun, settle, signal, start};
 
 /// The outcomes of a batch while it is applied, by the places of its writes.
 #[derive(Debug)]
@@ -20,6 +21,20 @@ impl Outcomes {
         if let Some(slot) = self.0.get_mut(place) {
             *slot = Some(outcome);
         }
+    }
+
+    /// The runs that ended in this batch.
+    fn ended(&self, writes: &[Write], expired: Vec<RunId>) -> Ended {
+        let mut ended = Ended::default();
+        for (write, outcome) in writes.iter().zip(&self.0) {
+            match (write, outcome) {
+                (Write::End(write), Some(Outcome::Applied)) => ended.by_worker(write),
+                (Write::Cancel(id), Some(Outcome::Canceled(CancelOutcome::Canceled))) => ended.by_others(*id),
+                _ => {}
+            }
+        }
+        expired.into_iter().for_each(|run| ended.by_others(run));
+        ended
     }
 
     fn complete(self) -> Result<Vec<Outcome>, BackendError> {
@@ -50,13 +65,18 @@ async fn apply(
 ) -> Result<Vec<Outcome>, BackendError> {
     let mut outcomes = Outcomes(writes.iter().map(|_| None).collect());
     start::apply(connection, writes, now, &mut outcomes).await?;
+    rerun::fork(connection, writes, now, &mut outcomes).await?;
     let mut fence = Fence::read(connection, writes).await?;
-    attempt::apply(connection, writes, &fence, &mut outcomes).await?;
+    attempt::apply(connection, writes, now, &fence, &mut outcomes).await?;
+    signal::apply(connection, writes, now, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
+    rerun::retry(connection, writes, now, &mut fence, &mut outcomes).await?;
+    rerun::change(connection, writes, now, &mut outcomes).await?;
     settle::disown(connection, writes, now, &mut outcomes).await?;
     settle::cancel(connection, writes, now, &mut outcomes).await?;
-    settle::expire(connection, writes, now, &mut outcomes).await?;
+    let expired = settle::expire(connection, writes, now, &mut outcomes).await?;
+    family::tell(connection, outcomes.ended(writes, expired), now).await?;
     claim::apply(connection, writes, now, &mut outcomes).await?;
     outcomes.complete()
 }

@@ -267,7 +267,13 @@ async fn a_failed_end_keeps_its_error() {
     let f = Fixture::memory().await;
     let claim = f.started_and_claimed().await;
     let error = StoredError::new(ErrorKind::Application, "no \"money\"");
-    f.commit_one(Write::End(EndWrite { claim, end: RunEnd::Failed(error.clone()) })).await;
+    f.commit_one(Write::End(EndWrite {
+        claim,
+        parent_run_id: None,
+        has_children: false,
+        end: RunEnd::Failed(error.clone()),
+    }))
+    .await;
     let ended = f.backend.ended(&[claim.run_id, RunId::generate()]).await.unwrap();
     assert_eq!(ended.len(), 1);
     assert_eq!((ended[0].status, ended[0].error.as_ref()), (RunStatus::Failed, Some(&error)));

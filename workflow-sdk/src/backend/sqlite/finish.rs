@@ -28,7 +28,7 @@ pub(super) async fn end(
     }
     live.sort_unstable_by_key(|write| write.claim);
     let mut rows = Vec::with_capacity(live.len());
-    for EndWrite { claim, end } in live {
+    for EndWrite { claim, end, .. } in live {
         let (output, error) = match end {
             RunEnd::Succeeded(output) => (Some(output), None),
             RunEnd::Failed(error) => (None, Some(serde_json::to_string(error).during(OPERATION)?)),
@@ -66,7 +66,13 @@ pub(super) async fn park(
 }
 
 /// Whether this write is the one that ends its claim.
-fn let_go(fence: &mut Fence, claim: Claim, status: RunStatus, place: usize, outcomes: &mut Outcomes) -> bool {
+pub(super) fn let_go(
+    fence: &mut Fence,
+    claim: Claim,
+    status: RunStatus,
+    place: usize,
+    outcomes: &mut Outcomes,
+) -> bool {
     let refusal = fence.refusal(claim);
     let holds = refusal.is_none();
     if holds {

@@ -94,7 +94,7 @@ pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
 }
 
 pub(super) fn end_write(claim: Claim, output: &str) -> Write {
-    Write::End(EndWrite { claim, end: RunEnd::Succeeded(output.into()) })
+    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded(output.into()) })
 }
 
 pub(super) fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> Write {

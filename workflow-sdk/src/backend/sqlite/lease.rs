@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use sqlx::{Connection, SqliteConnection};
 
 use crate::backend::{BackendError, BackendErrorKind, LeaseSession, Renewed};
-use crate::model::{Claim, WorkerId};
+use crate::model::{Claim, Lane, WorkerId};
 
 use super::database::Database;
 use super::error::{During, within_deadline};
@@ -20,6 +20,8 @@ use super::{row, sql};
 struct Session {
     database: Arc<Database>,
     worker: WorkerId,
+    /// What it serves, as JSON text.
+    lanes: String,
     /// `None`: the database is in memory, there is one process and one connection.
     own: Option<Own>,
 }
@@ -38,8 +40,13 @@ enum SessionConnection<'a> {
 }
 
 /// See [`Backend::open_lease`](crate::backend::Backend::open_lease).
-pub(super) async fn open(database: &Arc<Database>, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
+pub(super) async fn open(
+    database: &Arc<Database>,
+    worker: WorkerId,
+    lanes: &[Lane],
+) -> Result<Box<dyn LeaseSession>, BackendError> {
     const OPERATION: &str = "open a lease session";
+    let lanes = serde_json::to_string(lanes).during(OPERATION)?;
     database.check_open(OPERATION)?;
     let own = match &database.file {
         None => None,
@@ -51,7 +58,7 @@ pub(super) async fn open(database: &Arc<Database>, worker: WorkerId) -> Result<B
             Some(Own { connection, files, lock })
         }
     };
-    let mut session = Session { database: Arc::clone(database), worker, own };
+    let mut session = Session { database: Arc::clone(database), worker, lanes, own };
     session.record().await?;
     Ok(Box::new(session))
 }
@@ -66,7 +73,7 @@ impl Session {
 
     async fn record(&mut self) -> Result<(), BackendError> {
         let (worker, now) = (self.worker.to_string(), self.database.now().as_micros());
-        let query = sqlx::query(sql::INSERT_WORKER).bind(worker).bind(now);
+        let query = sqlx::query(sql::INSERT_WORKER).bind(worker).bind(now).bind(self.lanes.clone());
         query.execute(self.connection().await?.get()?).await.during("record a worker")?;
         Ok(())
     }
@@ -176,6 +183,6 @@ impl LeaseSession for Session {
 }
 
 /// The lock files lie beside the database: where they cannot be used, it cannot be either.
-fn file_error(operation: &'static str, error: std::io::Error) -> BackendError {
+pub(super) fn file_error(operation: &'static str, error: std::io::Error) -> BackendError {
     BackendError::new(BackendErrorKind::Unreachable, operation, error)
 }

@@ -22,7 +22,7 @@ async fn only_claims_that_hold_are_renewed() {
         let ended = f.started_and_claimed().await;
         f.commit_one(end_write(ended, "1")).await;
         let stale = Claim { epoch: 0, ..claim };
-        let mut session = f.backend.open_lease(WorkerId::generate()).await.unwrap();
+        let mut session = f.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
         f.clock.advance(Duration::from_secs(10));
         let renewed = session.renew(&[stale, claim, ended], LEASE).await.unwrap();
         assert_eq!(renewed.iter().map(|renewed| renewed.claim).collect::<Vec<_>>(), [claim]);
@@ -40,8 +40,8 @@ async fn a_dead_worker_is_found_and_released() {
     let f = Fixture::file().await;
     let other = second_process(&f).await;
     let (worker, dead) = (WorkerId::generate(), WorkerId::generate());
-    let mut session = f.backend.open_lease(worker).await.unwrap();
-    let dying = other.open_lease(dead).await.unwrap();
+    let mut session = f.backend.open_lease(worker, &[]).await.unwrap();
+    let dying = other.open_lease(dead, &[]).await.unwrap();
     let run = f.start().await;
     f.claim(dead, 1).await;
     assert!(session.unlocked_workers().await.unwrap().is_empty());
@@ -62,8 +62,8 @@ async fn a_dead_worker_is_found_and_released() {
 async fn a_worker_that_was_forgotten_records_itself_again() {
     let f = Fixture::file().await;
     let (one, two) = (WorkerId::generate(), WorkerId::generate());
-    let mut first = f.backend.open_lease(one).await.unwrap();
-    let mut second = f.backend.open_lease(two).await.unwrap();
+    let mut first = f.backend.open_lease(one, &[]).await.unwrap();
+    let mut second = f.backend.open_lease(two, &[]).await.unwrap();
     second.release_worker(one).await.unwrap();
     assert!(first.unlocked_workers().await.unwrap().is_empty());
     assert!(second.unlocked_workers().await.unwrap().is_empty(), "its new lock is held");
@@ -90,7 +90,7 @@ async fn lock_files_are_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt;
     let f = Fixture::file().await;
     let worker = WorkerId::generate();
-    let _session = f.backend.open_lease(worker).await.unwrap();
+    let _session = f.backend.open_lease(worker, &[]).await.unwrap();
     let directory = f.directory.path().join("runs.db-workers");
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&directory), 0o700);

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use crate::model::{Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
-    Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, LeaseSession, NextDue, Outcome, Write,
+    Backend, BackendError, BackendOptions, ConnectError, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome,
+    WaitingApproval, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -16,6 +17,7 @@ mod claim;
 mod commit;
 mod database;
 mod error;
+mod family;
 mod fence;
 mod finish;
 mod hints;
@@ -25,11 +27,14 @@ mod migrate;
 mod open;
 mod place;
 mod read;
+mod rerun;
 mod row;
 mod settle;
+mod signal;
 mod sql;
 mod start;
 mod within;
+mod workers;
 mod writer;
 
 #[cfg(test)]
@@ -89,8 +94,28 @@ impl Backend for SqliteBackend {
         within_deadline("read ended runs", read::ended(&self.database, ids)).await
     }
 
-    async fn open_lease(&self, worker: WorkerId) -> Result<Box<dyn LeaseSession>, BackendError> {
-        within_deadline("open a lease session", lease::open(&self.database, worker)).await
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        within_deadline("read an inbox", read::inbox(&self.database, id, names)).await
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+        within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+        within_deadline("list approvals", read::approvals(&self.database, run, limit)).await
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+        within_deadline("open a lease session", lease::open(&self.database, worker, lanes)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        within_deadline("list workers", workers::workers(&self.database)).await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        within_deadline("find due lanes", workers::due_lanes(&self.database, lanes)).await
     }
 
     /// A commit changes the database's data version, which every listener looks at: there is nothing to send.

@@ -2,7 +2,7 @@
 
 use sqlx::sqlite::SqliteRow;
 
-use crate::backend::{BackendError, EndedRun, NextDue};
+use crate::backend::{BackendError, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
 use crate::model::{Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
 
 use super::database::Database;
@@ -38,7 +38,8 @@ pub(super) async fn list(database: &Database, filter: &RunFilter) -> Result<Vec<
         .bind(filter.key_prefix.as_deref())
         .bind(filter.created_from.map(Timestamp::as_micros))
         .bind(filter.created_before.map(Timestamp::as_micros))
-        .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE));
+        .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE))
+        .bind(filter.paused);
     let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
     understand(&rows, row::run)
 }
@@ -69,6 +70,42 @@ pub(super) async fn next_due(database: &Database, lanes: &[Lane]) -> Result<Next
     let at: Option<i64> = query.fetch_one(reader.connection()?).await.during(OPERATION)?;
     let at = at.map(Timestamp::from_micros).filter(|at| *at < Timestamp::FAR_FUTURE);
     Ok(NextDue { now: database.now(), at })
+}
+
+/// See [`Backend::inbox`](crate::backend::Backend::inbox).
+pub(super) async fn inbox(database: &Database, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+    const OPERATION: &str = "read an inbox";
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_INBOX)
+        .bind(id.to_string())
+        .bind(serde_json::to_string(names).during(OPERATION)?)
+        .bind(INBOX_PAGE);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let wakes = row::get(first, "wakes")?;
+    let signals = rows.iter().map(row::inbox_signal).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(Inbox { wakes, signals: signals.into_iter().flatten().collect() }))
+}
+
+/// See [`Backend::wakes`](crate::backend::Backend::wakes).
+pub(super) async fn wakes(database: &Database, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+    const OPERATION: &str = "look for woken runs";
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_WAKES).bind(serde_json::to_string(ids).during(OPERATION)?);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    understand(&rows, |row| Ok((row::id(row, "id")?, row::get(row, "wakes")?)))
+}
+
+/// See [`Backend::approvals`](crate::backend::Backend::approvals).
+pub(super) async fn approvals(
+    database: &Database,
+    run: Option<RunId>,
+    limit: u32,
+) -> Result<Vec<WaitingApproval>, BackendError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::LIST_APPROVALS).bind(run.map(|id| id.to_string())).bind(limit);
+    let rows = query.fetch_all(reader.connection()?).await.during("list approvals")?;
+    understand(&rows, row::approval)
 }
 
 fn understand<T>(

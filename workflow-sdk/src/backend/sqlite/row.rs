@@ -5,10 +5,10 @@ use std::str::FromStr;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use crate::backend::{BackendError, ClaimedRun, EndedRun, Renewed};
+use crate::backend::{BackendError, ClaimedRun, EndedRun, Renewed, WaitingApproval};
 use crate::model::{
-    AttemptStatus, Claim, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind, StoredError,
-    Timestamp, WorkerId,
+    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
+    StoredError, Timestamp, WorkerId,
 };
 
 use super::error::{During, corrupt};
@@ -87,9 +87,31 @@ pub(super) fn ended_run(row: &SqliteRow) -> Result<EndedRun> {
     Ok(EndedRun { id: id(row, "id")?, status: status(row)?, output: get(row, "output")?, error: error(row)? })
 }
 
+/// From `read_inbox.sql`.
+pub(super) fn inbox_signal(row: &SqliteRow) -> Result<Option<InboxSignal>> {
+    let Some(seq) = get(row, "seq")? else { return Ok(None) };
+    Ok(Some(InboxSignal { seq, name: get(row, "name")?, payload: get(row, "payload")? }))
+}
+
+/// From `list_approvals.sql`.
+pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
+    Ok(WaitingApproval {
+        run_id: id(row, "id")?,
+        lane: lane(row)?,
+        step_key: get(row, "step_key")?,
+        output: get(row, "output")?,
+        started_at: time(row, "started_at")?,
+    })
+}
+
 /// From `renew_claims.sql`.
 pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
-    Ok(Renewed { claim: claim(row)?, cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some() })
+    Ok(Renewed {
+        claim: claim(row)?,
+        cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some(),
+        paused: maybe_time(row, "paused_at")?.is_some(),
+        wakes: get(row, "wakes")?,
+    })
 }
 
 /// A run's id in this column.
@@ -132,7 +154,8 @@ fn claim(row: &SqliteRow) -> Result<Claim> {
     Ok(Claim { run_id: id(row, "id")?, epoch: get(row, "epoch")? })
 }
 
-fn lane(row: &SqliteRow) -> Result<Lane> {
+/// A queue, a workflow and its version.
+pub(super) fn lane(row: &SqliteRow) -> Result<Lane> {
     Ok(Lane { queue: get(row, "queue")?, workflow: get(row, "workflow_name")?, version: get(row, "version")? })
 }
 
@@ -141,7 +164,8 @@ fn worker(row: &SqliteRow) -> Result<Option<WorkerId>> {
     text.as_deref().map(worker_id).transpose()
 }
 
-fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
+/// A time in this column.
+pub(super) fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
     get(row, column).map(Timestamp::from_micros)
 }
 

@@ -81,14 +81,15 @@ async fn cancel_and_read_before(
     Ok(before)
 }
 
-/// Applies the expiries of a batch.
+/// Applies the expiries of a batch. Answers the runs that ended by them.
 pub(super) async fn expire(
     connection: &mut SqliteConnection,
     writes: &[Write],
     now: Timestamp,
     outcomes: &mut Outcomes,
-) -> Result<(), BackendError> {
+) -> Result<Vec<RunId>, BackendError> {
     const OPERATION: &str = "expire runs";
+    let mut ended = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::Expire { limit } = write else { continue };
         let error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
@@ -96,8 +97,9 @@ pub(super) async fn expire(
             .bind(now.as_micros())
             .bind(serde_json::to_string(&error).during(OPERATION)?)
             .bind(limit);
-        let changed = query.execute(&mut *connection).await.during(OPERATION)?.rows_affected();
-        outcomes.set(place, Outcome::Changed(changed));
+        let rows = query.fetch_all(&mut *connection).await.during(OPERATION)?;
+        outcomes.set(place, Outcome::Changed(rows.len() as u64));
+        ended.append(&mut rows.iter().map(|row| row::id(row, "id")).collect::<Result<Vec<_>, _>>()?);
     }
-    Ok(())
+    Ok(ended)
 }

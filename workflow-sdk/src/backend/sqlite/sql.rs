@@ -11,35 +11,52 @@ macro_rules! statements {
 }
 
 statements! {
+    CANCEL_CHILDREN = "cancel_children.sql";
     CANCEL_RUNS = "cancel_runs.sql";
     CLAIM_RUNS = "claim_runs.sql";
+    CONSUME_SIGNALS = "consume_signals.sql";
+    COPY_HISTORY = "copy_history.sql";
     CREATE_SCHEMA_TABLE = "create_schema_table.sql";
     DELETE_WORKER = "delete_worker.sql";
     DISOWN_RUNS = "disown_runs.sql";
     END_RUNS = "end_runs.sql";
     EXPIRE_RUNS = "expire_runs.sql";
+    FIND_DUE_LANES = "find_due_lanes.sql";
     FIND_DUE_RUNS = "find_due_runs.sql";
     FIND_NEXT_DUE = "find_next_due.sql";
+    FIND_PARENTS = "find_parents.sql";
     FIND_SCHEMA_TABLE = "find_schema_table.sql";
     FIND_STARTED_RUNS = "find_started_runs.sql";
     INSERT_RUNS = "insert_runs.sql";
     INSERT_SCHEMA_VERSION = "insert_schema_version.sql";
+    INSERT_SIGNALS = "insert_signals.sql";
     INSERT_WORKER = "insert_worker.sql";
+    LIST_APPROVALS = "list_approvals.sql";
     LIST_RUNS = "list_runs.sql";
     LIST_WORKERS = "list_workers.sql";
+    MARK_FORK = "mark_fork.sql";
     PARK_RUNS = "park_runs.sql";
+    PAUSE_RUN = "pause_run.sql";
     READ_DATA_VERSION = "read_data_version.sql";
     READ_ENDED = "read_ended.sql";
     READ_FENCE = "read_fence.sql";
     READ_HISTORY = "read_history.sql";
+    READ_INBOX = "read_inbox.sql";
     READ_JOURNAL_MODE = "read_journal_mode.sql";
     READ_MAIN_FILE = "read_main_file.sql";
     READ_RUN = "read_run.sql";
     READ_SCHEMA_VERSION = "read_schema_version.sql";
     READ_SQLITE_VERSION = "read_sqlite_version.sql";
     READ_STATUSES = "read_statuses.sql";
+    READ_WAKES = "read_wakes.sql";
+    READ_WORKERS = "read_workers.sql";
     RELEASE_CLAIMS = "release_claims.sql";
     RENEW_CLAIMS = "renew_claims.sql";
+    RESET_OUTCOMES = "reset_outcomes.sql";
+    RESUME_RUN = "resume_run.sql";
+    RETRY_RUNS = "retry_runs.sql";
+    REVIVE_RUN = "revive_run.sql";
     SET_JOURNAL_MODE = "set_journal_mode.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
+    WAKE_RUNS = "wake_runs.sql";
 }

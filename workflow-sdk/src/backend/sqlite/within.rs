@@ -1,4 +1,4 @@
-//! Starts in a transaction of the application's own, so that its data and the run are committed together or not at all.
+//! Starts and signals in a transaction of the application's own, so that its data and they are committed together or not at all.
 
 use std::io;
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::path::Path;
 use sqlx::SqliteConnection;
 
 use crate::backend::{BackendError, BackendErrorKind, StartOutcome};
-use crate::model::NewRun;
+use crate::model::{NewRun, NewSignal, SignalOutcome};
 
 use super::SqliteBackend;
 use super::error::{During, within_deadline};
-use super::{sql, start};
+use super::fence::Fence;
+use super::{signal, sql, start};
 
 const OPERATION: &str = "start a run in the application's transaction";
 
@@ -29,6 +30,27 @@ impl SqliteBackend {
             self.check_same_file(connection).await?;
             let outcomes = start::start(connection, &[run], self.database.now()).await?;
             let none = || BackendError::new(BackendErrorKind::Other, OPERATION, "a start has no outcome");
+            outcomes.into_iter().next().ok_or_else(none)
+        })
+        .await
+    }
+
+    /// Sends a signal in the application's own transaction: it is sent if and only if that transaction commits. After an
+    /// error the application must roll back.
+    ///
+    /// # Errors
+    /// As [`SqliteBackend::start_within`].
+    pub(crate) async fn signal_within(
+        &self,
+        connection: &mut SqliteConnection,
+        new: &NewSignal,
+    ) -> Result<SignalOutcome, BackendError> {
+        const OPERATION: &str = "send a signal in the application's transaction";
+        within_deadline(OPERATION, async {
+            self.check_same_file(connection).await?;
+            let fence = Fence::of(connection, &[new.run_id].into()).await?;
+            let outcomes = signal::send(connection, &[new], self.database.now(), &fence).await?;
+            let none = || BackendError::new(BackendErrorKind::Other, OPERATION, "a signal has no outcome");
             outcomes.into_iter().next().ok_or_else(none)
         })
         .await

@@ -8,5 +8,6 @@ WITH late AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {schema}.workflow_runs AS r
-SET status = 'failed', error = $2, completed_at = {now}
+SET status = 'failed', error = $2, completed_at = {now}, paused_at = NULL
 FROM late WHERE r.id = late.id
+RETURNING r.id

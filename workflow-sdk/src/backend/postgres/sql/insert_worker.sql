@@ -1,3 +1,3 @@
 -- Called by: lease.rs, after it holds the worker's lock.
 -- Guarantees: no worker is recorded before its lock is held; one that others forgot is recorded again.
-INSERT INTO {schema}.workflow_workers (id, lock_key, started_at) VALUES ($2, $3, {now}) ON CONFLICT DO NOTHING
+INSERT INTO {schema}.workflow_workers (id, lock_key, started_at, lanes) VALUES ($2, $3, {now}, $4) ON CONFLICT DO NOTHING

@@ -11,4 +11,4 @@ WITH held AS MATERIALIZED (
 UPDATE {schema}.workflow_runs AS r
 SET available_at = LEAST({now} + $4, {far_future})
 FROM held WHERE r.id = held.id
-RETURNING r.id, r.epoch, r.cancel_requested_at
+RETURNING r.id, r.epoch, r.cancel_requested_at, r.paused_at, r.wakes

@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use workflow_sdk::engine::{Claim, ForkWrite, NewRun, StartOutcome, Write};
+use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepAttempt, StepKind};
+use workflow_tests::Fixture;
+use workflow_tests::make::{DAWN, attempt, begun, error, failed, keyed, new_run, succeed, succeeded};
+use workflow_tests::outcome::{applied, started};
+
+fn fork(source: RunId, new: &NewRun, before: i64) -> Write {
+    Write::Fork(Box::new(ForkWrite { source, new: new.clone(), before }))
+}
+
+/// A run with outcomes at the positions 1 to 4, the second a failure after a failed attempt, and rows without a position.
+async fn source(fixture: &Fixture) -> Claim {
+    let claim = fixture.held().await;
+    let of_kind = |key: &str, kind| StepAttempt { kind, ..succeeded(key, 0, "1") };
+    let final_failure = StepAttempt { position: Some(2), ..failed("b", 2) };
+    let rows = [
+        succeeded("a", 1, r#""\u0000""#),
+        failed("b", 1),
+        final_failure,
+        succeeded("c", 3, "3"),
+        failed("d", 1),
+        StepAttempt { attempt: 2, ..succeeded("d", 4, "4") },
+        begun("e"),
+        StepAttempt { position: None, ..of_kind("patch", StepKind::Patch) },
+        StepAttempt { position: None, ..of_kind("published", StepKind::Published) },
+        StepAttempt { position: None, ..of_kind("emitted", StepKind::Emitted) },
+    ];
+    for row in rows {
+        applied(&fixture.write(attempt(claim, row)).await);
+    }
+    claim
+}
+
+async fn kept(fixture: &Fixture, id: RunId) -> Vec<(String, i64, Option<i64>)> {
+    let rows = fixture.history(id).await;
+    rows.into_iter().map(|row| (row.step_key, row.attempt, row.position)).collect()
+}
+
+fn row(key: &str, attempt: i64, position: Option<i64>) -> (String, i64, Option<i64>) {
+    (key.into(), attempt, position)
+}
+
+pub async fn a_fork_keeps_what_came_before_its_position(fixture: Fixture) {
+    let source = source(&fixture).await.run_id;
+    let before = fixture.snapshot(source).await;
+    let new = new_run();
+    assert_eq!(started(&fixture.write(fork(source, &new, 3)).await), StartOutcome::Created);
+    let expected = [row("a", 1, Some(1)), row("b", 2, Some(2)), row("b", 1, None), row("patch", 1, None)];
+    assert_eq!(kept(&fixture, new.id).await, expected);
+    let mut rows = fixture.history(new.id).await;
+    for (copy, original) in rows.iter_mut().zip(&before.1) {
+        assert_eq!(copy.epoch, 1, "as if written under a claim before the first");
+        copy.epoch = original.epoch;
+    }
+    assert_eq!(rows[..2], before.1[..2], "byte for byte");
+    assert_eq!(fixture.snapshot(source).await, before, "the other run stays as it is");
+
+    let all = new_run();
+    started(&fixture.write(fork(source, &all, i64::MAX)).await);
+    assert_eq!(kept(&fixture, all.id).await.len(), 7, "all but what is not final, and what was published");
+}
+
+pub async fn a_fork_without_history_is_a_start(fixture: Fixture) {
+    let source = source(&fixture).await.run_id;
+    let new = new_run();
+    started(&fixture.write(fork(source, &new, 1)).await);
+    assert_eq!(fixture.history(new.id).await, []);
+    let run = fixture.run(new.id).await;
+    assert_eq!((run.status, run.epoch, run.attempt), (RunStatus::Pending, 0, 1));
+}
+
+pub async fn a_forked_run_is_claimed_with_its_history(fixture: Fixture) {
+    let source = source(&fixture).await;
+    let new = new_run();
+    started(&fixture.write(fork(source.run_id, &new, 4)).await);
+    let run = fixture.claim_only().await;
+    assert_eq!(run.claim, Claim { run_id: new.id, epoch: 2 }, "not the first claim that can have written");
+    assert_eq!(run.crashes, 0);
+    applied(&fixture.write(attempt(run.claim, StepAttempt { attempt: 1, ..succeeded("d", 4, "5") })).await);
+    applied(&fixture.write(succeed(run.claim, "1")).await);
+    assert_eq!(fixture.status(source.run_id).await, RunStatus::Running);
+}
+
+pub async fn a_fork_applied_again_copies_nothing_more(fixture: Fixture) {
+    let source = source(&fixture).await;
+    let new = new_run();
+    let write = fork(source.run_id, &new, 4);
+    started(&fixture.write(write.clone()).await);
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(attempt(source, StepAttempt { attempt: 3, ..succeeded("late", 3, "1") })).await);
+    let before = fixture.snapshot(new.id).await;
+    assert_eq!(started(&fixture.write(write).await), StartOutcome::Created);
+    assert_eq!(fixture.snapshot(new.id).await, before);
+    assert_eq!(claim.epoch, 2);
+}
+
+pub async fn the_key_of_a_fork_makes_it_one(fixture: Fixture) {
+    let source = source(&fixture).await.run_id;
+    let (first, second) = (keyed("again"), keyed("again"));
+    let outcomes = fixture.commit(&[fork(source, &first, 4), fork(source, &second, 2)]).await;
+    assert_eq!(started(&outcomes[0]), StartOutcome::Created);
+    assert_eq!(started(&outcomes[1]), StartOutcome::Existing { id: first.id, input: first.input.clone() });
+    assert_eq!(kept(&fixture, first.id).await.len(), 5);
+    assert_eq!(fixture.history(second.id).await, []);
+}
+
+pub async fn a_failure_that_is_attempted_again_is_not_copied(fixture: Fixture) {
+    let claim = fixture.held().await;
+    fixture.write(attempt(claim, succeeded("a", 1, "1"))).await;
+    fixture.write(attempt(claim, StepAttempt { position: Some(2), ..failed("b", 1) })).await;
+    let write = workflow_sdk::engine::RetryWrite {
+        claim,
+        until: DAWN + Duration::from_secs(60),
+        again: vec!["b".into()],
+        error: error("no"),
+    };
+    applied(&fixture.write(Write::Retry(write)).await);
+    let new = new_run();
+    started(&fixture.write(fork(claim.run_id, &new, i64::MAX)).await);
+    assert_eq!(kept(&fixture, new.id).await, [row("a", 1, Some(1))]);
+    assert_eq!(fixture.history(claim.run_id).await[1].status, AttemptStatus::Failed);
+}

@@ -1,0 +1,159 @@
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind};
+use workflow_tests::{Live, Working};
+
+use super::{failure, holds};
+
+#[workflow]
+async fn double(ctx: &Ctx, number: u64) -> Result<u64> {
+    ctx.step("double", async || Ok::<_, Error>(number * 2)).await
+}
+
+#[workflow]
+async fn sum(ctx: &Ctx) -> Result<u64> {
+    let first = ctx.child(double, 1).await?;
+    let (second, third) = futures::try_join!(ctx.child(double, 2), ctx.child(double, 3))?;
+    Ok(first + second + third)
+}
+
+pub async fn a_parent_gets_the_outputs_of_its_children(db: Live) {
+    let working = Working::start(db.worker(()).register(double).register(sum).linger(Duration::ZERO));
+    let run = db.client.start(sum, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 12);
+    let history = run.history().await.unwrap();
+    let keys: Vec<_> = history.iter().map(|row| (row.step_key.as_str(), row.kind, row.output.as_deref())).collect();
+    assert_eq!(keys[0], ("double", StepKind::Child, Some("2")));
+    assert_eq!(keys.len(), 3);
+    let children = db.client.list(&workflow_sdk::RunFilter::new().workflow("double")).await.unwrap();
+    assert_eq!(children.len(), 3, "each was started once");
+    for child in children {
+        let parent = child.parent.unwrap();
+        assert_eq!((parent.run_id, parent.on_end, child.depth), (run.id(), OnParentEnd::Cancel, 1));
+    }
+    working.stop().await;
+}
+
+#[workflow]
+async fn fail(ctx: &Ctx) -> Result<()> {
+    ctx.step("fail", async || Err::<(), _>("no luck".to_string())).retry(Retry::none()).await
+}
+
+#[workflow]
+async fn never(ctx: &Ctx) -> Result<()> {
+    ctx.signal::<()>("never").await.map(drop)
+}
+
+#[workflow]
+async fn handle_failures(ctx: &Ctx) -> Result<(String, String)> {
+    let failed = ctx.child(fail, ()).await.unwrap_err();
+    let nap = ctx.child(never, ());
+    let canceled = nap.deadline(Duration::from_millis(300)).await.unwrap_err();
+    Ok((format!("{} {failed}", failed.kind()), canceled.kind().to_string()))
+}
+
+pub async fn a_parent_gets_the_error_of_its_child(db: Live) {
+    let worker = db.worker(()).register(fail).register(never).register(handle_failures);
+    let working = Working::start(worker.linger(Duration::ZERO));
+    let run = db.client.start(handle_failures, ()).await.unwrap();
+    let (failed, late) = run.result().await.unwrap();
+    assert_eq!(failed, "application step \"fail\": no luck");
+    assert_eq!(late, "deadline");
+    working.stop().await;
+}
+
+#[workflow]
+async fn wait_for_never(ctx: &Ctx) -> Result<String> {
+    let error = ctx.child(never, ()).await.unwrap_err();
+    Ok(error.kind().to_string())
+}
+
+pub async fn a_parent_learns_that_its_child_was_canceled(db: Live) {
+    let working = Working::start(db.worker(()).register(never).register(wait_for_never).linger(Duration::ZERO));
+    let run = db.client.start(wait_for_never, ()).await.unwrap();
+    let child = child_of(&db, "never").await;
+    db.client.cancel(child).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "child_canceled");
+    working.stop().await;
+}
+
+async fn child_of(db: &Live, workflow: &str) -> RunId {
+    let filter = workflow_sdk::RunFilter::new().workflow(workflow);
+    holds("the child is there", async || !db.client.list(&filter).await.unwrap().is_empty()).await;
+    db.client.list(&filter).await.unwrap()[0].id
+}
+
+#[workflow]
+async fn leave(ctx: &Ctx) -> Result<RunId> {
+    let handle = ctx.child(never, ()).detach().await?;
+    Ok(handle.id())
+}
+
+pub async fn a_detached_child_outlives_its_parent(db: Live) {
+    let working = Working::start(db.worker(()).register(never).register(leave).linger(Duration::ZERO));
+    let run = db.client.start(leave, ()).await.unwrap();
+    let child = run.result().await.unwrap();
+    holds("the child waits", async || db.client.run(child).await.unwrap().status == RunStatus::Parked).await;
+    db.client.signal(child, "never", &()).await.unwrap();
+    holds("the child ends", async || db.client.run(child).await.unwrap().status == RunStatus::Succeeded).await;
+    working.stop().await;
+}
+
+#[workflow]
+async fn start_levels(ctx: &Ctx, levels: u64) -> Result<()> {
+    if levels == 0 {
+        return ctx.child(never, ()).await;
+    }
+    ctx.child(start_levels, levels - 1).await
+}
+
+/// Through all levels: each end passes the cancel on to the next.
+pub async fn the_end_of_a_parent_cancels_its_children(db: Live) {
+    let working = Working::start(db.worker(()).register(never).register(start_levels).linger(Duration::ZERO));
+    let run = db.client.start(start_levels, 2).await.unwrap();
+    let leaf = child_of(&db, "never").await;
+    holds("the leaf waits", async || db.client.run(leaf).await.unwrap().status == RunStatus::Parked).await;
+    run.cancel().await.unwrap();
+    holds("the leaf is canceled", async || db.client.run(leaf).await.unwrap().status == RunStatus::Canceled).await;
+    let all = db.client.list(&workflow_sdk::RunFilter::new()).await.unwrap();
+    assert_eq!(all.len(), 4);
+    assert!(all.iter().all(|run| run.status == RunStatus::Canceled), "{all:?}");
+    working.stop().await;
+}
+
+#[workflow]
+async fn for_ever(ctx: &Ctx) -> Result<()> {
+    ctx.child(for_ever, ()).await
+}
+
+pub async fn a_cycle_of_children_ends_at_the_limit(db: Live) {
+    let working = Working::start(db.worker(()).register(for_ever).linger(Duration::ZERO));
+    let run = db.client.start(for_ever, ()).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("has 100 parents above it"), "{error}");
+    let filter = workflow_sdk::RunFilter::new().page_size(500);
+    let runs = db.client.list(&filter).await.unwrap();
+    assert_eq!(runs.len() as i64, MAX_CHILD_DEPTH + 1);
+    working.stop().await;
+}
+
+#[workflow]
+async fn take_a_key(ctx: &Ctx, key: String) -> Result<u64> {
+    ctx.child(double, 4).key(key).await
+}
+
+pub async fn a_key_of_another_run_is_refused(db: Live) {
+    let other = db.client.start(double, 1).key("taken").await.unwrap();
+    let working = Working::start(db.worker(()).register(double).register(take_a_key).linger(Duration::ZERO));
+    let run = db.client.start(take_a_key, "taken".to_string()).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains(&format!("belongs to run {}", other.id())), "{error}");
+    let free = db.client.start(take_a_key, "free".to_string()).await.unwrap();
+    assert_eq!(free.result().await.unwrap(), 8);
+    let bad = db.client.start(take_a_key, String::new()).await.unwrap();
+    assert_eq!(failure(bad.result().await).kind, ErrorKind::Refused);
+    working.stop().await;
+}

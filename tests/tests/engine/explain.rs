@@ -1,0 +1,198 @@
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{Explanation, StepKind};
+use workflow_tests::captured::{capture_log, log_lines};
+use workflow_tests::{Live, Probe, Working, until};
+
+use crate::{failure, reaches};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[workflow(name = "checkout")]
+async fn checkout(ctx: &Ctx<Probe>) -> Result<String> {
+    ctx.step("charge", async || Ok::<_, Error>(ctx.state().pass("charge").await)).await?;
+    Ok("1".into())
+}
+
+#[workflow(name = "checkout", version = "2")]
+async fn checkout_2(ctx: &Ctx<Probe>) -> Result<String> {
+    ctx.step("pay", async || Ok::<_, Error>(ctx.state().note("paid"))).await?;
+    Ok("2".into())
+}
+
+async fn why<O>(run: &RunHandle<O>) -> String {
+    run.explain().await.unwrap().to_string()
+}
+
+pub async fn a_run_whose_version_nobody_serves_says_so(db: Live) {
+    let run = db.client.start(checkout_2, ()).await.unwrap();
+    let due = run.run().await.unwrap().available_at;
+    let nobody = format!("the run is due since {due}, but no worker serves checkout version 2 in queue default; ");
+    assert_eq!(why(&run).await, format!("{nobody}no worker knows checkout"));
+
+    let worker = Working::start(db.worker(Probe::new()).register(checkout));
+    let elsewhere = Working::start(db.worker(Probe::new()).register(checkout_2).queues(["mail"]));
+    let expected = format!("{nobody}workers serve version 1 and version 2 in queue mail");
+    until("both workers are recorded", async || (why(&run).await == expected).then_some(())).await;
+    let Explanation::Unserved { lane, served, .. } = run.explain().await.unwrap() else { panic!("unserved") };
+    assert_eq!((lane.version.as_str(), served.len()), ("2", 2));
+    elsewhere.stop().await;
+    assert_eq!(why(&run).await, format!("{nobody}workers serve version 1"));
+    assert_eq!(run.status().await.unwrap(), RunStatus::Pending, "it stays due");
+
+    let knows = Working::start(db.worker(Probe::new()).register(checkout_2));
+    assert_eq!(run.result().await.unwrap(), "2");
+    knows.stop().await;
+    worker.stop().await;
+    let at = run.run().await.unwrap().completed_at.unwrap();
+    assert_eq!(why(&run).await, format!("the run succeeded at {at}"));
+}
+
+pub async fn a_fork_to_a_version_that_no_worker_knows_stays_due(db: Live) {
+    let probe = Probe::new();
+    probe.open("charge");
+    let worker = Working::start(db.worker(probe).register(checkout));
+    let source = db.client.start(checkout, ()).await.unwrap();
+    assert_eq!(source.result().await.unwrap(), "1");
+    let fork = source.fork().from("charge").version("9").await.unwrap();
+    let said = why(&fork).await;
+    assert!(said.ends_with("no worker serves checkout version 9 in queue default; workers serve version 1"), "{said}");
+    assert_eq!(fork.status().await.unwrap(), RunStatus::Pending);
+    worker.stop().await;
+}
+
+pub async fn a_worker_warns_of_due_versions_that_nobody_serves(db: Live) {
+    #[workflow(name = "forgotten by its workers")]
+    async fn old(ctx: &Ctx) -> Result<()> {
+        let _ = ctx;
+        Ok(())
+    }
+    #[workflow(name = "forgotten by its workers", version = "2")]
+    async fn newer(ctx: &Ctx) -> Result<()> {
+        let _ = ctx;
+        Ok(())
+    }
+    capture_log();
+    let queue = db.url() + db.schema().unwrap_or_default();
+    let run = db.client.start(old, ()).queue(&queue[queue.len() - 20..]).await.unwrap();
+    let queue = run.run().await.unwrap().lane.queue;
+    let worker = Working::start(db.worker(()).register(newer).queues([queue.clone()]));
+    let lines = || log_lines(&["runs are due that no worker serves", "forgotten by its workers", &queue]);
+    until("the worker warns", async || (!lines().is_empty()).then_some(())).await;
+    worker.stop().await;
+    assert_eq!(lines().len(), 1);
+    assert!(lines()[0].contains("version=\"1\""), "{lines:?}", lines = lines());
+}
+
+pub async fn versions_live_side_by_side(db: Live) {
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(checkout));
+    let old = db.client.start(checkout, ()).await.unwrap();
+    reaches(&old, RunStatus::Running).await;
+    worker.abort().await;
+    // The next worker knows both: the run that began as version 1 goes on as version 1.
+    let worker = Working::start(db.worker(probe.clone()).register(checkout).register(checkout_2));
+    let new = db.client.start(checkout_2, ()).await.unwrap();
+    probe.open("charge");
+    assert_eq!((old.result().await.unwrap(), new.result().await.unwrap()), ("1".into(), "2".into()));
+    assert_eq!(probe.notes(), ["paid"]);
+    worker.stop().await;
+}
+
+pub async fn a_run_says_what_it_does_or_waits_for(db: Live) {
+    #[workflow]
+    async fn naps(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.sleep(HOUR).await
+    }
+    #[workflow]
+    async fn backs_off(ctx: &Ctx<Probe>) -> Result<()> {
+        let body = async || Err::<(), _>(Error::msg("no"));
+        ctx.step("call", body).retry(Retry::fixed(HOUR)).await
+    }
+    #[workflow]
+    async fn fails(ctx: &Ctx<Probe>) -> Result<()> {
+        let _ = ctx;
+        Err(Error::msg("no luck"))
+    }
+    let probe = Probe::new();
+    let worker = db.worker(probe.clone()).register(naps).register(backs_off).register(fails).register(checkout);
+    let worker = Working::start(worker);
+
+    let delayed = db.client.start(naps, ()).delay(HOUR).await.unwrap();
+    let at = delayed.run().await.unwrap().available_at;
+    assert_eq!(why(&delayed).await, format!("the run starts at {at}"));
+
+    let sleeping = db.client.start(naps, ()).await.unwrap();
+    reaches(&sleeping, RunStatus::Parked).await;
+    let at = sleeping.run().await.unwrap().available_at;
+    assert_eq!(why(&sleeping).await, format!("the run waits for sleep \"sleep\", until {at}"));
+    let Explanation::Waiting { on, until: Some(until_at) } = sleeping.explain().await.unwrap() else { panic!("waits") };
+    assert_eq!((on[0].kind, on[0].key.as_str(), until_at), (StepKind::Sleep, "sleep", at));
+
+    let waiting = db.client.start(backs_off, ()).await.unwrap();
+    reaches(&waiting, RunStatus::Parked).await;
+    let at = waiting.run().await.unwrap().available_at;
+    assert_eq!(why(&waiting).await, format!("the run waits for attempt 2 of step \"call\", until {at}"));
+
+    let running = db.client.start(checkout, ()).await.unwrap();
+    until("the step that runs is seen", async || running.history().await.unwrap().first().map(drop)).await;
+    let row = running.run().await.unwrap();
+    let (holder, since) = (row.worker_id.unwrap(), row.started_at.unwrap());
+    let expected =
+        format!("the run is running on worker {holder}, first claimed at {since}, in attempt 1 of step \"charge\"");
+    assert_eq!(why(&running).await, expected);
+    running.cancel().await.unwrap();
+    until("the run is canceled", async || running.run().await.unwrap().completed_at).await;
+    let at = running.run().await.unwrap().completed_at.unwrap();
+    assert_eq!(why(&running).await, format!("the run was canceled at {at}"));
+
+    let failed = db.client.start(fails, ()).await.unwrap();
+    failure(failed.result().await);
+    let at = failed.run().await.unwrap().completed_at.unwrap();
+    assert_eq!(why(&failed).await, format!("the run failed at {at}: no luck"));
+    worker.stop().await;
+}
+
+pub async fn a_diverged_run_says_how(db: Live) {
+    #[workflow(name = "diverges")]
+    async fn before(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.step("a", async || Ok::<_, Error>(())).await?;
+        ctx.sleep(Duration::from_millis(50)).await
+    }
+    #[workflow(name = "diverges")]
+    async fn after(ctx: &Ctx<Probe>) -> Result<()> {
+        let _ = ctx;
+        Ok(())
+    }
+    let worker = Working::start(db.worker(Probe::new()).register(before).linger(Duration::ZERO));
+    let run = db.client.start(before, ()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    worker.abort().await;
+    let worker = Working::start(db.worker(Probe::new()).register(after));
+    let said = until("the run diverges", async || {
+        let said = why(&run).await;
+        said.contains("other code").then_some(said)
+    })
+    .await;
+    worker.stop().await;
+    let at = run.run().await.unwrap().available_at;
+    let expected = format!(
+        "the run waits for other code and is tried again at {at}: the code does not fit the run's history; \
+         recorded: step \"a\" at position 1; current:  the workflow ended without it; what to do: "
+    );
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+pub async fn a_run_that_waits_for_its_turn_says_so(db: Live) {
+    let probe = Probe::new();
+    let worker = Working::start(db.worker(probe.clone()).register(checkout).concurrency(1));
+    let first = db.client.start(checkout, ()).await.unwrap();
+    reaches(&first, RunStatus::Running).await;
+    let second = db.client.start(checkout, ()).await.unwrap();
+    let due = second.run().await.unwrap().available_at;
+    assert_eq!(why(&second).await, format!("the run is due since {due}; 1 worker serves it and has had no room"));
+    probe.open("charge");
+    assert_eq!(second.result().await.unwrap(), "1");
+    worker.stop().await;
+}

@@ -1,0 +1,212 @@
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{ClientError, RunId, SignalOutcome, StepKind};
+use workflow_tests::{Live, Working};
+
+use super::{failure, holds};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Paid in cents.
+const PAID: Signal<u64> = Signal::new("paid");
+
+#[workflow]
+async fn two_payments(ctx: &Ctx) -> Result<(Option<u64>, Option<u64>)> {
+    let first = ctx.signal(PAID).await?;
+    let second = ctx.signal(PAID).await?;
+    Ok((first, second))
+}
+
+/// Signals are taken in the order in which they were accepted, whenever they were sent.
+pub async fn signals_are_taken_in_order_before_and_after_the_wait(db: Live) {
+    let run = db.client.start(two_payments, ()).await.unwrap();
+    assert_eq!(run.signal(PAID, &1).await.unwrap(), SignalOutcome::Accepted);
+    let working = Working::start(db.worker(()).register(two_payments).linger(Duration::ZERO));
+    holds("the second wait is parked", async || {
+        let waiting = run.history().await.unwrap().iter().any(|row| row.step_key == "paid:1");
+        waiting && run.status().await.unwrap() == RunStatus::Parked
+    })
+    .await;
+    assert_eq!(run.signal("paid", &2_u64).await.unwrap(), SignalOutcome::Accepted);
+    assert_eq!(run.result().await.unwrap(), (Some(1), Some(2)));
+    let history = run.history().await.unwrap();
+    assert!(history.iter().all(|row| row.kind == StepKind::Signal), "{history:?}");
+    assert_eq!(run.signal(PAID, &3).await.unwrap(), SignalOutcome::Finished);
+    working.stop().await;
+}
+
+#[workflow]
+async fn wait_a_moment(ctx: &Ctx, millis: u64) -> Result<Option<String>> {
+    ctx.signal("late").timeout(Duration::from_millis(millis)).await
+}
+
+pub async fn a_wait_ends_with_its_timeout(db: Live) {
+    let working = Working::start(db.worker(()).register(wait_a_moment).linger(Duration::ZERO));
+    let short = db.client.start(wait_a_moment, 100).await.unwrap();
+    assert_eq!(short.result().await.unwrap(), None);
+    let none = db.client.start(wait_a_moment, 0).await.unwrap();
+    assert_eq!(none.result().await.unwrap(), None);
+    let met = db.client.start(wait_a_moment, 3_600_000).await.unwrap();
+    met.signal("late", &"here".to_string()).await.unwrap();
+    assert_eq!(met.result().await.unwrap(), Some("here".into()));
+    working.stop().await;
+}
+
+#[workflow]
+async fn beside_a_body(ctx: &Ctx<tokio::sync::Semaphore>) -> Result<Option<u64>> {
+    let body = ctx.step("body", async || ctx.state().acquire().await.map(drop));
+    let (paid, body) = futures::join!(ctx.signal(PAID), body);
+    body?;
+    paid
+}
+
+/// The run cannot park while a body runs, so its drive must hear of the signal.
+pub async fn a_running_run_hears_of_a_signal(db: Live) {
+    let working = Working::start(db.worker(tokio::sync::Semaphore::new(0)).register(beside_a_body));
+    for client in [db.client.clone(), db.second_client().await] {
+        let run = db.client.start(beside_a_body, ()).await.unwrap();
+        holds("the wait is written", async || run.history().await.unwrap().iter().any(|row| row.step_key == "paid"))
+            .await;
+        client.signal(run.id(), PAID, &7).await.unwrap();
+        holds("the signal is taken", async || {
+            run.history().await.unwrap().iter().any(|row| row.step_key == "paid" && row.position.is_some())
+        })
+        .await;
+        assert_eq!(run.status().await.unwrap(), RunStatus::Running);
+        run.cancel().await.unwrap();
+    }
+    working.stop().await;
+}
+
+#[workflow]
+async fn race_then_wait(ctx: &Ctx) -> Result<Option<u64>> {
+    let wait = ctx.signal(PAID);
+    let nap = ctx.sleep(Duration::from_millis(50));
+    let lost = matches!(futures::future::select(nap, wait).await, futures::future::Either::Left(_));
+    assert!(lost, "nobody signals before the nap is over");
+    ctx.step("after", async || Ok::<_, Error>(())).await?;
+    ctx.signal(PAID).await
+}
+
+pub async fn a_wait_that_loses_a_race_consumes_nothing(db: Live) {
+    let working = Working::start(db.worker(()).register(race_then_wait).linger(Duration::ZERO));
+    let run = db.client.start(race_then_wait, ()).await.unwrap();
+    holds("the step after the race has ended", async || {
+        run.history().await.unwrap().iter().any(|row| row.step_key == "after" && row.position.is_some())
+    })
+    .await;
+    run.signal(PAID, &5).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), Some(5));
+    working.stop().await;
+}
+
+pub async fn a_key_makes_one_signal(db: Live) {
+    let run = db.client.start(two_payments, ()).await.unwrap();
+    let send = || run.signal(PAID, &1).key("payment-1");
+    assert_eq!(send().await.unwrap(), SignalOutcome::Accepted);
+    assert_eq!(send().await.unwrap(), SignalOutcome::Repeated);
+    assert_eq!(run.signal(PAID, &2).await.unwrap(), SignalOutcome::Accepted);
+    let working = Working::start(db.worker(()).register(two_payments));
+    assert_eq!(run.result().await.unwrap(), (Some(1), Some(2)));
+    working.stop().await;
+}
+
+#[workflow]
+async fn pass_on(ctx: &Ctx, to: RunId) -> Result<SignalOutcome> {
+    let sent = ctx.send_signal(to, PAID, &9).await?;
+    ctx.sleep(Duration::from_millis(1)).await?;
+    Ok(sent)
+}
+
+pub async fn a_workflow_sends_a_signal_once(db: Live) {
+    let target = db.client.start(two_payments, ()).await.unwrap();
+    let working = Working::start(db.worker(()).register(two_payments).register(pass_on).linger(Duration::ZERO));
+    let sender = db.client.start(pass_on, target.id()).await.unwrap();
+    assert_eq!(sender.result().await.unwrap(), SignalOutcome::Accepted);
+    target.signal(PAID, &10).await.unwrap();
+    assert_eq!(target.result().await.unwrap(), (Some(9), Some(10)));
+    let late = db.client.start(pass_on, target.id()).await.unwrap();
+    assert_eq!(late.result().await.unwrap(), SignalOutcome::Finished);
+    let lost = db.client.start(pass_on, RunId::generate()).await.unwrap();
+    let error = failure(lost.result().await);
+    assert!(error.message.starts_with("there is no run"), "{error}");
+    working.stop().await;
+}
+
+pub async fn a_signal_that_cannot_be_taken_is_refused(db: Live) {
+    let unknown = RunId::generate();
+    let error = db.client.signal(unknown, PAID, &1).await.unwrap_err();
+    assert!(matches!(error, ClientError::UnknownRun { run_id } if run_id == unknown), "{error:?}");
+    let run = db.client.start(wait_a_moment, 3_600_000).await.unwrap();
+    let error = run.signal("", &1_u8).await.unwrap_err();
+    assert!(matches!(error, ClientError::Name(_)), "{error:?}");
+    let error = run.signal("late", &1_u8).key("a\nb").await.unwrap_err();
+    assert!(matches!(error, ClientError::Name(_)), "{error:?}");
+    let error = run.signal("late", &f64::NAN).await.unwrap_err();
+    assert!(matches!(error, ClientError::Payload(_)), "{error:?}");
+    // A text names a signal of any type, so only the receiver can tell.
+    run.signal("late", &1_u8).await.unwrap();
+    let working = Working::start(db.worker(()).register(wait_a_moment));
+    let error = failure(run.result().await);
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("the payload of signal \"late\" is no alloc::string::String"), "{error}");
+    working.stop().await;
+}
+
+#[workflow]
+async fn ship(ctx: &Ctx) -> Result<String> {
+    let decision = match ctx.approval("ship").to("ops").timeout(HOUR).await? {
+        Some(decision) => decision,
+        None => return Ok("nobody decided".into()),
+    };
+    Ok(format!("{} {} {}", decision.approved, decision.by, decision.note.unwrap_or_default()))
+}
+
+pub async fn an_approval_is_listed_and_decided_once(db: Live) {
+    let working = Working::start(db.worker(()).register(ship).linger(Duration::ZERO));
+    let run = db.client.start(ship, ()).await.unwrap();
+    holds("it is listed", async || !db.client.approvals().await.unwrap().is_empty()).await;
+    let listed = db.client.approvals().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].run_id, listed[0].key.as_str(), listed[0].to.as_deref()), (run.id(), "ship", Some("ops")));
+    assert_eq!(listed[0].until.unwrap().since(listed[0].since), HOUR);
+    let error = db.client.approve(run.id(), "shipp", "ann").await.unwrap_err();
+    assert_eq!(error.to_string(), format!("run {} asks nobody about \"shipp\"; it waits for [\"ship\"]", run.id()));
+    working.stop().await;
+    let decided = db.client.approve(run.id(), "ship", "ann").note("fine").await.unwrap();
+    assert_eq!(decided, SignalOutcome::Accepted);
+    assert_eq!(db.client.reject(run.id(), "ship", "bob").await.unwrap(), SignalOutcome::Repeated);
+    let working = Working::start(db.worker(()).register(ship));
+    assert_eq!(run.result().await.unwrap(), "true ann fine");
+    assert!(db.client.approvals().await.unwrap().is_empty());
+    working.stop().await;
+}
+
+#[workflow]
+async fn escalate(ctx: &Ctx) -> Result<String> {
+    let first = ctx.approval("first").to("ops");
+    let nap = ctx.sleep(Duration::from_millis(100));
+    match futures::future::select(first, nap).await {
+        futures::future::Either::Left(_) => Ok("first".into()),
+        futures::future::Either::Right((_, first)) => {
+            drop(first);
+            let second = ctx.approval("second").to("head").await?;
+            Ok(second.map(|decision| decision.by).unwrap_or_default())
+        }
+    }
+}
+
+/// The approval that lost the race is asked for no more.
+pub async fn an_escalated_approval_is_no_longer_listed(db: Live) {
+    let working = Working::start(db.worker(()).register(escalate).linger(Duration::ZERO));
+    let run = db.client.start(escalate, ()).await.unwrap();
+    holds("only the second is listed", async || {
+        let keys: Vec<_> = db.client.approvals().await.unwrap().into_iter().map(|approval| approval.key).collect();
+        keys == ["second"]
+    })
+    .await;
+    db.client.approve(run.id(), "second", "zoe").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "zoe");
+    working.stop().await;
+}

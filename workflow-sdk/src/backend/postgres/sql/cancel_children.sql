@@ -1,0 +1,19 @@
+-- Called by: finish.rs, with runs that ended in this transaction.
+-- Guarantees: their children that are to end with them end at once if no worker ever claimed them; the others are asked
+-- to, and are due unless a worker holds them. Those that are told to go on are left alone. Locks in the order of ids.
+WITH children AS MATERIALIZED (
+    SELECT r.id FROM {schema}.workflow_runs AS r
+    WHERE r.parent_run_id = ANY ($2::uuid[]) AND r.on_parent_end = 'cancel'
+      AND r.status IN ('pending', 'running', 'parked')
+    ORDER BY r.id
+    FOR NO KEY UPDATE
+)
+UPDATE {schema}.workflow_runs AS r
+SET cancel_requested_at = COALESCE(r.cancel_requested_at, {now}),
+    wakes = r.wakes + 1,
+    paused_at = NULL,
+    available_at = CASE WHEN r.status = 'running' THEN r.available_at ELSE {now} END,
+    completed_at = CASE WHEN r.epoch = 0 THEN {now} END,
+    status = CASE WHEN r.epoch = 0 THEN 'canceled' ELSE r.status END
+FROM children WHERE r.id = children.id
+RETURNING r.id

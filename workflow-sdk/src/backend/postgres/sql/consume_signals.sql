@@ -1,0 +1,6 @@
+-- Called by: attempt.rs, with the steps that took signals; their claims have passed the fence.
+-- Guarantees: a signal is taken by one step and stays that step's.
+UPDATE {schema}.workflow_signals AS s
+SET consumed_by = c.step_key
+FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS c(run_id, seq, step_key)
+WHERE s.run_id = c.run_id AND s.seq = c.seq AND s.consumed_by IS NULL

@@ -1,0 +1,11 @@
+-- Called by: read.rs.
+-- Guarantees: every recorded worker, and whether its liveness lock is held; reads only.
+WITH held AS MATERIALIZED (
+    SELECT (l.classid::bigint << 32) | l.objid::bigint AS lock_key
+    FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
+)
+SELECT w.id, w.lanes, w.started_at, EXISTS (SELECT FROM held WHERE held.lock_key = w.lock_key) AS live
+FROM {schema}.workflow_workers AS w
+ORDER BY w.id

@@ -1,0 +1,6 @@
+-- Called by: rerun.rs, in the transaction that gives the runs another attempt, with pairs of run and step key.
+-- Guarantees: changes final failures only: each becomes an attempt that another one follows.
+UPDATE {schema}.step_attempts AS a
+SET position = NULL
+FROM unnest($1::uuid[], $2::text[]) AS s(run_id, step_key)
+WHERE a.run_id = s.run_id AND a.step_key = s.step_key AND a.status = 'failed' AND a.position IS NOT NULL

@@ -1,0 +1,13 @@
+-- Called by: finish.rs, with runs that ended in this transaction.
+-- Guarantees: their children that are to end with them end at once if no worker ever claimed them; the others are asked
+-- to, and are due unless a worker holds them. Those that are told to go on are left alone.
+UPDATE workflow_runs
+SET cancel_requested_at = coalesce(cancel_requested_at, ?2),
+    wakes = wakes + 1,
+    paused_at = NULL,
+    available_at = CASE WHEN status = 'running' THEN available_at ELSE ?2 END,
+    completed_at = CASE WHEN epoch = 0 THEN ?2 ELSE NULL END,
+    status = CASE WHEN epoch = 0 THEN 'canceled' ELSE status END
+WHERE parent_run_id IN (SELECT value FROM json_each(?1)) AND on_parent_end = 'cancel'
+  AND status IN ('pending', 'running', 'parked')
+RETURNING id

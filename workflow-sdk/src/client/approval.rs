@@ -1,0 +1,146 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use crate::backend::{Outcome, WaitingApproval, Write};
+use crate::ctx::Decision;
+use crate::model::{Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal};
+use crate::payload::round_trip;
+
+use super::{Client, ClientError};
+
+/// Approvals read at once.
+const MAX_APPROVALS: u32 = 1000;
+
+/// An approval that a run waits for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PendingApproval {
+    /// The run.
+    pub run_id: RunId,
+    /// The run's queue, workflow and version.
+    pub lane: Lane,
+    /// What [`Client::approve`] takes: the approval's name, with `:1`, `:2`, ... for its repeats in the run.
+    pub key: String,
+    /// Who is asked.
+    pub to: Option<String>,
+    /// Since when.
+    pub since: Timestamp,
+    /// When the run gives up waiting.
+    pub until: Option<Timestamp>,
+}
+
+impl From<WaitingApproval> for PendingApproval {
+    fn from(approval: WaitingApproval) -> Self {
+        let note = approval.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
+        let WaitNote { until, to } = note.unwrap_or_default();
+        let WaitingApproval { run_id, lane, step_key: key, started_at: since, .. } = approval;
+        Self { run_id, lane, key, to, since, until }
+    }
+}
+
+/// A decision that is to be made: set its options, then await it.
+#[must_use = "nothing is decided until this is awaited"]
+pub struct Decide {
+    client: Client,
+    run_id: RunId,
+    key: String,
+    decision: Decision,
+}
+
+impl Decide {
+    pub(super) fn new(client: &Client, run_id: RunId, key: &str, approved: bool, by: String) -> Self {
+        Self { client: client.clone(), run_id, key: key.to_owned(), decision: Decision::new(approved, by) }
+    }
+
+    /// What there is to say about it. Default: nothing.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.decision.note = Some(note.into());
+        self
+    }
+
+    async fn send(self) -> Result<SignalOutcome, ClientError> {
+        let Self { client, run_id, key, decision } = self;
+        client.check_pending(run_id, &key).await?;
+        let subject = format!("decision about {key:?} of run {run_id}");
+        let (payload, _) = round_trip(&subject, &decision, client.payload_limit())?;
+        let name = approval_signal(&key);
+        // One decision an approval: of two people who decide at the same time the first one has decided.
+        let signal = NewSignal { run_id, payload, key: SignalKey::Given(name.clone()), name };
+        match client.commit(Write::Signal(signal)).await? {
+            Outcome::Signaled(SignalOutcome::Unknown) => Err(ClientError::UnknownRun { run_id }),
+            Outcome::Signaled(outcome) => Ok(outcome),
+            other => Err(ClientError::unexpected(other)),
+        }
+    }
+}
+
+impl IntoFuture for Decide {
+    type Output = Result<SignalOutcome, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+impl fmt::Debug for Decide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decide").field("run_id", &self.run_id).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Approvals that runs wait for, the longest waiting first; 1000 at most.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn approvals(&self) -> Result<Vec<PendingApproval>, ClientError> {
+        self.read_approvals(None).await
+    }
+
+    /// Approvals that this run waits for.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], or one of the database.
+    pub async fn approvals_of(&self, run_id: RunId) -> Result<Vec<PendingApproval>, ClientError> {
+        let approvals = self.read_approvals(Some(run_id)).await?;
+        if approvals.is_empty() {
+            self.run(run_id).await?;
+        }
+        Ok(approvals)
+    }
+
+    /// Approves what a run asks for, in the name of somebody: see [`Ctx::approval`](crate::Ctx::approval). `key` is that of
+    /// a [`PendingApproval`]. Returns a builder: set its options, then await it.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError::NotAsked`] if the run does not wait for this approval;
+    /// [`ClientError::UnknownRun`]; those of the database. [`SignalOutcome::Repeated`]: somebody has decided before.
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the decision was made; make it again.
+    pub fn approve(&self, run_id: RunId, key: &str, by: impl Into<String>) -> Decide {
+        Decide::new(self, run_id, key, true, by.into())
+    }
+
+    /// Rejects what a run asks for. Otherwise as [`Client::approve`].
+    pub fn reject(&self, run_id: RunId, key: &str, by: impl Into<String>) -> Decide {
+        Decide::new(self, run_id, key, false, by.into())
+    }
+
+    async fn read_approvals(&self, run_id: Option<RunId>) -> Result<Vec<PendingApproval>, ClientError> {
+        let approvals = self.backend().approvals(run_id, MAX_APPROVALS).await?;
+        Ok(approvals.into_iter().map(PendingApproval::from).collect())
+    }
+
+    /// A decision under a mistyped name would lie in the inbox for ever.
+    async fn check_pending(&self, run_id: RunId, key: &str) -> Result<(), ClientError> {
+        let pending = self.approvals_of(run_id).await?;
+        if pending.iter().any(|approval| approval.key == key) {
+            return Ok(());
+        }
+        let asked = pending.into_iter().map(|approval| approval.key).collect();
+        Err(ClientError::NotAsked { run_id, key: key.to_owned(), asked })
+    }
+}

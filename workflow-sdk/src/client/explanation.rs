@@ -1,0 +1,252 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::backend::WorkerRecord;
+use crate::model::{
+    AttemptStatus, ErrorKind, Lane, Run, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
+};
+
+/// What a run waits for, as far as the database says. Made by [`Client::explain`](crate::Client::explain).
+///
+/// Its `Display` is one sentence for people, which may change; a program looks at the variant.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Explanation {
+    /// For nothing: it has ended.
+    Ended {
+        /// How.
+        status: RunStatus,
+        /// When.
+        at: Timestamp,
+        /// Why, if it failed.
+        error: Option<StoredError>,
+    },
+    /// For somebody to resume it.
+    Paused {
+        /// When it was paused.
+        since: Timestamp,
+        /// A worker that still lets running steps end.
+        worker: Option<WorkerId>,
+    },
+    /// For its steps: a worker holds it.
+    Running {
+        /// The worker.
+        worker: WorkerId,
+        /// When the run was claimed for the first time.
+        since: Timestamp,
+        /// Steps whose bodies run, as far as they have been running for long enough to be seen.
+        steps: Vec<Awaited>,
+    },
+    /// For its start time.
+    Scheduled {
+        /// The start time.
+        at: Timestamp,
+    },
+    /// For its next attempt, after it failed: see [`Workflow::RETRY`](crate::Workflow::RETRY).
+    Retrying {
+        /// When it begins.
+        at: Timestamp,
+        /// Its number.
+        attempt: i64,
+        /// Why the last one failed.
+        error: StoredError,
+    },
+    /// For other code: its history does not fit the code that its workers have, or cannot be read.
+    Diverged {
+        /// When a worker tries again.
+        at: Timestamp,
+        /// How they differ.
+        error: StoredError,
+    },
+    /// For a sleep, a signal, a decision, a child, or the next attempt of a step.
+    Waiting {
+        /// When it goes on whatever happens; `None`: not before something happens.
+        until: Option<Timestamp>,
+        /// What it waits for.
+        on: Vec<Awaited>,
+    },
+    /// For a worker that has room: it is due.
+    Due {
+        /// Since when.
+        since: Timestamp,
+        /// How many live workers serve it.
+        workers: usize,
+    },
+    /// For a worker that knows it: it is due, and none of the live ones does.
+    Unserved {
+        /// Since when it is due.
+        since: Timestamp,
+        /// Its queue, workflow and version.
+        lane: Lane,
+        /// The lanes in which live workers serve the same workflow.
+        served: Vec<Lane>,
+    },
+}
+
+/// A step that a run waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Awaited {
+    /// What kind of operation it is.
+    pub kind: StepKind,
+    /// Its key.
+    pub key: String,
+    /// The attempt that runs, or that comes next; 1 for waits.
+    pub attempt: i64,
+    /// When it began, or when its last attempt failed.
+    pub since: Timestamp,
+}
+
+impl Explanation {
+    /// Says it of this run at this time.
+    pub(super) fn of(run: &Run, history: &[StepAttempt], workers: &[WorkerRecord], now: Timestamp) -> Self {
+        if run.status.is_terminal() {
+            let at = run.completed_at.unwrap_or(run.available_at);
+            return Self::Ended { status: run.status, at, error: run.error.clone() };
+        }
+        if let Some(since) = run.paused_at {
+            return Self::Paused { since, worker: run.worker_id };
+        }
+        if run.available_at <= now {
+            return Self::due(run, workers);
+        }
+        if let Some(worker) = run.worker_id {
+            let steps = awaited(history, |row| row.status == AttemptStatus::Running && has_body(row.kind));
+            return Self::Running { worker, since: run.started_at.unwrap_or(run.created_at), steps };
+        }
+        let at = run.available_at;
+        match (&run.error, run.status) {
+            (Some(error), RunStatus::Pending) => Self::Retrying { at, attempt: run.attempt, error: error.clone() },
+            (Some(error), _) if error.kind == ErrorKind::Divergence => Self::Diverged { at, error: error.clone() },
+            (_, RunStatus::Pending) => Self::Scheduled { at },
+            _ => {
+                let on = awaited(history, |row| match row.kind {
+                    StepKind::Sleep => ends_at(row).is_some_and(|end| end >= at),
+                    kind if has_body(kind) => row.status == AttemptStatus::Failed,
+                    _ => row.status == AttemptStatus::Running,
+                });
+                Self::Waiting { until: (at < Timestamp::FAR_FUTURE).then_some(at), on }
+            }
+        }
+    }
+
+    fn due(run: &Run, workers: &[WorkerRecord]) -> Self {
+        let live = || workers.iter().filter(|worker| worker.live);
+        let since = run.available_at;
+        let serving = live().filter(|worker| worker.lanes.contains(&run.lane)).count();
+        if serving > 0 {
+            return Self::Due { since, workers: serving };
+        }
+        let lanes = live().flat_map(|worker| &worker.lanes).filter(|lane| lane.workflow == run.lane.workflow);
+        let served: BTreeSet<Lane> = lanes.cloned().collect();
+        Self::Unserved { since, lane: run.lane.clone(), served: served.into_iter().collect() }
+    }
+}
+
+fn has_body(kind: StepKind) -> bool {
+    matches!(kind, StepKind::Step | StepKind::Transaction | StepKind::Compensation)
+}
+
+fn ends_at(row: &StepAttempt) -> Option<Timestamp> {
+    serde_json::from_str(row.output.as_deref()?).ok()
+}
+
+/// Of the steps without an outcome, those whose last attempt is such a one.
+fn awaited(history: &[StepAttempt], is_awaited: impl Fn(&StepAttempt) -> bool) -> Vec<Awaited> {
+    let mut last: BTreeMap<&str, &StepAttempt> = BTreeMap::new();
+    for row in history.iter().filter(|row| is_call(row.kind)) {
+        let kept = last.entry(&row.step_key).or_insert(row);
+        if kept.position.is_none() && (row.position.is_some() || row.attempt > kept.attempt) {
+            *kept = row;
+        }
+    }
+    let open = last.into_values().filter(|row| row.position.is_none() && is_awaited(row));
+    let mut open: Vec<&StepAttempt> = open.collect();
+    open.sort_by_key(|row| row.started_at);
+    let awaited = open.into_iter().map(|row| Awaited {
+        kind: row.kind,
+        key: row.step_key.clone(),
+        attempt: row.attempt + i64::from(row.status == AttemptStatus::Failed),
+        since: row.completed_at.unwrap_or(row.started_at),
+    });
+    awaited.collect()
+}
+
+fn is_call(kind: StepKind) -> bool {
+    !matches!(kind, StepKind::Patch | StepKind::Published | StepKind::Emitted | StepKind::Interruption)
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if has_body(self.kind) {
+            write!(f, "attempt {} of ", self.attempt)?;
+        }
+        write!(f, "{} {:?}", self.kind, self.key)
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { status: RunStatus::Canceled, at, .. } => write!(f, "the run was canceled at {at}"),
+            Self::Ended { status, at, error } => {
+                write!(f, "the run {status} at {at}")?;
+                error.as_ref().map_or(Ok(()), |error| write!(f, ": {}", one_line(error)))
+            }
+            Self::Paused { since, worker: None } => {
+                write!(f, "the run is paused since {since}; resume it to let it go on")
+            }
+            Self::Paused { since, worker: Some(worker) } => {
+                write!(f, "the run is paused since {since}, and worker {worker} lets its running steps end")
+            }
+            Self::Running { worker, since, steps } => {
+                write!(f, "the run is running on worker {worker}, first claimed at {since}")?;
+                list(f, ", in ", " and ", steps)
+            }
+            Self::Scheduled { at } => write!(f, "the run starts at {at}"),
+            Self::Retrying { at, attempt, error } => {
+                write!(f, "the run failed and is tried again at {at}, as attempt {attempt}: {}", one_line(error))
+            }
+            Self::Diverged { at, error } => {
+                write!(f, "the run waits for other code and is tried again at {at}: {}", one_line(error))
+            }
+            Self::Waiting { until, on } => {
+                f.write_str("the run waits")?;
+                list(f, " for ", " or ", on)?;
+                until.map_or(Ok(()), |until| write!(f, ", until {until}"))
+            }
+            Self::Due { since, workers: 1 } => {
+                write!(f, "the run is due since {since}; 1 worker serves it and has had no room")
+            }
+            Self::Due { since, workers } => {
+                write!(f, "the run is due since {since}; {workers} workers serve it and have had no room")
+            }
+            Self::Unserved { since, lane, served } => {
+                let Lane { queue, workflow, version } = lane;
+                write!(
+                    f,
+                    "the run is due since {since}, but no worker serves {workflow} version {version} in queue {queue}; "
+                )?;
+                if served.is_empty() {
+                    return write!(f, "no worker knows {workflow}");
+                }
+                let names = served.iter().map(|other| match other.queue == *queue {
+                    true => format!("version {}", other.version),
+                    false => format!("version {} in queue {}", other.version, other.queue),
+                });
+                list(f, "workers serve ", " and ", &names.collect::<Vec<_>>())
+            }
+        }
+    }
+}
+
+fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, before: &str, between: &str, items: &[T]) -> fmt::Result {
+    for (place, item) in items.iter().enumerate() {
+        write!(f, "{}{item}", if place == 0 { before } else { between })?;
+    }
+    Ok(())
+}
+
+fn one_line(error: &StoredError) -> String {
+    error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}

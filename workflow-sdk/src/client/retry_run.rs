@@ -1,0 +1,93 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::backend::{BackendError, BackendErrorKind, Outcome, ReviveWrite, Write};
+use crate::model::{RunId, RunStatus, StartTime, StepKind, Timestamp, attempted_again};
+
+use super::{Client, ClientError, RunHandle};
+
+/// A failed run that is to be tried again: set its options, then await it. Made by [`Client::retry`] and
+/// [`RunHandle::retry`].
+#[must_use = "nothing is tried again until this is awaited"]
+pub struct RetryRun<O> {
+    client: Client,
+    run_id: RunId,
+    deadline: Option<StartTime>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> RetryRun<O> {
+    pub(super) fn new(client: &Client, run_id: RunId) -> Self {
+        Self { client: client.clone(), run_id, deadline: None, output: PhantomData }
+    }
+
+    /// Fails the run if it has not ended so long after this commit. Default: the deadline that it has, which must not have
+    /// passed.
+    pub fn deadline(mut self, after: Duration) -> Self {
+        self.deadline = Some(StartTime::After(after));
+        self
+    }
+
+    /// As [`RetryRun::deadline`], at this instant.
+    pub fn deadline_at(mut self, instant: impl Into<Timestamp>) -> Self {
+        self.deadline = Some(StartTime::At(instant.into()));
+        self
+    }
+
+    async fn revive(self) -> Result<RunHandle<O>, ClientError> {
+        // What was read is as good as what is written, unless somebody else tries the same at that moment.
+        const READS: usize = 5;
+        for _ in 0..READS {
+            let write = self.write().await?;
+            match self.client.commit(Write::Revive(write)).await? {
+                Outcome::Applied | Outcome::Duplicate => return Ok(RunHandle::new(self.client, self.run_id)),
+                Outcome::Lost => {}
+                other => return Err(ClientError::unexpected(other)),
+            }
+        }
+        let changing = "the run is changed by others all the time";
+        Err(BackendError::new(BackendErrorKind::Busy, "try a failed run again", changing).into())
+    }
+
+    async fn write(&self) -> Result<ReviveWrite, ClientError> {
+        let run_id = self.run_id;
+        let run = self.client.run(run_id).await?;
+        if run.status != RunStatus::Failed {
+            return Err(ClientError::NotFailed { run_id, status: run.status });
+        }
+        let history = self.client.backend().history(run_id).await?;
+        if history.iter().any(|row| row.kind == StepKind::Compensation) {
+            return Err(ClientError::Compensated { run_id });
+        }
+        let deadline = match self.deadline {
+            None => run.deadline_at,
+            Some(StartTime::At(instant)) => Some(instant),
+            Some(StartTime::Now | StartTime::After(_)) => None,
+        };
+        if let Some(deadline) = deadline
+            && deadline <= self.client.backend().next_due(&[]).await?.now
+        {
+            return Err(ClientError::DeadlinePassed { run_id, deadline });
+        }
+        let again = attempted_again(&history, run.error.as_ref());
+        Ok(ReviveWrite { run_id, attempt: run.attempt, again, deadline: self.deadline })
+    }
+}
+
+impl<O: 'static> IntoFuture for RetryRun<O> {
+    type Output = Result<RunHandle<O>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.revive())
+    }
+}
+
+impl<O> fmt::Debug for RetryRun<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryRun").field("run_id", &self.run_id).finish_non_exhaustive()
+    }
+}

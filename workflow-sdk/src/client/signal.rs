@@ -1,0 +1,104 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::backend::{Outcome, Write};
+use crate::model::NamesSignal;
+use crate::model::{NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, check_name};
+use crate::payload::{PayloadError, round_trip};
+
+use super::{Client, ClientError};
+
+/// A signal that is to be sent: set its options, then await it.
+#[must_use = "no signal is sent until this is awaited"]
+pub struct SendSignal {
+    client: Client,
+    signal: Result<NewSignal, PayloadError>,
+}
+
+impl SendSignal {
+    pub(super) fn new<T>(client: &Client, run_id: RunId, name: &impl NamesSignal<T>, payload: &T) -> Self
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let name = name.signal_name();
+        let subject = format!("signal {name:?} to run {run_id}");
+        let signal = round_trip(&subject, payload, client.payload_limit()).map(|(payload, _)| NewSignal {
+            run_id,
+            name: name.to_owned(),
+            payload,
+            key: SignalKey::generate(),
+        });
+        Self { client: client.clone(), signal }
+    }
+
+    /// Idempotency key, unique for the run: a second signal with it changes nothing and is answered
+    /// [`SignalOutcome::Repeated`]. Default: none. Range: 1 to 255 bytes, no control characters.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        if let Ok(signal) = &mut self.signal {
+            signal.key = SignalKey::Given(key.into());
+        }
+        self
+    }
+
+    /// Sends the signal in a transaction of the application's own, on the client's database: it is sent if and only if that
+    /// transaction commits, and the run is woken after the commit.
+    ///
+    /// On SQLite the transaction holds the file's write lock until it ends; on PostgreSQL, until then, it holds the run's
+    /// row: keep it short.
+    ///
+    /// # Errors
+    /// As for [`Client::signal`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
+    /// back.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub async fn within<T: super::ApplicationTransaction>(
+        self,
+        transaction: &mut T,
+    ) -> Result<SignalOutcome, ClientError> {
+        let (client, signal) = self.checked()?;
+        let run_id = signal.run_id;
+        answer(run_id, transaction.signal(client.backend().as_ref(), &signal).await?)
+    }
+
+    fn checked(self) -> Result<(Client, NewSignal), ClientError> {
+        let signal = self.signal?;
+        check_name(NameSubject::Signal, &signal.name)?;
+        if let SignalKey::Given(key) = &signal.key {
+            check_name(NameSubject::Key, key)?;
+        }
+        Ok((self.client, signal))
+    }
+}
+
+impl IntoFuture for SendSignal {
+    type Output = Result<SignalOutcome, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (client, signal) = self.checked()?;
+            let run_id = signal.run_id;
+            match client.commit(Write::Signal(signal)).await? {
+                Outcome::Signaled(outcome) => answer(run_id, outcome),
+                other => Err(ClientError::unexpected(other)),
+            }
+        })
+    }
+}
+
+fn answer(run_id: RunId, outcome: SignalOutcome) -> Result<SignalOutcome, ClientError> {
+    match outcome {
+        SignalOutcome::Unknown => Err(ClientError::UnknownRun { run_id }),
+        outcome => Ok(outcome),
+    }
+}
+
+impl fmt::Debug for SendSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let signal = self.signal.as_ref().map(|signal| (&signal.run_id, &signal.name));
+        f.debug_struct("SendSignal").field("signal", &signal).finish_non_exhaustive()
+    }
+}

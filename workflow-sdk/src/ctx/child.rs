@@ -1,0 +1,258 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::Result;
+use crate::model::{
+    ErrorKind, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name, check_queue,
+};
+use crate::payload::round_trip;
+use crate::replay::{CallId, CallPoll, ChildCall, Delivered};
+use crate::workflow::Workflow;
+
+use super::{Ctx, RunCell};
+
+/// Parents that a run may have above it. A workflow that starts itself without an end is stopped here.
+pub const MAX_CHILD_DEPTH: i64 = 100;
+
+impl<S> Ctx<S> {
+    /// A run of its own, started by this one, that this one waits for. It is started in the commit of its step's record, so
+    /// once, however often this run is resumed; any worker that knows the workflow may run it; and its end wakes this run in
+    /// the commit of that end.
+    ///
+    /// When this run ends first, the child is canceled, at the moment of that end, unless
+    /// [`Child::on_parent_end`] says otherwise; the child's own children follow when it ends.
+    ///
+    /// # Errors
+    /// Awaiting it gives the child's error, with the child's kind, message, causes and typed value; kind
+    /// [`ChildCanceled`](ErrorKind::ChildCanceled) if the child was canceled; kind [`Refused`](ErrorKind::Refused) for an
+    /// invalid input or option, a key that another run has, more than [`MAX_CHILD_DEPTH`] parents, or a child inside the
+    /// body of a step.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait. The child, once started, goes on until it or this run ends.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn refund(ctx: &Ctx, cents: u64) -> Result<u64> {
+    ///     ctx.step("refund", async || Ok::<_, Error>(cents)).await
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn give_back(ctx: &Ctx, cents: u64) -> Result<u64> {
+    ///     ctx.child(refund, cents).queue("payments").await
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn child<W: Workflow>(&self, workflow: W, input: W::Input) -> Child<'_, W::Output> {
+        let _ = workflow;
+        let run = self.child_run::<W>(&input);
+        let call = run.as_ref().map_err(Clone::clone).and_then(|_| self.call_own(W::NAME, Location::caller()));
+        Child { cell: &self.cell, call, run, on_parent_end: OnParentEnd::Cancel, output: PhantomData }
+    }
+
+    fn child_run<W: Workflow>(&self, input: &W::Input) -> Result<NewRun, StoredError> {
+        let settings = self.cell.settings();
+        if settings.depth >= MAX_CHILD_DEPTH {
+            return Err(refused(format!(
+                "run {} has {MAX_CHILD_DEPTH} parents above it, which is the limit; a workflow that starts itself again and \
+                 again should continue as new instead",
+                settings.run_id
+            )));
+        }
+        let subject = format!("input of child {:?} of run {}", W::NAME, settings.run_id);
+        let (input, _) =
+            round_trip(&subject, input, settings.payload_limit).map_err(|error| refused(error.to_string()))?;
+        Ok(NewRun {
+            id: settings.run_id,
+            lane: Lane { queue: settings.queue.clone(), workflow: W::NAME.into(), version: W::VERSION.into() },
+            input,
+            key: None,
+            start: StartTime::Now,
+            deadline: None,
+            tags: BTreeMap::new(),
+            parent: None,
+            depth: settings.depth + 1,
+        })
+    }
+}
+
+fn refused(message: String) -> StoredError {
+    StoredError::new(ErrorKind::Refused, message).fatal()
+}
+
+/// A child that is to be started: set its options, then await it.
+#[must_use = "a child is not started until it is awaited"]
+pub struct Child<'a, O> {
+    cell: &'a Arc<RunCell>,
+    call: Result<CallId, StoredError>,
+    /// Without its id and its parent, which the record decides.
+    run: Result<NewRun, StoredError>,
+    on_parent_end: OnParentEnd,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<'a, O> Child<'a, O> {
+    fn set(mut self, change: impl FnOnce(&mut NewRun) -> Result<(), String>) -> Self {
+        if let Ok(run) = &mut self.run
+            && let Err(reason) = change(run)
+        {
+            self.run = Err(refused(reason));
+        }
+        self
+    }
+
+    /// Idempotency key, unique for the child's workflow: where another run has it, the child is refused. Default: none,
+    /// for a child is started once for its step anyway. Range: 1 to 255 bytes, no control characters.
+    pub fn key(self, key: impl Into<String>) -> Self {
+        let key = key.into();
+        self.set(|run| {
+            check_name(NameSubject::Key, &key).map_err(|error| error.to_string())?;
+            run.key = Some(key);
+            Ok(())
+        })
+    }
+
+    /// Where it waits for a worker. Default: the queue of this run.
+    pub fn queue(self, queue: impl Into<String>) -> Self {
+        let queue = queue.into();
+        self.set(|run| {
+            check_queue(&queue).map_err(|error| error.to_string())?;
+            run.lane.queue = queue;
+            Ok(())
+        })
+    }
+
+    /// Fails the child if it has not ended so long after its start. Default: never.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        self.set(|run| {
+            run.deadline = Some(StartTime::After(deadline));
+            Ok(())
+        })
+    }
+
+    /// What becomes of the child when this run ends before it. Default: [`OnParentEnd::Cancel`]; of a
+    /// [detached](Child::detach) one [`OnParentEnd::Abandon`].
+    pub fn on_parent_end(mut self, policy: OnParentEnd) -> Self {
+        self.on_parent_end = policy;
+        self
+    }
+
+    /// Starts the child and waits for nothing but that. It goes on when this run ends, unless
+    /// [`Child::on_parent_end`], called after this, says otherwise.
+    pub fn detach(mut self) -> DetachedChild<'a, O> {
+        self.on_parent_end = OnParentEnd::Abandon;
+        DetachedChild(self)
+    }
+
+    fn poll_child(&self, detached: bool, cx: &mut Context<'_>) -> Poll<Result<(CallId, Delivered)>> {
+        let (call, run) = match (&self.call, &self.run) {
+            (Ok(call), Ok(run)) => (*call, run),
+            (Err(refusal), _) | (_, Err(refusal)) => return Poll::Ready(Err(refusal.clone().into())),
+        };
+        let child = || ChildCall { run: Box::new(run.clone()), on_parent_end: self.on_parent_end, detached };
+        match self.cell.poll_child(call, child, cx.waker()) {
+            CallPoll::Ended(Delivered::Failed(error)) => Poll::Ready(Err(error.into())),
+            CallPoll::Ended(delivered) => Poll::Ready(Ok((call, delivered))),
+            CallPoll::Pending | CallPoll::Start { .. } | CallPoll::Run => Poll::Pending,
+        }
+    }
+
+    /// What a record holds.
+    fn decode<T: DeserializeOwned>(&self, call: CallId, delivered: Delivered) -> Poll<Result<T>> {
+        let Delivered::Recorded(text) = delivered else { return Poll::Pending };
+        match serde_json::from_str(&text) {
+            Ok(value) => Poll::Ready(Ok(value)),
+            Err(error) => {
+                self.cell.undecodable(call, std::any::type_name::<T>(), &error.to_string());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<O: DeserializeOwned> Future for Child<'_, O> {
+    type Output = Result<O>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.poll_child(false, cx) {
+            Poll::Ready(Ok((call, delivered))) => self.decode(call, delivered),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<O> Drop for Child<'_, O> {
+    fn drop(&mut self) {
+        if let Ok(call) = self.call {
+            self.cell.dropped(call);
+        }
+    }
+}
+
+impl<O> fmt::Debug for Child<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child")
+            .field("run", &self.run)
+            .field("on_parent_end", &self.on_parent_end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A child that is to be started and not waited for: await it.
+#[must_use = "a child is not started until it is awaited"]
+#[derive(Debug)]
+pub struct DetachedChild<'a, O>(Child<'a, O>);
+
+impl<O> DetachedChild<'_, O> {
+    /// See [`Child::on_parent_end`].
+    pub fn on_parent_end(self, policy: OnParentEnd) -> Self {
+        Self(self.0.on_parent_end(policy))
+    }
+}
+
+impl<O> Future for DetachedChild<'_, O> {
+    type Output = Result<ChildHandle<O>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let child = &self.get_mut().0;
+        match child.poll_child(true, cx) {
+            Poll::Ready(Ok((call, delivered))) => {
+                child.decode(call, delivered).map_ok(|id| ChildHandle { id, output: PhantomData })
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// A child that nobody waits for.
+pub struct ChildHandle<O> {
+    id: RunId,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> ChildHandle<O> {
+    /// Its id: for [`Ctx::send_signal`], and for [`Client::handle`](crate::Client::handle) in the application.
+    #[must_use]
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+}
+
+impl<O> fmt::Debug for ChildHandle<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ChildHandle").field(&self.id).finish()
+    }
+}

@@ -1,0 +1,246 @@
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::error::BoxError;
+use crate::model::{ErrorKind, StoredError};
+use crate::{Error, Result};
+
+use super::branches::{BoxFuture, Branches};
+use super::{Ctx, Scope};
+
+/// The scope of a map that has no name of its own.
+const NAME: &str = "map";
+
+/// Gives the scope that a map has got, in place of the one that it had.
+type Rename<'a> = Box<dyn FnMut(&str, &str) -> Result<Arc<str>, StoredError> + Send + 'a>;
+
+/// Makes the future of the next item, whose scope is the map's and this number.
+type Begin<'a, T> = Box<dyn FnMut(&str, usize) -> Option<BoxFuture<'a, Result<T>>> + Send + 'a>;
+
+/// The same work for each of many items: set its options, then await it.
+#[must_use = "a map does nothing until it is awaited"]
+pub struct Map<'a, T> {
+    scope: Result<Arc<str>, StoredError>,
+    limit: usize,
+    stops_at_failure: bool,
+    rename: Rename<'a>,
+    /// `None` once the items are used up.
+    begin: Option<Begin<'a, T>>,
+    running: Branches<'a, Result<T>>,
+    /// By item.
+    results: Vec<Option<Result<T>>>,
+    is_over: bool,
+}
+
+/// Nothing in it is pinned in place: the futures of items are boxed.
+impl<T> Unpin for Map<'_, T> {}
+
+impl<S: Send + Sync> Ctx<S> {
+    /// Does the same for each item, at most `limit` of them at a time, and gives the results in the order of the items.
+    ///
+    /// `f` gets a context of its own for each item, so the keys of an item do not depend on what other items do: the step
+    /// `fetch` of the third item is `map/2/fetch`, of a second map `map:1/2/fetch`. [`Map::name`] gives another name than
+    /// `map`. Items are taken in order, each when one before it has ended; `items` must give the same in every replay.
+    ///
+    /// The first failure ends the map, and the other items are dropped. See [`Map::finish_all`] and
+    /// [`Map::collect_results`] for other ways. Ten thousand items are fine: what a replay costs grows with the number of
+    /// recorded outcomes and no faster. What the items give must fit into memory.
+    ///
+    /// `limit`: 1 or more.
+    ///
+    /// # Errors
+    /// Awaiting it gives the first error of an item, or an error of kind [`Refused`](ErrorKind::Refused): for a limit of 0,
+    /// an invalid name, a map inside the body of a step.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the items that run. What they had recorded stays recorded.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// # struct Web;
+    /// # impl Web { async fn get(&self, _url: &str) -> Result<String, std::io::Error> { Ok(String::new()) } }
+    /// #[workflow]
+    /// async fn index(ctx: &Ctx<Web>, urls: Vec<String>) -> Result<usize> {
+    ///     let sizes = ctx
+    ///         .map(&urls, 20, |ctx, url| async move {
+    ///             let page = ctx.step("fetch", || ctx.state().get(url)).await?;
+    ///             ctx.step("index", async || Ok::<_, Error>(page.len())).await
+    ///         })
+    ///         .name("pages")
+    ///         .await?;
+    ///     Ok(sizes.iter().sum())
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn map<'a, I, F, Fut, T, E>(&'a self, items: I, limit: usize, mut f: F) -> Map<'a, T>
+    where
+        I: IntoIterator<IntoIter: Send + 'a>,
+        F: FnMut(Scope<'a, S>, I::Item) -> Fut + Send + 'a,
+        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        T: Send + 'a,
+        E: Into<BoxError>,
+    {
+        let location = Location::caller();
+        let mut items = items.into_iter();
+        let begin = move |map: &str, number: usize| -> Option<BoxFuture<'a, Result<T>>> {
+            let item = f(Scope::new(self, Ok(format!("{map}/{number}").into())), items.next()?);
+            Some(Box::pin(async move { item.await.map_err(|error| Error::from_boxed(error.into())) }))
+        };
+        let rename = move |given: &str, name: &str| {
+            self.cell.close_scope(&format!("{}{NAME}", self.scope), given);
+            self.open_scope(name, location)
+        };
+        Map {
+            scope: self.open_scope(NAME, location),
+            limit,
+            stops_at_failure: true,
+            rename: Box::new(rename),
+            begin: Some(Box::new(begin)),
+            running: Branches::new(),
+            results: Vec::new(),
+            is_over: false,
+        }
+    }
+}
+
+impl<'a, T> Map<'a, T> {
+    /// The name of its scope, in place of `map`: as that of [`Ctx::scope`].
+    pub fn name(mut self, name: impl AsRef<str>) -> Self {
+        if let Ok(given) = &self.scope {
+            self.scope = (self.rename)(given, name.as_ref());
+        }
+        self
+    }
+
+    /// Lets every item come to its end, whatever fails; then gives the values, or the error of the first item, in the order of
+    /// items, that failed.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn upload(ctx: &Ctx, files: Vec<String>) -> Result<usize> {
+    ///     let sent = ctx.map(files, 5, |ctx, file| async move {
+    ///         ctx.step("send", async || Ok::<_, Error>(file.len())).await
+    ///     });
+    ///     Ok(sent.finish_all().await?.iter().sum()) // whatever could be sent is sent, even if one failed
+    /// }
+    /// ```
+    pub fn finish_all(mut self) -> Self {
+        self.stops_at_failure = false;
+        self
+    }
+
+    /// Lets every item come to its end, whatever fails, and gives the result of each.
+    ///
+    /// # Errors
+    /// Awaiting it gives an error only where the map itself is refused: see [`Ctx::map`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn notify(ctx: &Ctx, people: Vec<String>) -> Result<usize> {
+    ///     let sent = ctx.map(people, 5, |ctx, person| async move {
+    ///         ctx.step("mail", async || if person.is_empty() { Err("nobody") } else { Ok(()) }).await
+    ///     });
+    ///     let sent = sent.collect_results().await?;
+    ///     Ok(sent.iter().filter(|result| result.is_err()).count())
+    /// }
+    /// ```
+    pub fn collect_results(self) -> CollectResults<'a, T> {
+        CollectResults(self.finish_all())
+    }
+
+    /// Polls what was woken, begins what there is room for; gives the results that the policy lets through.
+    fn poll_results(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Result<T>>>> {
+        if self.is_over {
+            return Poll::Pending;
+        }
+        let scope = match self.accepted() {
+            Ok(scope) => scope,
+            Err(refusal) => return self.end(Err(refusal.into())),
+        };
+        loop {
+            self.begin_items(&scope);
+            match self.running.poll_next(cx) {
+                Poll::Ready((_, Err(error))) if self.stops_at_failure => return self.end(Err(error)),
+                Poll::Ready((number, result)) => self.results[number] = Some(result),
+                Poll::Pending if self.running.len() > 0 => return Poll::Pending,
+                Poll::Pending => {
+                    let results = std::mem::take(&mut self.results).into_iter().flatten().collect();
+                    return self.end(Ok(results));
+                }
+            }
+        }
+    }
+
+    fn accepted(&self) -> Result<Arc<str>, StoredError> {
+        let scope = self.scope.clone()?;
+        if self.limit > 0 {
+            return Ok(scope);
+        }
+        let message = format!(
+            "the map {scope:?} has a limit of 0, so no item could ever begin; \
+             give ctx.map a limit of 1 or more: how many items may run at a time"
+        );
+        Err(StoredError::new(ErrorKind::Refused, message).fatal())
+    }
+
+    fn begin_items(&mut self, scope: &str) {
+        while self.running.len() < self.limit
+            && let Some(begin) = &mut self.begin
+        {
+            let number = self.results.len();
+            match begin(scope, number) {
+                Some(item) => {
+                    self.results.push(None);
+                    self.running.insert(number, item);
+                }
+                None => self.begin = None,
+            }
+        }
+    }
+
+    /// The other items are dropped here and not with the map, which a caller may keep.
+    fn end(&mut self, result: Result<Vec<Result<T>>>) -> Poll<Result<Vec<Result<T>>>> {
+        self.is_over = true;
+        self.running.clear();
+        self.begin = None;
+        Poll::Ready(result)
+    }
+}
+
+impl<T> Future for Map<'_, T> {
+    type Output = Result<Vec<T>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_results(cx).map(|results| results?.into_iter().collect())
+    }
+}
+
+/// A map that gives the result of each item: await it. See [`Map::collect_results`].
+#[must_use = "a map does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct CollectResults<'a, T>(Map<'a, T>);
+
+impl<T> Future for CollectResults<'_, T> {
+    type Output = Result<Vec<Result<T>>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().0.poll_results(cx)
+    }
+}
+
+impl<T> fmt::Debug for Map<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let map = &mut f.debug_struct("Map");
+        map.field("scope", &self.scope).field("limit", &self.limit).field("running", &self.running);
+        map.finish_non_exhaustive()
+    }
+}

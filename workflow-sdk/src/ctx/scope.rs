@@ -1,0 +1,118 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::model::{ErrorKind, StoredError, check_scope};
+
+use super::Ctx;
+
+/// The longest key of a call, in bytes, its scopes included and the number of a repeat not. Keys stand in the primary key of
+/// the history, whose entries PostgreSQL limits to 2704 bytes, and in the idempotency keys that other systems must take.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// A context whose calls have keys of their own: what [`Ctx::scope`] gives, and what each item of [`Ctx::map`] gets.
+///
+/// It is a [`Ctx`] in all other respects, and dereferences to one. Like the reference to a context, it cannot be carried off
+/// by `tokio::spawn`.
+pub struct Scope<'a, S = ()> {
+    ctx: Ctx<S>,
+    of: PhantomData<&'a Ctx<S>>,
+}
+
+impl<'a, S> Scope<'a, S> {
+    pub(super) fn new(of: &'a Ctx<S>, path: Result<Arc<str>, StoredError>) -> Self {
+        Self { ctx: of.at(path), of: PhantomData }
+    }
+
+    /// A scope within this one: see [`Ctx::scope`].
+    #[track_caller]
+    pub fn scope(&self, name: impl AsRef<str>) -> Scope<'a, S> {
+        let path = self.ctx.open_scope(name.as_ref(), Location::caller());
+        Scope { ctx: self.ctx.at(path), of: PhantomData }
+    }
+}
+
+impl<S> Deref for Scope<'_, S> {
+    type Target = Ctx<S>;
+
+    fn deref(&self) -> &Ctx<S> {
+        &self.ctx
+    }
+}
+
+impl<S> fmt::Debug for Scope<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("path", &self.ctx.scope).finish_non_exhaustive()
+    }
+}
+
+impl<S> Ctx<S> {
+    /// A context whose calls have this name before their keys: `name/step`, in a scope within a scope `outer/inner/step`.
+    ///
+    /// So a part of a workflow keeps its keys whatever other parts call, and two parts may use the same names for their
+    /// steps. A repeated name of a scope gets `:1`, `:2`, ... in the order of calls.
+    ///
+    /// The name is 1 to 255 bytes without control characters and without `/`. A whole key, scopes included, has 1024 bytes
+    /// at most.
+    ///
+    /// # Errors
+    /// None here. Where the name is refused, or the scope is opened inside the body of a step, each call in the scope gives
+    /// an error of kind [`Refused`](ErrorKind::Refused) that says why, and no body runs.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn travel(ctx: &Ctx) -> Result<String> {
+    ///     let there = book(&ctx.scope("there"), "Lisbon").await?; // the key of its step: there/book
+    ///     let back = book(&ctx.scope("back"), "Oslo").await?; // back/book
+    ///     Ok(format!("{there}, {back}"))
+    /// }
+    ///
+    /// async fn book(ctx: &Ctx, to: &str) -> Result<String> {
+    ///     ctx.step("book", async || Ok::<_, Error>(format!("a seat to {to}"))).await
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn scope(&self, name: impl AsRef<str>) -> Scope<'_, S> {
+        Scope::new(self, self.open_scope(name.as_ref(), Location::caller()))
+    }
+
+    pub(super) fn open_scope(&self, name: &str, location: &'static Location<'static>) -> Result<Arc<str>, StoredError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.as_ref().clone());
+        }
+        check_scope(name).map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
+        let path = self.cell.open_scope(&format!("{}{name}", self.scope), location)?;
+        Ok(path.into())
+    }
+
+    /// This context in the scope of this path.
+    fn at(&self, path: Result<Arc<str>, StoredError>) -> Self {
+        let (scope, refused) = match path {
+            Ok(path) => (format!("{path}/").into(), None),
+            Err(refusal) => (Arc::clone(&self.scope), Some(Arc::new(refusal))),
+        };
+        Self { state: Arc::clone(&self.state), cell: Arc::clone(&self.cell), scope, refused }
+    }
+
+    /// The key of a call by this name, before it is told apart from repeats.
+    pub(super) fn key_in_scope(&self, name: &str) -> Result<String, StoredError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.as_ref().clone());
+        }
+        let key = format!("{}{name}", self.scope);
+        if key.len() <= MAX_KEY_BYTES {
+            return Ok(key);
+        }
+        let shown: String = key.chars().take(80).collect();
+        let message = format!(
+            "the key of step {name:?} in its scopes, {shown:?}..., is {} bytes long; \
+             use shorter names or fewer scopes: {MAX_KEY_BYTES} bytes at most",
+            key.len()
+        );
+        Err(StoredError::new(ErrorKind::Refused, message).fatal())
+    }
+}

@@ -1,0 +1,183 @@
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::BoxError;
+use crate::model::NamesSignal;
+use crate::model::{
+    ErrorKind, NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, StepKind, StoredError, check_name,
+};
+use crate::payload::round_trip;
+use crate::replay::{CallId, CallPoll, Delivered, SignalWait};
+use crate::{Error, Result};
+
+use super::{Ctx, RunCell, Step, step};
+
+impl<S> Ctx<S> {
+    /// A wait for a signal of this name. Signals lie in the run's inbox from the moment at which they were sent, before or
+    /// after the wait began; those of one name are taken in the order in which they were accepted, each by one wait.
+    ///
+    /// Gives `None` only if a [timeout](SignalWait::timeout) was set and is over. A run that waits occupies no worker.
+    ///
+    /// A wait that loses a race (`select`) consumes nothing: its signal stays for the next wait.
+    ///
+    /// # Errors
+    /// Awaiting it gives an error of kind [`Refused`](ErrorKind::Refused) for an invalid name, a wait inside the body of a
+    /// step, or a payload that is no `T`; the signal is consumed then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and consumes nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn order(ctx: &Ctx) -> Result<bool> {
+    ///     let paid = ctx.signal::<u64>("paid").timeout(Duration::from_secs(86_400)).await?;
+    ///     Ok(paid.is_some_and(|cents| cents >= 500))
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn signal<T: DeserializeOwned + Send>(&self, name: impl NamesSignal<T>) -> WaitForSignal<'_, T> {
+        let name = name.signal_name();
+        let call = check_name(NameSubject::Signal, name)
+            .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())
+            .and_then(|()| self.call_own(name, Location::caller()));
+        let wait = SignalWait { kind: StepKind::Signal, name: Some(name.to_owned()), timeout: None, to: None };
+        WaitForSignal { cell: &self.cell, call, wait, payload: PhantomData }
+    }
+
+    /// Sends a signal to another run, as a step: it is accepted once, however often this run is resumed.
+    ///
+    /// # Errors
+    /// Awaiting it gives an error of kind [`Refused`](ErrorKind::Refused) for an invalid name, a payload that cannot be
+    /// stored, or a run that does not exist. A run that has ended is no error: see [`SignalOutcome::Finished`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn notify(ctx: &Ctx, other: RunId) -> Result<SignalOutcome> {
+    ///     ctx.send_signal(other, "ready", &true).await
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn send_signal<'a, T>(
+        &'a self,
+        run_id: RunId,
+        name: impl NamesSignal<T>,
+        payload: &T,
+    ) -> Step<'a, SignalOutcome>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let name = name.signal_name();
+        let signal = self.new_signal(run_id, name, payload);
+        let call = self.call_own(&format!("send {name}"), Location::caller());
+        let cell = &self.cell;
+        let body = move || -> step::BodyFuture<'a, SignalOutcome> {
+            // The same in every attempt of this step of this run: a signal that was accepted is not accepted again.
+            let key = SignalKey::Generated(format!("\u{1}{}", cell.idempotency_key()));
+            let signal = signal.clone().map(|signal| NewSignal { key, ..signal });
+            Box::pin(async move {
+                match cell.port().signal(signal?).await? {
+                    SignalOutcome::Unknown => Err(Error::fatal(format!("there is no run {run_id} in this database"))),
+                    outcome => Ok(outcome),
+                }
+            })
+        };
+        Step::new(cell, call, Box::new(body))
+    }
+
+    fn new_signal<T>(&self, run_id: RunId, name: &str, payload: &T) -> Result<NewSignal, StoredError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let refused = |reason: String| StoredError::new(ErrorKind::Refused, reason).fatal();
+        check_name(NameSubject::Signal, name).map_err(|error| refused(error.to_string()))?;
+        let subject = format!("signal {name:?} to run {run_id}");
+        let (payload, _) =
+            round_trip(&subject, payload, self.cell.payload_limit()).map_err(|error| refused(error.to_string()))?;
+        Ok(NewSignal { run_id, name: name.to_owned(), payload, key: SignalKey::generate() })
+    }
+}
+
+/// A wait for a signal: set its options, then await it.
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct WaitForSignal<'a, T> {
+    cell: &'a Arc<RunCell>,
+    call: Result<CallId, StoredError>,
+    wait: SignalWait,
+    payload: PhantomData<fn() -> T>,
+}
+
+impl<T> WaitForSignal<'_, T> {
+    /// How long to wait, from the first poll, before giving up. Zero looks into the inbox once. Default: for ever.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.wait.timeout = Some(timeout);
+        self
+    }
+}
+
+impl<T: DeserializeOwned> Future for WaitForSignal<'_, T> {
+    type Output = Result<Option<T>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let call = match &self.call {
+            Ok(call) => *call,
+            Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
+        };
+        match self.cell.poll_signal(call, || self.wait.clone(), cx.waker()) {
+            CallPoll::Ended(delivered) => {
+                Poll::Ready(received(delivered, self.wait.name.as_deref().unwrap_or_default()))
+            }
+            CallPoll::Pending | CallPoll::Start { .. } | CallPoll::Run => Poll::Pending,
+        }
+    }
+}
+
+/// What was recorded: one payload, or none if the time was over.
+pub(super) fn received<T: DeserializeOwned>(delivered: Delivered, name: &str) -> Result<Option<T>> {
+    let text = match delivered {
+        Delivered::Failed(error) => return Err(error.into()),
+        Delivered::Recorded(text) => text,
+        Delivered::Kept => return Ok(None),
+    };
+    let payloads: Result<[T; 1], _> = serde_json::from_str(&text);
+    match payloads {
+        Ok([payload]) => Ok(Some(payload)),
+        Err(_) if text == "[]" => Ok(None),
+        Err(error) => {
+            let type_name = std::any::type_name::<T>();
+            let message = format!(
+                "the payload of signal {name:?} is no {type_name}: {error}; send a value of that type, best by a Signal<T> \
+                 that sender and receiver share"
+            );
+            let error: BoxError = message.into();
+            Err(Error::from(StoredError::from_error(ErrorKind::Refused, error.as_ref()).fatal()))
+        }
+    }
+}
+
+impl<T> Drop for WaitForSignal<'_, T> {
+    fn drop(&mut self) {
+        if let Ok(call) = self.call {
+            self.cell.dropped(call);
+        }
+    }
+}
+
+impl<T> fmt::Debug for WaitForSignal<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitForSignal").field("wait", &self.wait).finish_non_exhaustive()
+    }
+}

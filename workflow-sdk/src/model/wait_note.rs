@@ -1,0 +1,20 @@
+use serde::{Deserialize, Serialize};
+
+use super::Timestamp;
+
+/// The name of the signal by which somebody decides about the approval with this key.
+#[must_use]
+pub(crate) fn approval_signal(step_key: &str) -> String {
+    format!("approval {step_key}")
+}
+
+/// What a wait writes down when it begins.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct WaitNote {
+    /// When it ends without a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<Timestamp>,
+    /// Who is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
+}

@@ -1,0 +1,328 @@
+//! Waits for what others do: signals, decisions, and the ends of children.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{
+    Effect, ErrorKind, InboxSignal, NewRun, OnParentEnd, Parent, RunId, StepKind, StoredError, Timestamp, WaitNote,
+    approval_signal, derived_run_id,
+};
+
+use super::call::{Phase, Work};
+use super::records::Record;
+use super::{CallId, CallPoll, Delivered, Machine};
+
+/// A wait for a signal or a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalWait {
+    /// [`StepKind::Signal`] or [`StepKind::Approval`].
+    pub kind: StepKind,
+    /// The signal's name. `None`: one of the call's own, made from its key.
+    pub name: Option<String>,
+    /// How long it may take, from its beginning.
+    pub timeout: Option<Duration>,
+    /// Who is asked.
+    pub to: Option<String>,
+}
+
+/// A child that is to be started.
+#[derive(Clone, Debug)]
+pub struct ChildCall {
+    /// The run, but for its id and its parent.
+    pub run: Box<NewRun>,
+    /// What becomes of it when this run ends first.
+    pub on_parent_end: OnParentEnd,
+    /// Whether nobody waits for its end.
+    pub detached: bool,
+}
+
+/// How a child ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChildEnd {
+    /// The child.
+    pub run_id: RunId,
+    /// Its output as JSON text, or why it has none.
+    pub result: Result<String, StoredError>,
+}
+
+/// What the run waits for that others do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Awaited {
+    /// Names of signals.
+    pub signals: Vec<String>,
+    /// Children.
+    pub children: Vec<RunId>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ChildNote {
+    run_id: RunId,
+}
+
+/// A wait that has begun.
+#[derive(Clone, Debug)]
+pub(super) struct Receiving {
+    kind: StepKind,
+    name: String,
+    pub(super) until: Option<Timestamp>,
+    started_at: Timestamp,
+    to: Option<String>,
+    /// Whether its row is written.
+    shown: bool,
+}
+
+/// What is known of the outside, and which calls wait for it.
+#[derive(Debug, Default)]
+pub(super) struct Outside {
+    /// Signals that were read and not taken, by name.
+    inbox: BTreeMap<String, VecDeque<InboxSignal>>,
+    /// The last signal of each name that was taken: what is read again until its consumption is committed.
+    taken: HashMap<String, i64>,
+    receiving: BTreeSet<CallId>,
+    children: BTreeMap<RunId, CallId>,
+    /// A wait began that nobody has looked for, or something has happened since.
+    unlooked: bool,
+    /// More signals may lie in the database than were read.
+    more: bool,
+}
+
+impl Machine {
+    /// Polls a wait for a signal.
+    pub fn poll_signal(&mut self, id: CallId, wait: impl FnOnce() -> SignalWait, now: Timestamp) -> CallPoll {
+        self.poll(id, || Work::Signal(wait()), now)
+    }
+
+    /// Polls a child.
+    pub fn poll_child(&mut self, id: CallId, child: impl FnOnce() -> ChildCall, now: Timestamp) -> CallPoll {
+        self.poll(id, || Work::Child(child()), now)
+    }
+
+    /// What the run waits for outside, if somebody has to look for it now. Answered by [`Machine::looked`].
+    pub fn begin_look(&mut self) -> Option<Awaited> {
+        if !std::mem::take(&mut self.outside.unlooked) {
+            return None;
+        }
+        let names: BTreeSet<&str> = self.receiving().map(|(_, wait)| wait.name.as_str()).collect();
+        let signals = names.into_iter().map(str::to_owned).collect();
+        Some(Awaited { signals, children: self.outside.children.keys().copied().collect() })
+    }
+
+    /// Something has happened outside: whoever waits for it has to look.
+    pub fn look_again(&mut self) {
+        self.outside.unlooked |= self.awaits_outside();
+    }
+
+    /// Whether the run waits for something that others do.
+    #[must_use]
+    pub fn awaits_outside(&self) -> bool {
+        !self.outside.receiving.is_empty() || !self.outside.children.is_empty()
+    }
+
+    /// What a look has found: the first signals, more of them if `more`, and children that have ended. Waits for which
+    /// nothing was found are written down.
+    pub fn looked(&mut self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>, now: Timestamp) {
+        self.outside.more = more;
+        for signal in signals {
+            self.keep_signal(signal);
+        }
+        for end in ended {
+            self.child_ended(end, now);
+        }
+        let unmet = |(_, wait): &(CallId, &Receiving)| !wait.shown && !self.has_signal(&wait.name);
+        let unmet: Vec<CallId> = self.receiving().filter(unmet).map(|(id, _)| id).collect();
+        for id in unmet {
+            self.show_wait(id);
+        }
+    }
+
+    fn receiving(&self) -> impl Iterator<Item = (CallId, &Receiving)> {
+        self.outside.receiving.iter().filter_map(|id| match &self.calls[id.0].phase {
+            Phase::Receiving(wait) => Some((*id, wait.as_ref())),
+            _ => None,
+        })
+    }
+
+    fn has_signal(&self, name: &str) -> bool {
+        self.outside.inbox.get(name).is_some_and(|signals| !signals.is_empty())
+    }
+
+    fn keep_signal(&mut self, signal: InboxSignal) {
+        let kept = self.outside.inbox.entry(signal.name.clone()).or_default();
+        let last = kept.back().map(|last| last.seq).max(self.outside.taken.get(&signal.name).copied());
+        if last.is_none_or(|last| signal.seq > last) {
+            kept.push_back(signal);
+        }
+    }
+
+    fn show_wait(&mut self, id: CallId) {
+        let Phase::Receiving(wait) = &mut self.calls[id.0].phase else { return };
+        wait.shown = true;
+        let note = WaitNote { until: wait.until, to: wait.to.clone() };
+        let record = Record { output: json(&note), ..Record::begun(1, wait.kind, wait.started_at) };
+        self.record(id, record);
+    }
+
+    /// Gives the oldest wait that has a signal its signal. Only while no other outcome is on its way: that one might drop
+    /// the wait, as in a race, and the signal would be consumed by nobody. Says whether it did.
+    pub(super) fn take_signal(&mut self, now: Timestamp) -> bool {
+        if self.outside.receiving.is_empty() || !self.nothing_undelivered() {
+            return false;
+        }
+        let met = self.receiving().find(|(_, wait)| self.has_signal(&wait.name)).map(|(id, wait)| (id, wait.clone()));
+        let Some((id, wait)) = met else { return false };
+        let Some(signal) = self.outside.inbox.get_mut(&wait.name).and_then(VecDeque::pop_front) else { return false };
+        self.outside.taken.insert(wait.name.clone(), signal.seq);
+        self.outside.unlooked |= self.outside.more;
+        let effect = Effect::Consume { seq: signal.seq };
+        self.end_receiving(id, &wait, format!("[{}]", signal.payload), effect, now);
+        true
+    }
+
+    /// The time of a wait is over.
+    pub(super) fn receive_nothing(&mut self, id: CallId, now: Timestamp) {
+        let Phase::Receiving(wait) = &self.calls[id.0].phase else { return };
+        let wait = wait.as_ref().clone();
+        self.end_receiving(id, &wait, "[]".into(), Effect::None, now);
+    }
+
+    fn end_receiving(&mut self, id: CallId, wait: &Receiving, output: String, effect: Effect, now: Timestamp) {
+        self.forget_receiving(id, wait.until);
+        let completed_at = self.tick(now);
+        let outcome = Delivered::Recorded(output.clone());
+        let record = Record { output: Some(output), effect, ..Record::begun(1, wait.kind, wait.started_at) };
+        self.decide_as(id, completed_at, record, outcome);
+    }
+
+    fn forget_receiving(&mut self, id: CallId, until: Option<Timestamp>) {
+        self.outside.receiving.remove(&id);
+        self.waits.remove(&(until.unwrap_or(Timestamp::FAR_FUTURE), id));
+        if let Some(until) = until {
+            self.timers.remove(&(until, id));
+        }
+    }
+
+    pub(super) fn begin_receiving(&mut self, id: CallId, wait: SignalWait, now: Timestamp) {
+        let key = &self.calls[id.0].key;
+        let name = wait.name.unwrap_or_else(|| approval_signal(key));
+        let begun = self.history.step(key).map(|step| {
+            let note = step.last.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
+            (step.last.started_at, note.unwrap_or_default())
+        });
+        let receiving = match begun {
+            Some((started_at, WaitNote { until, to })) => {
+                Receiving { kind: wait.kind, name, until, started_at, to, shown: true }
+            }
+            None => {
+                let now = self.tick(now);
+                let until = wait.timeout.map(|timeout| now + timeout);
+                Receiving { kind: wait.kind, name, until, started_at: now, to: wait.to, shown: false }
+            }
+        };
+        self.waits.insert((receiving.until.unwrap_or(Timestamp::FAR_FUTURE), id));
+        self.timers.extend(receiving.until.map(|until| (until, id)));
+        self.outside.receiving.insert(id);
+        self.outside.unlooked = true;
+        self.calls[id.0].phase = Phase::Receiving(Box::new(receiving));
+    }
+
+    /// Nobody waits any more. What stands in the database must not look as if somebody did.
+    pub(super) fn drop_receiving(&mut self, id: CallId, wait: &Receiving) {
+        self.forget_receiving(id, wait.until);
+        if wait.shown {
+            let ended = Record {
+                completed_at: Some(self.latest),
+                output: Some("[]".into()),
+                ..Record::begun(1, wait.kind, wait.started_at)
+            };
+            self.record(id, ended);
+        }
+    }
+
+    pub(super) fn begin_child(&mut self, id: CallId, child: ChildCall, now: Timestamp) {
+        let key = self.calls[id.0].key.clone();
+        let begun = self.history.step(&key).and_then(|step| {
+            let note = serde_json::from_str::<ChildNote>(step.last.output.as_deref()?).ok()?;
+            Some((note.run_id, step.last.started_at))
+        });
+        if let Some((run_id, started_at)) = begun {
+            self.outside.unlooked = true;
+            return self.await_child(id, run_id, started_at);
+        }
+        let now = self.tick(now);
+        let run_id = derived_run_id(self.run_id, &format!("child {} of generation {}", key, self.generation), now);
+        let parent = Parent { run_id: self.run_id, step_key: key, on_end: child.on_parent_end };
+        let run = NewRun { id: run_id, parent: Some(parent), ..*child.run };
+        let begun = Record { effect: Effect::Start(Box::new(run)), ..Record::begun(1, StepKind::Child, now) };
+        self.has_children = true;
+        if child.detached {
+            let output = format!("\"{run_id}\"");
+            let outcome = Delivered::Recorded(output.clone());
+            return self.decide_as(id, now, Record { output: Some(output), ..begun }, outcome);
+        }
+        self.record(id, Record { output: json(&ChildNote { run_id }), ..begun });
+        self.await_child(id, run_id, now);
+    }
+
+    fn await_child(&mut self, id: CallId, run_id: RunId, started_at: Timestamp) {
+        self.outside.children.insert(run_id, id);
+        self.waits.insert((Timestamp::FAR_FUTURE, id));
+        self.calls[id.0].phase = Phase::AwaitingChild { run_id, started_at };
+    }
+
+    fn child_ended(&mut self, end: ChildEnd, now: Timestamp) {
+        let Some(id) = self.outside.children.remove(&end.run_id) else { return };
+        let Phase::AwaitingChild { started_at, .. } = self.calls[id.0].phase else { return };
+        self.waits.remove(&(Timestamp::FAR_FUTURE, id));
+        let completed_at = self.tick(now);
+        let begun = Record::begun(1, StepKind::Child, started_at);
+        match end.result {
+            Ok(output) => {
+                let outcome = Delivered::Recorded(output.clone());
+                self.decide_as(id, completed_at, Record { output: Some(output), ..begun }, outcome);
+            }
+            Err(error) => {
+                let error = error.of_step(&self.calls[id.0].key);
+                self.decide(id, completed_at, Record { error: Some(error), ..begun });
+            }
+        }
+    }
+
+    pub(super) fn drop_child(&mut self, id: CallId, run_id: RunId) {
+        self.outside.children.remove(&run_id);
+        self.waits.remove(&(Timestamp::FAR_FUTURE, id));
+    }
+
+    /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
+    pub fn key_taken(&mut self, by: RunId, now: Timestamp) {
+        let Some(record) = self.in_flight.pop_front() else { return };
+        let id = record.call;
+        let started_at = match self.calls[id.0].phase {
+            Phase::AwaitingChild { run_id, started_at } => {
+                self.drop_child(id, run_id);
+                started_at
+            }
+            Phase::Decided { completed_at, .. } => completed_at,
+            _ => return,
+        };
+        let message = format!(
+            "the key of this child belongs to run {by}, which this step did not start; \
+             use a key of its own, or none: a child is started once for each step anyway"
+        );
+        let error = StoredError::new(ErrorKind::Refused, message).fatal().of_step(&self.calls[id.0].key);
+        let completed_at = self.tick(now);
+        self.decide(id, completed_at, Record { error: Some(error), ..Record::begun(1, StepKind::Child, started_at) });
+    }
+
+    /// Whether the run may have children.
+    #[must_use]
+    pub fn has_children(&self) -> bool {
+        self.has_children
+    }
+}
+
+/// Our own notes are plain data: they always have a text.
+fn json(note: &impl Serialize) -> Option<String> {
+    serde_json::to_string(note).ok()
+}

@@ -1,0 +1,105 @@
+//! How a drive learns of what others do: signals to its run, and the ends of its children.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use workflow_sdk::engine::{ChildEnd, EndedRun, INBOX_PAGE};
+use workflow_sdk::{ErrorKind, RunStatus, StoredError};
+
+use crate::drive::Drive;
+use crate::shared::Shared;
+use crate::verdict::Exit;
+
+/// The least time between two looks at all runs of this worker that wait: hints of other processes come up to twenty times
+/// a second.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+impl Drive<'_> {
+    /// Takes note of what this drive was told since the last time.
+    pub(crate) fn hear(&mut self) {
+        let told = self.claim.told();
+        if std::mem::replace(&mut self.told, told) != told {
+            self.cell.look_again();
+        }
+    }
+
+    /// Looks for what the run waits for, if nobody has. Says whether it looked.
+    pub(crate) async fn look_outside(&mut self) -> Result<bool, Exit> {
+        let Some(awaited) = self.cell.begin_look() else {
+            self.claim.listen(self.cell.awaits_outside().then_some(self.wakes));
+            return Ok(false);
+        };
+        // Before the query, with what was known: a hint that comes meanwhile is then not taken for an old one.
+        self.claim.listen(Some(self.wakes));
+        let backend = self.shared.client.backend();
+        // The wakes first: what happens after they were read makes the run due, should it be parked with them.
+        let inbox = backend.inbox(self.run.claim.run_id, &awaited.signals).await.map_err(Exit::Unreadable)?;
+        let inbox = inbox.ok_or(Exit::Lost)?;
+        let ended = match awaited.children.as_slice() {
+            [] => Vec::new(),
+            children => backend.ended(children).await.map_err(Exit::Unreadable)?,
+        };
+        self.wakes = inbox.wakes;
+        self.claim.listen(Some(self.wakes));
+        let more = inbox.signals.len() >= INBOX_PAGE as usize;
+        self.cell.looked(inbox.signals, more, ended.into_iter().map(child_end).collect());
+        Ok(true)
+    }
+}
+
+/// What a parent gets of the end of its child.
+fn child_end(ended: EndedRun) -> ChildEnd {
+    let result = match ended.status {
+        RunStatus::Succeeded => Ok(ended.output.unwrap_or_else(|| "null".into())),
+        RunStatus::Canceled => {
+            let message = format!("the child, run {}, was canceled", ended.id);
+            Err(StoredError::new(ErrorKind::ChildCanceled, message))
+        }
+        _ => {
+            let missing = || StoredError::new(ErrorKind::Application, "the child ended without an error that is kept");
+            Err(ended.error.unwrap_or_else(missing))
+        }
+    };
+    ChildEnd { run_id: ended.id, result }
+}
+
+/// Tells drives of wakes that this process committed at once, and of those of other processes after their hints, until it
+/// is dropped. What is missed here comes with the renewal of the lease.
+pub(crate) async fn pass_wakes(shared: Arc<Shared>) {
+    let hub = Arc::clone(shared.executor().hub());
+    let (mut wakes, mut changes) = (hub.wakes(), hub.changes());
+    loop {
+        tokio::select! {
+            woken = wakes.recv() => match woken {
+                Ok(run) => shared.held.tell_run(run),
+                Err(RecvError::Lagged(_)) => look_at_all(&shared).await,
+                Err(RecvError::Closed) => return,
+            },
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                look_at_all(&shared).await;
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        }
+    }
+}
+
+/// One query for all runs of this worker that wait for something outside.
+async fn look_at_all(shared: &Shared) {
+    let waiting = shared.held.listening();
+    if waiting.is_empty() {
+        return;
+    }
+    match shared.client.backend().wakes(&waiting).await {
+        Ok(wakes) => wakes.into_iter().for_each(|(run, wakes)| shared.held.tell_wakes(run, wakes)),
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot look for woken runs; the lease's renewal will"
+            );
+        }
+    }
+}
