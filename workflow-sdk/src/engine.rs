@@ -8,8 +8,10 @@ pub use crate::backend::{
     ReviveWrite, RunEnd, StartOutcome, StepCommit, StepTransaction, WaitingApproval, WorkerRecord, Write, connect,
     redact,
 };
+pub use crate::client::run_history;
 pub use crate::ctx::{
-    Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit, WorkflowFuture, settle,
+    Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit, WorkflowFuture, dry_replay,
+    settle,
 };
 pub use crate::executor::{Cancel, Executor, ExecutorStopped, Hub, PendingOutcome};
 pub use crate::failpoint::failpoint;
@@ -19,5 +21,5 @@ pub use crate::model::{
 };
 pub use crate::replay::{
     Awaited, CallId, CallPoll, ChildCall, ChildEnd, CommitRow, Delivered, Divergence, HistorySize, Interrupted,
-    Interruption, Machine, Next, OutboxRow, SignalWait, StepOptions, Wait,
+    Interruption, Machine, Next, OutboxRow, SignalWait, Standstill, StepOptions, Wait,
 };

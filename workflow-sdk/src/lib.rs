@@ -32,7 +32,8 @@
 //! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Transaction`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
 //!   [`WaitForApproval`], [`Child`], [`Shield`], [`Compensation`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
-//! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`].
+//! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
+//! * Before a deploy: `testing::replay`, `Worker::preflight` of crate `workflow-worker`, [`Divergence`].
 //!
 //! # Features
 //! | Feature | Default | What it adds |
@@ -40,6 +41,7 @@
 //! | `macros` | yes | `#[workflow]` and `#[derive(StepError)]` |
 //! | `sqlite` | yes | the SQLite backend, with SQLite bundled |
 //! | `postgres` | yes | the PostgreSQL backend |
+//! | `testing` | no | [`mod@testing`]: replays of stored histories, for tests |
 //! | `failpoints` | no | points at which a test kills the process |
 
 // The expansion of `#[workflow]` names this crate as a user does.
@@ -55,6 +57,8 @@ mod model;
 mod payload;
 mod replay;
 mod step_error;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transaction;
 mod workflow;
 
@@ -65,20 +69,22 @@ pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, P
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use client::ApplicationTransaction;
 pub use client::{
-    Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, FORKED_FROM,
-    Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
+    Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, Export,
+    FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
 };
 pub use ctx::{
-    Child, ChildHandle, CollectResults, Compensation, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Race,
-    Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval, WaitForSignal,
+    Added, Child, ChildHandle, CollectResults, Compensation, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH,
+    Map, Misfit, Race, Replayed, Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval,
+    WaitForSignal,
 };
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, Breaker, ErrorKind, InvalidBreaker, InvalidName, NameSubject, NamesSignal, OnParentEnd, Parent,
-    Retry, Run, RunFilter, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp,
-    TypedPayload,
+    AttemptStatus, Breaker, ErrorKind, HistoryError, InvalidBreaker, InvalidName, NameSubject, NamesSignal,
+    OnParentEnd, Parent, RecordedRun, Retry, Run, RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome,
+    StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
+pub use replay::{CurrentCall, Divergence, RecordedCall};
 pub use step_error::{RetryAdvice, StepError};
 pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};

@@ -312,10 +312,10 @@ impl<'a> Drive<'a> {
             self.send_records().await?;
             return Ok(self.unless_told_to_end(end));
         };
-        if let Exit::Ended(Err(error), _) = end {
-            tracing::warn!(run_id = %self.run.claim.run_id, %error, "the workflow ended before its history did");
-        }
-        Ok(self.diverged(divergence))
+        Ok(self.diverged(match end {
+            Exit::Ended(Err(error), _) => divergence.with_error(&error),
+            _ => divergence,
+        }))
     }
 
     /// Whether the history is small enough to go on.

@@ -27,6 +27,8 @@ mod held;
 mod lease;
 mod options;
 mod outside;
+mod preflight;
+mod preflight_report;
 mod pressure;
 mod registry;
 mod shared;
@@ -39,4 +41,5 @@ mod worker;
 
 pub use error::WorkerError;
 pub use options::{ForeignAwait, WorkerOptions};
+pub use preflight_report::{Finding, PreflightReport, Unregistered};
 pub use worker::Worker;

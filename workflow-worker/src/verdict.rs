@@ -99,7 +99,8 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
     }
 }
 
-fn unreadable(error: &BackendError) -> StoredError {
+/// A history that cannot be read, as the error of its run.
+pub(crate) fn unreadable(error: &BackendError) -> StoredError {
     let mut stored = StoredError::from_error(ErrorKind::Divergence, error);
     stored.message = format!("the run's history cannot be read ({}); mend it or terminate the run", stored.message);
     stored

@@ -13,11 +13,12 @@ use crate::clock::DatabaseClock;
 use crate::held::Order;
 use crate::lease::LeaseThread;
 use crate::outside::pass_wakes;
+use crate::preflight::preflight;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::shutdown::{Signals, disown_undriven, drain};
 use crate::sweep::{expire_runs, pass_cancels, pass_pauses, warn_of_unserved};
-use crate::{ForeignAwait, WorkerError, WorkerOptions};
+use crate::{ForeignAwait, PreflightReport, WorkerError, WorkerOptions};
 
 /// A worker: claims runs of the workflows that it knows, and drives them.
 ///
@@ -140,6 +141,44 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// As [`Worker::run`].
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<(), WorkerError> {
         self.run_until_then(stop, std::future::pending()).await
+    }
+
+    /// Replays every unfinished run of the database against the workflows that are registered, whatever its queue, and says
+    /// which would diverge or fail under them. For a CI job before a deploy, on the production database: it claims nothing,
+    /// writes nothing, begins no body, and a read-only user of PostgreSQL is enough once the schema is up to date.
+    ///
+    /// Outside of steps the workflows' code does run, as in every replay. A run that a worker drives meanwhile is judged as it
+    /// stood when it was read. One run after the other; each costs one query, one page of runs one more.
+    ///
+    /// # Errors
+    /// [`WorkerError::NoWorkflows`], [`WorkerError::DuplicateWorkflow`], [`WorkerError::Name`]; those of the database. A history
+    /// that cannot be read is no error: see [`PreflightReport::unreadable`].
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    ///
+    /// ```
+    /// use std::process::ExitCode;
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_worker::Worker;
+    ///
+    /// #[workflow]
+    /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+    ///     ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// client.start(greet, "Ada".to_string()).await?;
+    /// let report = Worker::new(client, ()).register(greet).preflight().await?;
+    /// println!("{report}");
+    /// assert_eq!(report.fits, 1);
+    /// Ok(report.exit_code())
+    /// # }
+    /// ```
+    pub async fn preflight(&self) -> Result<PreflightReport, WorkerError> {
+        preflight(&self.client, &self.registry).await
     }
 
     async fn run_until_then(

@@ -24,6 +24,7 @@ mod interruption;
 mod live;
 mod patch;
 mod pause;
+mod preflight;
 mod refused;
 mod rerun;
 mod saga;
@@ -112,6 +113,15 @@ workflow_tests::cases! {
         a_diverged_run_can_be_terminated,
         a_diverged_run_that_is_canceled_ends_with_its_grace,
         an_added_step_runs,
+    }
+    preflight {
+        an_exported_history_replays_on_its_code,
+        a_history_of_signals_replays,
+        an_exported_history_diverges_on_other_code,
+        what_is_not_exported_is_refused,
+        every_unfinished_run_is_judged,
+        a_report_without_divergence_is_clean,
+        a_worker_that_knows_nothing_judges_nothing,
     }
     foreign {
         a_bare_sleep_is_warned_of_once,

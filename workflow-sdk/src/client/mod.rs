@@ -5,6 +5,7 @@ mod cancel;
 mod connect;
 mod error;
 mod explanation;
+mod export;
 mod fork;
 mod handle;
 mod live;
@@ -36,6 +37,7 @@ pub use cancel::Cancel;
 pub use connect::Connect;
 pub use error::ClientError;
 pub use explanation::{Awaited, Explanation};
+pub use export::{Export, run_history};
 pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
 pub use retry_run::RetryRun;
@@ -207,6 +209,39 @@ impl Client {
         T: Serialize + DeserializeOwned,
     {
         SendSignal::new(self, run_id, &name, payload)
+    }
+
+    /// The run with everything that is recorded of it, to be replayed elsewhere: its JSON is a test's input. Returns a builder:
+    /// await it.
+    ///
+    /// It holds the input and every recorded value: keep it where the data itself may be kept.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
+    ///     Ok(order)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(checkout, "order 42".to_string()).await?;
+    /// let history = client.export(run.id()).await?;
+    /// assert_eq!(history.run.input, "\"order 42\"");
+    /// assert!(history.to_json().contains("\"format\": 1"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn export(&self, id: RunId) -> Export {
+        Export::new(self.clone(), id)
     }
 
     /// Cancels a run. Returns a builder: await it, or await it [within](Cancel::within) a transaction.

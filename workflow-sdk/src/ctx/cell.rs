@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::replay::{
     Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, HistorySize, Interrupted, Interruption,
-    Machine, Next, OutboxRow, SignalWait, StepOptions, Wait,
+    Machine, Next, OutboxRow, SignalWait, Standstill, StepOptions, Wait,
 };
 use crate::transaction::OpenTransaction;
 
@@ -232,6 +232,11 @@ impl RunCell {
     /// Why the run cannot go on with this code.
     pub fn divergence(&self) -> Option<Divergence> {
         lock(&self.inner).machine.divergence().cloned()
+    }
+
+    /// Where the replay has come to, once nothing recorded can be delivered any more.
+    pub fn standstill(&self) -> Standstill {
+        lock(&self.inner).machine.standstill()
     }
 
     /// The workflow function has ended: a divergence if recorded outcomes are left that it never asked for.

@@ -1,10 +1,12 @@
 //! What an author calls. Reaches outside only through [`Port`].
 
+mod added;
 mod approval;
 mod branches;
 mod cell;
 mod child;
 mod compensation;
+mod dry_replay;
 mod entry;
 mod generation;
 mod live;
@@ -40,6 +42,7 @@ pub use approval::{Decision, WaitForApproval};
 pub use cell::{RunCell, RunSettings, TransactionCommit};
 pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use compensation::Compensation;
+pub use dry_replay::{Added, Misfit, Replayed, dry_replay};
 pub use entry::Entry;
 pub use map::{CollectResults, Map};
 pub use poller::{Polled, Poller, WorkflowFuture};

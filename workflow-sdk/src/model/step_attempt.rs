@@ -1,11 +1,11 @@
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{StoredError, Timestamp};
 
 /// What kind of durable operation a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepKind {
@@ -87,7 +87,7 @@ impl fmt::Display for StepKind {
 }
 
 /// Where an attempt of a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AttemptStatus {
@@ -127,7 +127,7 @@ impl fmt::Display for AttemptStatus {
 }
 
 /// One attempt of a step as it stands in the database: one row of a run's history.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepAttempt {
     /// The step's name, with `:1`, `:2`, ... for its repeats in the run.
     pub step_key: String,

@@ -101,6 +101,7 @@ impl Machine {
 
     fn deliver(&mut self, id: CallId, outcome: Delivered, completed_at: Timestamp) {
         self.now = self.now.max(completed_at);
+        self.trail.delivered(id, &self.calls[id.0].phase, &outcome);
         let call = &mut self.calls[id.0];
         call.succeeded = !matches!(outcome, Delivered::Failed(_));
         call.phase = Phase::Ready(outcome);

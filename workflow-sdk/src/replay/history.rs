@@ -151,10 +151,9 @@ impl History {
         self.steps.get_mut(key)?.outcome.take()
     }
 
-    /// The first recorded outcome that no call has asked for, and that code which fits the history asks for.
-    pub(super) fn first_unasked(&self) -> Option<(i64, &str, StepKind)> {
-        let (position, key) = self.unasked.first_key_value().filter(|(position, _)| **position < self.first_gap)?;
-        Some((*position, key, self.steps.get(key)?.kind))
+    /// The recorded outcomes that no call has asked for, and that code which fits the history asks for, by position.
+    pub(super) fn unasked(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.unasked.range(..self.first_gap).map(|(position, key)| (*position, key.as_str()))
     }
 
     /// Whether no step is recorded, final or not, whose call has not been active yet.

@@ -107,7 +107,7 @@ impl Machine {
     /// outcome before it waits for its call: a step that was added to the code may have to run first.
     pub(super) fn interruption_is_due(&self) -> bool {
         self.interrupted.is_some_and(|interrupted| {
-            let earlier = self.history.first_unasked().is_some_and(|(position, ..)| position < interrupted.position);
+            let earlier = self.history.unasked().next().is_some_and(|(position, ..)| position < interrupted.position);
             !interrupted.delivered && !earlier
         })
     }

@@ -10,6 +10,7 @@ use super::names::Names;
 use super::outside::Outside;
 use super::patch::Patch;
 use super::records::{Receiver, Sent};
+use super::trail::Trail;
 use super::{
     CallId, CallPoll, CommitRow, Delivered, Divergence, HistorySize, Interrupted, OutboxRow, StepOptions, Wait,
     interruption,
@@ -60,6 +61,7 @@ pub struct Machine {
     pub(super) now: Timestamp,
     pub(super) latest: Timestamp,
     pub(super) divergence: Option<Divergence>,
+    pub(super) trail: Trail,
     pub(super) outside: Outside,
     /// How often the run continued as new.
     pub(super) generation: i64,
@@ -103,6 +105,7 @@ impl Machine {
             held: false,
             now: started_at,
             divergence: None,
+            trail: Trail::default(),
             outside: Outside::default(),
             generation,
             has_children,
@@ -212,7 +215,9 @@ impl Machine {
         if let Some(recorded) = self.history.step(&call.key)
             && recorded.kind != work.kind()
         {
-            self.divergence = Some(Divergence::kind(&call.key, recorded.kind, work.kind(), call.location));
+            let recorded = self.recorded_call(&self.calls[id.0].key);
+            let before = self.delivered_before(recorded.position);
+            self.divergence = Some(Divergence::kind(recorded, self.current_call(id, work.kind()), before));
             return;
         }
         call.shielded = self.shielding;
@@ -221,6 +226,7 @@ impl Machine {
             self.deliverable.insert(position, Receiver::Call(id));
             return;
         }
+        self.trail.live(id, work.kind());
         call.phase = Phase::Idle(work);
         if let Some(error) = self.take_owed(id) {
             self.calls[id.0].phase = Phase::Ready(Delivered::Failed(error));
@@ -293,16 +299,16 @@ impl Machine {
 
     /// A recorded output could not be decoded.
     pub fn undecodable(&mut self, id: CallId, type_name: &str, reason: &str) {
-        let call = &self.calls[id.0];
-        self.divergence = Some(Divergence::output(&call.key, type_name, reason, call.location));
+        let recorded = self.given(id);
+        let before = self.delivered_before(recorded.position);
+        let current = self.current_call(id, recorded.kind);
+        self.divergence = Some(Divergence::output(recorded, current, type_name, reason, before));
     }
 
     /// The workflow function has ended. A recorded outcome that it never asked for is a divergence.
     pub fn ended(&mut self) -> Option<&Divergence> {
-        if self.divergence.is_none()
-            && let Some((position, key, kind)) = self.history.first_unasked()
-        {
-            self.divergence = Some(Divergence::unasked(position, key, kind));
+        if self.divergence.is_none() {
+            self.divergence = self.passed_over();
         }
         self.divergence.as_ref()
     }

@@ -17,7 +17,9 @@ mod names;
 mod outside;
 mod patch;
 mod records;
+mod report;
 mod size;
+mod trail;
 mod transactions;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
@@ -27,5 +29,8 @@ pub use interruption::{Interrupted, Interruption};
 pub use machine::Machine;
 pub use outside::{Awaited, ChildCall, ChildEnd, SignalWait};
 pub use records::OutboxRow;
+pub(crate) use report::{MAX_LISTED, write_rest};
 pub use size::HistorySize;
+pub(crate) use trail::bytes;
+pub use trail::{CurrentCall, RecordedCall, Standstill};
 pub use transactions::CommitRow;

@@ -93,6 +93,7 @@ impl Machine {
     pub(super) fn decide_as(&mut self, id: CallId, completed_at: Timestamp, record: Record, outcome: Delivered) {
         let receiver = Receiver::Call(id);
         let position = self.take_position(receiver);
+        self.trail.decided(id, position);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
         self.size.add(&row);
         self.outbox.push(OutboxRow { row, effect, sent: Sent::Outcome(position, receiver) });

@@ -45,7 +45,7 @@ fn what_came_before_the_failure_must_be_asked_for() {
     let table = Table::default().with_value("a", 1, "1").with(failed("b", None)).with_value("c", 3, "1");
     let mut life = Life::begin(&table, &flow);
     let divergence = life.run(&mut table.clone()).divergence().to_string();
-    assert!(divergence.contains("step \"a\" at position 1"), "{divergence}");
+    assert!(divergence.contains("recorded: #1 step \"a\" (succeeded, 1 byte)\n  current:"), "{divergence}");
 }
 
 #[test]

@@ -1,0 +1,309 @@
+//! Before a deploy: histories that replay in a test, and the database that is judged before it sees the new code.
+
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::testing::{ReplayError, replay};
+use workflow_sdk::{ClientError, Misfit, Replayed, RunId};
+use workflow_tests::{Database, Live, Probe, RawConnection, Working};
+use workflow_worker::{PreflightReport, Worker, WorkerError};
+
+use crate::reaches;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What made the histories.
+mod before {
+    use super::*;
+
+    #[workflow(name = "order")]
+    pub(super) async fn order(ctx: &Ctx<Probe>, wait: Duration) -> Result<String> {
+        let receipt =
+            ctx.step("charge", async || Ok::<_, Error>(format!("receipt {}", ctx.state().count("charge")))).await?;
+        ctx.sleep(wait).await?;
+        Ok(receipt)
+    }
+
+    #[workflow(name = "refund")]
+    pub(super) async fn refund(ctx: &Ctx<Probe>, wait: Duration) -> Result<()> {
+        ctx.step("refund", async || Ok::<_, Error>(ctx.state().count("refund"))).await?;
+        ctx.sleep(wait).await
+    }
+
+    #[workflow(name = "gift")]
+    pub(super) async fn gift(ctx: &Ctx<Probe>, _wait: Duration) -> Result<()> {
+        ctx.sleep(HOUR).await
+    }
+
+    #[workflow(name = "gone")]
+    pub(super) async fn gone(ctx: &Ctx<Probe>, _wait: Duration) -> Result<()> {
+        ctx.sleep(HOUR).await
+    }
+}
+
+/// What is to be deployed.
+mod after {
+    use super::*;
+
+    #[workflow(name = "order")]
+    pub(super) async fn order(ctx: &Ctx<Probe>, wait: Duration) -> Result<String> {
+        let receipt =
+            ctx.step("charge-card", async || Ok::<_, Error>(format!("{}", ctx.state().count("card")))).await?;
+        ctx.sleep(wait).await?;
+        Ok(receipt)
+    }
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    pub(super) struct Check {
+        passed: bool,
+    }
+
+    #[workflow(name = "refund")]
+    pub(super) async fn refund(ctx: &Ctx<Probe>, wait: Duration) -> Result<()> {
+        ctx.step("check", async || Ok::<_, Error>(Check { passed: ctx.state().count("check") > 0 })).await?;
+        ctx.step("refund", async || Ok::<_, Error>(ctx.state().count("refund"))).await?;
+        ctx.sleep(wait).await
+    }
+
+    #[workflow(name = "gift")]
+    pub(super) async fn gift(ctx: &Ctx<Probe>, wait: u64) -> Result<()> {
+        ctx.sleep(Duration::from_secs(wait)).await
+    }
+
+    #[workflow(name = "order", version = "2")]
+    pub(super) async fn order_2(ctx: &Ctx<Probe>, wait: Duration) -> Result<String> {
+        ctx.sleep(wait).await?;
+        Ok(String::new())
+    }
+}
+
+fn before_worker(db: &Live) -> Worker<Probe> {
+    let worker = db.worker(Probe::new()).register(before::order).register(before::refund);
+    worker.register(before::gift).register(before::gone)
+}
+
+/// A run that is parked after a step.
+async fn parked(db: &Live) -> RunId {
+    let worker = Working::start(before_worker(db));
+    let run = db.client.start(before::order, HOUR).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    worker.stop().await;
+    run.id()
+}
+
+pub async fn an_exported_history_replays_on_its_code(db: Live) {
+    let parked = parked(&db).await;
+    let probe = Probe::new();
+    let history = db.client.export(parked).await.unwrap();
+    assert_eq!((history.run.status, history.steps.len()), (RunStatus::Parked, 2));
+    let replayed = replay(before::order, probe.clone(), &history.to_json()).unwrap();
+    assert!(matches!(&replayed, Replayed::Waits(calls) if calls[0].key == "sleep"), "{replayed:?}");
+
+    let worker = Working::start(before_worker(&db));
+    let run = db.client.start(before::order, Duration::ZERO).await.unwrap();
+    run.result().await.unwrap();
+    worker.stop().await;
+    let history = db.client.export(run.id()).await.unwrap().to_string();
+    let replayed = replay(before::order, probe.clone(), &history).unwrap();
+    assert_eq!(replayed, Replayed::Ended(Ok("\"receipt 1\"".into())));
+    assert_eq!(probe.notes(), [""; 0], "a body began");
+}
+
+pub async fn a_history_of_signals_replays(db: Live) {
+    const GO: Signal<String> = Signal::new("go");
+
+    #[workflow]
+    async fn relay(ctx: &Ctx<Probe>) -> Result<String> {
+        let first = ctx.signal(GO).await?.unwrap_or_default();
+        let second = ctx.signal(GO).await?.unwrap_or_default();
+        Ok(first + &second)
+    }
+
+    let worker = Working::start(db.worker(Probe::new()).register(relay));
+    let run = db.client.start(relay, ()).await.unwrap();
+    db.client.signal(run.id(), GO, &"a".to_owned()).await.unwrap();
+    let received = async || {
+        let history = db.client.export(run.id()).await.unwrap();
+        history.steps.iter().any(|step| step.position.is_some()).then_some(history)
+    };
+    let history = workflow_tests::until("the first signal is received", received).await;
+    let replayed = replay(relay, Probe::new(), &history.to_json()).unwrap();
+    assert!(matches!(&replayed, Replayed::Waits(calls) if calls.len() == 1), "{replayed:?}");
+    let report = db.worker(Probe::new()).register(relay).preflight().await.unwrap();
+    assert_eq!(report.fits, 1, "{report}");
+    db.client.signal(run.id(), GO, &"b".to_owned()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "ab");
+    worker.stop().await;
+    let history = db.client.export(run.id()).await.unwrap().to_json();
+    assert_eq!(replay(relay, Probe::new(), &history).unwrap(), Replayed::Ended(Ok("\"ab\"".into())));
+}
+
+pub async fn an_exported_history_diverges_on_other_code(db: Live) {
+    let history = db.client.export(parked(&db).await).await.unwrap().to_json();
+    let probe = Probe::new();
+    let error = replay(after::order, probe.clone(), &history).unwrap_err();
+    let ReplayError::Misfit(Misfit::Diverged(divergence)) = &error else { panic!("{error}") };
+    assert_eq!(divergence.summary(), "nothing asks for step \"charge\"; was it renamed to \"charge-card\"?");
+    assert_eq!(format!("{error:?}"), divergence.to_string(), "unwrap shows the report");
+    assert_eq!(probe.notes(), [""; 0], "a body began");
+}
+
+pub async fn what_is_not_exported_is_refused(db: Live) {
+    let unknown = RunId::generate();
+    assert!(matches!(db.client.export(unknown).await, Err(ClientError::UnknownRun { run_id }) if run_id == unknown));
+    let history = db.client.export(parked(&db).await).await.unwrap().to_json();
+    let other = replay(after::order_2, Probe::new(), &history).unwrap_err().to_string();
+    let said = "the history is that of a run of \"order\" version \"1\", the workflow is \"order\" version \"2\"";
+    assert!(other.starts_with(said), "{other}");
+    assert!(matches!(replay(before::order, Probe::new(), "{}"), Err(ReplayError::History(_))));
+}
+
+/// Every row of every table.
+async fn dump(raw: &mut RawConnection) -> Vec<String> {
+    let mut all = Vec::new();
+    for table in raw.table_names().await {
+        let row = match raw {
+            RawConnection::Sqlite(_) => {
+                let columns = raw.lines(format!("SELECT name FROM pragma_table_info('{table}')"), "name").await;
+                columns.iter().map(|column| format!("quote({column})")).collect::<Vec<_>>().join(" || ',' || ")
+            }
+            RawConnection::Postgres(_) => "t::text".into(),
+        };
+        let mut rows = raw.lines(format!("SELECT '{table} ' || {row} AS line FROM {table} AS t"), "line").await;
+        rows.sort();
+        all.extend(rows);
+    }
+    all
+}
+
+fn after_worker(client: Client, probe: &Probe) -> Worker<Probe> {
+    Worker::new(client, probe.clone()).register(after::order).register(after::refund).register(after::gift)
+}
+
+/// The report with what differs from run to run replaced.
+fn shown(report: &PreflightReport, names: &[(RunId, &str)]) -> String {
+    let text = names.iter().fold(report.to_string(), |text, (id, name)| text.replace(&id.to_string(), name));
+    let line = |line: &str| match line.split_once("tests/engine/preflight.rs:") {
+        Some((before, _)) => format!("{before}tests/engine/preflight.rs:LINE"),
+        None => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+const REPORT: &str = r#"preflight of 108 unfinished runs: not clean
+     101 fit
+       2 would diverge
+       1 would fail
+       1 cannot be read
+       1 would run new calls before recorded ones
+       2 not judged, their workflow is not registered
+
+run ORDER-2 ("order" version "1"): the code does not fit the run's history
+  recorded: #1 step "charge" (succeeded, 11 bytes)
+  current:  step "charge-card" (new)
+              --> tests/tests/engine/preflight.rs:LINE
+  differs:  nothing asks for step "charge"; was it renamed to "charge-card"?
+  help:     keep the old way for runs that have gone it:
+                if ctx.patched("charge-card")? {
+                    // step "charge-card"
+                } else {
+                    // step "charge", as it was
+                }
+            or deploy code that makes the recorded calls (the run waits for it), or terminate the run
+  note:     nothing was changed? outside of steps a workflow may depend only on its input and on ctx
+  alike:    run ORDER-1
+
+run GIFT ("gift" version "1"): fails (refused): the input of workflow "gift" is no u64: invalid type: map, expected u64 at line 1 column 0; start the run again with an input of that type
+
+run RIDDLE ("refund" version "1"): UNREADABLE
+
+run REFUND ("refund" version "1"): calls were added before recorded ones
+  added:    step "check"
+              --> tests/tests/engine/preflight.rs:LINE
+  recorded: #1 step "refund" (succeeded, 1 byte)
+  unknown:  whether the code asks for what is recorded once the new calls have run
+
+"gone" version "1" is not registered: 2 not judged"#;
+
+pub async fn every_unfinished_run_is_judged(db: Live) {
+    let worker = Working::start(before_worker(&db));
+    let start = async |name: &str| {
+        let input = serde_json::to_value(HOUR).unwrap();
+        let run = db.client.start_by_name(name, &input).await.unwrap();
+        reaches(&run, RunStatus::Parked).await;
+        run.id()
+    };
+    let first = start("order").await;
+    let names = [
+        (first, "ORDER-1"),
+        (start("order").await, "ORDER-2"),
+        (start("refund").await, "REFUND"),
+        (start("refund").await, "RIDDLE"),
+        (start("gift").await, "GIFT"),
+    ];
+    start("gone").await;
+    start("gone").await;
+    db.client.start(before::order, Duration::ZERO).await.unwrap().result().await.unwrap();
+    db.client.terminate(start("order").await).await.unwrap();
+    worker.stop().await;
+    // More than a page; no worker has seen them, so any code fits.
+    db.client.start_many(before::order, vec![HOUR; 101]).await.unwrap();
+    let mut raw = db.raw().await;
+    let riddle = match db.database {
+        Database::Sqlite => format!("run_id = '{}'", names[3].0),
+        Database::Postgres => format!("run_id = '{}'::uuid", names[3].0),
+    };
+    raw.execute(format!("UPDATE step_attempts SET kind = 'riddle' WHERE step_key = 'refund' AND {riddle}")).await;
+
+    let rows = dump(&mut raw).await;
+    let probe = Probe::new();
+    let report = after_worker(db.client.clone(), &probe).preflight().await.unwrap();
+    assert_eq!(dump(&mut raw).await, rows, "something was written");
+    assert_eq!(probe.notes(), [""; 0], "a body began");
+    let unreadable = report.unreadable[0].found.to_string();
+    assert!(unreadable.contains("riddle"), "{unreadable}");
+    assert_eq!(shown(&report, &names).replace(&unreadable, "UNREADABLE"), REPORT);
+    assert_eq!(format!("{:?}", report.exit_code()), format!("{:?}", std::process::ExitCode::FAILURE));
+
+    if db.database == Database::Postgres {
+        let text = report.to_string();
+        assert_eq!(reader_preflight(&db, &mut raw, &probe).await, text, "one who may only read gets the same");
+    }
+}
+
+/// The report that a role gets which may only read.
+async fn reader_preflight(db: &Live, raw: &mut RawConnection, probe: &Probe) -> String {
+    let schema = db.schema().unwrap();
+    let role = format!("{schema}_r");
+    raw.execute(format!(
+        "CREATE ROLE {role}; GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}"
+    ))
+    .await;
+    let url = db.url();
+    let joint = if url.contains('?') { '&' } else { '?' };
+    let client = Client::connect(format!("{url}{joint}options[role]={role}")).schema(schema).await.unwrap();
+    client.start(before::order, HOUR).await.expect_err("the role must not be able to write");
+    let report = after_worker(client.clone(), probe).preflight().await.unwrap();
+    client.backend().close().await;
+    raw.execute(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    report.to_string()
+}
+
+pub async fn a_report_without_divergence_is_clean(db: Live) {
+    parked(&db).await;
+    let report = before_worker(&db).preflight().await.unwrap();
+    assert_eq!(report.to_string(), "preflight of 1 unfinished run: clean\n       1 fit");
+    let exit = |code: std::process::ExitCode| format!("{code:?}");
+    assert_eq!(exit(report.exit_code()), exit(std::process::ExitCode::SUCCESS));
+    assert!(report.strict().is_clean());
+
+    let report = db.worker(Probe::new()).register(before::gift).preflight().await.unwrap();
+    assert!(report.is_clean(), "it may be another worker's");
+    assert!(!report.strict().is_clean());
+}
+
+pub async fn a_worker_that_knows_nothing_judges_nothing(db: Live) {
+    assert!(matches!(db.worker(()).preflight().await, Err(WorkerError::NoWorkflows)));
+    let twice = db.worker(Probe::new()).register(before::order).register(after::order);
+    assert!(matches!(twice.preflight().await, Err(WorkerError::DuplicateWorkflow { .. })));
+}

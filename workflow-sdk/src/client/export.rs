@@ -1,0 +1,58 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use crate::backend::{Backend, BackendError};
+use crate::model::{RunHistory, RunId};
+
+use super::{Client, ClientError};
+
+/// The export of a run: await it. See [`Client::export`].
+#[must_use = "nothing is read until it is awaited"]
+pub struct Export {
+    client: Client,
+    id: RunId,
+}
+
+impl Export {
+    pub(super) fn new(client: Client, id: RunId) -> Self {
+        Self { client, id }
+    }
+}
+
+impl IntoFuture for Export {
+    type Output = Result<RunHistory, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let history = run_history(self.client.backend().as_ref(), self.id).await?;
+            history.ok_or(ClientError::UnknownRun { run_id: self.id })
+        })
+    }
+}
+
+/// A run and its history, which may grow meanwhile; `None` if there is none of this id.
+///
+/// The run is read first, so its steps are never fewer than its status says, and once more at last: where it began anew in
+/// between, the steps are not those of the input.
+///
+/// # Errors
+/// The database's.
+pub async fn run_history(backend: &dyn Backend, id: RunId) -> Result<Option<RunHistory>, BackendError> {
+    let Some(mut run) = backend.run(id).await? else { return Ok(None) };
+    loop {
+        let steps = backend.history(id).await?;
+        let Some(again) = backend.run(id).await? else { return Ok(None) };
+        if (run.generation, run.attempt) == (again.generation, again.attempt) {
+            return Ok(Some(RunHistory::new(run, steps)));
+        }
+        run = again;
+    }
+}
+
+impl fmt::Debug for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Export").field("id", &self.id).finish_non_exhaustive()
+    }
+}

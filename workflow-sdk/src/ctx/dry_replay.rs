@@ -1,0 +1,274 @@
+//! A replay that begins no body and writes nothing: what becomes of a history under the code of this program.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::model::{
+    AttemptStatus, ErrorKind, NewSignal, RunHistory, RunStatus, SignalOutcome, StepAttempt, StoredError, Timestamp,
+};
+use crate::replay::{
+    CurrentCall, Divergence, MAX_LISTED, Next, OutboxRow, RecordedCall, Standstill, bytes, write_rest,
+};
+
+use super::added::look_past;
+use super::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings};
+
+/// How a history fits the code.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Replayed {
+    /// The function ended with this, and has asked for everything that is recorded. Where the run has ended too, it ended so.
+    Ended(Result<String, StoredError>),
+    /// Everything recorded was asked for; the function waits for these calls, which are not recorded yet.
+    Waits(Vec<CurrentCall>),
+    /// Calls were added before recorded ones.
+    Added(Added),
+    /// The function waits, but for no call of its context: a bare sleep of tokio, a channel. What comes after it was not
+    /// replayed.
+    Blocked {
+        /// Recorded outcomes that it has not asked for so far.
+        unasked: Vec<RecordedCall>,
+    },
+}
+
+/// Calls that the code makes before it comes to recorded ones.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Added {
+    /// The calls.
+    pub calls: Vec<CurrentCall>,
+    /// Recorded outcomes that were not asked for before them.
+    pub before: Vec<RecordedCall>,
+    /// Whether a replay on made-up values for the new calls has come to all that is recorded. If not, none of the values that
+    /// were tried was one of their types: they may be additions, or may stand in the place of recorded calls.
+    pub confirmed: bool,
+}
+
+impl fmt::Display for Added {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "calls were added before recorded ones")?;
+        for call in self.calls.iter().take(MAX_LISTED) {
+            writeln!(f, "  added:    {call}")?;
+            writeln!(f, "              --> {}", call.location)?;
+        }
+        write_rest(f, self.calls.len())?;
+        for call in self.before.iter().take(MAX_LISTED) {
+            writeln!(f, "  recorded: {call}")?;
+        }
+        write_rest(f, self.before.len())?;
+        if self.confirmed {
+            write!(f, "  fits:     past the new calls the code asks for all that is recorded")
+        } else {
+            write!(f, "  unknown:  whether the code asks for what is recorded once the new calls have run")
+        }
+    }
+}
+
+/// What would become of a run under code that its history does not fit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Misfit {
+    /// The run would be parked as diverged; or, if it has ended, the code would end it otherwise.
+    Diverged(Divergence),
+    /// The run would fail for good: the function panics, or does not accept its input.
+    Fails(StoredError),
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Diverged(divergence) => divergence.fmt(f),
+            Self::Fails(error) => write!(f, "the run would fail ({}): {error}", error.kind),
+        }
+    }
+}
+
+/// Replays a history on this workflow. Nothing is written, no body begins, no time passes. Outside of bodies the workflow's
+/// code does run: it must be as free of effects there as in every replay.
+///
+/// # Errors
+/// [`Misfit`].
+pub fn dry_replay(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Result<Replayed, Misfit> {
+    let replay = |steps: &[StepAttempt]| replay_once(entry, history, steps, payload_limit);
+    match replay(&history.steps) {
+        Halt::Ended { result, before } => judge_end(history, result, before),
+        Halt::Diverged(divergence) => Err(Misfit::Diverged(divergence)),
+        Halt::Quiet(still) if still.waiting.is_empty() => Ok(Replayed::Blocked { unasked: still.unasked }),
+        Halt::Quiet(still) if still.unasked.is_empty() => Ok(Replayed::Waits(still.waiting)),
+        Halt::Quiet(still) => look_past(still, &history.steps, &replay),
+    }
+}
+
+/// Where one replay came to.
+pub(super) enum Halt {
+    Ended { result: Result<String, StoredError>, before: Option<RecordedCall> },
+    Diverged(Divergence),
+    Quiet(Standstill),
+}
+
+/// What the context reaches in a dry replay: a clock that stands still.
+#[derive(Debug)]
+struct StillPort {
+    now: Timestamp,
+}
+
+impl Port for StillPort {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn may_begin(&self) -> bool {
+        false
+    }
+
+    /// Only bodies send, and none begins.
+    fn signal(&self, _: NewSignal) -> PortFuture<crate::Result<SignalOutcome>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn wake(&self) {}
+}
+
+/// A workflow that wakes itself without a call is polled again so often, each time for as long as the poller bears.
+const MAX_FOREIGN_WAKES: usize = 10;
+
+fn replay_once(entry: &Entry, history: &RunHistory, steps: &[StepAttempt], payload_limit: usize) -> Halt {
+    let run = &history.run;
+    let times = steps.iter().flat_map(|step| [Some(step.started_at), step.completed_at]).flatten();
+    let port: Arc<dyn Port> = Arc::new(StillPort { now: times.fold(run.started_at, Timestamp::max) });
+    let settings = RunSettings {
+        run_id: run.id,
+        epoch: 0,
+        generation: run.generation,
+        depth: run.depth,
+        queue: run.queue.clone(),
+        attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        started_at: run.started_at,
+        payload_limit,
+    };
+    let cell = RunCell::new(settings, steps.to_vec(), Arc::clone(&port));
+    // Held: what is not recorded does not begin, neither a body nor a sleep, so that nothing new can come of it.
+    cell.hold(true);
+    let mut poller = Poller::new(entry.call(Arc::clone(&cell), run.input.clone()), port);
+    let halt = drive(&cell, &mut poller);
+    // A panic in a destructor is the author's, and says nothing about the history.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(poller)));
+    halt
+}
+
+fn drive(cell: &RunCell, poller: &mut Poller) -> Halt {
+    let mut foreign_wakes = 0;
+    loop {
+        let polled = poller.poll();
+        if let Some(result) = ended(polled) {
+            let before = cell.standstill().before;
+            return match (cell.ended(), result) {
+                (Some(divergence), Err(error)) => Halt::Diverged(divergence.with_error(&error)),
+                (Some(divergence), Ok(_)) => Halt::Diverged(divergence),
+                (None, result) => Halt::Ended { result, before },
+            };
+        }
+        if let Some(divergence) = cell.divergence() {
+            return Halt::Diverged(divergence);
+        }
+        acknowledge(cell);
+        if let Next::Wait { .. } = poller.waking(|| cell.next()) {
+            foreign_wakes += 1;
+            if !poller.take_foreign_wake() || foreign_wakes > MAX_FOREIGN_WAKES {
+                return Halt::Quiet(cell.standstill());
+            }
+        }
+    }
+}
+
+/// How the function ended, if it has.
+fn ended(polled: Polled) -> Option<Result<String, StoredError>> {
+    match polled {
+        Polled::Pending => None,
+        Polled::Ended(result) => Some(result),
+        Polled::Continued(_) => Some(Err(StoredError::new(ErrorKind::Application, "the function continues as new"))),
+    }
+}
+
+/// Rows that a replay writes beside outcomes go nowhere: the function goes on as if they were committed.
+fn acknowledge(cell: &RunCell) {
+    for OutboxRow { row, .. } in cell.take_outbox() {
+        debug_assert!(row.position.is_none(), "a dry replay has decided the outcome of {:?}", row.step_key);
+        debug_assert!(row.status != AttemptStatus::Running, "a dry replay has begun {:?}", row.step_key);
+        cell.committed();
+    }
+}
+
+/// The function has ended: as the run did, if it did.
+fn judge_end(
+    history: &RunHistory,
+    result: Result<String, StoredError>,
+    before: Option<RecordedCall>,
+) -> Result<Replayed, Misfit> {
+    let run = &history.run;
+    let of_function =
+        |error: &&StoredError| matches!(error.kind, ErrorKind::Application | ErrorKind::Timeout | ErrorKind::Panic);
+    let recorded = match (run.status, &run.output, &run.error) {
+        (RunStatus::Succeeded, Some(output), _) => Some(Ok(output)),
+        (RunStatus::Failed, _, Some(error)) if of_function(&error) => Some(Err(error)),
+        _ => None,
+    };
+    let differs = match (&recorded, &result) {
+        (Some(Ok(recorded)), Ok(current)) => first_difference_of(recorded, current),
+        (Some(Err(recorded)), Err(current)) if recorded.kind != current.kind => Some("the kind of the error".into()),
+        (Some(Err(recorded)), Err(current)) if recorded.message != current.message => {
+            Some("the text of the error".into())
+        }
+        (Some(Ok(_)), Err(_)) | (Some(Err(_)), Ok(_)) => Some("how the run ends".into()),
+        (Some(Err(_)), Err(_)) | (None, _) => None,
+    };
+    if let (Some(what), Some(recorded)) = (differs, recorded) {
+        let (recorded, current) = (ending("run ended", recorded), ending("workflow ends", result.as_ref()));
+        return Err(Misfit::Diverged(Divergence::end(recorded, current, what, before)));
+    }
+    match result {
+        Err(error) if recorded.is_none() && matches!(error.kind, ErrorKind::Panic | ErrorKind::Refused) => {
+            Err(Misfit::Fails(error))
+        }
+        result => Ok(Replayed::Ended(result)),
+    }
+}
+
+fn ending(who: &str, result: Result<&String, &StoredError>) -> String {
+    match result {
+        Ok(output) => format!("the {who} with an output ({})", bytes(output)),
+        Err(error) => format!("the {who} with an error ({})", error.kind),
+    }
+}
+
+/// Where two outputs differ; the order of the fields of an object does not count.
+fn first_difference_of(recorded: &str, current: &str) -> Option<String> {
+    if recorded == current {
+        return None;
+    }
+    let (Ok(one), Ok(other)) = (serde_json::from_str(recorded), serde_json::from_str(current)) else {
+        return Some("the output".into());
+    };
+    let place = first_difference(&one, &other)?;
+    Some(if place.is_empty() { "the output".into() } else { format!("the output, first at {place}") })
+}
+
+/// The JSON pointer of the first place in which two values differ.
+fn first_difference(one: &Value, other: &Value) -> Option<String> {
+    let below = |name: &dyn fmt::Display, one, other| first_difference(one, other).map(|rest| format!("/{name}{rest}"));
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => one
+            .iter()
+            .find_map(|(name, value)| other.get(name).map_or(Some(format!("/{name}")), |it| below(name, value, it)))
+            .or_else(|| other.keys().find(|name| !one.contains_key(*name)).map(|name| format!("/{name}"))),
+        (Value::Array(one), Value::Array(other)) => one
+            .iter()
+            .zip(other)
+            .enumerate()
+            .find_map(|(index, (one, other))| below(&index, one, other))
+            .or_else(|| (one.len() != other.len()).then(|| format!("/{}", one.len().min(other.len())))),
+        (one, other) => (one != other).then(String::new),
+    }
+}

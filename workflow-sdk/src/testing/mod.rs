@@ -1,0 +1,5 @@
+//! What authors use in their own tests. Feature `testing`.
+
+mod replay;
+
+pub use replay::{ReplayError, replay};

@@ -1,0 +1,82 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::ctx::{Entry, Misfit, Replayed, dry_replay};
+use crate::model::{HistoryError, RunHistory};
+use crate::payload::DEFAULT_PAYLOAD_LIMIT;
+use crate::workflow::RunsWith;
+
+/// Why a history cannot be replayed, or does not fit the code. Its Debug is its Display, for that is what `unwrap` shows.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The document is no history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// It is the history of another workflow.
+    #[error(
+        "the history is that of a run of {found}, the workflow is {expected}; \
+         a run stays on the version that it was started with: replay it on that code"
+    )]
+    OtherWorkflow {
+        /// Name and version of the workflow that was handed over.
+        expected: String,
+        /// Those in the history.
+        found: String,
+    },
+    /// The code does not fit the history.
+    #[error("{0}")]
+    Misfit(Misfit),
+}
+
+impl fmt::Debug for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Replays a stored history, as [`Client::export`](crate::Client::export) writes it, on the workflow as it stands today. Nothing
+/// is written, no body begins, no runtime and no database are needed. `state` is what a worker would be
+/// given; `()` for a workflow without.
+///
+/// # Errors
+/// [`ReplayError::Misfit`] if the run would diverge or fail under this code; or if the run has ended and the code ends it
+/// otherwise. [`ReplayError::History`], [`ReplayError::OtherWorkflow`] for what was handed over.
+///
+/// ```
+/// use workflow_sdk::prelude::*;
+/// use workflow_sdk::testing::{ReplayError, replay};
+///
+/// #[workflow]
+/// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+///     ctx.step("compose", async || Ok::<_, Error>(format!("hello, {name}"))).await
+/// }
+///
+/// // In a test of yours: include_str!("histories/greet-ada.json")
+/// let history = r#"{
+///     "format": 1,
+///     "run": { "id": "018f0000-0000-7000-8000-000000000001", "queue": "default", "workflow": "greet", "version": "1",
+///              "status": "succeeded", "input": "\"Ada\"", "output": "\"hello, Ada\"", "started_at": 1700000000000000 },
+///     "steps": [
+///         { "step_key": "compose", "attempt": 1, "kind": "step", "status": "succeeded", "position": 1,
+///           "output": "\"hello, Ada\"", "error": null, "epoch": 1,
+///           "started_at": 1700000000000000, "completed_at": 1700000000001000 }
+///     ]
+/// }"#;
+/// replay(greet, (), history)?;
+///
+/// let renamed = replay(greet, (), &history.replace("compose", "write"));
+/// assert!(renamed.unwrap_err().to_string().contains("nothing asks for step \"write\""));
+/// # Ok::<(), ReplayError>(())
+/// ```
+pub fn replay<S, W: RunsWith<S>>(workflow: W, state: S, history: &str) -> Result<Replayed, ReplayError> {
+    let _ = workflow;
+    let history = RunHistory::from_json(history)?;
+    let named = |name: &str, version: &str| format!("{name:?} version {version:?}");
+    let (expected, found) = (named(W::NAME, W::VERSION), named(&history.run.workflow, &history.run.version));
+    if expected != found {
+        return Err(ReplayError::OtherWorkflow { expected, found });
+    }
+    let entry = Entry::new::<S, W>(&Arc::new(state));
+    dry_replay(&entry, &history, DEFAULT_PAYLOAD_LIMIT).map_err(ReplayError::Misfit)
+}

@@ -1,0 +1,83 @@
+//! Dry-replays what is unfinished in the database against the code that is registered.
+
+use std::collections::BTreeMap;
+
+use workflow_sdk::engine::{dry_replay, run_history};
+use workflow_sdk::{BackendErrorKind, Client, Misfit, Replayed, Run, RunFilter, RunHistory, RunId, RunStatus};
+
+use crate::WorkerError;
+use crate::preflight_report::{Finding, PreflightReport, Unregistered};
+use crate::registry::Registry;
+use crate::verdict::unreadable;
+
+/// Looks at every unfinished run, a page at a time, one after the other.
+pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<PreflightReport, WorkerError> {
+    registry.check()?;
+    let unfinished = RunStatus::ALL.into_iter().filter(|status| !status.is_terminal());
+    let mut filter = unfinished.fold(RunFilter::new(), RunFilter::status);
+    let mut report = PreflightReport::default();
+    let mut unregistered = BTreeMap::new();
+    loop {
+        let page = client.backend().list(&filter).await?;
+        let Some(last) = page.last().map(|run| run.id) else { break };
+        for run in page {
+            look(client, registry, run, &mut report, &mut unregistered).await?;
+        }
+        filter = filter.after(last);
+    }
+    let unregistered = unregistered.into_iter();
+    report.unregistered =
+        unregistered.map(|((workflow, version), runs)| Unregistered { workflow, version, runs }).collect();
+    Ok(report)
+}
+
+async fn look(
+    client: &Client,
+    registry: &Registry,
+    run: Run,
+    report: &mut PreflightReport,
+    unregistered: &mut BTreeMap<(String, String), u64>,
+) -> Result<(), WorkerError> {
+    let Some(entry) = registry.entry(&run.lane) else {
+        *unregistered.entry((run.lane.workflow, run.lane.version)).or_default() += 1;
+        return Ok(());
+    };
+    let subject = Subject { run_id: run.id, workflow: run.lane.workflow.clone(), version: run.lane.version.clone() };
+    let judge = |history: &RunHistory| dry_replay(entry, history, client.payload_limit());
+    let steps = match client.backend().history(run.id).await {
+        Ok(steps) => steps,
+        Err(error) if error.kind == BackendErrorKind::Corrupt => {
+            report.unreadable.push(subject.found(unreadable(&error)));
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut verdict = judge(&RunHistory::new(run, steps));
+    if verdict.is_err() {
+        // The run may have moved between the two reads: it is not called diverged before it is read again, whole.
+        match run_history(client.backend().as_ref(), subject.run_id).await? {
+            Some(history) if !history.run.status.is_terminal() => verdict = judge(&history),
+            _ => return Ok(()),
+        }
+    }
+    match verdict {
+        Ok(Replayed::Added(added)) if !added.confirmed => report.added.push(subject.found(added)),
+        Ok(Replayed::Blocked { unasked }) => report.blocked.push(subject.found(unasked)),
+        Ok(_) => report.fits += 1,
+        Err(Misfit::Diverged(divergence)) => report.diverged.push(subject.found(divergence)),
+        Err(Misfit::Fails(error)) => report.failing.push(subject.found(error)),
+    }
+    Ok(())
+}
+
+struct Subject {
+    run_id: RunId,
+    workflow: String,
+    version: String,
+}
+
+impl Subject {
+    fn found<T>(self, found: T) -> Finding<T> {
+        Finding { run_id: self.run_id, workflow: self.workflow, version: self.version, found }
+    }
+}
