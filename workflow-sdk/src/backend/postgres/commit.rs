@@ -118,7 +118,11 @@ impl<'w> Batch<'w> {
         let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
         let runs: BTreeSet<RunId> =
             attempts.chain(ends).chain(parks).chain(cancels).chain(signals).chain(parents).collect();
-        Fence::lock(connection, sql, &runs).await
+        let with_children =
+            self.ends.iter().filter(|(_, write)| write.has_children).map(|(_, write)| write.claim.run_id);
+        let canceled: BTreeSet<RunId> = self.cancels.iter().map(|(_, id)| *id).collect();
+        let with_children: BTreeSet<RunId> = with_children.chain(canceled.iter().copied()).collect();
+        Fence::lock_families(connection, sql, &runs, &with_children, &canceled).await
     }
 
     async fn record_attempts(

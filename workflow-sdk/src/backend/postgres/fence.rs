@@ -1,5 +1,6 @@
 use std::collections::{BTreeSet, HashMap};
 
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -24,7 +25,26 @@ impl Fence {
             return Ok(Self(HashMap::new()));
         }
         let ids: Vec<Uuid> = runs.iter().map(|id| id.as_uuid()).collect();
-        let rows = sql.lock_runs.query().bind(ids).fetch_all(connection).await?;
+        Self::read(&sql.lock_runs.query().bind(ids).fetch_all(connection).await?)
+    }
+
+    /// The same, with the children of these parents that are to end with them, and the parents of these children.
+    pub(super) async fn lock_families(
+        connection: &mut PgConnection,
+        sql: &Sql,
+        runs: &BTreeSet<RunId>,
+        parents: &BTreeSet<RunId>,
+        children: &BTreeSet<RunId>,
+    ) -> Result<Self, Failure> {
+        if parents.is_empty() && children.is_empty() {
+            return Self::lock(connection, sql, runs).await;
+        }
+        let ids = |runs: &BTreeSet<RunId>| runs.iter().map(|id| id.as_uuid()).collect::<Vec<Uuid>>();
+        let query = sql.lock_families.query().bind(ids(runs)).bind(ids(parents)).bind(ids(children));
+        Self::read(&query.fetch_all(connection).await?)
+    }
+
+    fn read(rows: &[PgRow]) -> Result<Self, Failure> {
         let locked = rows.iter().map(|row| {
             let claim = row::claim(row)?;
             Ok((claim.run_id, (claim.epoch, row::run_status(row.try_get("status")?)?)))

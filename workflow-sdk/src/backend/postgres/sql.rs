@@ -94,6 +94,7 @@ statements! {
     insert_worker,
     list_approvals,
     list_runs,
+    lock_families,
     lock_migrations,
     lock_runs,
     lock_worker,
