@@ -101,7 +101,7 @@ impl Machine {
 
     /// What the run waits for outside, if somebody has to look for it now. Answered by [`Machine::looked`].
     pub fn begin_look(&mut self) -> Option<Awaited> {
-        if !std::mem::take(&mut self.outside.unlooked) {
+        if !std::mem::take(&mut self.outside.unlooked) || !self.awaits_outside() {
             return None;
         }
         let names: BTreeSet<&str> = self.receiving().map(|(_, wait)| wait.name.as_str()).collect();
@@ -174,10 +174,18 @@ impl Machine {
         let Some((id, wait)) = met else { return false };
         let Some(signal) = self.outside.inbox.get_mut(&wait.name).and_then(VecDeque::pop_front) else { return false };
         self.outside.taken.insert(wait.name.clone(), signal.seq);
-        self.outside.unlooked |= self.outside.more;
+        // Those that it might have met go by their times again.
+        let left = self.receiving().filter(|(other, left)| *other != id && left.name == wait.name);
+        let left: Vec<_> = left.filter_map(|(other, left)| Some((left.until?, other))).collect();
+        self.timers.extend(left);
         let effect = Effect::Consume { seq: signal.seq };
         self.end_receiving(id, &wait, format!("[{}]", signal.payload), effect, now);
         true
+    }
+
+    /// Whether this is a wait whose signal is there and only has to wait for its turn: its time cannot end it any more.
+    pub(super) fn is_met(&self, id: CallId) -> bool {
+        matches!(&self.calls[id.0].phase, Phase::Receiving(wait) if self.has_signal(&wait.name))
     }
 
     /// The time of a wait is over.
@@ -196,6 +204,8 @@ impl Machine {
     }
 
     fn forget_receiving(&mut self, id: CallId, until: Option<Timestamp>) {
+        // The page may have been full of signals for this wait alone.
+        self.outside.unlooked |= self.outside.more;
         self.outside.receiving.remove(&id);
         self.waits.remove(&(until.unwrap_or(Timestamp::FAR_FUTURE), id));
         if let Some(until) = until {

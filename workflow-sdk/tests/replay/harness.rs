@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 use workflow_sdk::engine::{
-    Divergence, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture,
+    Divergence, Effect, NewSignal, Next, Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture,
 };
 use workflow_sdk::{Ctx, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
+use crate::outside::Outside;
 pub(crate) use crate::rows::{Table, row};
 pub(crate) use crate::world::{Seen, World};
 
@@ -126,6 +127,8 @@ pub(crate) struct Life {
     stale: bool,
     pub(crate) delivery: Delivery,
     pub(crate) in_flight: VecDeque<StepAttempt>,
+    /// Of each record that is on its way.
+    effects: VecDeque<Effect>,
     /// What the drive did, in order: deliveries and starts by the number of the call, writes by key and attempt.
     pub(crate) events: Vec<String>,
     pub(crate) polls: usize,
@@ -157,6 +160,7 @@ impl Life {
             poller: Some(Poller::new(future, port.clone())),
             delivery: Delivery::OneByOne,
             in_flight: VecDeque::new(),
+            effects: VecDeque::new(),
             events: Vec::new(),
             stale: true,
             polls: 0,
@@ -196,7 +200,10 @@ impl Life {
             if let Some(divergence) = self.cell.divergence() {
                 return Stop::Diverged(divergence);
             }
-            self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
+            for record in self.cell.take_outbox() {
+                self.in_flight.push_back(record.row);
+                self.effects.push_back(record.effect);
+            }
             if let Some(stop) = self.advance() {
                 return stop;
             }
@@ -228,11 +235,25 @@ impl Life {
     /// Commits the oldest record that is on its way. Says whether there was one.
     pub(crate) fn commit(&mut self, table: &mut Table) -> Result<bool, String> {
         let Some(row) = self.in_flight.pop_front() else { return Ok(false) };
+        let effect = self.effects.pop_front().unwrap_or_default();
+        if let Some(owner) = table.outside.owner_of_key(&effect) {
+            self.events.push(format!("key taken {}", row.step_key));
+            self.cell.key_taken(owner);
+            return Ok(true);
+        }
         let position = row.position.map(|position| format!(" at {position}")).unwrap_or_default();
         self.events.push(format!("write {}#{} {}{position}", row.step_key, row.attempt, row.status));
-        table.commit(row)?;
+        table.commit_with(row, effect)?;
         self.cell.committed();
         Ok(true)
+    }
+
+    /// Looks for what the run waits for outside, if nobody has. Says whether it looked.
+    pub(crate) fn look_outside(&mut self, table: &Table) -> bool {
+        let Some(awaited) = self.cell.begin_look() else { return false };
+        let (signals, more) = table.outside.inbox(&awaited.signals);
+        self.cell.looked(signals, more, table.outside.ended(&awaited.children));
+        true
     }
 
     pub(crate) fn is_woken(&self) -> bool {
@@ -265,10 +286,17 @@ impl Life {
         loop {
             let stop = self.settle();
             let Stop::Waits { .. } = stop else { return stop };
-            if !(self.commit(table).unwrap() || self.look() || self.fire_timers()) {
+            if !(self.look_outside(table) || self.commit(table).unwrap() || self.look() || self.fire_timers()) {
                 return stop;
             }
         }
+    }
+
+    /// Lets something happen outside, tells the run of it and goes on.
+    pub(crate) fn hear(&mut self, table: &mut Table, happens: impl FnOnce(&mut Outside)) -> Stop {
+        happens(&mut table.outside);
+        self.cell.look_again();
+        self.quiesce(table)
     }
 
     /// Opens a gate and goes on.

@@ -9,6 +9,9 @@ use workflow_sdk::{AttemptStatus, StepKind, StoredError, Timestamp};
 
 use crate::harness::{Delivery, Flow, Life, START, Seen, Stop, Table, World};
 
+/// Moves after which a life that has not ended never will.
+const MOST_MOVES: usize = 20_000;
+
 /// How a run ended: its output, or that the code does not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
@@ -27,6 +30,16 @@ pub(crate) struct Lived {
     pub(crate) table: Table,
     /// Labels of final attempts, in the order of their commits.
     commit_order: Vec<String>,
+}
+
+impl Lived {
+    /// A signal that was taken has reached the workflow: none is lost to a wait that was dropped.
+    fn checked(self) -> Result<Self, String> {
+        if let End::Result(_) = self.end {
+            self.table.outside.check(&self.table.rows, &self.seen)?;
+        }
+        Ok(self)
+    }
 }
 
 /// A process that dies after a commit and before the next one leaves this.
@@ -48,7 +61,7 @@ pub(crate) fn live(
 ) -> Result<Lived, String> {
     let world = World { life: rng.u64(..), ..World::default() };
     let life = begin(flow, table, now, world, delivery);
-    Living::new(life, table, now).go_on(|living, stop| living.act_at_random(stop, rng))
+    Living::new(life, table, now).go_on(|living, stop| living.act_at_random(stop, rng))?.checked()
 }
 
 /// Lives on from this history in the same order, and with the same values, as another life did.
@@ -80,19 +93,22 @@ struct Living {
     now: Timestamp,
     crash_points: Vec<CrashPoint>,
     commit_order: Vec<String>,
+    /// Something has happened outside that the run was not told of.
+    unheard: bool,
 }
 
 impl Living {
     fn new(life: Life, table: &Table, now: Timestamp) -> Self {
-        Self { life, table: table.clone(), now, crash_points: Vec::new(), commit_order: Vec::new() }
+        Self { life, table: table.clone(), now, crash_points: Vec::new(), commit_order: Vec::new(), unheard: false }
     }
 
     fn go_on(mut self, mut act: impl FnMut(&mut Self, &Stop) -> Result<(), String>) -> Result<Lived, String> {
-        loop {
+        for _ in 0..MOST_MOVES {
             let stop = self.life.settle();
             let end = match stop {
                 Stop::Ended(result) => End::Result(result),
                 Stop::Diverged(divergence) => End::Diverged(divergence),
+                Stop::Waits { .. } if self.life.look_outside(&self.table) => continue,
                 Stop::Waits { .. } => {
                     self.check_wait(&stop)?;
                     act(&mut self, &stop)?;
@@ -112,6 +128,7 @@ impl Living {
                 commit_order: self.commit_order,
             });
         }
+        Err(format!("it does not end: {:?} with {:?}", self.life, self.table))
     }
 
     /// The run may be parked exactly when nothing but time can move it.
@@ -128,6 +145,15 @@ impl Living {
     }
 
     fn act_at_random(&mut self, stop: &Stop, rng: &mut Rng) -> Result<(), String> {
+        if rng.u8(..5) == 0 {
+            self.unheard |= self.table.outside.happen(rng);
+        }
+        // A hint may come late.
+        if self.unheard && rng.u8(..3) == 0 {
+            self.unheard = false;
+            self.life.cell.look_again();
+            return Ok(());
+        }
         let closed = self.life.world.closed();
         let others = [!self.life.in_flight.is_empty(), self.life.is_woken(), stop.timer().is_some()];
         let choice = rng.usize(..closed.len() + 2 * others.len());

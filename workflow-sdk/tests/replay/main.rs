@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod children;
 mod concurrency;
 mod determinism;
 mod divergence;
@@ -11,6 +12,7 @@ mod foreign;
 mod harness;
 mod insertion;
 mod lives;
+mod outside;
 mod parking;
 mod program;
 mod properties;
@@ -19,6 +21,7 @@ mod retries;
 mod rows;
 mod scale;
 mod scopes;
+mod signals;
 mod sleeps;
 mod table;
 mod world;

@@ -87,7 +87,7 @@ fn a_row_that_does_not_show_what_is_left_replays_as_one_that_does() {
         let error = row.error.clone().map(|error| StoredError::new(error.kind, error.message));
         StepAttempt { error, ..row.clone() }
     };
-    let mut older = Table { rows: table.rows.iter().map(bare).collect() };
+    let mut older = Table { rows: table.rows.iter().map(bare).collect(), ..Table::default() };
     for table in [&mut table, &mut older] {
         let mut life = Life::begin_at(table, &succeeds_at_third(), START + Duration::from_secs(4), World::default());
         assert_eq!(life.quiesce(table).timer(), Some(START + Duration::from_secs(10)));

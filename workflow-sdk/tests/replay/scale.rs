@@ -29,7 +29,7 @@ fn history(steps: usize) -> Table {
         let (position, output) = (i64::try_from(number).unwrap() + 1, number.to_string());
         crate::harness::row(&key(number), 1, workflow_sdk::AttemptStatus::Succeeded, Some(position), Some(&output))
     };
-    Table { rows: (0..steps).map(row).collect() }
+    Table { rows: (0..steps).map(row).collect(), ..Table::default() }
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn ten_thousand_parallel_steps_run_and_replay() {
     let mut life = Life::begin(&Table::default(), &flow);
     life.settle();
     // The table's own check of each row against all others would take quadratic time.
-    let table = Table { rows: life.in_flight.drain(..).collect() };
+    let table = Table { rows: life.in_flight.drain(..).collect(), ..Table::default() };
     assert_eq!(table.rows.len(), STEPS);
     table.rows.iter().for_each(|_| life.cell.committed());
     let value = life.settle().value();
@@ -133,7 +133,7 @@ fn a_map_polls_each_item_once_for_each_outcome_however_many_there_are() {
         assert_eq!(rows.len(), 2 * items);
 
         let (flow, counts) = map_of(items);
-        let mut replay = Life::begin(&Table { rows }, &flow);
+        let mut replay = Life::begin(&Table { rows, ..Table::default() }, &flow);
         assert_eq!(replay.settle().value(), value);
         assert_eq!((replay.polls, replay.events.len()), (2 * items + 1, 2 * items));
         let counts = [&counts[0], &counts[1]].map(|count| count.load(Ordering::SeqCst));
@@ -177,7 +177,7 @@ fn ten_thousand_in_a_race_are_polled_once_and_then_when_they_are_woken() {
     };
     let mut rows: Vec<_> = (0..STEPS).map(|number| row(number, "page", number + 1)).collect();
     rows.push(row(7777, "page:1", STEPS + 1));
-    let mut life = Life::begin(&Table { rows }, &flow);
+    let mut life = Life::begin(&Table { rows, ..Table::default() }, &flow);
     assert_eq!(life.settle().value(), "7777");
     assert_eq!(polls.load(Ordering::SeqCst), 2 * STEPS + 1);
     assert_eq!(life.world.notes(), [""; 0]);
