@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -55,6 +56,8 @@ pub struct FaultyBackend {
     faults: Mutex<VecDeque<(Test, Fault)>>,
     batches: Mutex<Vec<usize>>,
     gate: Mutex<Option<(Test, Arc<Gate>)>>,
+    /// So many reads of an inbox fail.
+    inboxes: AtomicUsize,
 }
 
 impl FaultyBackend {
@@ -67,6 +70,7 @@ impl FaultyBackend {
             faults: Mutex::default(),
             batches: Mutex::default(),
             gate: Mutex::default(),
+            inboxes: AtomicUsize::new(0),
         }
     }
 
@@ -79,6 +83,11 @@ impl FaultyBackend {
     /// The next commit with such a write in it has this fault; one for each call, in order.
     pub fn fail_next(&self, with: impl Fn(&Write) -> bool + Send + Sync + 'static, fault: Fault) {
         self.faults.lock().expect("faults").push_back((Box::new(with), fault));
+    }
+
+    /// The next so many reads of an inbox find no database.
+    pub fn fail_inboxes(&self, count: usize) {
+        self.inboxes.store(count, SeqCst);
     }
 
     /// Faults that have not come to pass.
@@ -165,6 +174,10 @@ impl Backend for FaultyBackend {
     }
 
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        let fault = self.inboxes.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        if fault.is_ok() {
+            return Err(BackendError::new(BackendErrorKind::Unreachable, "read an inbox", "a fault of the test"));
+        }
         self.inner.inbox(id, names).await
     }
 

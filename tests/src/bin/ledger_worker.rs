@@ -8,7 +8,9 @@ use std::time::Duration;
 use workflow_sdk::Client;
 use workflow_tests::ledger::{Ledger, What};
 use workflow_tests::worker_process::WorkerSettings;
-use workflow_tests::workflows::{Site, aborter, blocker, chain, fan, gated, pages, sleepy};
+use workflow_tests::workflows::{
+    Site, aborter, blocker, chain, collect, fan, gated, gatekeeper, leaf, pages, parent, sleepy,
+};
 use workflow_worker::Worker;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -45,6 +47,10 @@ async fn work(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Er
         .register(gated)
         .register(blocker)
         .register(aborter)
+        .register(collect)
+        .register(leaf)
+        .register(parent)
+        .register(gatekeeper)
         .concurrency(settings.concurrency)
         .linger(Duration::from_millis(settings.linger))
         .grace(Duration::from_millis(settings.grace));

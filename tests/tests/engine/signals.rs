@@ -1,8 +1,10 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, RunId, SignalOutcome, StepKind};
-use workflow_tests::{Live, Working};
+use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, RunId, SignalOutcome, StepKind};
+use workflow_tests::{FaultyBackend, Live, Probe, Working};
+use workflow_worker::Worker;
 
 use super::{failure, holds};
 
@@ -208,5 +210,34 @@ pub async fn an_escalated_approval_is_no_longer_listed(db: Live) {
     .await;
     db.client.approve(run.id(), "second", "zoe").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "zoe");
+    working.stop().await;
+}
+
+#[workflow]
+async fn wait_beside_a_body(ctx: &Ctx<Probe>) -> Result<Option<u64>> {
+    let body = ctx.step("body", async || {
+        ctx.state().note("body");
+        ctx.state().pass("body").await;
+        Ok::<_, Error>(())
+    });
+    let (body, paid) = futures::join!(body, ctx.signal(PAID));
+    body?;
+    paid
+}
+
+/// A body is not cut off because the inbox cannot be read.
+pub async fn a_body_outlives_an_inbox_that_cannot_be_read(db: Live) {
+    let backend = Arc::new(FaultyBackend::new(Arc::clone(db.client.backend())));
+    backend.fail_inboxes(2);
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let probe = Probe::new();
+    let working = Working::start(Worker::new(client.clone(), probe.clone()).register(wait_beside_a_body));
+    let run = client.start(wait_beside_a_body, ()).await.unwrap();
+    probe.noted("body").await;
+    run.signal(PAID, &7).await.unwrap();
+    holds("the signal is taken", async || run.history().await.unwrap().iter().any(|row| row.step_key == "paid")).await;
+    probe.open("body");
+    assert_eq!(run.result().await.unwrap(), Some(7));
+    assert_eq!((run.run().await.unwrap().epoch, probe.times("body")), (1, 1));
     working.stop().await;
 }

@@ -8,6 +8,7 @@ mod blocked;
 mod crash_loop;
 mod crowd;
 mod map;
+mod outside;
 mod point;
 mod random;
 mod scene;
@@ -41,6 +42,11 @@ workflow_tests::cases! {
     }
     map {
         a_map_goes_on_where_its_worker_was_killed,
+    }
+    outside {
+        signals_are_taken_once_and_in_order,
+        a_parent_and_its_children_outlive_their_workers,
+        an_approval_is_decided_while_no_worker_lives,
     }
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,

@@ -39,8 +39,8 @@ pub use write::{
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and says for each, in order, what became of it.
     ///
-    /// Within the batch: starts, then step attempts with their effects, then signals, ends, parks, disowns, cancels, expiries, then claims; rows
-    /// sorted by run id. A write whose claim is not the run's current one changes nothing and is answered
+    /// Within the batch: starts, then step attempts with their effects, then signals, ends, parks, disowns, cancels,
+    /// expiries, then claims; rows sorted by run id. A write whose claim is not the run's current one changes nothing and is answered
     /// [`Outcome::Lost`]; it does not disturb the others, and the fence holds until the commit. Applying a batch again
     /// after a commit whose reply was lost is safe.
     ///
@@ -95,7 +95,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The database's.
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError>;
 
-    /// Approvals that runs wait for and that nobody has decided, the longest waiting first.
+    /// Approvals that runs wait for, the longest waiting first. One that was decided is listed until its run has taken the
+    /// decision.
     ///
     /// # Errors
     /// As [`Backend::run`].

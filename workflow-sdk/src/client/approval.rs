@@ -91,7 +91,8 @@ impl fmt::Debug for Decide {
 }
 
 impl Client {
-    /// Approvals that runs wait for, the longest waiting first; 1000 at most.
+    /// Approvals that runs wait for, the longest waiting first; 1000 at most. One that was decided stays in the list until a
+    /// worker has resumed its run.
     ///
     /// # Errors
     /// Those of the database.

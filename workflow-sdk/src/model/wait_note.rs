@@ -5,7 +5,7 @@ use super::Timestamp;
 /// The name of the signal by which somebody decides about the approval with this key.
 #[must_use]
 pub(crate) fn approval_signal(step_key: &str) -> String {
-    format!("approval {step_key}")
+    format!("\u{1}approval {step_key}")
 }
 
 /// What a wait writes down when it begins.
