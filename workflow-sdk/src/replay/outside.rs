@@ -214,22 +214,18 @@ impl Machine {
     }
 
     pub(super) fn begin_receiving(&mut self, id: CallId, wait: SignalWait, now: Timestamp) {
-        let key = &self.calls[id.0].key;
-        let name = wait.name.unwrap_or_else(|| approval_signal(key));
-        let begun = self.history.step(key).map(|step| {
+        let key = self.calls[id.0].key.clone();
+        let begun = self.history.step(&key).map(|step| {
             let note = step.last.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
             (step.last.started_at, note.unwrap_or_default())
         });
-        let receiving = match begun {
-            Some((started_at, WaitNote { until, to })) => {
-                Receiving { kind: wait.kind, name, until, started_at, to, shown: true }
-            }
-            None => {
-                let now = self.tick(now);
-                let until = wait.timeout.map(|timeout| now + timeout);
-                Receiving { kind: wait.kind, name, until, started_at: now, to: wait.to, shown: false }
-            }
-        };
+        let shown = begun.is_some();
+        let (started_at, WaitNote { until, to }) = begun.unwrap_or_else(|| {
+            let now = self.tick(now);
+            (now, WaitNote { until: wait.timeout.map(|timeout| now + timeout), to: wait.to })
+        });
+        let name = wait.name.unwrap_or_else(|| approval_signal(&key, started_at));
+        let receiving = Receiving { kind: wait.kind, name, until, started_at, to, shown };
         self.waits.insert((receiving.until.unwrap_or(Timestamp::FAR_FUTURE), id));
         self.timers.extend(receiving.until.map(|until| (until, id)));
         self.outside.receiving.insert(id);
