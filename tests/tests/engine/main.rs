@@ -123,6 +123,7 @@ workflow_tests::cases! {
     }
     signals {
         a_body_outlives_an_inbox_that_cannot_be_read,
+        no_run_sleeps_over_a_signal_of_another_process,
         signals_are_taken_in_order_before_and_after_the_wait,
         a_wait_ends_with_its_timeout,
         a_running_run_hears_of_a_signal,

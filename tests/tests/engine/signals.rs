@@ -1,3 +1,4 @@
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -239,5 +240,33 @@ pub async fn a_body_outlives_an_inbox_that_cannot_be_read(db: Live) {
     probe.open("body");
     assert_eq!(run.result().await.unwrap(), Some(7));
     assert_eq!((run.run().await.unwrap().epoch, probe.times("body")), (1, 1));
+    working.stop().await;
+}
+
+const ROUNDS: u64 = 10;
+
+#[workflow]
+async fn count_up(ctx: &Ctx) -> Result<u64> {
+    let mut sum = 0;
+    for _ in 0..ROUNDS {
+        sum += ctx.signal(PAID).await?.unwrap_or_default();
+    }
+    Ok(sum)
+}
+
+/// Each wait is a park; the signals of another process come before it, after it and in its middle.
+pub async fn no_run_sleeps_over_a_signal_of_another_process(db: Live) {
+    let working = Working::start(db.worker(()).register(count_up).linger(Duration::ZERO));
+    let runs = db.client.start_many(count_up, vec![(); 20]).await.unwrap();
+    let sender = db.second_client().await;
+    for round in 0..ROUNDS {
+        let sends = runs.iter().map(|run| sender.signal(run.id(), PAID, &round).into_future());
+        for sent in futures::future::join_all(sends).await {
+            assert_eq!(sent.unwrap(), SignalOutcome::Accepted);
+        }
+    }
+    for run in &runs {
+        assert_eq!(run.result().await.unwrap(), (0..ROUNDS).sum::<u64>());
+    }
     working.stop().await;
 }

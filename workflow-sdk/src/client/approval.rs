@@ -121,6 +121,19 @@ impl Client {
     ///
     /// # Cancel safety
     /// Dropping the awaited future leaves it open whether the decision was made; make it again.
+    ///
+    /// ```
+    /// use workflow_sdk::{Client, ClientError};
+    ///
+    /// async fn approve_all(client: &Client, group: &str) -> Result<(), ClientError> {
+    ///     for asked in client.approvals().await? {
+    ///         if asked.to.as_deref() == Some(group) {
+    ///             client.approve(asked.run_id, &asked.key, "ann").note("as agreed").await?;
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn approve(&self, run_id: RunId, key: &str, by: impl Into<String>) -> Decide {
         Decide::new(self, run_id, key, true, by.into())
     }
