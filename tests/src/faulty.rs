@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -57,6 +58,8 @@ pub struct FaultyBackend {
     batches: Mutex<Vec<usize>>,
     gate: Mutex<Option<(Test, Arc<Gate>)>>,
     transaction_faults: Mutex<VecDeque<Fault>>,
+    /// So many reads of an inbox fail.
+    inboxes: AtomicUsize,
 }
 
 impl FaultyBackend {
@@ -70,6 +73,7 @@ impl FaultyBackend {
             batches: Mutex::default(),
             gate: Mutex::default(),
             transaction_faults: Mutex::default(),
+            inboxes: AtomicUsize::new(0),
         }
     }
 
@@ -87,6 +91,11 @@ impl FaultyBackend {
     /// The commit of the next transaction of a step has this fault, and nobody knows which; one for each call, in order.
     pub fn fail_next_transaction(&self, fault: Fault) {
         self.transaction_faults.lock().expect("faults").push_back(fault);
+    }
+
+    /// The next so many reads of an inbox find no database.
+    pub fn fail_inboxes(&self, count: usize) {
+        self.inboxes.store(count, SeqCst);
     }
 
     /// Faults that have not come to pass.
@@ -181,6 +190,10 @@ impl Backend for FaultyBackend {
     }
 
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        let fault = self.inboxes.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        if fault.is_ok() {
+            return Err(BackendError::new(BackendErrorKind::Unreachable, "read an inbox", "a fault of the test"));
+        }
         self.inner.inbox(id, names).await
     }
 

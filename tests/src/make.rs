@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use workflow_sdk::engine::{
-    AttemptWrite, Claim, ClaimRequest, ContinueWrite, Effect, EndWrite, Lane, NewRun, ParkWrite, RunEnd, StartTime,
-    WorkerId, Write,
+    AttemptWrite, Claim, ClaimRequest, ContinueWrite, Effect, EndWrite, Lane, NewRun, NewSignal, ParkWrite, RunEnd,
+    SignalKey, StartTime, WorkerId, Write,
 };
-use workflow_sdk::{AttemptStatus, ErrorKind, RunId, StepAttempt, StepKind, StoredError, Timestamp};
+use workflow_sdk::{
+    AttemptStatus, ErrorKind, OnParentEnd, Parent, RunId, StepAttempt, StepKind, StoredError, Timestamp,
+};
 
 /// The lease of [`claim_request`].
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -148,4 +150,36 @@ pub fn continue_as_new(claim: Claim, input: &str) -> Write {
 #[must_use]
 pub fn start(run: &NewRun) -> Write {
     Write::Start(run.clone())
+}
+
+/// A signal that nobody sends twice.
+#[must_use]
+pub fn signal(run_id: RunId, name: &str, payload: &str) -> NewSignal {
+    NewSignal { run_id, name: name.into(), payload: payload.into(), key: SignalKey::generate() }
+}
+
+/// The write by which a step takes the signal with this number.
+#[must_use]
+pub fn consume(claim: Claim, row: StepAttempt, seq: i64) -> Write {
+    Write::Attempt(AttemptWrite { claim, row, effect: Effect::Consume { seq } })
+}
+
+/// [`new_run`] as the child of a step of this run.
+#[must_use]
+pub fn child_of(run_id: RunId, step_key: &str, on_end: OnParentEnd) -> NewRun {
+    NewRun { parent: Some(Parent { run_id, step_key: step_key.into(), on_end }), depth: 1, ..new_run() }
+}
+
+/// The write by which a step starts its child.
+#[must_use]
+pub fn begin_child(claim: Claim, child: &NewRun) -> Write {
+    let step_key = child.parent.as_ref().map(|parent| parent.step_key.as_str()).unwrap_or_default();
+    let row = StepAttempt { kind: StepKind::Child, output: Some("{}".into()), ..begun(step_key) };
+    Write::Attempt(AttemptWrite { claim, row, effect: Effect::Start(Box::new(child.clone())) })
+}
+
+/// The write that ends a run which has this parent, or may have children.
+#[must_use]
+pub fn end_in_family(claim: Claim, parent_run_id: Option<RunId>, has_children: bool) -> Write {
+    Write::End(EndWrite { claim, parent_run_id, has_children, end: RunEnd::Succeeded("1".into()) })
 }

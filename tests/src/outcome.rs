@@ -1,7 +1,7 @@
 //! The outcome of a write, taken apart: each function panics at its caller if the outcome is another one.
 
-use workflow_sdk::CancelOutcome;
 use workflow_sdk::engine::{Claimed, Outcome, StartOutcome};
+use workflow_sdk::{CancelOutcome, SignalOutcome};
 
 /// The only outcome.
 #[track_caller]
@@ -59,6 +59,15 @@ pub fn claimed(outcome: Outcome) -> Claimed {
     match outcome {
         Outcome::Claimed(claimed) => claimed,
         other => panic!("expected Claimed, got {other:?}"),
+    }
+}
+
+/// What became of a signal.
+#[track_caller]
+pub fn signaled(outcome: &Outcome) -> SignalOutcome {
+    match outcome {
+        Outcome::Signaled(signaled) => *signaled,
+        other => panic!("expected Signaled, got {other:?}"),
     }
 }
 

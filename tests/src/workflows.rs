@@ -49,8 +49,11 @@ impl Site {
 pub fn before(step_key: &str) -> Vec<String> {
     match step_key {
         "link:1" => vec!["link".into()],
+        "opened" => vec!["open".into()],
+        "take" => vec!["number".into()],
         "sum" => (0..5).map(|branch| format!("branch-{branch}")).collect(),
         "after" => vec!["before".into(), "sleep".into()],
+        "total" => std::iter::once("leaf".into()).chain((1..10).map(|child| format!("leaf:{child}"))).collect(),
         "two" => vec!["one".into()],
         "undo-two" => vec!["two".into()],
         "undo-one" => vec!["undo-two".into()],
@@ -58,6 +61,7 @@ pub fn before(step_key: &str) -> Vec<String> {
         "debit:1" => vec!["debit".into()],
         "debit:2" => vec!["debit:1".into()],
         "left" | "right" => vec!["debit:2".into()],
+        take if take.starts_with("take:") => vec![take.replace("take", "number")],
         other => match (other.strip_prefix("link:"), other.strip_suffix("/store")) {
             (Some(link), _) => vec![format!("link:{}", link.parse::<u64>().expect("a number") - 1)],
             (_, Some(page)) => vec![format!("{page}/fetch")],
@@ -200,6 +204,58 @@ pub async fn sleepy(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.sleep(NAP).await?;
     let after = ctx.step("after", || effect(ctx, n + 1)).await?;
     Ok(before + after)
+}
+
+/// Signals that [`collect`] takes.
+pub const NUMBERS: u64 = 20;
+
+/// Takes that many signals `number`, with a short step for each. Gives a number that only this order of theirs gives.
+///
+/// # Errors
+/// Those of its steps and waits: none.
+#[workflow]
+pub async fn collect(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let mut all = n;
+    for _ in 0..NUMBERS {
+        let number = ctx.signal::<u64>("number").await?.unwrap_or_default();
+        all = ctx.step("take", || effect(ctx, in_order(all, number))).await?;
+    }
+    Ok(all)
+}
+
+/// What [`collect`] gives for these.
+#[must_use]
+pub const fn in_order(all: u64, number: u64) -> u64 {
+    all.wrapping_mul(31).wrapping_add(number)
+}
+
+/// A short step. Gives `n`.
+///
+/// # Errors
+/// Those of its step: none.
+#[workflow]
+pub async fn leaf(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    ctx.step("leaf", || effect(ctx, n)).await
+}
+
+/// Ten children at once, then a short step. Gives `10 n + 45`.
+///
+/// # Errors
+/// Those of its children and its step: none.
+#[workflow]
+pub async fn parent(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let children = try_join_all((0..10).map(|child| ctx.child(leaf, n + child))).await?;
+    ctx.step("total", || effect(ctx, children.iter().sum())).await
+}
+
+/// Waits for somebody to approve, then does a short step. Gives `n` if it was approved.
+///
+/// # Errors
+/// Those of its step: none.
+#[workflow]
+pub async fn gatekeeper(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let approved = ctx.approval("open").await?.is_some_and(|decision| decision.approved);
+    ctx.step("opened", || effect(ctx, if approved { n } else { 0 })).await
 }
 
 /// Two steps that wait for the gates `one` and `two`. Gives `n + 2`.

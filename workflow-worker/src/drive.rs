@@ -20,6 +20,9 @@ use crate::shared::Shared;
 use crate::transaction::{Commits, Ended};
 use crate::verdict::{Exit, after_drive, before_drive};
 
+/// Before what a run waits for is looked for again, when the database did not answer.
+const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
+
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
 pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim) {
     if let Some(end) = before_drive(&run, shared.clock.now(), shared.options.max_crashes) {
@@ -403,6 +406,18 @@ impl<'a> Drive<'a> {
             () = self.moved.notified() => self.look()?,
             () = tokio::time::sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
             _ = self.pressure.changed(), if park_until.is_some() => {}
+        }
+        Ok(())
+    }
+
+    /// Goes on with bodies for a while, though what the run waits for could not be read.
+    pub(crate) async fn wait_to_look(&mut self) -> Result<(), Exit> {
+        tokio::select! {
+            biased;
+            outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
+            changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
+            () = self.moved.notified() => self.look()?,
+            () = tokio::time::sleep(LOOK_AGAIN_DELAY) => self.stale |= self.waking(RunCell::fire_timers),
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use workflow_sdk::engine::{ChildEnd, EndedRun, INBOX_PAGE};
-use workflow_sdk::{ErrorKind, RunStatus, StoredError};
+use workflow_sdk::engine::{Awaited, ChildEnd, EndedRun, INBOX_PAGE, Inbox};
+use workflow_sdk::{BackendError, ErrorKind, RunId, RunStatus, StoredError};
 
 use crate::drive::Drive;
 use crate::shared::Shared;
@@ -32,13 +32,19 @@ impl Drive<'_> {
         };
         // Before the query, with what was known: a hint that comes meanwhile is then not taken for an old one.
         self.claim.listen(Some(self.wakes));
-        let backend = self.shared.client.backend();
-        // The wakes first: what happens after they were read makes the run due, should it be parked with them.
-        let inbox = backend.inbox(self.run.claim.run_id, &awaited.signals).await.map_err(Exit::Unreadable)?;
-        let inbox = inbox.ok_or(Exit::Lost)?;
-        let ended = match awaited.children.as_slice() {
-            [] => Vec::new(),
-            children => backend.ended(children).await.map_err(Exit::Unreadable)?,
+        let (inbox, ended) = match read_outside(self.shared, self.run.claim.run_id, &awaited).await {
+            Ok((inbox, ended)) => (inbox.ok_or(Exit::Lost)?, ended),
+            // Given up now, the run would cut off a body that no crash has cut off.
+            Err(error) if error.kind.is_transient() && self.cell.is_running() => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot look for what a run waits for, trying again"
+                );
+                self.cell.look_again();
+                self.wait_to_look().await?;
+                return Ok(true);
+            }
+            Err(error) => return Err(Exit::Unreadable(error)),
         };
         self.wakes = inbox.wakes;
         self.claim.listen(Some(self.wakes));
@@ -46,6 +52,19 @@ impl Drive<'_> {
         self.cell.looked(inbox.signals, more, ended.into_iter().map(child_end).collect());
         Ok(true)
     }
+}
+
+type Read = Result<(Option<Inbox>, Vec<EndedRun>), BackendError>;
+
+/// The wakes first: what happens after they were read makes the run due, should it be parked with them.
+async fn read_outside(shared: &Shared, run_id: RunId, awaited: &Awaited) -> Read {
+    let backend = shared.client.backend();
+    let inbox = backend.inbox(run_id, &awaited.signals).await?;
+    let ended = match awaited.children.as_slice() {
+        [] => Vec::new(),
+        children => backend.ended(children).await?,
+    };
+    Ok((inbox, ended))
 }
 
 /// What a parent gets of the end of its child.

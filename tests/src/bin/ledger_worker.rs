@@ -9,7 +9,8 @@ use workflow_sdk::Client;
 use workflow_tests::ledger::{Ledger, What};
 use workflow_tests::worker_process::WorkerSettings;
 use workflow_tests::workflows::{
-    Site, Stubborn, aborter, blocker, chain, debits, fan, gated, herald, pages, sleepy, unlucky, waits,
+    Site, Stubborn, aborter, blocker, chain, collect, debits, fan, gated, gatekeeper, herald, leaf, pages, parent,
+    sleepy, unlucky, waits,
 };
 use workflow_worker::Worker;
 
@@ -53,6 +54,10 @@ async fn work(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Er
         .register(Stubborn)
         .register(unlucky)
         .register(waits)
+        .register(collect)
+        .register(leaf)
+        .register(parent)
+        .register(gatekeeper)
         .concurrency(settings.concurrency)
         .linger(Duration::from_millis(settings.linger))
         .grace(Duration::from_millis(settings.grace));

@@ -5,6 +5,7 @@ use workflow_tests::{Database, Fixture};
 mod attempt;
 mod batch;
 mod cancel;
+mod child;
 mod claim;
 mod claim_plan;
 mod deadline;
@@ -22,6 +23,7 @@ mod park;
 mod pause;
 mod read;
 mod retry;
+mod signal;
 mod start;
 mod transaction;
 mod workers;
@@ -254,6 +256,50 @@ workflow_tests::cases! {
     workers {
         a_worker_is_recorded_with_what_it_serves,
         due_versions_are_found,
+    }
+    signal {
+        numbers_rise_in_each_run,
+        concurrent_senders_keep_their_order,
+        a_given_key_makes_one_signal,
+        a_signal_applied_again_is_accepted_again,
+        a_key_stays_taken_after_its_signal_was_taken,
+        of_two_of_one_key_in_a_batch_the_first_is_accepted,
+        a_signal_to_an_unknown_or_finished_run_changes_nothing,
+        a_signal_finds_the_run_that_its_batch_starts,
+        a_delayed_run_is_not_made_due,
+        a_parked_run_is_due_now,
+        a_signal_does_not_put_off_a_run_that_is_due,
+        a_running_run_keeps_its_lease_and_cannot_park_without_a_look,
+        a_signal_comes_before_the_park_of_its_batch,
+        a_signal_races_with_the_park,
+        a_signal_is_taken_once,
+        a_stale_claim_takes_nothing,
+        the_inbox_has_the_names_that_were_asked_for,
+        the_inbox_has_pages,
+        payloads_of_signals_come_back_byte_for_byte,
+        wakes_are_told_of_many_runs_and_with_each_renewal,
+        approvals_that_unfinished_runs_wait_for_are_listed,
+    }
+    child {
+        a_child_is_started_with_its_row,
+        a_child_is_claimed_with_its_parent,
+        a_stale_claim_starts_nothing,
+        a_child_applied_again_is_one_child,
+        a_child_whose_key_is_taken_leaves_nothing,
+        of_two_children_of_one_key_in_a_batch_the_first_is_started,
+        the_end_of_a_child_wakes_its_parent,
+        a_stale_end_of_a_child_wakes_nobody,
+        a_parent_that_runs_cannot_park_over_the_end_of_its_child,
+        the_ends_of_many_children_are_counted,
+        the_cancel_of_a_child_wakes_its_parent,
+        the_expiry_of_a_child_wakes_its_parent,
+        the_end_of_a_parent_cancels_its_children,
+        the_cancel_of_a_parked_parent_cancels_its_children,
+        the_expiry_of_a_parent_cancels_its_children,
+        a_child_started_in_the_batch_of_the_end_is_canceled,
+        parent_and_child_may_end_in_one_batch,
+        an_end_without_children_looks_for_none,
+        families_end_from_many_sides_at_once,
     }
     claim_plan {
         a_claim_touches_only_what_is_due,

@@ -157,3 +157,62 @@ pub async fn a_key_of_another_run_is_refused(db: Live) {
     assert_eq!(failure(bad.result().await).kind, ErrorKind::Refused);
     working.stop().await;
 }
+
+#[workflow]
+async fn echo(_ctx: &Ctx, text: String) -> Result<usize> {
+    Ok(text.len())
+}
+
+#[workflow]
+async fn send_large(ctx: &Ctx, bytes: usize) -> Result<usize> {
+    ctx.child(echo, "x".repeat(bytes)).await
+}
+
+/// The limit counts the text with its quotation marks.
+pub async fn the_input_of_a_child_may_be_as_large_as_the_limit(db: Live) {
+    let worker = db.worker(()).register(echo).register(send_large);
+    let working = Working::start(worker.linger(Duration::ZERO));
+    let most = workflow_sdk::DEFAULT_PAYLOAD_LIMIT - 2;
+    let fits = db.client.start(send_large, most).await.unwrap();
+    assert_eq!(fits.result().await.unwrap(), most);
+    let too_large = db.client.start(send_large, most + 1).await.unwrap();
+    let error = failure(too_large.result().await);
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("input of child \"echo\""), "{error}");
+    working.stop().await;
+}
+
+#[workflow]
+async fn too_late(ctx: &Ctx) -> Result<String> {
+    let error = ctx.child(never, ()).deadline(Duration::ZERO).await.unwrap_err();
+    Ok(error.kind().to_string())
+}
+
+pub async fn a_child_whose_deadline_has_passed_fails_without_a_step(db: Live) {
+    let worker = db.worker(()).register(never).register(too_late);
+    let working = Working::start(worker.linger(Duration::ZERO));
+    let run = db.client.start(too_late, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "deadline");
+    let child = child_of(&db, "never").await;
+    assert_eq!(db.client.history(child).await.unwrap(), []);
+    working.stop().await;
+}
+
+const MANY: u64 = 1000;
+
+#[workflow]
+async fn sum_many(ctx: &Ctx) -> Result<u64> {
+    let children = (0..MANY).map(|number| ctx.child(double, number));
+    Ok(futures::future::try_join_all(children).await?.into_iter().sum())
+}
+
+/// The parent waits in memory while its children end one after the other: it is not resumed for each of them.
+pub async fn a_thousand_children_resume_their_parent_a_few_times(db: Live) {
+    let working = Working::start(db.worker(()).register(double).register(sum_many));
+    let run = db.client.start(sum_many, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), MANY * (MANY - 1));
+    let claims = run.run().await.unwrap().epoch;
+    println!("{:?}: {claims} claims of the parent of {MANY} children", db.database);
+    assert!(claims < 100, "{claims} claims");
+    working.stop().await;
+}

@@ -165,8 +165,13 @@ workflow_tests::cases! {
         the_end_of_a_parent_cancels_its_children,
         a_cycle_of_children_ends_at_the_limit,
         a_key_of_another_run_is_refused,
+        the_input_of_a_child_may_be_as_large_as_the_limit,
+        a_child_whose_deadline_has_passed_fails_without_a_step,
+        a_thousand_children_resume_their_parent_a_few_times,
     }
     signals {
+        a_body_outlives_an_inbox_that_cannot_be_read,
+        no_run_sleeps_over_a_signal_of_another_process,
         signals_are_taken_in_order_before_and_after_the_wait,
         a_wait_ends_with_its_timeout,
         a_running_run_hears_of_a_signal,

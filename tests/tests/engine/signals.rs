@@ -1,8 +1,11 @@
+use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, RunId, SignalOutcome, StepKind};
-use workflow_tests::{Live, Working};
+use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, RunId, SignalOutcome, StepKind};
+use workflow_tests::{FaultyBackend, Live, Probe, Working};
+use workflow_worker::Worker;
 
 use super::{failure, holds};
 
@@ -208,5 +211,62 @@ pub async fn an_escalated_approval_is_no_longer_listed(db: Live) {
     .await;
     db.client.approve(run.id(), "second", "zoe").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "zoe");
+    working.stop().await;
+}
+
+#[workflow]
+async fn wait_beside_a_body(ctx: &Ctx<Probe>) -> Result<Option<u64>> {
+    let body = ctx.step("body", async || {
+        ctx.state().note("body");
+        ctx.state().pass("body").await;
+        Ok::<_, Error>(())
+    });
+    let (body, paid) = futures::join!(body, ctx.signal(PAID));
+    body?;
+    paid
+}
+
+/// A body is not cut off because the inbox cannot be read.
+pub async fn a_body_outlives_an_inbox_that_cannot_be_read(db: Live) {
+    let backend = Arc::new(FaultyBackend::new(Arc::clone(db.client.backend())));
+    backend.fail_inboxes(2);
+    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let probe = Probe::new();
+    let working = Working::start(Worker::new(client.clone(), probe.clone()).register(wait_beside_a_body));
+    let run = client.start(wait_beside_a_body, ()).await.unwrap();
+    probe.noted("body").await;
+    run.signal(PAID, &7).await.unwrap();
+    holds("the signal is taken", async || run.history().await.unwrap().iter().any(|row| row.step_key == "paid")).await;
+    probe.open("body");
+    assert_eq!(run.result().await.unwrap(), Some(7));
+    assert_eq!((run.run().await.unwrap().epoch, probe.times("body")), (1, 1));
+    working.stop().await;
+}
+
+const ROUNDS: u64 = 10;
+
+#[workflow]
+async fn count_up(ctx: &Ctx) -> Result<u64> {
+    let mut sum = 0;
+    for _ in 0..ROUNDS {
+        sum += ctx.signal(PAID).await?.unwrap_or_default();
+    }
+    Ok(sum)
+}
+
+/// Each wait is a park; the signals of another process come before it, after it and in its middle.
+pub async fn no_run_sleeps_over_a_signal_of_another_process(db: Live) {
+    let working = Working::start(db.worker(()).register(count_up).linger(Duration::ZERO));
+    let runs = db.client.start_many(count_up, vec![(); 20]).await.unwrap();
+    let sender = db.second_client().await;
+    for round in 0..ROUNDS {
+        let sends = runs.iter().map(|run| sender.signal(run.id(), PAID, &round).into_future());
+        for sent in futures::future::join_all(sends).await {
+            assert_eq!(sent.unwrap(), SignalOutcome::Accepted);
+        }
+    }
+    for run in &runs {
+        assert_eq!(run.result().await.unwrap(), (0..ROUNDS).sum::<u64>());
+    }
     working.stop().await;
 }

@@ -9,6 +9,7 @@ mod crash_loop;
 mod crowd;
 mod herald;
 mod map;
+mod outside;
 mod point;
 mod random;
 mod rerun;
@@ -63,6 +64,11 @@ workflow_tests::cases! {
         streams_and_generations_survive_a_kill_in_a_transaction,
         streams_and_generations_survive_a_kill_before_a_commit,
         streams_and_generations_survive_a_kill_after_a_commit,
+    }
+    outside {
+        signals_are_taken_once_and_in_order,
+        a_parent_and_its_children_outlive_their_workers,
+        an_approval_is_decided_while_no_worker_lives,
     }
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,

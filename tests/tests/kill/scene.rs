@@ -328,7 +328,9 @@ impl Scene {
             let subject = subject(run.id, &row.step_key);
             let bodies = begins.remove(&subject);
             match row.kind {
-                StepKind::Sleep => assert_eq!(bodies, None, "a sleep has no body"),
+                StepKind::Sleep | StepKind::Signal | StepKind::Approval | StepKind::Child => {
+                    assert_eq!(bodies, None, "a wait has no body");
+                }
                 _ => assert!(bodies.is_some(), "{subject} has an outcome, but its body never began"),
             }
         }

@@ -128,7 +128,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The database's.
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError>;
 
-    /// Approvals that runs wait for and that nobody has decided, the longest waiting first.
+    /// Approvals that runs wait for, the longest waiting first. One that was decided is listed until its run has taken the
+    /// decision.
     ///
     /// # Errors
     /// As [`Backend::run`].

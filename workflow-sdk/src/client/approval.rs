@@ -61,10 +61,10 @@ impl Decide {
 
     async fn send(self) -> Result<SignalOutcome, ClientError> {
         let Self { client, run_id, key, decision } = self;
-        client.check_pending(run_id, &key).await?;
+        let since = client.asked_since(run_id, &key).await?;
         let subject = format!("decision about {key:?} of run {run_id}");
         let (payload, _) = round_trip(&subject, &decision, client.payload_limit())?;
-        let name = approval_signal(&key);
+        let name = approval_signal(&key, since);
         // One decision an approval: of two people who decide at the same time the first one has decided.
         let signal = NewSignal { run_id, payload, key: SignalKey::Given(name.clone()), name };
         match client.commit(Write::Signal(signal)).await? {
@@ -91,7 +91,8 @@ impl fmt::Debug for Decide {
 }
 
 impl Client {
-    /// Approvals that runs wait for, the longest waiting first; 1000 at most.
+    /// Approvals that runs wait for, the longest waiting first; 1000 at most. One that was decided stays in the list until a
+    /// worker has resumed its run.
     ///
     /// # Errors
     /// Those of the database.
@@ -120,6 +121,19 @@ impl Client {
     ///
     /// # Cancel safety
     /// Dropping the awaited future leaves it open whether the decision was made; make it again.
+    ///
+    /// ```
+    /// use workflow_sdk::{Client, ClientError};
+    ///
+    /// async fn approve_all(client: &Client, group: &str) -> Result<(), ClientError> {
+    ///     for asked in client.approvals().await? {
+    ///         if asked.to.as_deref() == Some(group) {
+    ///             client.approve(asked.run_id, &asked.key, "ann").note("as agreed").await?;
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn approve(&self, run_id: RunId, key: &str, by: impl Into<String>) -> Decide {
         Decide::new(self, run_id, key, true, by.into())
     }
@@ -135,10 +149,10 @@ impl Client {
     }
 
     /// A decision under a mistyped name would lie in the inbox for ever.
-    async fn check_pending(&self, run_id: RunId, key: &str) -> Result<(), ClientError> {
+    async fn asked_since(&self, run_id: RunId, key: &str) -> Result<Timestamp, ClientError> {
         let pending = self.approvals_of(run_id).await?;
-        if pending.iter().any(|approval| approval.key == key) {
-            return Ok(());
+        if let Some(approval) = pending.iter().find(|approval| approval.key == key) {
+            return Ok(approval.since);
         }
         let asked = pending.into_iter().map(|approval| approval.key).collect();
         Err(ClientError::NotAsked { run_id, key: key.to_owned(), asked })

@@ -149,7 +149,22 @@ impl<'a, O> Child<'a, O> {
     }
 
     /// Starts the child and waits for nothing but that. It goes on when this run ends, unless
-    /// [`Child::on_parent_end`], called after this, says otherwise.
+    /// [`DetachedChild::on_parent_end`], called after this, says otherwise.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn audit(ctx: &Ctx, order: u64) -> Result<()> {
+    ///     ctx.step("audit", async || Ok::<_, Error>(println!("order {order}"))).await
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn checkout(ctx: &Ctx, order: u64) -> Result<RunId> {
+    ///     let handle = ctx.child(audit, order).detach().await?;
+    ///     Ok(handle.id())
+    /// }
+    /// ```
     pub fn detach(mut self) -> DetachedChild<'a, O> {
         self.on_parent_end = OnParentEnd::Abandon;
         DetachedChild(self)

@@ -27,14 +27,16 @@ impl<S> Ctx<S> {
     ///
     /// Gives `None` only if a [timeout](SignalWait::timeout) was set and is over. A run that waits occupies no worker.
     ///
-    /// A wait that loses a race (`select`) consumes nothing: its signal stays for the next wait.
+    /// A wait that loses a race and is dropped consumes nothing: its signal stays for the next wait. One that is kept, as
+    /// `futures::future::select` gives it back, goes on waiting and takes the next signal: drop it, or await it later.
     ///
     /// # Errors
     /// Awaiting it gives an error of kind [`Refused`](ErrorKind::Refused) for an invalid name, a wait inside the body of a
     /// step, or a payload that is no `T`; the signal is consumed then.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the wait and consumes nothing.
+    /// Dropping the future ends the wait. A signal that it has not given yet stays in the inbox, unless the wait was kept
+    /// without being polled while the signal came.
     ///
     /// ```
     /// use std::time::Duration;

@@ -151,6 +151,9 @@ impl Machine {
         let mut fired = Vec::new();
         while let Some((at, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, id));
+            if self.is_met(id) {
+                continue;
+            }
             self.waits.remove(&(at, id));
             self.fire(id, at, now);
             fired.push(id);

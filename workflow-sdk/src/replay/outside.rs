@@ -101,7 +101,7 @@ impl Machine {
 
     /// What the run waits for outside, if somebody has to look for it now. Answered by [`Machine::looked`].
     pub fn begin_look(&mut self) -> Option<Awaited> {
-        if !std::mem::take(&mut self.outside.unlooked) {
+        if !std::mem::take(&mut self.outside.unlooked) || !self.awaits_outside() {
             return None;
         }
         let names: BTreeSet<&str> = self.receiving().map(|(_, wait)| wait.name.as_str()).collect();
@@ -174,10 +174,18 @@ impl Machine {
         let Some((id, wait)) = met else { return false };
         let Some(signal) = self.outside.inbox.get_mut(&wait.name).and_then(VecDeque::pop_front) else { return false };
         self.outside.taken.insert(wait.name.clone(), signal.seq);
-        self.outside.unlooked |= self.outside.more;
+        // Those that it might have met go by their times again.
+        let left = self.receiving().filter(|(other, left)| *other != id && left.name == wait.name);
+        let left: Vec<_> = left.filter_map(|(other, left)| Some((left.until?, other))).collect();
+        self.timers.extend(left);
         let effect = Effect::Consume { seq: signal.seq };
         self.end_receiving(id, &wait, format!("[{}]", signal.payload), effect, now);
         true
+    }
+
+    /// Whether this is a wait whose signal is there and only has to wait for its turn: its time cannot end it any more.
+    pub(super) fn is_met(&self, id: CallId) -> bool {
+        matches!(&self.calls[id.0].phase, Phase::Receiving(wait) if self.has_signal(&wait.name))
     }
 
     /// The time of a wait is over.
@@ -196,6 +204,8 @@ impl Machine {
     }
 
     fn forget_receiving(&mut self, id: CallId, until: Option<Timestamp>) {
+        // The page may have been full of signals for this wait alone.
+        self.outside.unlooked |= self.outside.more;
         self.outside.receiving.remove(&id);
         self.waits.remove(&(until.unwrap_or(Timestamp::FAR_FUTURE), id));
         if let Some(until) = until {
@@ -204,22 +214,18 @@ impl Machine {
     }
 
     pub(super) fn begin_receiving(&mut self, id: CallId, wait: SignalWait, now: Timestamp) {
-        let key = &self.calls[id.0].key;
-        let name = wait.name.unwrap_or_else(|| approval_signal(key));
-        let begun = self.history.step(key).map(|step| {
+        let key = self.calls[id.0].key.clone();
+        let begun = self.history.step(&key).map(|step| {
             let note = step.last.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
             (step.last.started_at, note.unwrap_or_default())
         });
-        let receiving = match begun {
-            Some((started_at, WaitNote { until, to })) => {
-                Receiving { kind: wait.kind, name, until, started_at, to, shown: true }
-            }
-            None => {
-                let now = self.tick(now);
-                let until = wait.timeout.map(|timeout| now + timeout);
-                Receiving { kind: wait.kind, name, until, started_at: now, to: wait.to, shown: false }
-            }
-        };
+        let shown = begun.is_some();
+        let (started_at, WaitNote { until, to }) = begun.unwrap_or_else(|| {
+            let now = self.tick(now);
+            (now, WaitNote { until: wait.timeout.map(|timeout| now + timeout), to: wait.to })
+        });
+        let name = wait.name.unwrap_or_else(|| approval_signal(&key, started_at));
+        let receiving = Receiving { kind: wait.kind, name, until, started_at, to, shown };
         self.waits.insert((receiving.until.unwrap_or(Timestamp::FAR_FUTURE), id));
         self.timers.extend(receiving.until.map(|until| (until, id)));
         self.outside.receiving.insert(id);

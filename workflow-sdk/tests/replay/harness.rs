@@ -7,12 +7,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use workflow_sdk::engine::{
-    Admission, AttemptWrite, Backend, Circuit, Divergence, Interruption, NewSignal, Next, Polled, Poller, Port,
+    Admission, AttemptWrite, Backend, Circuit, Divergence, Effect, Interruption, NewSignal, Next, Polled, Poller, Port,
     PortFuture, RunCell, RunSettings, ServiceReport, StepCommit, StepTransaction, TransactionCommit, WorkflowFuture,
     settle,
 };
 use workflow_sdk::{Breaker, Ctx, ErrorKind, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
+use crate::outside::Outside;
 pub(crate) use crate::rows::{Table, row};
 pub(crate) use crate::world::{Seen, World};
 
@@ -164,6 +165,8 @@ pub(crate) struct Life {
     pub(crate) in_flight: VecDeque<StepAttempt>,
     /// Transactions that are to commit their outcomes.
     pub(crate) commits: Vec<TransactionCommit>,
+    /// Of each record that is on its way.
+    effects: VecDeque<Effect>,
     /// What the drive did, in order: deliveries and starts by the number of the call, writes by key and attempt.
     pub(crate) events: Vec<String>,
     pub(crate) polls: usize,
@@ -198,6 +201,7 @@ impl Life {
             delivery: Delivery::OneByOne,
             in_flight: VecDeque::new(),
             commits: Vec::new(),
+            effects: VecDeque::new(),
             events: Vec::new(),
             stale: true,
             polls: 0,
@@ -255,7 +259,10 @@ impl Life {
     }
 
     fn take_outbox(&mut self) {
-        self.in_flight.extend(self.cell.take_outbox().into_iter().map(|record| record.row));
+        for record in self.cell.take_outbox() {
+            self.in_flight.push_back(record.row);
+            self.effects.push_back(record.effect);
+        }
     }
 
     fn advance(&mut self) -> Option<Stop> {
@@ -293,9 +300,15 @@ impl Life {
     /// Commits the oldest record that is on its way. Says whether there was one.
     pub(crate) fn commit(&mut self, table: &mut Table) -> Result<bool, String> {
         let Some(row) = self.in_flight.pop_front() else { return Ok(false) };
+        let effect = self.effects.pop_front().unwrap_or_default();
+        if let Some(owner) = table.outside.owner_of_key(&effect) {
+            self.events.push(format!("key taken {}", row.step_key));
+            self.cell.key_taken(owner);
+            return Ok(true);
+        }
         let position = row.position.map(|position| format!(" at {position}")).unwrap_or_default();
         self.events.push(format!("write {}#{} {}{position}", row.step_key, row.attempt, row.status));
-        table.commit(row)?;
+        table.commit_with(row, effect)?;
         self.cell.committed();
         Ok(true)
     }
@@ -311,6 +324,14 @@ impl Life {
         }
         self.cell.transaction_ended(call, position, if commits { Ok(()) } else { Err(failure) });
         Ok(())
+    }
+
+    /// Looks for what the run waits for outside, if nobody has. Says whether it looked.
+    pub(crate) fn look_outside(&mut self, table: &Table) -> bool {
+        let Some(awaited) = self.cell.begin_look() else { return false };
+        let (signals, more) = table.outside.inbox(&awaited.signals);
+        self.cell.looked(signals, more, table.outside.ended(&awaited.children));
+        true
     }
 
     pub(crate) fn is_woken(&self) -> bool {
@@ -346,13 +367,20 @@ impl Life {
                 while self.commit(table).unwrap() {}
                 return stop;
             };
-            if !(self.commit(table).unwrap() || self.look() || self.fire_timers()) {
+            if !(self.look_outside(table) || self.commit(table).unwrap() || self.look() || self.fire_timers()) {
                 if self.commits.is_empty() {
                     return stop;
                 }
                 self.end_transaction(0, true, table).unwrap();
             }
         }
+    }
+
+    /// Lets something happen outside, tells the run of it and goes on.
+    pub(crate) fn hear(&mut self, table: &mut Table, happens: impl FnOnce(&mut Outside)) -> Stop {
+        happens(&mut table.outside);
+        self.cell.look_again();
+        self.quiesce(table)
     }
 
     /// Opens a gate and goes on.

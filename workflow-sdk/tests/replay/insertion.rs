@@ -47,7 +47,7 @@ fn crash_and_deploy(program: &Node, seed: u64, may_diverge: bool) -> Result<usiz
 fn program(seed: u64) -> Node {
     let mut rng = Rng::with_seed(!seed);
     let depth = rng.u32(1..=2);
-    random(&mut rng, depth, Leaves::Any)
+    random(&mut rng, depth, Leaves::WithoutOutside)
 }
 
 /// Only sequences: no branch can overtake another, so no key can move.

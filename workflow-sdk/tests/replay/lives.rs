@@ -13,6 +13,9 @@ use crate::program::undo;
 /// The outputs of rows of interruptions.
 const INTERRUPTIONS: [&str; 2] = ["\"canceled\"", "\"deadline\""];
 
+/// Moves after which a life that has not ended never will.
+const MOST_MOVES: usize = 20_000;
+
 /// How a run ended: its output, or that the code does not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
@@ -45,6 +48,16 @@ pub(crate) struct Lived {
     commit_order: Vec<String>,
 }
 
+impl Lived {
+    /// A signal that was taken has reached the workflow: none is lost to a wait that was dropped.
+    fn checked(self) -> Result<Self, String> {
+        if let End::Result(_) = self.end {
+            self.table.outside.check(&self.table.rows, &self.seen)?;
+        }
+        Ok(self)
+    }
+}
+
 /// A process that dies after a commit and before the next one leaves this.
 #[derive(Debug)]
 pub(crate) struct CrashPoint {
@@ -64,7 +77,7 @@ pub(crate) fn live(
 ) -> Result<Lived, String> {
     let world = World { life: rng.u64(..), ..World::default() };
     let life = begin(flow, table, now, world, delivery);
-    Living::new(life, table, now).go_on(|living, stop| living.act_at_random(stop, rng))
+    Living::new(life, table, now).go_on(|living, stop| living.act_at_random(stop, rng))?.checked()
 }
 
 /// Lives on from this history in the same order, and with the same values, as another life did.
@@ -96,20 +109,23 @@ struct Living {
     now: Timestamp,
     crash_points: Vec<CrashPoint>,
     commit_order: Vec<String>,
+    /// Something has happened outside that the run was not told of.
+    unheard: bool,
 }
 
 impl Living {
     fn new(life: Life, table: &Table, now: Timestamp) -> Self {
-        Self { life, table: table.clone(), now, crash_points: Vec::new(), commit_order: Vec::new() }
+        Self { life, table: table.clone(), now, crash_points: Vec::new(), commit_order: Vec::new(), unheard: false }
     }
 
     fn go_on(mut self, mut act: impl FnMut(&mut Self, &Stop) -> Result<(), String>) -> Result<Lived, String> {
-        loop {
+        for _ in 0..MOST_MOVES {
             let stop = self.life.settle();
             let end = match stop {
                 Stop::Ended(result) => End::Result(result),
                 Stop::Diverged(divergence) => End::Diverged(divergence),
                 Stop::Continued(input) => return Err(format!("continues as new with {input}")),
+                Stop::Waits { .. } if self.life.look_outside(&self.table) => continue,
                 Stop::Waits { .. } => {
                     self.check_wait(&stop)?;
                     act(&mut self, &stop)?;
@@ -134,6 +150,7 @@ impl Living {
                 commit_order: self.commit_order,
             });
         }
+        Err(format!("it does not end: {:?} with {:?}", self.life, self.table))
     }
 
     /// The run may be parked exactly when nothing but time can move it.
@@ -152,6 +169,15 @@ impl Living {
     fn act_at_random(&mut self, stop: &Stop, rng: &mut Rng) -> Result<(), String> {
         if rng.u8(..32) == 0 {
             self.life.interrupt(if rng.bool() { Interruption::Canceled } else { Interruption::Deadline });
+        }
+        if rng.u8(..5) == 0 {
+            self.unheard |= self.table.outside.happen(rng);
+        }
+        // A hint may come late.
+        if self.unheard && rng.u8(..3) == 0 {
+            self.unheard = false;
+            self.life.cell.look_again();
+            return Ok(());
         }
         let closed = self.life.world.closed();
         let commits = self.life.commits.len();

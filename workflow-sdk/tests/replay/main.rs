@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod breaker;
+mod children;
 mod compensations;
 mod concurrency;
 mod determinism;
@@ -16,6 +17,7 @@ mod insertion;
 mod interruption;
 mod live;
 mod lives;
+mod outside;
 mod parking;
 mod patches;
 mod program;
@@ -27,6 +29,7 @@ mod retries;
 mod rows;
 mod scale;
 mod scopes;
+mod signals;
 mod sleeps;
 mod table;
 mod transactions;

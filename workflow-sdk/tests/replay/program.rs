@@ -1,4 +1,5 @@
-//! Random programs: trees of sequence, join, race, unordered sets, maps, scopes and timeouts, whose leaves are steps and sleeps.
+//! Random programs: trees of sequence, join, race, unordered sets, maps, scopes and timeouts, whose leaves are
+//! steps, sleeps, signals and children.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -12,10 +13,17 @@ use futures::stream::FuturesUnordered;
 use workflow_sdk::{Breaker, Ctx, Error, Result, Retry, Tx};
 
 use crate::harness::{Flow, World, flow_of};
+use crate::outside::{TAKEN_KEY, kid};
 
 /// Few names, so that they repeat inside and across branches; one that looks like a key of another, one that is the name
 /// of every sleep, one that looks like the key of a step in a scope.
 const NAMES: [&str; 6] = ["a", "b", "c", "a:1", "sleep", "s/a"];
+
+/// The names of signals.
+pub(crate) const SIGNALS: [&str; 2] = ["paid", "a"];
+
+/// What a program sees when the time of a wait is over. No signal carries it.
+const NO_SIGNAL: u64 = 0;
 
 /// Attempts of a step.
 const ATTEMPTS: u32 = 3;
@@ -26,6 +34,17 @@ pub(crate) enum Node {
     Sleep {
         leaf: usize,
         millis: u64,
+    },
+    Signal {
+        leaf: usize,
+        name: &'static str,
+        timeout: Option<u64>,
+    },
+    Child {
+        leaf: usize,
+        detached: bool,
+        /// Its key belongs to another run.
+        key_taken: bool,
     },
     Seq(Vec<Node>),
     Join(Vec<Node>),
@@ -94,6 +113,8 @@ const BREAKER: Breaker = Breaker::new("service").failures(2).open_for(Duration::
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Leaves {
     Any,
+    /// No signals and no children.
+    WithoutOutside,
     /// No sleeps, no back-off, no breaker, no body that ends by itself, no commit beside the queue: the order in which gates are
     /// opened decides everything.
     WithoutTime,
@@ -132,7 +153,7 @@ fn branch(rng: &mut Rng, depth: u32, leaves: Leaves) -> Node {
         6 => Node::Unordered(children),
         7 | 8 => Node::Map(map_plan(rng), children),
         9 => Node::FirstOf(children),
-        10 if leaves == Leaves::Any => Node::Timeout { leaf: 0, millis: rng.u64(..60), within: children },
+        10 if leaves != Leaves::WithoutTime => Node::Timeout { leaf: 0, millis: rng.u64(..60), within: children },
         11 => Node::Shield(children.into_iter().take(1).collect()),
         12 | 13 => Node::Saga { leaf: 0, undo_fails: rng.u8(..5) == 0, branch: children.into_iter().take(1).collect() },
         14 => Node::Fail(children.into_iter().take(1).collect()),
@@ -146,16 +167,27 @@ fn map_plan(rng: &mut Rng) -> MapPlan {
 }
 
 fn leaf(rng: &mut Rng, leaves: Leaves) -> Node {
-    if leaves == Leaves::Any && rng.u8(..5) == 0 {
+    if leaves == Leaves::Any && rng.u8(..3) == 0 {
+        return outside(rng);
+    }
+    if leaves != Leaves::WithoutTime && rng.u8(..5) == 0 {
         return Node::Sleep { leaf: 0, millis: rng.u64(..40) };
     }
     let fails = if rng.u8(..3) == 0 { rng.u32(1..=ATTEMPTS) } else { 0 };
-    let back_off_millis = if leaves == Leaves::Any { rng.u64(..40) } else { 0 };
-    let at_once = leaves == Leaves::Any && rng.u8(..4) == 0;
-    let transaction = leaves == Leaves::Any && rng.u8(..3) == 0;
+    let back_off_millis = if leaves != Leaves::WithoutTime { rng.u64(..40) } else { 0 };
+    let at_once = leaves != Leaves::WithoutTime && rng.u8(..4) == 0;
+    let transaction = leaves != Leaves::WithoutTime && rng.u8(..3) == 0;
     let name = NAMES[rng.usize(..NAMES.len())];
     let guarded = leaves == Leaves::Any && rng.u8(..3) == 0;
     Node::Step(Plan { leaf: 0, name, fails, fatal: rng.u8(..8) == 0, at_once, transaction, back_off_millis, guarded })
+}
+
+fn outside(rng: &mut Rng) -> Node {
+    if rng.u8(..3) == 0 {
+        return Node::Child { leaf: 0, detached: rng.u8(..3) == 0, key_taken: rng.u8(..4) == 0 };
+    }
+    let timeout = rng.bool().then(|| rng.u64(..40));
+    Node::Signal { leaf: 0, name: SIGNALS[rng.usize(..SIGNALS.len())], timeout }
 }
 
 /// A step whose name no program has.
@@ -176,8 +208,10 @@ impl Node {
     fn number(&mut self, next: &mut usize) {
         if let Self::Step(Plan { leaf, .. })
         | Self::Sleep { leaf, .. }
-        | Self::Timeout { leaf, .. }
-        | Self::Saga { leaf, .. } = self
+        | Self::Signal { leaf, .. }
+        | Self::Child { leaf, .. }
+        | Self::Saga { leaf, .. }
+        | Self::Timeout { leaf, .. } = self
         {
             *leaf = *next;
             *next += 1;
@@ -189,7 +223,7 @@ impl Node {
 
     pub(crate) fn children(&self) -> &[Self] {
         match self {
-            Self::Step(_) | Self::Sleep { .. } => &[],
+            Self::Step(_) | Self::Sleep { .. } | Self::Signal { .. } | Self::Child { .. } => &[],
             Self::Seq(children)
             | Self::Join(children)
             | Self::Race(children)
@@ -207,7 +241,9 @@ impl Node {
 
     fn children_mut(&mut self) -> &mut Vec<Self> {
         match self {
-            Self::Step(_) | Self::Sleep { .. } => panic!("a leaf has no children"),
+            Self::Step(_) | Self::Sleep { .. } | Self::Signal { .. } | Self::Child { .. } => {
+                panic!("a leaf has no children")
+            }
             Self::Seq(children)
             | Self::Join(children)
             | Self::Race(children)
@@ -348,6 +384,8 @@ fn evaluate<'a>(node: &'a Node, ctx: &'a Ctx<World>) -> BoxFuture<'a, u64> {
                 let slept = ctx.sleep(Duration::from_millis(*millis)).await;
                 see(ctx, *leaf, slept.map_or_else(|error| hash(&error.to_string()), |()| 1))
             }
+            Node::Signal { leaf, name, timeout } => wait_for_signal(*leaf, name, *timeout, ctx).await,
+            Node::Child { leaf, detached, key_taken } => wait_for_child(*leaf, *detached, *key_taken, ctx).await,
             Node::Seq(children) => in_sequence(children, ctx).await,
             Node::Scope(children) => in_sequence(children, &ctx.scope("s")).await,
             Node::Map(plan, items) => run_map(plan, items, ctx).await,
@@ -403,6 +441,33 @@ fn arm(ctx: &Ctx<World>, leaf: usize, fails: bool) {
     };
     ctx.state().armed.lock().unwrap().push(leaf);
     let _undo = ctx.compensate(undo(leaf), body).expect("a good name");
+}
+
+async fn wait_for_signal(leaf: usize, name: &str, timeout: Option<u64>, ctx: &Ctx<World>) -> u64 {
+    let mut wait = ctx.signal::<u64>(name);
+    if let Some(millis) = timeout {
+        wait = wait.timeout(Duration::from_millis(millis));
+    }
+    let received = match wait.await {
+        Ok(received) => received,
+        // The run was told to end.
+        Err(error) => return see(ctx, leaf, hash(&error.to_string())),
+    };
+    assert!(received.is_some() || timeout.is_some(), "nothing without a timeout");
+    see(ctx, leaf, received.unwrap_or(NO_SIGNAL))
+}
+
+async fn wait_for_child(leaf: usize, detached: bool, key_taken: bool, ctx: &Ctx<World>) -> u64 {
+    let mut child = ctx.child(kid, ());
+    if key_taken {
+        child = child.key(TAKEN_KEY);
+    }
+    let value = match detached {
+        true => child.detach().await.map(|handle| hash(&handle.id().to_string())),
+        false => child.await,
+    };
+    assert!(!key_taken || value.is_err(), "its key belongs to another run");
+    see(ctx, leaf, value.unwrap_or_else(|error| hash(&error.to_string())))
 }
 
 async fn run_step(plan: &Plan, ctx: &Ctx<World>) -> u64 {

@@ -42,7 +42,7 @@ pub(crate) fn for_all(
 fn crash_everywhere(program: &Node, seed: u64, delivery: Delivery) -> Result<usize, String> {
     let flow = program.flow();
     let mut rng = Rng::with_seed(seed);
-    let first = live(&flow, &Table::default(), START, Delivery::OneByOne, &mut rng)?;
+    let first = live(&flow, &later(&Table::default(), &mut rng), START, Delivery::OneByOne, &mut rng)?;
     if let End::Diverged(divergence) = &first.end {
         return Err(divergence.to_string());
     }
@@ -50,7 +50,7 @@ fn crash_everywhere(program: &Node, seed: u64, delivery: Delivery) -> Result<usi
     let mut checked = 0;
     for point in &first.crash_points {
         let pause = Duration::from_millis(rng.u64(..30));
-        let second = live(&flow, &point.table, point.now + pause, delivery, &mut rng)?;
+        let second = live(&flow, &later(&point.table, &mut rng), point.now + pause, delivery, &mut rng)?;
         check_life_after(point, &first, &second)?;
         check_full_replay(&flow, &second, delivery)?;
         checked += 1;
@@ -58,12 +58,21 @@ fn crash_everywhere(program: &Node, seed: u64, delivery: Delivery) -> Result<usi
             continue;
         }
         let point = &second.crash_points[rng.usize(..second.crash_points.len())];
-        let third = live(&flow, &point.table, point.now + pause, delivery, &mut rng)?;
+        let third = live(&flow, &later(&point.table, &mut rng), point.now + pause, delivery, &mut rng)?;
         check_life_after(point, &second, &third)?;
         check_full_replay(&flow, &third, delivery)?;
         checked += 1;
     }
     Ok(checked)
+}
+
+/// What others have done while nobody drove the run.
+fn later(table: &Table, rng: &mut Rng) -> Table {
+    let mut table = table.clone();
+    for _ in 0..rng.u8(..4) {
+        table.outside.happen(rng);
+    }
+    table
 }
 
 /// Crashes after every commit and goes on in the recorded order: the result must be that of the run without a crash.
@@ -119,7 +128,7 @@ fn program(seed: u64, leaves: Leaves) -> Node {
 #[test]
 fn a_run_that_crashes_after_any_commit_goes_on_from_what_it_had_seen() {
     for_all(
-        "steps and sleeps",
+        "steps, sleeps, signals and children",
         cases(CASES),
         |seed| program(seed, Leaves::Any),
         |program, seed| crash_everywhere(program, seed, Delivery::OneByOne),

@@ -1,19 +1,27 @@
 //! The table of attempts, in memory.
 
 use std::collections::BTreeMap;
-
+use workflow_sdk::engine::Effect;
 use workflow_sdk::{AttemptStatus, StepAttempt, StepKind};
 
 use crate::harness::START;
+use crate::outside::Outside;
 
 /// The table of attempts, with the rules that the databases keep.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<StepAttempt>,
     pub(crate) generation: i64,
+    pub(crate) outside: Outside,
 }
 
 impl Table {
+    /// Commits a row and its effect, both or neither.
+    pub(crate) fn commit_with(&mut self, row: StepAttempt, effect: Effect) -> Result<(), String> {
+        self.outside.apply(&row, effect)?;
+        self.commit(row)
+    }
+
     /// Commits a row: (key, attempt) is unique, a final row never changes, a step and a position have one outcome.
     pub(crate) fn commit(&mut self, row: StepAttempt) -> Result<(), String> {
         let same_attempt = |old: &&mut StepAttempt| old.step_key == row.step_key && old.attempt == row.attempt;

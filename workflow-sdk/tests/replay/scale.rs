@@ -29,7 +29,7 @@ fn history(steps: usize) -> Table {
         let (position, output) = (i64::try_from(number).unwrap() + 1, number.to_string());
         crate::harness::row(&key(number), 1, workflow_sdk::AttemptStatus::Succeeded, Some(position), Some(&output))
     };
-    Table { rows: (0..steps).map(row).collect(), generation: 0 }
+    Table { rows: (0..steps).map(row).collect(), ..Table::default() }
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn ten_thousand_parallel_steps_run_and_replay() {
     let mut life = Life::begin(&Table::default(), &flow);
     life.settle();
     // The table's own check of each row against all others would take quadratic time.
-    let table = Table { rows: life.in_flight.drain(..).collect(), generation: 0 };
+    let table = Table { rows: life.in_flight.drain(..).collect(), ..Table::default() };
     assert_eq!(table.rows.len(), STEPS);
     table.rows.iter().for_each(|_| life.cell.committed());
     let value = life.settle().value();

@@ -148,7 +148,11 @@ impl<'w> Batch<'w> {
         });
         let rest = continues.chain(retries).chain(forks).chain(others).chain(signals).chain(parents);
         let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).chain(rest).collect();
-        Fence::lock(connection, sql, &runs).await
+        let with_children =
+            self.ends.iter().filter(|(_, write)| write.has_children).map(|(_, write)| write.claim.run_id);
+        let canceled: BTreeSet<RunId> = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id).collect();
+        let with_children: BTreeSet<RunId> = with_children.chain(canceled.iter().copied()).collect();
+        Fence::lock_families(connection, sql, &runs, &with_children, &canceled).await
     }
 
     /// What the starts among them met is known by now.

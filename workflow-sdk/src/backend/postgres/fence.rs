@@ -29,6 +29,22 @@ impl Fence {
         Self::of_rows(&rows)
     }
 
+    /// The same, with the children of these parents that are to end with them, and the parents of these children.
+    pub(super) async fn lock_families(
+        connection: &mut PgConnection,
+        sql: &Sql,
+        runs: &BTreeSet<RunId>,
+        parents: &BTreeSet<RunId>,
+        children: &BTreeSet<RunId>,
+    ) -> Result<Self, Failure> {
+        if parents.is_empty() && children.is_empty() {
+            return Self::lock(connection, sql, runs).await;
+        }
+        let ids = |runs: &BTreeSet<RunId>| runs.iter().map(|id| id.as_uuid()).collect::<Vec<Uuid>>();
+        let query = sql.lock_families.query().bind(ids(runs)).bind(ids(parents)).bind(ids(children));
+        Self::of_rows(&query.fetch_all(connection).await?)
+    }
+
     /// Reads this run, which anybody may change the moment after.
     pub(super) async fn read(connection: &mut PgConnection, sql: &Sql, run: RunId) -> Result<Self, Failure> {
         let rows = sql.read_fence.query().bind(vec![run.as_uuid()]).fetch_all(connection).await?;

@@ -98,6 +98,7 @@ statements! {
     insert_worker,
     list_approvals,
     list_runs,
+    lock_families,
     lock_migrations,
     lock_runs,
     lock_worker,

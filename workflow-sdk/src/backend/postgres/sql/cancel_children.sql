@@ -1,4 +1,4 @@
--- Called by: finish.rs, with runs that ended in this transaction.
+-- Called by: family.rs, with runs that ended in this transaction.
 -- Guarantees: their children that are to end with them end at once if no worker ever claimed them; the others are asked
 -- to, and are due unless a worker holds them. Those that are told to go on are left alone. Locks in the order of ids.
 WITH children AS MATERIALIZED (

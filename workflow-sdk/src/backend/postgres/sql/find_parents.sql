@@ -1,4 +1,4 @@
--- Called by: finish.rs, with runs that ended by other hands than their worker's.
+-- Called by: family.rs, with runs that ended by other hands than their worker's.
 -- Guarantees: the parents of these runs.
 SELECT DISTINCT r.parent_run_id AS id
 FROM {schema}.workflow_runs AS r

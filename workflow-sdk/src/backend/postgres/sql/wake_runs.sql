@@ -1,4 +1,4 @@
--- Called by: signal.rs and finish.rs, with runs that something has happened to.
+-- Called by: signal.rs and family.rs, with runs that something has happened to.
 -- Guarantees: a parked run is due now; a running one keeps its lease, but cannot park without having looked again. Locks
 -- in the order of ids, as every batch does.
 WITH woken AS MATERIALIZED (

@@ -1,0 +1,51 @@
+//! A gate that somebody has to open: the run waits without a worker until a person decides, and asks the next one if
+//! nobody does.
+//!
+//! `cargo run --example approval`
+
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_worker::Worker;
+
+#[workflow]
+async fn ship(ctx: &Ctx, order: String) -> Result<String> {
+    let first = ctx.approval("ship").to("ops").timeout(Duration::from_millis(300)).await?;
+    let decision = match first {
+        Some(decision) => Some(decision),
+        None => ctx.approval("ship, nobody answered").to("head of ops").await?,
+    };
+    match decision {
+        Some(decision) if decision.approved => {
+            ctx.step("hand over", async || Ok::<_, Error>(format!("{order} shipped, approved by {}", decision.by)))
+                .await
+        }
+        _ => Ok(format!("{order} stays here")),
+    }
+}
+
+async fn application(client: &Client) -> Result<String> {
+    let run = client.start(ship, "order 42".to_owned()).await?;
+    loop {
+        for asked in client.approvals().await? {
+            let to = asked.to.as_deref().unwrap_or("anybody");
+            println!("{to} is asked about {:?}", asked.key);
+            if to == "head of ops" {
+                client.approve(asked.run_id, &asked.key, "zoe").note("as agreed by phone").await?;
+                return Ok(run.result().await?);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let client = Client::connect(format!("sqlite://{}/approval.db", directory.path().display())).await?;
+    let worker = Worker::new(client.clone(), ()).register(ship);
+    let mut said = Ok(String::new());
+    worker.run_until(async { said = application(&client).await }).await?;
+    println!("{}", said?);
+    Ok(())
+}

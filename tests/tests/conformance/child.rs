@@ -1,0 +1,401 @@
+use std::time::Duration;
+
+use workflow_sdk::engine::{Claim, NewRun, Outcome, RunEnd, StartTime, Write};
+use workflow_sdk::{CancelOutcome, OnParentEnd, Run, RunId, RunStatus, Timestamp};
+use workflow_tests::Fixture;
+use workflow_tests::make::{
+    LEASE, attempt, begin_child, child_of, claim_request, end, end_in_family, error, keyed, lane_of, new_run, park,
+    park_write, signal, succeed, succeeded,
+};
+use workflow_tests::outcome::{applied, canceled, changed, duplicate, lost};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A run that is held, and its child of this policy, which nobody has claimed.
+async fn family(fixture: &Fixture, on_end: OnParentEnd) -> (Claim, RunId) {
+    let parent = fixture.held().await;
+    let child = child_of(parent.run_id, "child", on_end);
+    applied(&fixture.write(begin_child(parent, &child)).await);
+    (parent, child.id)
+}
+
+/// The same, with the child held and the parent parked.
+async fn waiting_family(fixture: &Fixture) -> (RunId, Claim) {
+    let (parent, child) = family(fixture, OnParentEnd::Cancel).await;
+    applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
+    let claim = fixture.claim_only().await.claim;
+    assert_eq!(claim.run_id, child);
+    (parent.run_id, claim)
+}
+
+async fn exists(fixture: &Fixture, id: RunId) -> bool {
+    fixture.backend.run(id).await.unwrap().is_some()
+}
+
+/// The parent was woken once, and is due now.
+async fn is_woken(fixture: &Fixture, parent: RunId) {
+    let run = fixture.run(parent).await;
+    assert_eq!((run.status, run.wakes, run.available_at), (RunStatus::Parked, 1, fixture.now()));
+    assert_eq!(fixture.claim_due().await, [parent]);
+}
+
+pub async fn a_child_is_started_with_its_row(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let child = NewRun {
+        lane: lane_of("other", "refund", "2"),
+        key: Some("k".into()),
+        deadline: Some(StartTime::After(HOUR)),
+        depth: 7,
+        ..child_of(parent.run_id, "é \"child\"", OnParentEnd::Abandon)
+    };
+    applied(&fixture.write(begin_child(parent, &child)).await);
+    let run = fixture.run(child.id).await;
+    assert_eq!((&run.lane, &run.input, &run.key, &run.parent), (&child.lane, &child.input, &child.key, &child.parent));
+    assert_eq!((run.status, run.depth, run.epoch), (RunStatus::Pending, 7, 0));
+    assert_eq!((run.available_at, run.deadline_at), (fixture.now(), Some(fixture.now() + HOUR)));
+    assert_eq!(fixture.history(parent.run_id).await.len(), 1);
+}
+
+pub async fn a_child_is_claimed_with_its_parent(fixture: Fixture) {
+    let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
+    let claimed = fixture.claim_only().await;
+    assert_eq!((claimed.claim.run_id, claimed.parent_run_id, claimed.depth), (child, Some(parent.run_id), 1));
+}
+
+pub async fn a_stale_claim_starts_nothing(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    let child = child_of(stale.run_id, "child", OnParentEnd::Cancel);
+    let before = fixture.snapshot(stale.run_id).await;
+    // Beside the same of the current owner, too.
+    let other = child_of(stale.run_id, "child", OnParentEnd::Cancel);
+    lost(&fixture.write(begin_child(stale, &child)).await);
+    assert_eq!(fixture.snapshot(stale.run_id).await, before);
+    let outcomes = fixture.commit(&[begin_child(stale, &child), begin_child(current, &other)]).await;
+    lost(&outcomes[0]);
+    applied(&outcomes[1]);
+    assert!(!exists(&fixture, child.id).await);
+    assert!(exists(&fixture, other.id).await);
+
+    applied(&fixture.write(succeed(current, "1")).await);
+    let late = child_of(stale.run_id, "late", OnParentEnd::Cancel);
+    duplicate(&fixture.write(begin_child(current, &late)).await);
+    assert!(!exists(&fixture, late.id).await);
+}
+
+pub async fn a_child_applied_again_is_one_child(fixture: Fixture) {
+    let parent = fixture.held().await;
+    for key in [None, Some("k".to_owned())] {
+        let step_key = format!("{key:?}");
+        let child = NewRun { key, ..child_of(parent.run_id, &step_key, OnParentEnd::Cancel) };
+        for _ in 0..3 {
+            applied(&fixture.write(begin_child(parent, &child)).await);
+        }
+        let twice = fixture.commit(&[begin_child(parent, &child), begin_child(parent, &child)]).await;
+        twice.iter().for_each(applied);
+    }
+    assert_eq!(fixture.raw().await.number("SELECT count(*) FROM workflow_runs WHERE depth = 1").await, 2);
+    assert_eq!(fixture.history(parent.run_id).await.len(), 2);
+}
+
+pub async fn a_child_whose_key_is_taken_leaves_nothing(fixture: Fixture) {
+    let owner = keyed("k");
+    fixture.start(&NewRun { start: StartTime::After(HOUR), ..owner.clone() }).await;
+    let parent = fixture.held().await;
+    let before = fixture.snapshot(parent.run_id).await;
+    let child = NewRun { key: Some("k".into()), ..child_of(parent.run_id, "child", OnParentEnd::Cancel) };
+    let neighbour = child_of(parent.run_id, "neighbour", OnParentEnd::Cancel);
+    let refused = fixture.write(begin_child(parent, &child)).await;
+    assert!(matches!(refused, Outcome::KeyTaken { id } if id == owner.id), "{refused:?}");
+    assert_eq!(fixture.snapshot(parent.run_id).await, before);
+    let outcomes = fixture.commit(&[begin_child(parent, &child), begin_child(parent, &neighbour)]).await;
+    assert!(matches!(outcomes[0], Outcome::KeyTaken { id } if id == owner.id), "{outcomes:?}");
+    applied(&outcomes[1]);
+    assert!(!exists(&fixture, child.id).await);
+    assert_eq!(fixture.history(parent.run_id).await[0].step_key, "neighbour");
+    assert_eq!(fixture.run(owner.id).await.parent, None);
+}
+
+/// Of two children with one key in a batch the first is started.
+pub async fn of_two_children_of_one_key_in_a_batch_the_first_is_started(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let [first, second] = ["first", "second"]
+        .map(|step_key| NewRun { key: Some("k".into()), ..child_of(parent.run_id, step_key, OnParentEnd::Cancel) });
+    let outcomes = fixture.commit(&[begin_child(parent, &first), begin_child(parent, &second)]).await;
+    applied(&outcomes[0]);
+    assert!(matches!(outcomes[1], Outcome::KeyTaken { id } if id == first.id), "{outcomes:?}");
+    assert_eq!(fixture.history(parent.run_id).await.len(), 1);
+}
+
+pub async fn the_end_of_a_child_wakes_its_parent(fixture: Fixture) {
+    for by in [RunEnd::Succeeded("1".into()), RunEnd::Failed(error("no luck")), RunEnd::Canceled] {
+        let (parent, child) = waiting_family(&fixture).await;
+        fixture.advance(Duration::from_secs(1));
+        let Write::End(write) = end_in_family(child, Some(parent), false) else { unreachable!() };
+        let write = Write::End(workflow_sdk::engine::EndWrite { end: by, ..write });
+        applied(&fixture.write(write.clone()).await);
+        is_woken(&fixture, parent).await;
+        duplicate(&fixture.write(write).await);
+        assert_eq!(fixture.run(parent).await.wakes, 1, "applied again it wakes nobody");
+    }
+}
+
+pub async fn a_stale_end_of_a_child_wakes_nobody(fixture: Fixture) {
+    let (parent, stale) = waiting_family(&fixture).await;
+    fixture.advance(LEASE);
+    fixture.claim_only().await;
+    lost(&fixture.write(end_in_family(stale, Some(parent), true)).await);
+    assert_eq!(fixture.run(parent).await.wakes, 0);
+}
+
+/// The parent looked before the child ended, and parks after it.
+pub async fn a_parent_that_runs_cannot_park_over_the_end_of_its_child(fixture: Fixture) {
+    let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
+    let lease_until = fixture.run(parent.run_id).await.available_at;
+    let claim = fixture.claim_only().await.claim;
+    assert_eq!(claim.run_id, child);
+    applied(&fixture.write(end_in_family(claim, Some(parent.run_id), false)).await);
+    let run = fixture.run(parent.run_id).await;
+    assert_eq!((run.status, run.available_at, run.wakes), (RunStatus::Running, lease_until, 1));
+    applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(fixture.claim_due().await, [parent.run_id]);
+}
+
+pub async fn the_ends_of_many_children_are_counted(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let starts: Vec<Write> = (0..20)
+        .map(|number| begin_child(parent, &child_of(parent.run_id, &number.to_string(), OnParentEnd::Cancel)))
+        .collect();
+    fixture.commit(&starts).await.iter().for_each(applied);
+    applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
+    let claims = fixture.claim(&claim_request()).await.runs;
+    let ends: Vec<Write> = claims.iter().map(|child| end_in_family(child.claim, Some(parent.run_id), false)).collect();
+    fixture.commit(&ends).await.iter().for_each(applied);
+    assert!(fixture.run(parent.run_id).await.wakes > 0);
+    assert_eq!(fixture.claim_due().await, [parent.run_id]);
+}
+
+pub async fn the_cancel_of_a_child_wakes_its_parent(fixture: Fixture) {
+    // Never claimed, and parked.
+    let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
+    applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(canceled(&fixture.write(Write::Cancel(child)).await), CancelOutcome::Canceled);
+    is_woken(&fixture, parent.run_id).await;
+
+    let (parent, child) = waiting_family(&fixture).await;
+    assert_eq!(canceled(&fixture.write(Write::Cancel(child.run_id)).await), CancelOutcome::Requested);
+    assert_eq!(fixture.run(parent).await.wakes, 0, "it has not ended");
+    applied(&fixture.write(park(child, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(canceled(&fixture.write(Write::Cancel(child.run_id)).await), CancelOutcome::Canceled);
+    is_woken(&fixture, parent).await;
+}
+
+pub async fn the_expiry_of_a_child_wakes_its_parent(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let child = NewRun {
+        start: StartTime::After(2 * HOUR),
+        deadline: Some(StartTime::After(HOUR)),
+        ..child_of(parent.run_id, "child", OnParentEnd::Cancel)
+    };
+    applied(&fixture.write(begin_child(parent, &child)).await);
+    applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
+    fixture.advance(HOUR);
+    assert_eq!(changed(&fixture.write(Write::Expire { limit: 10, patience: std::time::Duration::ZERO }).await), 1);
+    assert_eq!(fixture.status(child.id).await, RunStatus::Failed);
+    is_woken(&fixture, parent.run_id).await;
+}
+
+/// One child of each kind that the end of a parent may find.
+struct Children {
+    never_claimed: RunId,
+    delayed: RunId,
+    running: Claim,
+    parked: RunId,
+    due_again: RunId,
+    ended: RunId,
+    abandoned: RunId,
+    abandoned_parked: RunId,
+}
+
+impl Children {
+    async fn of(fixture: &Fixture, parent: Claim) -> Self {
+        let child = |on_end| child_of(parent.run_id, &RunId::generate().to_string(), on_end);
+        let start = async |child: &NewRun| applied(&fixture.write(begin_child(parent, child)).await);
+        let claimed = async |on_end| {
+            start(&child(on_end)).await;
+            fixture.claim_only().await.claim
+        };
+        let running = claimed(OnParentEnd::Cancel).await;
+        let parked = claimed(OnParentEnd::Cancel).await;
+        applied(&fixture.write(park(parked, Timestamp::FAR_FUTURE)).await);
+        let ended = claimed(OnParentEnd::Cancel).await;
+        applied(&fixture.write(succeed(ended, "1")).await);
+        let abandoned_parked = claimed(OnParentEnd::Abandon).await;
+        applied(&fixture.write(park(abandoned_parked, Timestamp::FAR_FUTURE)).await);
+        let due_again = claimed(OnParentEnd::Cancel).await;
+        applied(&fixture.write(park(due_again, fixture.now())).await);
+        let never_claimed = child(OnParentEnd::Cancel);
+        let delayed = NewRun { start: StartTime::After(HOUR), ..child(OnParentEnd::Cancel) };
+        let abandoned = child(OnParentEnd::Abandon);
+        for child in [&never_claimed, &delayed, &abandoned] {
+            start(child).await;
+        }
+        Self {
+            never_claimed: never_claimed.id,
+            delayed: delayed.id,
+            running,
+            parked: parked.run_id,
+            due_again: due_again.run_id,
+            ended: ended.run_id,
+            abandoned: abandoned.id,
+            abandoned_parked: abandoned_parked.run_id,
+        }
+    }
+
+    fn left_alone(&self) -> [RunId; 3] {
+        [self.ended, self.abandoned, self.abandoned_parked]
+    }
+
+    async fn snapshots(&self, fixture: &Fixture) -> Vec<Run> {
+        let mut runs = Vec::new();
+        for id in self.left_alone() {
+            runs.push(fixture.run(id).await);
+        }
+        runs
+    }
+
+    /// The parent ended at this moment.
+    async fn check(&self, fixture: &Fixture, before: &[Run], lease_until: Timestamp) {
+        let now = fixture.now();
+        for id in [self.never_claimed, self.delayed] {
+            let run = fixture.run(id).await;
+            assert_eq!((run.status, run.completed_at), (RunStatus::Canceled, Some(now)), "{run:?}");
+            assert_eq!(run.cancel_requested_at, Some(now));
+        }
+        for id in [self.parked, self.due_again] {
+            let run = fixture.run(id).await;
+            assert_eq!((run.status, run.wakes, run.available_at), (RunStatus::Parked, 1, now), "{run:?}");
+            assert_eq!((run.cancel_requested_at, run.completed_at), (Some(now), None));
+        }
+        let run = fixture.run(self.running.run_id).await;
+        assert_eq!((run.status, run.wakes, run.available_at), (RunStatus::Running, 1, lease_until));
+        assert_eq!((run.cancel_requested_at, run.completed_at), (Some(now), None));
+        assert_eq!(self.snapshots(fixture).await, before);
+        // Those that were asked can be claimed, and know that they were.
+        let claimed = fixture.claim(&claim_request()).await.runs;
+        let asked = claimed.iter().filter(|run| run.cancel_requested).count();
+        assert_eq!((claimed.len(), asked), (3, 2), "the two parked ones, and the abandoned one that was due");
+    }
+}
+
+pub async fn the_end_of_a_parent_cancels_its_children(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let children = Children::of(&fixture, parent).await;
+    let lease_until = fixture.run(children.running.run_id).await.available_at;
+    let before = children.snapshots(&fixture).await;
+    fixture.advance(Duration::from_secs(1));
+    applied(&fixture.write(end_in_family(parent, None, true)).await);
+    children.check(&fixture, &before, lease_until).await;
+    // What was asked cannot park without having looked.
+    applied(&fixture.write(Write::Park(park_write(children.running, 0, Timestamp::FAR_FUTURE))).await);
+    assert_eq!(fixture.claim_due().await, [children.running.run_id]);
+}
+
+pub async fn the_cancel_of_a_parked_parent_cancels_its_children(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let children = Children::of(&fixture, parent).await;
+    applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
+    let lease_until = fixture.run(children.running.run_id).await.available_at;
+    let before = children.snapshots(&fixture).await;
+    fixture.advance(Duration::from_secs(1));
+    assert_eq!(canceled(&fixture.write(Write::Cancel(parent.run_id)).await), CancelOutcome::Canceled);
+    children.check(&fixture, &before, lease_until).await;
+}
+
+pub async fn the_expiry_of_a_parent_cancels_its_children(fixture: Fixture) {
+    let new = NewRun { deadline: Some(StartTime::After(LEASE / 2)), ..new_run() };
+    fixture.start(&new).await;
+    let parent = fixture.claim_only().await.claim;
+    let children = Children::of(&fixture, parent).await;
+    applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
+    let lease_until = fixture.run(children.running.run_id).await.available_at;
+    let before = children.snapshots(&fixture).await;
+    fixture.advance(LEASE / 2);
+    assert_eq!(changed(&fixture.write(Write::Expire { limit: 10, patience: std::time::Duration::ZERO }).await), 1);
+    children.check(&fixture, &before, lease_until).await;
+}
+
+/// The child's start and the parent's end came into one batch.
+pub async fn a_child_started_in_the_batch_of_the_end_is_canceled(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let child = child_of(parent.run_id, "child", OnParentEnd::Cancel);
+    let outcomes = fixture.commit(&[end_in_family(parent, None, true), begin_child(parent, &child)]).await;
+    outcomes.iter().for_each(applied);
+    assert_eq!(fixture.status(child.id).await, RunStatus::Canceled);
+    assert_eq!(fixture.claim_due().await, []);
+}
+
+/// Parent and child end at once, in either order of the batch.
+pub async fn parent_and_child_may_end_in_one_batch(fixture: Fixture) {
+    for parent_first in [true, false] {
+        let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
+        let claim = fixture.claim_only().await.claim;
+        assert_eq!(claim.run_id, child);
+        let mut writes = [end_in_family(parent, None, true), end_in_family(claim, Some(parent.run_id), true)];
+        if !parent_first {
+            writes.reverse();
+        }
+        fixture.commit(&writes).await.iter().for_each(applied);
+        for id in [parent.run_id, child] {
+            assert_eq!(fixture.status(id).await, RunStatus::Succeeded);
+        }
+        assert_eq!(fixture.run(parent.run_id).await.wakes, 0, "an ended run is not woken");
+    }
+}
+
+pub async fn an_end_without_children_looks_for_none(fixture: Fixture) {
+    let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
+    applied(&fixture.write(end(parent, RunEnd::Canceled)).await);
+    assert_eq!(fixture.status(child).await, RunStatus::Pending, "the writer says whether there may be some");
+}
+
+/// Ends and steps of children, signals, cancels and ends of parents from four processes at once. No two batches deadlock:
+/// each locks its runs, their parents and their children in one order.
+pub async fn families_end_from_many_sides_at_once(fixture: Fixture) {
+    const FAMILIES: usize = 30;
+    const CHILDREN: usize = 6;
+    fixture.started_many(FAMILIES).await;
+    let parents: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
+    let child = |parent: &Claim, number: usize| child_of(parent.run_id, &number.to_string(), OnParentEnd::Cancel);
+    let starts: Vec<Write> = parents
+        .iter()
+        .flat_map(|parent| (0..CHILDREN).map(|number| begin_child(*parent, &child(parent, number))))
+        .collect();
+    fixture.commit(&starts).await.iter().for_each(applied);
+    let children = fixture.claim(&claim_request()).await.runs;
+    assert_eq!(children.len(), FAMILIES * CHILDREN);
+    let child_ends = children.iter().map(|child| end_in_family(child.claim, child.parent_run_id, true));
+    let child_cancels = children.iter().step_by(3).map(|child| Write::Cancel(child.claim.run_id));
+    let steps = children.iter().map(|child| attempt(child.claim, succeeded("step", 1, "1")));
+    let signals = parents.iter().map(|parent| Write::Signal(signal(parent.run_id, "paid", "1")));
+    let parent_ends = parents.iter().map(|parent| end_in_family(*parent, None, true));
+    let mut writes: Vec<Write> =
+        child_ends.chain(child_cancels).chain(steps).chain(signals).chain(parent_ends).collect();
+    fastrand::shuffle(&mut writes);
+    let mut processes = Vec::new();
+    for number in 0..4 {
+        let backend = fixture.second().await;
+        let share: Vec<Write> = writes.iter().skip(number).step_by(4).cloned().collect();
+        processes.push(tokio::spawn(async move {
+            for batch in share.chunks(8) {
+                backend.commit(batch).await.expect("no deadlock");
+            }
+        }));
+    }
+    for process in processes {
+        process.await.unwrap();
+    }
+    for id in parents.iter().chain(children.iter().map(|child| &child.claim)).map(|claim| claim.run_id) {
+        assert_eq!(fixture.status(id).await, RunStatus::Succeeded);
+    }
+    assert_eq!(fixture.claim_due().await, []);
+}

@@ -1,0 +1,371 @@
+use std::time::Duration;
+
+use workflow_sdk::engine::{Claim, INBOX_PAGE, NewRun, NewSignal, SignalKey, StartTime, WorkerId, Write};
+use workflow_sdk::{AttemptStatus, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
+use workflow_tests::Fixture;
+use workflow_tests::make::{
+    LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
+};
+use workflow_tests::outcome::{applied, duplicate, lost, signaled};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn send(fixture: &Fixture, signal: NewSignal) -> SignalOutcome {
+    signaled(&fixture.write(Write::Signal(signal)).await)
+}
+
+async fn sent(fixture: &Fixture, run_id: RunId, name: &str, payload: &str) {
+    assert_eq!(send(fixture, signal(run_id, name, payload)).await, SignalOutcome::Accepted);
+}
+
+/// Number, name and payload of the signals of these names that no step has taken.
+async fn inbox(fixture: &Fixture, run_id: RunId, names: &[&str]) -> Vec<(i64, String, String)> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let inbox = fixture.backend.inbox(run_id, &names).await.unwrap().expect("the run exists");
+    assert_eq!(inbox.wakes, fixture.run(run_id).await.wakes);
+    inbox.signals.into_iter().map(|signal| (signal.seq, signal.name, signal.payload)).collect()
+}
+
+fn received(step_key: &str, position: i64, payload: &str) -> StepAttempt {
+    StepAttempt { kind: StepKind::Signal, ..succeeded(step_key, position, &format!("[{payload}]")) }
+}
+
+pub async fn numbers_rise_in_each_run(fixture: Fixture) {
+    let (first, second) = (fixture.started().await, fixture.started().await);
+    sent(&fixture, first, "paid", "1").await;
+    let writes: Vec<Write> = [(first, "2"), (second, "10"), (first, "3"), (second, "11")]
+        .map(|(run_id, payload)| Write::Signal(signal(run_id, "paid", payload)))
+        .into();
+    for outcome in fixture.commit(&writes).await {
+        assert_eq!(signaled(&outcome), SignalOutcome::Accepted);
+    }
+    for (run_id, payloads) in [(first, vec!["1", "2", "3"]), (second, vec!["10", "11"])] {
+        let inbox = inbox(&fixture, run_id, &["paid"]).await;
+        assert!(inbox.is_sorted_by(|a, b| a.0 < b.0), "{inbox:?}");
+        assert_eq!(inbox.iter().map(|(_, _, payload)| payload.as_str()).collect::<Vec<_>>(), payloads);
+    }
+}
+
+/// Senders of several processes at once: every signal has a number of its own, and those of one sender keep their order.
+pub async fn concurrent_senders_keep_their_order(fixture: Fixture) {
+    let run_id = fixture.started().await;
+    let second = fixture.second().await;
+    let senders = [fixture.backend.clone(), second.clone(), fixture.backend.clone(), second].map(|backend| {
+        tokio::spawn(async move {
+            let sender = uuid::Uuid::new_v4().simple().to_string();
+            for number in 0..15 {
+                let signal = signal(run_id, &sender, &number.to_string());
+                backend.commit(&[Write::Signal(signal)]).await.expect("commit");
+            }
+            sender
+        })
+    });
+    let mut numbers = Vec::new();
+    for sender in futures::future::join_all(senders).await {
+        let inbox = inbox(&fixture, run_id, &[&sender.unwrap()]).await;
+        assert_eq!(inbox.len(), 15);
+        assert!(inbox.iter().map(|(_, _, payload)| payload.parse::<u32>().unwrap()).eq(0..15), "{inbox:?}");
+        numbers.extend(inbox.into_iter().map(|(seq, _, _)| seq));
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 60);
+    assert_eq!(fixture.run(run_id).await.wakes, 60);
+}
+
+pub async fn a_given_key_makes_one_signal(fixture: Fixture) {
+    let run_id = fixture.started().await;
+    let key = || SignalKey::Given("payment-1".into());
+    let first = NewSignal { key: key(), ..signal(run_id, "paid", "1") };
+    assert_eq!(send(&fixture, first.clone()).await, SignalOutcome::Accepted);
+    let before = fixture.snapshot(run_id).await;
+    let other = NewSignal { key: key(), ..signal(run_id, "other", "2") };
+    assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated);
+    assert_eq!(send(&fixture, other).await, SignalOutcome::Repeated);
+    assert_eq!(fixture.snapshot(run_id).await, before, "a repeated signal wakes nobody");
+    assert_eq!(inbox(&fixture, run_id, &["paid", "other"]).await.len(), 1);
+
+    let elsewhere = fixture.started().await;
+    let same_key = NewSignal { key: key(), ..signal(elsewhere, "paid", "3") };
+    assert_eq!(send(&fixture, same_key).await, SignalOutcome::Accepted, "a key belongs to its run");
+}
+
+/// The reply to the first commit was lost: the sender must not be told that it was another's.
+pub async fn a_signal_applied_again_is_accepted_again(fixture: Fixture) {
+    let run_id = fixture.started().await;
+    let signal = signal(run_id, "paid", "1");
+    for _ in 0..2 {
+        assert_eq!(send(&fixture, signal.clone()).await, SignalOutcome::Accepted);
+    }
+    assert_eq!(inbox(&fixture, run_id, &["paid"]).await.len(), 1);
+    assert_eq!(fixture.run(run_id).await.wakes, 1);
+}
+
+pub async fn a_key_stays_taken_after_its_signal_was_taken(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let first = NewSignal { key: SignalKey::Given("k".into()), ..signal(claim.run_id, "paid", "1") };
+    assert_eq!(send(&fixture, first.clone()).await, SignalOutcome::Accepted);
+    let seq = inbox(&fixture, claim.run_id, &["paid"]).await[0].0;
+    applied(&fixture.write(consume(claim, received("paid", 1, "1"), seq)).await);
+    assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated);
+    assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await, []);
+}
+
+pub async fn of_two_of_one_key_in_a_batch_the_first_is_accepted(fixture: Fixture) {
+    let run_id = fixture.started().await;
+    let given = |payload: &str| {
+        Write::Signal(NewSignal { key: SignalKey::Given("k".into()), ..signal(run_id, "paid", payload) })
+    };
+    let outcomes = fixture.commit(&[given("1"), given("2")]).await;
+    assert_eq!(outcomes.iter().map(signaled).collect::<Vec<_>>(), [SignalOutcome::Accepted, SignalOutcome::Repeated]);
+    let inbox = inbox(&fixture, run_id, &["paid"]).await;
+    assert_eq!(inbox.iter().map(|(_, _, payload)| payload.as_str()).collect::<Vec<_>>(), ["1"]);
+}
+
+pub async fn a_signal_to_an_unknown_or_finished_run_changes_nothing(fixture: Fixture) {
+    let unknown = RunId::generate();
+    let claim = fixture.held().await;
+    applied(&fixture.write(succeed(claim, "1")).await);
+    let open = fixture.started().await;
+    let before = fixture.snapshot(claim.run_id).await;
+    let writes = [unknown, claim.run_id, open].map(|run_id| Write::Signal(signal(run_id, "paid", "1")));
+    let outcomes: Vec<SignalOutcome> = fixture.commit(&writes).await.iter().map(signaled).collect();
+    assert_eq!(outcomes, [SignalOutcome::Unknown, SignalOutcome::Finished, SignalOutcome::Accepted]);
+    assert_eq!(fixture.snapshot(claim.run_id).await, before);
+    assert_eq!(fixture.backend.inbox(unknown, &["paid".into()]).await.unwrap(), None);
+    assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await, []);
+    assert_eq!(inbox(&fixture, open, &["paid"]).await.len(), 1);
+}
+
+pub async fn a_signal_finds_the_run_that_its_batch_starts(fixture: Fixture) {
+    let run = new_run();
+    let outcomes = fixture.commit(&[Write::Signal(signal(run.id, "paid", "1")), Write::Start(run.clone())]).await;
+    assert_eq!(signaled(&outcomes[0]), SignalOutcome::Accepted);
+    assert_eq!(inbox(&fixture, run.id, &["paid"]).await.len(), 1);
+}
+
+pub async fn a_delayed_run_is_not_made_due(fixture: Fixture) {
+    let new = NewRun { start: StartTime::After(HOUR), ..new_run() };
+    fixture.start(&new).await;
+    sent(&fixture, new.id, "paid", "1").await;
+    let run = fixture.run(new.id).await;
+    assert_eq!((run.status, run.available_at, run.wakes), (RunStatus::Pending, fixture.now() + HOUR, 1));
+    assert_eq!(fixture.claim_due().await, []);
+    fixture.advance(HOUR);
+    assert_eq!(fixture.claim_only().await.wakes, 1, "its first drive knows of the signal");
+}
+
+pub async fn a_parked_run_is_due_now(fixture: Fixture) {
+    for until in [fixture.now() + HOUR, Timestamp::FAR_FUTURE] {
+        let claim = fixture.held().await;
+        applied(&fixture.write(park(claim, until)).await);
+        fixture.advance(Duration::from_secs(1));
+        sent(&fixture, claim.run_id, "paid", "1").await;
+        assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now());
+        assert_eq!(fixture.claim_due().await, [claim.run_id]);
+    }
+}
+
+pub async fn a_signal_does_not_put_off_a_run_that_is_due(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let due_at = fixture.now();
+    applied(&fixture.write(park(claim, due_at)).await);
+    fixture.advance(HOUR);
+    sent(&fixture, claim.run_id, "paid", "1").await;
+    assert_eq!(fixture.run(claim.run_id).await.available_at, due_at, "it keeps its place in the line");
+}
+
+/// No wake-up is lost between the look and the park.
+pub async fn a_running_run_keeps_its_lease_and_cannot_park_without_a_look(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let lease_until = fixture.run(claim.run_id).await.available_at;
+    sent(&fixture, claim.run_id, "paid", "1").await;
+    let run = fixture.run(claim.run_id).await;
+    assert_eq!((run.status, run.available_at, run.wakes), (RunStatus::Running, lease_until, 1));
+    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now());
+
+    let claim = fixture.claim_only().await.claim;
+    applied(&fixture.write(Write::Park(park_write(claim, 1, Timestamp::FAR_FUTURE))).await);
+    assert_eq!(fixture.run(claim.run_id).await.available_at, Timestamp::FAR_FUTURE, "it has looked");
+}
+
+pub async fn a_signal_comes_before_the_park_of_its_batch(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let park = park(claim, Timestamp::FAR_FUTURE);
+    let outcomes = fixture.commit(&[park, Write::Signal(signal(claim.run_id, "paid", "1"))]).await;
+    applied(&outcomes[0]);
+    assert_eq!(fixture.claim_due().await, [claim.run_id]);
+}
+
+pub async fn a_signal_races_with_the_park(fixture: Fixture) {
+    const RUNS: usize = 100;
+    fixture.started_many(RUNS).await;
+    let claims: Vec<Claim> =
+        fixture.claim(&workflow_tests::make::claim_request()).await.runs.iter().map(|run| run.claim).collect();
+    let second = fixture.second().await;
+    let signals: Vec<Write> =
+        claims.iter().rev().map(|claim| Write::Signal(signal(claim.run_id, "paid", "1"))).collect();
+    let sender = tokio::spawn(async move {
+        for batch in signals.chunks(3) {
+            second.commit(batch).await.expect("commit");
+        }
+    });
+    for batch in claims.chunks(3) {
+        let parks: Vec<Write> = batch.iter().map(|claim| park(*claim, Timestamp::FAR_FUTURE)).collect();
+        fixture.commit(&parks).await.iter().for_each(applied);
+    }
+    sender.await.unwrap();
+    assert_eq!(fixture.claim_due().await.len(), RUNS, "no run sleeps over its signal");
+}
+
+pub async fn a_signal_is_taken_once(fixture: Fixture) {
+    let claim = fixture.held().await;
+    sent(&fixture, claim.run_id, "paid", "1").await;
+    sent(&fixture, claim.run_id, "paid", "2").await;
+    let [(first, ..), (second, ..)] = inbox(&fixture, claim.run_id, &["paid"]).await[..] else { panic!("two") };
+    let take = consume(claim, received("paid", 1, "1"), first);
+    // Applied again after a commit whose reply was lost, it takes no other.
+    for _ in 0..2 {
+        applied(&fixture.write(take.clone()).await);
+        let left = inbox(&fixture, claim.run_id, &["paid"]).await;
+        assert_eq!(left.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>(), [second]);
+    }
+    assert_eq!(fixture.history(claim.run_id).await.len(), 1);
+    let by = fixture.raw().await.text(format!("SELECT consumed_by FROM workflow_signals WHERE seq = {first}")).await;
+    assert_eq!(by, "paid");
+}
+
+pub async fn a_stale_claim_takes_nothing(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    sent(&fixture, stale.run_id, "paid", "1").await;
+    let seq = inbox(&fixture, stale.run_id, &["paid"]).await[0].0;
+    let before = fixture.snapshot(stale.run_id).await;
+    lost(&fixture.write(consume(stale, received("paid", 1, "1"), seq)).await);
+    assert_eq!(fixture.snapshot(stale.run_id).await, before);
+    assert_eq!(inbox(&fixture, stale.run_id, &["paid"]).await.len(), 1);
+    // Beside a good one in one batch, too.
+    let other = fixture.held().await;
+    sent(&fixture, other.run_id, "paid", "1").await;
+    let takes = [stale, other].map(|claim| consume(claim, received("paid", 1, "1"), seq));
+    let outcomes = fixture.commit(&takes).await;
+    lost(&outcomes[0]);
+    applied(&outcomes[1]);
+    assert_eq!(inbox(&fixture, stale.run_id, &["paid"]).await.len(), 1);
+    assert_eq!(inbox(&fixture, other.run_id, &["paid"]).await, []);
+
+    applied(&fixture.write(park(current, Timestamp::FAR_FUTURE)).await);
+    duplicate(&fixture.write(consume(current, received("paid", 1, "1"), seq)).await);
+    assert_eq!(inbox(&fixture, stale.run_id, &["paid"]).await.len(), 1, "a claim that let go takes nothing");
+}
+
+pub async fn the_inbox_has_the_names_that_were_asked_for(fixture: Fixture) {
+    let run_id = fixture.started().await;
+    for (name, payload) in [("a", "1"), ("b", "2"), ("a", "3"), ("a:1", "4"), ("A", "5")] {
+        sent(&fixture, run_id, name, payload).await;
+    }
+    let payloads = async |names: &[&str]| -> Vec<String> {
+        inbox(&fixture, run_id, names).await.into_iter().map(|(_, _, payload)| payload).collect()
+    };
+    assert_eq!(payloads(&["a"]).await, ["1", "3"]);
+    assert_eq!(payloads(&["b", "a"]).await, ["1", "2", "3"], "in the order of their acceptance");
+    assert_eq!(payloads(&["A", "A"]).await, ["5"]);
+    assert_eq!(payloads(&["none"]).await, [""; 0]);
+    assert_eq!(payloads(&[]).await, [""; 0]);
+}
+
+pub async fn the_inbox_has_pages(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let page = i64::from(INBOX_PAGE);
+    let signals: Vec<Write> =
+        (0..page + 10).map(|number| Write::Signal(signal(claim.run_id, "paid", &number.to_string()))).collect();
+    fixture.commit(&signals).await;
+    let first = inbox(&fixture, claim.run_id, &["paid"]).await;
+    assert!(first.iter().map(|(_, _, payload)| payload.parse::<i64>().unwrap()).eq(0..page), "{first:?}");
+    let takes: Vec<Write> = first
+        .iter()
+        .zip(0..)
+        .map(|((seq, _, payload), place)| consume(claim, received(&format!("paid:{place}"), place, payload), *seq))
+        .collect();
+    fixture.commit(&takes).await.iter().for_each(applied);
+    let second = inbox(&fixture, claim.run_id, &["paid"]).await;
+    assert!(second.iter().map(|(_, _, payload)| payload.parse::<i64>().unwrap()).eq(page..page + 10), "{second:?}");
+}
+
+pub async fn payloads_of_signals_come_back_byte_for_byte(fixture: Fixture) {
+    let run_id = fixture.started().await;
+    let payloads = [r#"{"b":1,"a":[ 2 ]}"#, r#""\u0000 \" é""#, "1.0", "-0.0", "12345678901234567890"];
+    for payload in payloads {
+        sent(&fixture, run_id, "odd \"name\" é", payload).await;
+    }
+    let inbox = inbox(&fixture, run_id, &["odd \"name\" é"]).await;
+    assert_eq!(inbox.iter().map(|(_, _, payload)| payload.as_str()).collect::<Vec<_>>(), payloads);
+}
+
+pub async fn wakes_are_told_of_many_runs_and_with_each_renewal(fixture: Fixture) {
+    let (woken, quiet) = (fixture.held().await, fixture.held().await);
+    sent(&fixture, woken.run_id, "paid", "1").await;
+    sent(&fixture, woken.run_id, "paid", "2").await;
+    let mut wakes = fixture.backend.wakes(&[woken.run_id, quiet.run_id, RunId::generate()]).await.unwrap();
+    wakes.sort_unstable();
+    let mut expected = vec![(woken.run_id, 2), (quiet.run_id, 0)];
+    expected.sort_unstable();
+    assert_eq!(wakes, expected);
+    assert_eq!(fixture.backend.wakes(&[]).await.unwrap(), []);
+
+    let mut session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut renewed = session.renew(&[woken, quiet], LEASE).await.unwrap();
+    renewed.sort_unstable_by_key(|renewed| renewed.wakes);
+    assert_eq!(
+        renewed.iter().map(|renewed| (renewed.claim, renewed.wakes)).collect::<Vec<_>>(),
+        [(quiet, 0), (woken, 2)]
+    );
+    session.close().await.unwrap();
+}
+
+fn asked(step_key: &str) -> StepAttempt {
+    StepAttempt { kind: StepKind::Approval, output: Some(r#"{"to":"ops"}"#.into()), ..begun(step_key) }
+}
+
+async fn approvals(fixture: &Fixture, run: Option<RunId>) -> Vec<(RunId, String)> {
+    let approvals = fixture.backend.approvals(run, 100).await.unwrap();
+    approvals.into_iter().map(|approval| (approval.run_id, approval.step_key)).collect()
+}
+
+pub async fn approvals_that_unfinished_runs_wait_for_are_listed(fixture: Fixture) {
+    let (first, second, ended) = (fixture.held().await, fixture.held().await, fixture.held().await);
+    let later = |seconds: u64, row: StepAttempt| StepAttempt {
+        started_at: row.started_at + Duration::from_secs(seconds),
+        ..row
+    };
+    let writes = [
+        attempt(first, later(3, asked("ship"))),
+        attempt(first, asked("refund")),
+        attempt(first, begun("step")),
+        attempt(second, later(2, asked("ship"))),
+        attempt(ended, asked("ship")),
+    ];
+    fixture.commit(&writes).await.iter().for_each(applied);
+    applied(&fixture.write(end_in_family(ended, None, false)).await);
+    let all = [(first.run_id, "refund".into()), (second.run_id, "ship".into()), (first.run_id, "ship".into())];
+    assert_eq!(approvals(&fixture, None).await, all, "the longest waiting first");
+    assert_eq!(approvals(&fixture, Some(second.run_id)).await, all[1..2]);
+    assert_eq!(approvals(&fixture, Some(ended.run_id)).await, []);
+    assert_eq!(approvals(&fixture, Some(RunId::generate())).await, []);
+    let limited = fixture.backend.approvals(None, 1).await.unwrap();
+    assert_eq!(limited.len(), 1);
+    assert_eq!(limited[0].output.as_deref(), Some(r#"{"to":"ops"}"#));
+
+    // One that is decided, and one that nobody waits for any more; a parked run waits, too.
+    let decided = StepAttempt { kind: StepKind::Approval, ..succeeded("refund", 1, "[{}]") };
+    let written_off = StepAttempt {
+        status: AttemptStatus::Succeeded,
+        completed_at: Some(fixture.now()),
+        output: Some("[]".into()),
+        ..asked("ship")
+    };
+    applied(&fixture.write(attempt(first, decided)).await);
+    applied(&fixture.write(attempt(second, written_off)).await);
+    applied(&fixture.write(park(first, Timestamp::FAR_FUTURE)).await);
+    assert_eq!(approvals(&fixture, None).await, [(first.run_id, "ship".into())]);
+}
