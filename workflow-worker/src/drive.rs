@@ -1,21 +1,20 @@
-use futures::future::BoxFuture;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
+
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    Admission, AttemptWrite, CallId, Claim, ClaimedRun, Divergence, EndWrite, Entry, Executor, HistorySize,
-    Interrupted, Interruption, NewSignal, Next, OutboxRow, Outcome, PendingOutcome, Polled, Poller, Port, PortFuture,
-    RetryWrite, RunCell, RunSettings, ServiceReport, StepTransaction, Write, attempted_again, failpoint, retry_of_run,
+    AttemptWrite, CallId, ClaimedRun, EndWrite, Executor, HistorySize, Interruption, Next, OutboxRow, Outcome,
+    PendingOutcome, Polled, Poller, RunCell, RunSettings, Write, failpoint,
 };
-use workflow_sdk::{BackendErrorKind, Breaker, Client, ErrorKind, SignalOutcome, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
 use crate::ForeignAwait;
-use crate::circuits::Circuits;
-use crate::clock::DatabaseClock;
-use crate::held::{Held, HeldClaim, Order, Standing};
+use crate::conclude::{finish, report};
+use crate::held::{HeldClaim, Order};
+use crate::port::DrivePort;
 use crate::shared::Shared;
 use crate::transaction::{Commits, Ended};
 use crate::verdict::{Exit, after_drive, before_drive};
@@ -53,60 +52,6 @@ async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, 
     }
 }
 
-async fn finish(shared: &Shared, write: Option<Write>) {
-    let Some(write) = write else { return };
-    let (before, after) = match write {
-        Write::Park(_) => ("park.before_commit", "park.after_commit"),
-        Write::Continue(_) => ("continue.before_commit", "continue.after_commit"),
-        Write::Retry(_) => ("retry.before_commit", "retry.after_commit"),
-        _ => ("end.before_commit", "end.after_commit"),
-    };
-    failpoint(before);
-    // A lost claim's run has another owner; a stopped executor ends the worker.
-    if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "the end of a run was not written; it is taken up again when its lease ends"
-        );
-    }
-    failpoint(after);
-}
-
-fn report(run: &ClaimedRun, exit: &Exit) {
-    let run_id = run.claim.run_id;
-    let workflow = &run.lane.workflow;
-    match exit {
-        Exit::Ended(_, Some(Interruption::Deadline)) => {
-            tracing::warn!(%run_id, workflow, "run had not ended at its deadline");
-        }
-        Exit::Ended(Ok(_), _) => tracing::debug!(%run_id, workflow, "run succeeded"),
-        Exit::Ended(Err(error), Some(_)) if error.kind == ErrorKind::Canceled => {
-            tracing::info!(%run_id, workflow, "run canceled");
-        }
-        Exit::Ended(Err(error), _) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
-        Exit::Continued(_) => {
-            tracing::debug!(%run_id, workflow, generation = run.generation + 1, "run continues as new")
-        }
-        Exit::Retry(write) => {
-            let (kind, until) = (write.error.kind, write.until);
-            tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
-        }
-        Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "run ended: the grace for its clean-up is over"),
-        Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
-        Exit::Diverged { divergence, .. } => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
-        Exit::Unreadable(error) => {
-            tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
-        }
-        Exit::Released => tracing::debug!(%run_id, workflow, "run given back"),
-        Exit::Suspected => {
-            tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits for a trial of another")
-        }
-        Exit::Lost => {
-            tracing::warn!(%run_id, workflow, "claim lost: the run was terminated, or is another worker's now")
-        }
-    }
-}
-
 pub(crate) struct Drive<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) run: &'a ClaimedRun,
@@ -116,7 +61,7 @@ pub(crate) struct Drive<'a> {
     port: Arc<DrivePort>,
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
-    pending: VecDeque<PendingOutcome>,
+    pub(crate) pending: VecDeque<PendingOutcome>,
     commits: Commits,
     /// Whether something moved that the workflow has not been polled for.
     pub(crate) stale: bool,
@@ -128,67 +73,6 @@ pub(crate) struct Drive<'a> {
     pub(crate) told: u64,
     /// Whether the size of the history was warned of.
     warned: bool,
-}
-
-/// What the calls of one run reach of the worker.
-#[derive(Debug)]
-struct DrivePort {
-    clock: Arc<DatabaseClock>,
-    moved: Arc<Notify>,
-    standing: watch::Receiver<Standing>,
-    /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
-    ends_at: AtomicI64,
-    client: Client,
-    claim: Claim,
-    held: Arc<Held>,
-    circuits: Arc<Circuits>,
-}
-
-impl Port for DrivePort {
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// Not on a claim whose lease may have run out, and not after the end.
-    fn may_begin(&self) -> bool {
-        self.standing.borrow().is_valid() && self.clock.now().as_micros() < self.ends_at.load(Ordering::Relaxed)
-    }
-
-    fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
-        let executor = self.client.executor().clone();
-        Box::pin(async move {
-            match executor.commit(Write::Signal(signal)).await? {
-                Outcome::Signaled(outcome) => Ok(outcome),
-                Outcome::Refused(error) => Err(error.into()),
-                other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {other:?}"))),
-            }
-        })
-    }
-
-    fn breaker_admits(&self, breaker: &Breaker) -> Result<Admission, Timestamp> {
-        self.circuits.admit(breaker, self.clock.now())
-    }
-
-    fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
-        self.circuits.report(breaker, admission, report, self.clock.now());
-    }
-
-    fn wake(&self) {
-        self.moved.notify_one();
-    }
-
-    fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
-        Box::pin(async move {
-            match self.client.backend().begin(self.claim).await {
-                Ok(Some(transaction)) => Ok(transaction),
-                Ok(None) => {
-                    self.held.order(self.claim, Order::Lost);
-                    std::future::pending().await
-                }
-                Err(error) => Err(StoredError::from_error(ErrorKind::Application, &error)),
-            }
-        })
-    }
 }
 
 impl<'a> Drive<'a> {
@@ -292,7 +176,7 @@ impl<'a> Drive<'a> {
     }
 
     /// What told the run to end, if anything has, and when it must have ended.
-    fn grace(&self) -> Option<(Interruption, Timestamp)> {
+    pub(crate) fn grace(&self) -> Option<(Interruption, Timestamp)> {
         self.cell.interrupted().map(|it| (it.by, it.at + self.shared.options.cancel_grace))
     }
 
@@ -306,19 +190,6 @@ impl<'a> Drive<'a> {
             Polled::Ended(result) => Some(self.ended(result)),
             Polled::Continued(input) => Some(Exit::Continued(input)),
         }
-    }
-
-    /// The function has returned: an answer, unless it passed over a part of its history. What it published and emitted at
-    /// last is committed before its end, or with it.
-    async fn conclude(&mut self, end: Exit) -> Result<Exit, Exit> {
-        let Some(divergence) = self.cell.ended() else {
-            self.send_records().await?;
-            return Ok(self.unless_told_to_end(end));
-        };
-        Ok(self.diverged(match end {
-            Exit::Ended(Err(error), _) => divergence.with_error(&error),
-            _ => divergence,
-        }))
     }
 
     /// Whether the history is small enough to go on.
@@ -343,25 +214,6 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// A run that was told to end does not continue as new.
-    fn unless_told_to_end(&self, end: Exit) -> Exit {
-        match (&end, self.cell.interrupted()) {
-            (Exit::Continued(_), Some(Interrupted { by, delivered: true, .. })) => {
-                Exit::Ended(Err(by.error()), Some(by))
-            }
-            _ => end,
-        }
-    }
-
-    fn diverged(&self, divergence: Divergence) -> Exit {
-        Exit::Diverged { divergence, grace_ends_at: self.grace().map(|(_, end)| end) }
-    }
-
-    fn ended(&self, result: Result<String, StoredError>) -> Exit {
-        let interrupted = self.cell.interrupted().filter(|interrupted| interrupted.delivered);
-        Exit::Ended(result, interrupted.map(|interrupted| interrupted.by))
-    }
-
     /// Wakes calls so that it does not count as a foreign wake.
     fn waking<R>(&self, wake: impl FnOnce(&RunCell) -> R) -> R {
         match &self.poller {
@@ -370,7 +222,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    async fn send_records(&mut self) -> Result<(), Exit> {
+    pub(crate) async fn send_records(&mut self) -> Result<(), Exit> {
         for OutboxRow { row, effect, .. } in self.cell.take_outbox() {
             if row.position.is_some() {
                 failpoint("record.before_commit");
@@ -435,7 +287,7 @@ impl<'a> Drive<'a> {
         if left.is_zero() || !self.cell.awaits_outside() { Duration::MAX } else { left }
     }
 
-    fn take_outcome(&mut self, outcome: Option<Outcome>) -> Result<(), Exit> {
+    pub(crate) fn take_outcome(&mut self, outcome: Option<Outcome>) -> Result<(), Exit> {
         self.pending.pop_front();
         match outcome {
             Some(Outcome::Applied | Outcome::Duplicate) => {
@@ -501,30 +353,6 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Where the function failed and its policy lets it, the run is tried again. What is left to do for that is done with the
-    /// history as it is recorded, so the records that are on their way come first.
-    async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
-        // One that was told to end is not begun again.
-        let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
-        let ClaimedRun { claim, lane, attempt, .. } = self.run;
-        let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
-        let Some(delay) = retry_of_run(policy, claim.run_id, *attempt, &error) else {
-            return Ok(Exit::Ended(Err(error), None));
-        };
-        // Told to end, but it ended by itself before it came to that.
-        if let Some(Interrupted { by, .. }) = self.cell.interrupted() {
-            return Ok(Exit::Ended(Err(by.error()), Some(by)));
-        }
-        while !self.pending.is_empty() {
-            let outcome = next_outcome(&mut self.pending).await;
-            self.take_outcome(outcome)?;
-        }
-        let history = self.shared.client.backend().history(claim.run_id).await.map_err(Exit::Unreadable)?;
-        let again = attempted_again(&history, Some(&error));
-        let until = self.shared.clock.now() + delay;
-        Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
-    }
-
     /// Drops the workflow and its bodies. A panic in a destructor is the author's, and must not end the worker.
     fn drop_future(&mut self) {
         let poller = self.poller.take();
@@ -552,7 +380,7 @@ async fn send(executor: &Executor, write: Write) -> Result<PendingOutcome, Exit>
 }
 
 /// The answer to the oldest write; for ever, if there is none. `None`: the executor has stopped.
-async fn next_outcome(pending: &mut VecDeque<PendingOutcome>) -> Option<Outcome> {
+pub(crate) async fn next_outcome(pending: &mut VecDeque<PendingOutcome>) -> Option<Outcome> {
     match pending.front_mut() {
         Some(outcome) => outcome.await.ok(),
         None => std::future::pending().await,

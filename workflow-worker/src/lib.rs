@@ -21,12 +21,14 @@
 mod circuits;
 mod claim;
 mod clock;
+mod conclude;
 mod drive;
 mod error;
 mod held;
 mod lease;
 mod options;
 mod outside;
+mod port;
 mod preflight;
 mod preflight_report;
 mod pressure;

@@ -185,7 +185,7 @@ pub async fn the_cancel_of_a_child_wakes_its_parent(fixture: Fixture) {
     assert_eq!(canceled(&fixture.write(Write::Cancel(child.run_id)).await), CancelOutcome::Requested);
     assert_eq!(fixture.run(parent).await.wakes, 0, "it has not ended");
     applied(&fixture.write(park(child, Timestamp::FAR_FUTURE)).await);
-    assert_eq!(canceled(&fixture.write(Write::Cancel(child.run_id)).await), CancelOutcome::Canceled);
+    assert_eq!(canceled(&fixture.write(Write::Terminate(child.run_id)).await), CancelOutcome::Canceled);
     is_woken(&fixture, parent).await;
 }
 
@@ -300,14 +300,14 @@ pub async fn the_end_of_a_parent_cancels_its_children(fixture: Fixture) {
     assert_eq!(fixture.claim_due().await, [children.running.run_id]);
 }
 
-pub async fn the_cancel_of_a_parked_parent_cancels_its_children(fixture: Fixture) {
+pub async fn the_termination_of_a_parked_parent_cancels_its_children(fixture: Fixture) {
     let parent = fixture.held().await;
     let children = Children::of(&fixture, parent).await;
     applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
     let lease_until = fixture.run(children.running.run_id).await.available_at;
     let before = children.snapshots(&fixture).await;
     fixture.advance(Duration::from_secs(1));
-    assert_eq!(canceled(&fixture.write(Write::Cancel(parent.run_id)).await), CancelOutcome::Canceled);
+    assert_eq!(canceled(&fixture.write(Write::Terminate(parent.run_id)).await), CancelOutcome::Canceled);
     children.check(&fixture, &before, lease_until).await;
 }
 

@@ -294,7 +294,7 @@ workflow_tests::cases! {
         the_cancel_of_a_child_wakes_its_parent,
         the_expiry_of_a_child_wakes_its_parent,
         the_end_of_a_parent_cancels_its_children,
-        the_cancel_of_a_parked_parent_cancels_its_children,
+        the_termination_of_a_parked_parent_cancels_its_children,
         the_expiry_of_a_parent_cancels_its_children,
         a_child_started_in_the_batch_of_the_end_is_canceled,
         parent_and_child_may_end_in_one_batch,

@@ -20,6 +20,41 @@ impl Export {
     }
 }
 
+impl Client {
+    /// The run with everything that is recorded of it, to be replayed elsewhere: its JSON is a test's input. Returns a builder:
+    /// await it.
+    ///
+    /// It holds the input and every recorded value: keep it where the data itself may be kept.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
+    ///     Ok(order)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(checkout, "order 42".to_string()).await?;
+    /// let history = client.export(run.id()).await?;
+    /// assert_eq!(history.run.input, "\"order 42\"");
+    /// assert!(history.to_json().contains("\"format\": 1"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn export(&self, id: RunId) -> Export {
+        Export::new(self.clone(), id)
+    }
+}
+
 impl IntoFuture for Export {
     type Output = Result<RunHistory, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::backend::{ForkWrite, Outcome, StartOutcome, Write};
 use crate::model::{
@@ -188,6 +189,40 @@ fn is_same_fork(run: &Run, source: RunId, new: &NewRun) -> bool {
     run.tags.get(FORKED_FROM).is_some_and(|from| *from == source.to_string())
         && run.lane.version == new.lane.version
         && same_input(&run.input, &new.input)
+}
+
+impl Client {
+    /// Starts a new run that keeps the history of another one before a step, and does the rest anew: see [`Fork::from`].
+    /// Returns a builder: set its options, then await it.
+    ///
+    /// The other run may be in any status, and stays as it is. The new run has its workflow, version, queue, input and tags
+    /// unless told otherwise, none of its key, deadline and parent, and its id under the tag [`FORKED_FROM`]. Signals that
+    /// kept steps have consumed are part of what they gave; those that wait in the inbox of the other run are its own.
+    /// [`Ctx::random`](crate::Ctx::random), [`Ctx::uuid`](crate::Ctx::uuid) and
+    /// [`Ctx::idempotency_key`](crate::Ctx::idempotency_key) belong to a run, so the new one has others.
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError`]: [`UnknownRun`](ClientError::UnknownRun), [`UnknownStep`](ClientError::UnknownStep)
+    /// with the steps that have near names, [`Name`](ClientError::Name), [`Payload`](ClientError::Payload),
+    /// [`KeyConflict`](ClientError::KeyConflict), or one of the database. No run was started then.
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the run was started; fork again with the same key.
+    ///
+    /// ```no_run
+    /// // no_run: it needs a run that has a history.
+    /// use workflow_sdk::prelude::*;
+    /// # use workflow_sdk::{ClientError, RunId};
+    ///
+    /// # async fn repair(client: Client, id: RunId) -> Result<(), ClientError> {
+    /// let again = client.fork(id).from("charge").version("2").key("order-42-repaired").await?;
+    /// let receipt: String = again.typed().result().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fork(&self, id: RunId) -> Fork<Value> {
+        Fork::new(self, id)
+    }
 }
 
 impl<O: 'static> IntoFuture for Fork<O> {

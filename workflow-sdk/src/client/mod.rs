@@ -20,13 +20,10 @@ mod within;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::backend::{Backend, CancelOutcome, Outcome, PauseOutcome, ResumeOutcome, Write};
+use crate::backend::{Backend, Outcome, PauseOutcome, ResumeOutcome, Write};
 use crate::executor::Executor;
-use crate::model::NamesSignal;
 use crate::model::{Run, RunFilter, RunId, StepAttempt};
 use crate::workflow::Workflow;
 
@@ -172,158 +169,6 @@ impl Client {
     /// Those of the database.
     pub async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, ClientError> {
         Ok(self.0.backend.list(filter).await?)
-    }
-
-    /// Sends a signal to a run: see [`Ctx::signal`](crate::Ctx::signal). Returns a builder: set its options, then await it.
-    ///
-    /// ```
-    /// use workflow_sdk::prelude::*;
-    ///
-    /// const ADDRESS: Signal<String> = Signal::new("address");
-    ///
-    /// #[workflow]
-    /// async fn deliver(ctx: &Ctx) -> Result<String> {
-    ///     let address = ctx.signal(ADDRESS).await?;
-    ///     Ok(address.unwrap_or_default())
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = Client::connect("sqlite::memory:").await?;
-    /// let run = client.start(deliver, ()).await?;
-    /// let sent = client.signal(run.id(), ADDRESS, &"12 Main Street".to_string()).key("address-1").await?;
-    /// assert_eq!(sent, SignalOutcome::Accepted);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Awaiting it gives [`ClientError::UnknownRun`], [`ClientError::Payload`], [`ClientError::Name`], or one of the
-    /// database. A run that has ended is no error: see [`SignalOutcome`](crate::SignalOutcome).
-    ///
-    /// # Cancel safety
-    /// Dropping the awaited future leaves it open whether the signal was sent; send it again with a
-    /// [key](SendSignal::key) to be sure that it is sent once.
-    pub fn signal<T>(&self, run_id: RunId, name: impl NamesSignal<T>, payload: &T) -> SendSignal
-    where
-        T: Serialize + DeserializeOwned,
-    {
-        SendSignal::new(self, run_id, &name, payload)
-    }
-
-    /// The run with everything that is recorded of it, to be replayed elsewhere: its JSON is a test's input. Returns a builder:
-    /// await it.
-    ///
-    /// It holds the input and every recorded value: keep it where the data itself may be kept.
-    ///
-    /// # Errors
-    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
-    ///
-    /// # Cancel safety
-    /// It only reads.
-    ///
-    /// ```
-    /// use workflow_sdk::prelude::*;
-    ///
-    /// #[workflow]
-    /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
-    ///     Ok(order)
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = Client::connect("sqlite::memory:").await?;
-    /// let run = client.start(checkout, "order 42".to_string()).await?;
-    /// let history = client.export(run.id()).await?;
-    /// assert_eq!(history.run.input, "\"order 42\"");
-    /// assert!(history.to_json().contains("\"format\": 1"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn export(&self, id: RunId) -> Export {
-        Export::new(self.clone(), id)
-    }
-
-    /// Cancels a run. Returns a builder: await it, or await it [within](Cancel::within) a transaction.
-    ///
-    /// One that no worker has claimed yet is canceled when this returns. Another is asked to end: its pending
-    /// call fails with kind [`Canceled`](crate::ErrorKind::Canceled), once, so that the function can clean up and its
-    /// compensations run, within the worker's grace (60 s unless it says otherwise). A worker of this process hears of it at
-    /// once, one of another within a heartbeat.
-    ///
-    /// A run of a workflow that no worker knows stays as it is until one does, or until it is terminated.
-    ///
-    /// A second cancel, called after the first one has returned, is a [`Client::terminate`]. Two at the same moment are one.
-    ///
-    /// # Errors
-    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
-    ///
-    /// # Cancel safety
-    /// Dropping the awaited future leaves it open whether the run was canceled; it can be canceled again.
-    pub fn cancel(&self, id: RunId) -> Cancel {
-        Cancel::new(self.clone(), id)
-    }
-
-    /// Ends a run as canceled at once: nothing of it goes on, no clean-up and no compensation. Its worker drops it, at once if
-    /// it is of this process, else within a heartbeat; what it would still write is refused.
-    ///
-    /// # Errors
-    /// [`ClientError::UnknownRun`], or one of the database.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves it open whether the run was ended.
-    ///
-    /// ```
-    /// use workflow_sdk::{CancelOutcome, prelude::*};
-    ///
-    /// #[workflow]
-    /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
-    ///     Ok(order)
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = Client::connect("sqlite::memory:").await?;
-    /// let run = client.start(checkout, "order 42".to_string()).await?;
-    /// assert_eq!(client.terminate(run.id()).await?, CancelOutcome::Canceled);
-    /// assert_eq!(run.status().await?, RunStatus::Canceled);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn terminate(&self, id: RunId) -> Result<CancelOutcome, ClientError> {
-        cancel::commit(self, id, Write::Terminate(id)).await
-    }
-
-    /// Starts a new run that keeps the history of another one before a step, and does the rest anew: see [`Fork::from`].
-    /// Returns a builder: set its options, then await it.
-    ///
-    /// The other run may be in any status, and stays as it is. The new run has its workflow, version, queue, input and tags
-    /// unless told otherwise, none of its key, deadline and parent, and its id under the tag [`FORKED_FROM`]. Signals that
-    /// kept steps have consumed are part of what they gave; those that wait in the inbox of the other run are its own.
-    /// [`Ctx::random`](crate::Ctx::random), [`Ctx::uuid`](crate::Ctx::uuid) and
-    /// [`Ctx::idempotency_key`](crate::Ctx::idempotency_key) belong to a run, so the new one has others.
-    ///
-    /// # Errors
-    /// Awaiting it gives [`ClientError`]: [`UnknownRun`](ClientError::UnknownRun), [`UnknownStep`](ClientError::UnknownStep)
-    /// with the steps that have near names, [`Name`](ClientError::Name), [`Payload`](ClientError::Payload),
-    /// [`KeyConflict`](ClientError::KeyConflict), or one of the database. No run was started then.
-    ///
-    /// # Cancel safety
-    /// Dropping the awaited future leaves it open whether the run was started; fork again with the same key.
-    ///
-    /// ```no_run
-    /// // no_run: it needs a run that has a history.
-    /// use workflow_sdk::prelude::*;
-    /// # use workflow_sdk::{ClientError, RunId};
-    ///
-    /// # async fn repair(client: Client, id: RunId) -> Result<(), ClientError> {
-    /// let again = client.fork(id).from("charge").version("2").key("order-42-repaired").await?;
-    /// let receipt: String = again.typed().result().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn fork(&self, id: RunId) -> Fork<Value> {
-        Fork::new(self, id)
     }
 
     /// Tries a failed run again from where it failed. Returns a builder: set its options, then await it.

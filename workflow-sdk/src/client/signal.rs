@@ -73,6 +73,45 @@ impl SendSignal {
     }
 }
 
+impl Client {
+    /// Sends a signal to a run: see [`Ctx::signal`](crate::Ctx::signal). Returns a builder: set its options, then await it.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// const ADDRESS: Signal<String> = Signal::new("address");
+    ///
+    /// #[workflow]
+    /// async fn deliver(ctx: &Ctx) -> Result<String> {
+    ///     let address = ctx.signal(ADDRESS).await?;
+    ///     Ok(address.unwrap_or_default())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start(deliver, ()).await?;
+    /// let sent = client.signal(run.id(), ADDRESS, &"12 Main Street".to_string()).key("address-1").await?;
+    /// assert_eq!(sent, SignalOutcome::Accepted);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Awaiting it gives [`ClientError::UnknownRun`], [`ClientError::Payload`], [`ClientError::Name`], or one of the
+    /// database. A run that has ended is no error: see [`SignalOutcome`](crate::SignalOutcome).
+    ///
+    /// # Cancel safety
+    /// Dropping the awaited future leaves it open whether the signal was sent; send it again with a
+    /// [key](SendSignal::key) to be sure that it is sent once.
+    pub fn signal<T>(&self, run_id: RunId, name: impl NamesSignal<T>, payload: &T) -> SendSignal
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        SendSignal::new(self, run_id, &name, payload)
+    }
+}
+
 impl IntoFuture for SendSignal {
     type Output = Result<SignalOutcome, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;

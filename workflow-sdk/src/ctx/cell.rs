@@ -1,3 +1,5 @@
+mod draws;
+mod driving;
 mod guarded;
 mod transaction;
 
@@ -7,15 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-use uuid::Uuid;
-
-use crate::model::{
-    ErrorKind, InboxSignal, RunId, StepAttempt, StoredError, Timestamp, derived_u64, derived_uuid, in_generation,
-};
-use crate::replay::{
-    Awaited, CallId, CallPoll, ChildCall, ChildEnd, Delivered, Divergence, HistorySize, Interrupted, Interruption,
-    Machine, Next, OutboxRow, SignalWait, Standstill, StepOptions, Wait,
-};
+use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp};
+use crate::replay::{CallId, CallPoll, ChildCall, Delivered, Machine, SignalWait, StepOptions, Wait};
 use crate::transaction::OpenTransaction;
 
 use guarded::Guarded;
@@ -113,7 +108,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The drive's side.
 impl RunCell {
     /// A run with this history.
     #[must_use]
@@ -122,132 +116,6 @@ impl RunCell {
         let machine = machine.of_attempt(settings.attempt);
         let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0, commits: Vec::new() });
         Arc::new(Self { settings, port, woken: Arc::default(), inner, armed: Mutex::default() })
-    }
-
-    /// What the drive is to do next. The calls that it concerns are woken.
-    pub fn next(&self) -> Next {
-        let mut inner = lock(&self.inner);
-        let next = inner.machine.next(self.port.now());
-        let wakers = match &next {
-            Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
-            Next::Start(calls) | Next::Interrupt(calls) => inner.wakers(calls),
-            Next::Send | Next::Wait { .. } => Vec::new(),
-        };
-        drop(inner);
-        wakers.into_iter().for_each(Waker::wake);
-        next
-    }
-
-    /// Wakes the calls whose bodies were woken. Says whether there were any.
-    pub fn wake_bodies(&self) -> bool {
-        let calls = std::mem::take(&mut *lock(&self.woken.0));
-        self.wake_calls(&calls)
-    }
-
-    /// Does what is due by now. Says whether anything was.
-    pub fn fire_timers(&self) -> bool {
-        let calls = lock(&self.inner).machine.fire_timers(self.port.now());
-        self.report_timeouts(&calls);
-        self.wake_calls(&calls)
-    }
-
-    fn wake_calls(&self, calls: &[CallId]) -> bool {
-        let wakers = lock(&self.inner).wakers(calls);
-        wakers.into_iter().for_each(Waker::wake);
-        !calls.is_empty()
-    }
-
-    /// The records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
-    pub fn take_outbox(&self) -> Vec<OutboxRow> {
-        lock(&self.inner).machine.take_outbox()
-    }
-
-    /// The oldest record that was handed out is committed.
-    pub fn committed(&self) {
-        lock(&self.inner).machine.committed();
-    }
-
-    /// What the run waits for outside, if somebody has to look for it now. Answered by [`RunCell::looked`].
-    pub fn begin_look(&self) -> Option<Awaited> {
-        lock(&self.inner).machine.begin_look()
-    }
-
-    /// Something has happened outside: whoever waits for it has to look.
-    pub fn look_again(&self) {
-        lock(&self.inner).machine.look_again();
-    }
-
-    /// Whether the run waits for something that others do.
-    pub fn awaits_outside(&self) -> bool {
-        lock(&self.inner).machine.awaits_outside()
-    }
-
-    /// What a look has found: see [`Machine::looked`].
-    pub fn looked(&self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>) {
-        lock(&self.inner).machine.looked(signals, more, ended, self.port.now());
-    }
-
-    /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
-    pub fn key_taken(&self, by: RunId) {
-        lock(&self.inner).machine.key_taken(by, self.port.now());
-    }
-
-    /// Whether the run may have children.
-    pub fn has_children(&self) -> bool {
-        lock(&self.inner).machine.has_children()
-    }
-
-    /// The run is told to end: as soon as that is committed, its pending calls are. Only the first time counts.
-    pub fn interrupt(&self, by: Interruption) {
-        lock(&self.inner).machine.interrupt(by, self.port.now());
-    }
-
-    /// What told the run to end, if anything has.
-    pub fn interrupted(&self) -> Option<Interrupted> {
-        lock(&self.inner).machine.interrupted()
-    }
-
-    /// Drops the compensations that are armed: authors' values, whose destructors may panic.
-    pub fn drop_compensations(&self) {
-        let armed = std::mem::take(&mut *lock(&self.armed));
-        drop(armed);
-    }
-
-    /// How large the history is, what is on its way included.
-    pub fn history_size(&self) -> HistorySize {
-        lock(&self.inner).machine.size()
-    }
-
-    /// Whether a body runs.
-    pub fn is_running(&self) -> bool {
-        lock(&self.inner).machine.is_running()
-    }
-
-    /// Lets no body begin, or lets them begin again. Says whether any may now.
-    pub fn hold(&self, held: bool) -> bool {
-        let calls = lock(&self.inner).machine.hold(held);
-        self.wake_calls(&calls)
-    }
-
-    /// Why the run cannot go on with this code.
-    pub fn divergence(&self) -> Option<Divergence> {
-        lock(&self.inner).machine.divergence().cloned()
-    }
-
-    /// Where the replay has come to, once nothing recorded can be delivered any more.
-    pub fn standstill(&self) -> Standstill {
-        lock(&self.inner).machine.standstill()
-    }
-
-    /// The workflow function has ended: a divergence if recorded outcomes are left that it never asked for.
-    pub fn ended(&self) -> Option<Divergence> {
-        lock(&self.inner).machine.ended().cloned()
-    }
-}
-
-impl Inner {
-    fn wakers(&self, calls: &[CallId]) -> Vec<Waker> {
-        calls.iter().filter_map(|call| self.slots[call.index()].waker.clone()).collect()
     }
 }
 
@@ -430,50 +298,6 @@ impl RunCell {
 
     pub(super) fn now(&self) -> Timestamp {
         lock(&self.inner).machine.now()
-    }
-
-    pub(super) fn attempt(&self) -> u32 {
-        let inner = lock(&self.inner);
-        inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(self.settings.attempt)
-    }
-
-    pub(super) fn idempotency_key(&self) -> String {
-        let inner = lock(&self.inner);
-        // A run's id is of one length, so no step's key can be mistaken for a generation.
-        let run = match self.settings.generation {
-            0 => self.settings.run_id.to_string(),
-            generation => format!("{}.{generation}", self.settings.run_id),
-        };
-        match inner.current {
-            Some(call) => format!("{run}/{}", inner.machine.key(call)),
-            None => run,
-        }
-    }
-
-    pub(super) fn random(&self) -> u64 {
-        derived_u64(self.settings.run_id, &self.draw("random"))
-    }
-
-    pub(super) fn uuid(&self) -> Uuid {
-        derived_uuid(self.settings.run_id, &self.draw("uuid"))
-    }
-
-    /// Names a draw. Bodies have counters of their own: how often a body runs is not part of the history.
-    fn draw(&self, what: &str) -> String {
-        let mut inner = lock(&self.inner);
-        let inner = &mut *inner;
-        let draw = match inner.current {
-            Some(call) => {
-                let draws = &mut inner.slots[call.index()].draws;
-                *draws += 1;
-                format!("{what} {draws} of step {}", inner.machine.key(call))
-            }
-            None => {
-                inner.draws += 1;
-                format!("{what} {}", inner.draws)
-            }
-        };
-        in_generation(self.settings.generation, draw)
     }
 }
 

@@ -1,0 +1,123 @@
+//! The end of a drive: what its function has come to, and the write that says so.
+
+use workflow_sdk::engine::{
+    ClaimedRun, Divergence, Entry, Interrupted, Interruption, Outcome, RetryWrite, Write, attempted_again, failpoint,
+    retry_of_run,
+};
+use workflow_sdk::{ErrorKind, StoredError};
+
+use crate::drive::{Drive, next_outcome};
+use crate::shared::Shared;
+use crate::verdict::Exit;
+
+pub(crate) async fn finish(shared: &Shared, write: Option<Write>) {
+    let Some(write) = write else { return };
+    let (before, after) = match write {
+        Write::Park(_) => ("park.before_commit", "park.after_commit"),
+        Write::Continue(_) => ("continue.before_commit", "continue.after_commit"),
+        Write::Retry(_) => ("retry.before_commit", "retry.after_commit"),
+        _ => ("end.before_commit", "end.after_commit"),
+    };
+    failpoint(before);
+    // A lost claim's run has another owner; a stopped executor ends the worker.
+    if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "the end of a run was not written; it is taken up again when its lease ends"
+        );
+    }
+    failpoint(after);
+}
+
+pub(crate) fn report(run: &ClaimedRun, exit: &Exit) {
+    let run_id = run.claim.run_id;
+    let workflow = &run.lane.workflow;
+    match exit {
+        Exit::Ended(_, Some(Interruption::Deadline)) => {
+            tracing::warn!(%run_id, workflow, "run had not ended at its deadline");
+        }
+        Exit::Ended(Ok(_), _) => tracing::debug!(%run_id, workflow, "run succeeded"),
+        Exit::Ended(Err(error), Some(_)) if error.kind == ErrorKind::Canceled => {
+            tracing::info!(%run_id, workflow, "run canceled");
+        }
+        Exit::Ended(Err(error), _) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
+        Exit::Continued(_) => {
+            tracing::debug!(%run_id, workflow, generation = run.generation + 1, "run continues as new")
+        }
+        Exit::Retry(write) => {
+            let (kind, until) = (write.error.kind, write.until);
+            tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
+        }
+        Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "run ended: the grace for its clean-up is over"),
+        Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
+        Exit::Diverged { divergence, .. } => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
+        Exit::Unreadable(error) => {
+            tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
+        }
+        Exit::Released => tracing::debug!(%run_id, workflow, "run given back"),
+        Exit::Suspected => {
+            tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits for a trial of another")
+        }
+        Exit::Lost => {
+            tracing::warn!(%run_id, workflow, "claim lost: the run was terminated, or is another worker's now")
+        }
+    }
+}
+
+impl Drive<'_> {
+    /// The function has returned: an answer, unless it passed over a part of its history. What it published and emitted at
+    /// last is committed before its end, or with it.
+    pub(crate) async fn conclude(&mut self, end: Exit) -> Result<Exit, Exit> {
+        let Some(divergence) = self.cell.ended() else {
+            self.send_records().await?;
+            return Ok(self.unless_told_to_end(end));
+        };
+        Ok(self.diverged(match end {
+            Exit::Ended(Err(error), _) => divergence.with_error(&error),
+            _ => divergence,
+        }))
+    }
+
+    /// A run that was told to end does not continue as new.
+    fn unless_told_to_end(&self, end: Exit) -> Exit {
+        match (&end, self.cell.interrupted()) {
+            (Exit::Continued(_), Some(Interrupted { by, delivered: true, .. })) => {
+                Exit::Ended(Err(by.error()), Some(by))
+            }
+            _ => end,
+        }
+    }
+
+    pub(crate) fn diverged(&self, divergence: Divergence) -> Exit {
+        Exit::Diverged { divergence, grace_ends_at: self.grace().map(|(_, end)| end) }
+    }
+
+    pub(crate) fn ended(&self, result: Result<String, StoredError>) -> Exit {
+        let interrupted = self.cell.interrupted().filter(|interrupted| interrupted.delivered);
+        Exit::Ended(result, interrupted.map(|interrupted| interrupted.by))
+    }
+
+    /// Where the function failed and its policy lets it, the run is tried again. What is left to do for that is done with the
+    /// history as it is recorded, so the records that are on their way come first.
+    pub(crate) async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
+        // One that was told to end is not begun again.
+        let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
+        let ClaimedRun { claim, lane, attempt, .. } = self.run;
+        let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
+        let Some(delay) = retry_of_run(policy, claim.run_id, *attempt, &error) else {
+            return Ok(Exit::Ended(Err(error), None));
+        };
+        // Told to end, but it ended by itself before it came to that.
+        if let Some(Interrupted { by, .. }) = self.cell.interrupted() {
+            return Ok(Exit::Ended(Err(by.error()), Some(by)));
+        }
+        while !self.pending.is_empty() {
+            let outcome = next_outcome(&mut self.pending).await;
+            self.take_outcome(outcome)?;
+        }
+        let history = self.shared.client.backend().history(claim.run_id).await.map_err(Exit::Unreadable)?;
+        let again = attempted_again(&history, Some(&error));
+        let until = self.shared.clock.now() + delay;
+        Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
+    }
+}

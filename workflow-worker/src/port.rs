@@ -1,0 +1,74 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use futures::future::BoxFuture;
+use tokio::sync::{Notify, watch};
+use workflow_sdk::engine::{
+    Admission, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
+};
+use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
+
+use crate::circuits::Circuits;
+use crate::clock::DatabaseClock;
+use crate::held::{Held, Order, Standing};
+
+/// What the calls of one run reach of the worker.
+#[derive(Debug)]
+pub(crate) struct DrivePort {
+    pub(crate) clock: Arc<DatabaseClock>,
+    pub(crate) moved: Arc<Notify>,
+    pub(crate) standing: watch::Receiver<Standing>,
+    /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
+    pub(crate) ends_at: AtomicI64,
+    pub(crate) client: Client,
+    pub(crate) claim: Claim,
+    pub(crate) held: Arc<Held>,
+    pub(crate) circuits: Arc<Circuits>,
+}
+
+impl Port for DrivePort {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Not on a claim whose lease may have run out, and not after the end.
+    fn may_begin(&self) -> bool {
+        self.standing.borrow().is_valid() && self.clock.now().as_micros() < self.ends_at.load(Ordering::Relaxed)
+    }
+
+    fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
+        let executor = self.client.executor().clone();
+        Box::pin(async move {
+            match executor.commit(Write::Signal(signal)).await? {
+                Outcome::Signaled(outcome) => Ok(outcome),
+                Outcome::Refused(error) => Err(error.into()),
+                other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {other:?}"))),
+            }
+        })
+    }
+
+    fn breaker_admits(&self, breaker: &Breaker) -> Result<Admission, Timestamp> {
+        self.circuits.admit(breaker, self.clock.now())
+    }
+
+    fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
+        self.circuits.report(breaker, admission, report, self.clock.now());
+    }
+
+    fn wake(&self) {
+        self.moved.notify_one();
+    }
+
+    fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
+        Box::pin(async move {
+            match self.client.backend().begin(self.claim).await {
+                Ok(Some(transaction)) => Ok(transaction),
+                Ok(None) => {
+                    self.held.order(self.claim, Order::Lost);
+                    std::future::pending().await
+                }
+                Err(error) => Err(StoredError::from_error(ErrorKind::Application, &error)),
+            }
+        })
+    }
+}
