@@ -247,6 +247,13 @@ fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, before: &str, between: &str
     Ok(())
 }
 
+/// Of a report in several lines, what it says and in what the two sides differ: the rest stands with the run's error.
 fn one_line(error: &StoredError) -> String {
-    error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match lines.find_map(|line| line.strip_prefix("differs:")) {
+        Some(difference) => format!("{first}: {}", difference.trim()),
+        None => first.to_owned(),
+    }
 }
