@@ -10,7 +10,8 @@ use crate::scene::Scene;
 pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
-    settings.lease = Some(500);
+    // Long enough that a busy machine does not take it from a worker that lives.
+    settings.lease = Some(1500);
     let run = scene.start_gated(7).await;
     let stopped = scene.spawn("stopped", &settings);
     scene.begins_in(&stopped).await;

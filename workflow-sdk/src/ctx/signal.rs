@@ -88,7 +88,7 @@ impl<S> Ctx<S> {
         let cell = &self.cell;
         let body = move || -> step::BodyFuture<'a, SignalOutcome> {
             // The same in every attempt of this step of this run: a signal that was accepted is not accepted again.
-            let key = SignalKey::Generated(format!("\u{1}{}", cell.idempotency_key()));
+            let key = SignalKey::of_step(&cell.idempotency_key());
             let signal = signal.clone().map(|signal| NewSignal { key, ..signal });
             Box::pin(async move {
                 match cell.port().signal(signal?).await? {

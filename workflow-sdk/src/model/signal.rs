@@ -29,6 +29,12 @@ impl SignalKey {
         Self::Generated(format!("{GENERATED}{}", RunId::generate()))
     }
 
+    /// One of a step that sends: the same in each of its attempts, so that what was accepted is not accepted again.
+    #[must_use]
+    pub fn of_step(idempotency_key: &str) -> Self {
+        Self::Generated(format!("{OF_STEP}{idempotency_key}"))
+    }
+
     /// The text that is stored.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -48,7 +54,11 @@ impl SignalKey {
 }
 
 /// What a generated key begins with. A control character, which no name may hold, keeps it apart from those of senders.
+/// Signals with such a key go when their run continues as new.
 const GENERATED: &str = "\u{1}";
+
+/// What the key of a step begins with. It stays, for the step may be attempted again.
+const OF_STEP: &str = "\u{2}";
 
 /// What became of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
