@@ -1,14 +1,14 @@
 // A context must not outlive the poll of its workflow: neither a scope nor an item of a map can be given to a task.
 use workflow_sdk::prelude::*;
 
-#[workflow]
+#[workflow(allow(spawn))]
 async fn scoped(ctx: &Ctx) -> Result<()> {
     let scope = ctx.scope("part");
     tokio::spawn(async move { scope.step("page", async || Ok::<_, Error>(())).await });
     Ok(())
 }
 
-#[workflow]
+#[workflow(allow(spawn))]
 async fn mapped(ctx: &Ctx, pages: Vec<u32>) -> Result<Vec<u32>> {
     ctx.map(pages, 3, |ctx, page| async move {
         tokio::spawn(async move { ctx.step("page", async || Ok::<_, Error>(page)).await }).await?
