@@ -1,11 +1,14 @@
 //! The hand of a body on the transaction of its step.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
-use crate::backend::{Backend, StepTransaction};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::backend::Backend;
+use crate::backend::StepTransaction;
 use crate::model::{ErrorKind, StoredError};
 
 /// A transaction that is open.
@@ -103,6 +106,7 @@ impl Tx {
         self.connection_of().map_err(over)?.ok_or_else(|| refusal.into())
     }
 
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn wrong(&self, asked: &str, instead: &str) -> StoredError {
         let database = self.open.as_ref().map_or("another database", |open| open.database());
         let message = format!("this transaction is one of {database}, not of {asked}; use {instead}");
@@ -110,6 +114,7 @@ impl Tx {
     }
 
     /// The connection, if it is of this type.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn connection_of<C: Any>(&mut self) -> Result<Option<&mut C>, TransactionOver> {
         if matches!(*self.loan.standing(), Standing::Over) {
             return Err(TransactionOver);
@@ -118,12 +123,14 @@ impl Tx {
         Ok(open.connection().downcast_mut())
     }
 
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn belongs_to(&self, backend: &dyn Backend) -> bool {
         self.open.as_ref().is_some_and(|open| open.belongs_to(backend))
     }
 }
 
 /// Fatal: no attempt after it could do better.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 fn over(error: TransactionOver) -> StoredError {
     StoredError::new(ErrorKind::Refused, error.to_string()).fatal()
 }
