@@ -68,7 +68,7 @@ impl RunCell {
         lock(&self.inner).machine.awaits_outside()
     }
 
-    /// What a look has found: see [`Machine::looked`].
+    /// What a look has found: see `Machine::looked`.
     pub fn looked(&self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>) {
         lock(&self.inner).machine.looked(signals, more, ended, self.port.now());
     }
