@@ -113,14 +113,14 @@ fn only_a_step_transaction_commits_beside_the_executor() {
             let path = format!("{package}/{path}");
             let text: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
             let below = path.starts_with("workflow-sdk/backend/");
-            let opens = path == "workflow-worker/drive.rs";
+            let opens = path == "workflow-worker/port.rs";
             assert!(below || opens || !text.contains("backend().begin("), "{path} opens transactions");
             let commits = path == "workflow-worker/transaction.rs";
             assert!(below || commits || !text.contains("transaction.commit("), "{path} commits transactions");
         }
     }
-    let drive = shipped("workflow-worker").into_iter().find(|(path, _)| path == "drive.rs").unwrap().1;
-    assert!(drive.contains("backend().begin("), "the rule looks for what is not there any more");
+    let port = shipped("workflow-worker").into_iter().find(|(path, _)| path == "port.rs").unwrap().1;
+    assert!(port.contains("backend().begin("), "the rule looks for what is not there any more");
 }
 
 #[test]
