@@ -2,27 +2,51 @@
 //!
 //! Figures of one run can be compared with each other; those of two machines cannot.
 
+mod database;
+mod limit;
+mod report;
+mod samples;
 mod throughput;
+mod workflows;
+mod working;
 
 use clap::{Parser, Subcommand};
 
+type BoxResult<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
 #[derive(Debug, Parser)]
-struct Args {
+struct Cli {
     #[command(subcommand)]
     bench: Bench,
 }
 
+/// What every benchmark takes.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// `sqlite://<path of a file to be made>` or `postgres://user@host/database`, where a schema is made; a SQLite file in a
+    /// temporary directory if none is given. Both are removed afterwards.
+    #[arg(long)]
+    database: Option<String>,
+    /// One line of JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 enum Bench {
-    /// Runs of 5 small steps in a row, enqueued first, then done by one worker.
+    /// Runs of 5 small steps in a row, enqueued first, then done by one worker; beside the bare program.
     Throughput(throughput::Args),
+    /// A worker for another benchmark: works until its input ends.
+    #[command(hide = true)]
+    Worker(working::Args),
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> BoxResult<()> {
     let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).init();
-    match Args::parse().bench {
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match Cli::parse().bench {
         Bench::Throughput(args) => throughput::run(args).await,
+        Bench::Worker(args) => working::run(args).await,
     }
 }

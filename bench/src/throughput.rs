@@ -1,98 +1,85 @@
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use uuid::Uuid;
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
-type BoxResult<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-const STEPS: u32 = 5;
+use crate::database::{Database, Place};
+use crate::report::{Report, Target};
+use crate::samples::Samples;
+use crate::workflows::{STEP_BYTES, STEPS, five_steps};
+use crate::working::Working;
+use crate::{BoxResult, Common, limit};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Database; a fresh SQLite file if none is given. On PostgreSQL a fresh schema is made.
-    #[arg(long)]
-    database: Option<String>,
+    #[command(flatten)]
+    common: Common,
     /// Runs in each round.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Runs at once.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: u32,
-    /// Rounds; the median is what counts.
-    #[arg(long, default_value_t = 5)]
+    /// Rounds, each of the bare program and the engine in turn; the medians count.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// One line of JSON instead of a table.
-    #[arg(long)]
-    json: bool,
-}
-
-#[workflow]
-async fn five_steps(ctx: &Ctx, seed: u64) -> Result<u64> {
-    let mut total = seed;
-    for step in 0..u64::from(STEPS) {
-        // About 100 bytes of JSON.
-        let text = ctx.step("step", || async move { Ok::<_, Error>(format!("{step:0>96}")) }).await?;
-        total += text.len() as u64;
-    }
-    Ok(total)
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
-    let directory = tempfile::tempdir()?;
-    let file = format!("sqlite://{}", directory.path().join("bench.db").display());
-    let url = args.database.clone().unwrap_or(file);
-    let schema = format!("bench_{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
-    let client = Client::connect(&url).schema(schema).await?;
-    let mut rounds = Vec::new();
+    let place = Place::parse(args.common.database.as_deref())?;
+    let (mut bare, mut engine) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
-        rounds.push(round(&client, &args).await?);
+        bare.push(bare_round(&place, &args).await?);
+        engine.push(engine_round(&place, &args).await?);
     }
-    rounds.sort_unstable();
-    report(&args, rounds[rounds.len() / 2], &rounds);
+    let limit = steps_per_second(&args, &Samples::new(bare)?);
+    let steps = steps_per_second(&args, &Samples::new(engine)?);
+    let mut report = Report::new("throughput", place.kind())
+        .setting("runs", args.runs)
+        .setting("steps", STEPS)
+        .setting("concurrency", args.concurrency)
+        .setting("rounds", args.rounds);
+    report.figure("runs", steps / f64::from(STEPS), "runs/s");
+    report.figure("steps", steps, "steps/s");
+    report.figure("limit: the bare program", limit, "steps/s");
+    report.judged("throughput / limit", steps / limit, "", Target::AtLeast(0.5));
+    report.print(args.common.json);
     Ok(())
 }
 
-async fn round(client: &Client, args: &Args) -> BoxResult<Duration> {
-    let handles = client.start_many(five_steps, 0..u64::from(args.runs)).await?;
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let begun = Instant::now();
-    let worker = Worker::new(client.clone(), ()).register(five_steps).concurrency(args.concurrency);
-    let worker = tokio::spawn(worker.run_until(async {
-        let _ = stopped.await;
-    }));
-    let totals = futures::future::try_join_all(handles.iter().map(RunHandle::result)).await?;
-    for (seed, total) in (0_u64..).zip(totals) {
-        if total != seed + 96 * u64::from(STEPS) {
-            return Err(format!("the run of seed {seed} gave {total}").into());
-        }
-    }
-    let elapsed = begun.elapsed();
-    let _ = stop.send(());
-    worker.await??;
+fn steps_per_second(args: &Args, times: &Samples) -> f64 {
+    f64::from(args.runs) * f64::from(STEPS) / times.median().as_secs_f64()
+}
+
+async fn bare_round(place: &Place, args: &Args) -> BoxResult<Duration> {
+    let (database, _, runs) = enqueued(place, args).await?;
+    let runs: Vec<Uuid> = runs.iter().map(|run| run.id().as_uuid()).collect();
+    let elapsed = limit::steps_and_ends(&database, &runs, args.concurrency as usize).await?;
+    database.remove().await?;
     Ok(elapsed)
 }
 
-fn report(args: &Args, median: Duration, rounds: &[Duration]) {
-    let runs_per_second = f64::from(args.runs) / median.as_secs_f64();
-    let steps_per_second = runs_per_second * f64::from(STEPS);
-    if args.json {
-        let seconds: Vec<f64> = rounds.iter().map(Duration::as_secs_f64).collect();
-        println!(
-            "{}",
-            json!({
-                "bench": "throughput", "runs": args.runs, "steps_per_run": STEPS, "concurrency": args.concurrency,
-                "runs_per_second": runs_per_second, "steps_per_second": steps_per_second, "seconds": seconds,
-            })
-        );
-        return;
+async fn engine_round(place: &Place, args: &Args) -> BoxResult<Duration> {
+    let (database, client, handles) = enqueued(place, args).await?;
+    let begun = Instant::now();
+    let working = Working::start(Worker::new(client, ()).register(five_steps).concurrency(args.concurrency));
+    let totals = futures::future::try_join_all(handles.iter().map(RunHandle::result)).await?;
+    let elapsed = begun.elapsed();
+    for (seed, total) in (0_u64..).zip(totals) {
+        if total != seed + STEP_BYTES * u64::from(STEPS) {
+            return Err(format!("the run of seed {seed} gave {total}").into());
+        }
     }
-    println!(
-        "throughput: {} runs of {STEPS} steps, {} at once, median of {}",
-        args.runs,
-        args.concurrency,
-        rounds.len()
-    );
-    println!("  {runs_per_second:>10.0} runs/s");
-    println!("  {steps_per_second:>10.0} steps/s");
+    working.stop().await?;
+    drop(handles);
+    database.remove().await?;
+    Ok(elapsed)
+}
+
+async fn enqueued(place: &Place, args: &Args) -> BoxResult<(Database, Client, Vec<RunHandle<u64>>)> {
+    let database = place.fresh();
+    let client = database.client().await?;
+    let handles = client.start_many(five_steps, 0..u64::from(args.runs)).await?;
+    Ok((database, client, handles))
 }

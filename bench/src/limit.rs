@@ -1,0 +1,153 @@
+//! The bare program: the rows that an engine must write, in batches, with the same durability, and nothing else.
+//!
+//! It is what the database itself can do. It writes with one connection and one transaction a batch, checks nothing, claims
+//! nothing and answers nobody.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, SqliteConnection};
+use uuid::Uuid;
+
+use crate::BoxResult;
+use crate::database::{Database, Kind};
+use crate::workflows::{STEP_BYTES, STEPS};
+
+/// The bare program's connection.
+#[derive(Debug)]
+enum Bare {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+/// Writes the steps and the ends of these runs, which exist and are pending: for every `batch` runs one commit a step, the
+/// last with their ends.
+pub(crate) async fn steps_and_ends(database: &Database, runs: &[Uuid], batch: usize) -> BoxResult<Duration> {
+    let mut bare = Bare::connect(database).await?;
+    let begun = Instant::now();
+    for runs in runs.chunks(batch) {
+        for step in 0..STEPS {
+            bare.begin().await?;
+            bare.insert_steps(database, runs, step).await?;
+            if step == STEPS - 1 {
+                bare.end_runs(database, runs).await?;
+            }
+            bare.commit().await?;
+        }
+    }
+    Ok(begun.elapsed())
+}
+
+/// Writes `count` steps of this run, which exists, one after the other, each in a commit of its own: what one durable commit
+/// takes here.
+pub(crate) async fn single_commits(database: &Database, run: Uuid, count: u32) -> BoxResult<Vec<Duration>> {
+    let mut bare = Bare::connect(database).await?;
+    let mut times = Vec::new();
+    for step in 0..count {
+        let begun = Instant::now();
+        bare.begin().await?;
+        bare.insert_steps(database, &[run], step).await?;
+        bare.commit().await?;
+        times.push(begun.elapsed());
+    }
+    Ok(times)
+}
+
+impl Bare {
+    async fn connect(database: &Database) -> BoxResult<Self> {
+        Ok(match database.kind() {
+            Kind::Sqlite => {
+                let options: SqliteConnectOptions = database.url.parse()?;
+                let options = options.pragma("synchronous", "FULL").disable_statement_logging();
+                Self::Sqlite(options.connect().await?)
+            }
+            Kind::Postgres => Self::Postgres(PgConnection::connect(&database.url).await?),
+        })
+    }
+
+    async fn begin(&mut self) -> BoxResult<()> {
+        match self {
+            Self::Sqlite(connection) => drop(sqlx::query("BEGIN IMMEDIATE").execute(connection).await?),
+            Self::Postgres(connection) => drop(sqlx::query("BEGIN").execute(connection).await?),
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> BoxResult<()> {
+        match self {
+            Self::Sqlite(connection) => drop(sqlx::query("COMMIT").execute(connection).await?),
+            Self::Postgres(connection) => drop(sqlx::query("COMMIT").execute(connection).await?),
+        }
+        Ok(())
+    }
+
+    async fn insert_steps(&mut self, database: &Database, runs: &[Uuid], step: u32) -> BoxResult<()> {
+        let table = database.table("step_attempts");
+        let key = format!("step#{}", step + 1);
+        let output = format!("\"{step:0>width$}\"", width = STEP_BYTES as usize);
+        let now = micros();
+        match self {
+            Self::Sqlite(connection) => {
+                let rows: Vec<_> = runs.iter().map(|run| json!([run, key, step, now, output])).collect();
+                sqlx::query(
+                    "INSERT INTO step_attempts
+                         (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, output)
+                     SELECT value ->> 0, value ->> 1, 1, 'step', 'succeeded', value ->> 2, 1, value ->> 3, value ->> 3,
+                            value ->> 4
+                     FROM jsonb_each(?1)",
+                )
+                .bind(serde_json::to_string(&rows)?)
+                .execute(connection)
+                .await?;
+            }
+            Self::Postgres(connection) => {
+                let insert = AssertSqlSafe(format!(
+                    "INSERT INTO {table}
+                         (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, output)
+                     SELECT run_id, step_key, 1, 'step', 'succeeded', $3, 1, $4, $4, output
+                     FROM unnest($1::uuid[], $2::text[], $5::text[]) AS row(run_id, step_key, output)"
+                ));
+                sqlx::query(insert)
+                    .bind(runs)
+                    .bind(vec![key; runs.len()])
+                    .bind(i64::from(step))
+                    .bind(now)
+                    .bind(vec![output; runs.len()])
+                    .execute(connection)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn end_runs(&mut self, database: &Database, runs: &[Uuid]) -> BoxResult<()> {
+        match self {
+            Self::Sqlite(connection) => {
+                sqlx::query(
+                    "UPDATE workflow_runs SET status = 'succeeded', output = '480', completed_at = ?2
+                     WHERE id IN (SELECT value FROM json_each(?1))",
+                )
+                .bind(serde_json::to_string(runs)?)
+                .bind(micros())
+                .execute(connection)
+                .await?;
+            }
+            Self::Postgres(connection) => {
+                let update = AssertSqlSafe(format!(
+                    "UPDATE {} AS r SET status = 'succeeded', output = '480', completed_at = $2
+                     FROM unnest($1::uuid[]) AS row(id) WHERE r.id = row.id",
+                    database.table("workflow_runs")
+                ));
+                sqlx::query(update).bind(runs).bind(micros()).execute(connection).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Now, as the tables have it.
+fn micros() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
