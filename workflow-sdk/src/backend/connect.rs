@@ -8,7 +8,7 @@ use super::{Backend, ConnectError};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackendOptions {
-    /// Connections for reads (SQLite) or for everything (PostgreSQL). Default: 8. Range: 1 to 1000.
+    /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes. Default: 8. Range: 1 to 1000.
     pub pool_size: u32,
     /// PostgreSQL schema that holds the tables; created if missing. SQLite has none and ignores it.
     /// Default: `workflow`. Range: 1 to 31 of `a-z`, `0-9`, `_`, not beginning with a digit.

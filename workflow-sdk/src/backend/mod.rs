@@ -20,6 +20,8 @@ use crate::model::{
 mod connect;
 mod connect_error;
 mod error;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod fence;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]

@@ -21,8 +21,8 @@ impl Connect {
         Self { url, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT }
     }
 
-    /// Connections for reads (SQLite) or for everything (PostgreSQL). A worker opens one more for its lease, and one for
-    /// hints. Default: 8. Range: 1 to 1000.
+    /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes; a worker opens another for its
+    /// lease, and one for hints. Default: 8. Range: 1 to 1000.
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.options.pool_size = connections;
         self

@@ -4,6 +4,7 @@
 
 mod batch;
 mod hub;
+mod thread;
 mod writer;
 
 use std::fmt;
@@ -41,12 +42,12 @@ pub struct Executor {
 pub type PendingOutcome = oneshot::Receiver<Outcome>;
 
 impl Executor {
-    /// Starts the executor of this process on the current runtime. It ends when its last sender is gone.
+    /// Starts the executor of this process on a thread of its own. It ends when its last sender is gone.
     #[must_use]
     pub fn start(backend: Arc<dyn Backend>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let hub = Hub::start(Arc::clone(&backend));
-        tokio::spawn(writer::run(backend, receiver, Arc::clone(&hub)));
+        thread::start(writer::run(backend, receiver, Arc::clone(&hub)));
         Self { sender, hub }
     }
 

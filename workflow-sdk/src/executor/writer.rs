@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,27 +19,45 @@ const MAX_BATCH: usize = 4096;
 /// The most payload in one batch: far below what one statement of either database can take (1 GB).
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
+/// How often the writer looks whether enough has come.
+const LOOK: Duration = Duration::from_micros(50);
+
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
 pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<Request>, hub: Arc<Hub>) {
     let mut requests = Vec::with_capacity(MAX_BATCH);
+    let mut last = Commit::default();
     while receiver.recv_many(&mut requests, MAX_BATCH).await > 0 {
-        gather(&mut receiver, &mut requests).await;
+        gather(&mut receiver, &mut requests, last);
+        let begun = Instant::now();
+        let writes = requests.len();
         for batch in Batch::of_size(requests.drain(..)) {
             commit(backend.as_ref(), &hub, batch).await;
         }
+        last = Commit { writes, took: begun.elapsed() };
     }
 }
 
-/// Takes what those send who are about to: the answers to the last batch have just woken many drives, and to commit for the
-/// first of them alone would make the others wait for two commits. Ends as soon as nothing more comes; it is no timer.
-async fn gather(receiver: &mut mpsc::Receiver<Request>, requests: &mut Vec<Request>) {
-    loop {
-        tokio::task::yield_now().await;
-        let room = MAX_BATCH.saturating_sub(requests.len());
-        if receiver.is_empty() || room == 0 {
-            return;
+/// What the last commit was.
+#[derive(Clone, Copy, Default)]
+struct Commit {
+    writes: usize,
+    took: Duration,
+}
+
+/// Takes what those send who are about to: the answers to the last commit have just woken many drives, and to commit for the
+/// first of them alone would make the others wait for two commits. Half of them is enough: while one half commits, the other
+/// half runs. Nobody waits for more than half of what the last commit took, and a lone sender not at all.
+///
+/// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
+fn gather(receiver: &mut mpsc::Receiver<Request>, requests: &mut Vec<Request>, last: Commit) {
+    let until = Instant::now() + last.took / 2;
+    while requests.len() < last.writes / 2 && Instant::now() < until {
+        std::thread::sleep(LOOK);
+        while requests.len() < MAX_BATCH
+            && let Ok(request) = receiver.try_recv()
+        {
+            requests.push(request);
         }
-        receiver.recv_many(requests, room).await;
     }
 }
 

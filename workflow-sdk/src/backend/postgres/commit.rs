@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{Connection, PgConnection};
 
+use crate::backend::fence::{Fence, asked_by};
 use crate::backend::{
     AttemptWrite, CancelOutcome, ContinueWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome,
     Write,
@@ -11,10 +12,9 @@ use crate::model::{Claim, Clock, NewRun, NewSignal, RunId};
 
 use super::error::Failure;
 use super::family::Ended;
-use super::fence::Fence;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, family, generation, rerun, settle, signal, start};
+use super::{attempt, claim, family, fence, generation, rerun, settle, signal, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -46,6 +46,7 @@ pub(super) async fn commit(
 
 /// The writes by kind, each with its place in the batch, and the outcomes so far.
 struct Batch<'w> {
+    writes: &'w [Write],
     starts: Vec<(usize, &'w NewRun)>,
     attempts: Vec<(usize, &'w AttemptWrite)>,
     signals: Vec<(usize, &'w NewSignal)>,
@@ -66,6 +67,7 @@ struct Batch<'w> {
 impl<'w> Batch<'w> {
     fn sort(writes: &'w [Write]) -> Self {
         let mut batch = Self {
+            writes,
             starts: Vec::new(),
             attempts: Vec::new(),
             signals: Vec::new(),
@@ -132,27 +134,23 @@ impl<'w> Batch<'w> {
     }
 
     async fn lock(&self, connection: &mut PgConnection, sql: &Sql) -> Result<Fence, Failure> {
-        let attempts = self.attempts.iter().map(|(_, write)| write.claim.run_id);
-        let ends = self.ends.iter().map(|(_, write)| write.claim.run_id);
-        let parks = self.parks.iter().map(|(_, write)| write.claim.run_id);
-        let cancels = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id);
-        let signals = self.signals.iter().map(|(_, signal)| signal.run_id);
-        let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
-        let continues = self.continues.iter().map(|(_, write)| write.claim.run_id);
-        let retries = self.retries.iter().map(|(_, write)| write.claim.run_id);
+        let mut asked = asked_by(self.writes);
+        let canceled: BTreeSet<RunId> = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id).collect();
         let forks = self.forks.iter().map(|(_, write)| write.new.id);
+        let parents = self.ends.iter().filter_map(|(_, write)| write.parent_run_id);
         let others = self.others.iter().filter_map(|(_, write)| match write {
             Write::Revive(write) => Some(write.run_id),
             Write::Pause(id) | Write::Resume(id) => Some(*id),
             _ => None,
         });
-        let rest = continues.chain(retries).chain(forks).chain(others).chain(signals).chain(parents);
-        let runs: BTreeSet<RunId> = attempts.chain(ends).chain(parks).chain(cancels).chain(rest).collect();
+        // These are changed whatever their epoch is, but must be locked with the others.
+        for run in canceled.iter().copied().chain(forks).chain(parents).chain(others) {
+            asked.entry(run).or_insert(None);
+        }
         let with_children =
             self.ends.iter().filter(|(_, write)| write.has_children).map(|(_, write)| write.claim.run_id);
-        let canceled: BTreeSet<RunId> = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id).collect();
         let with_children: BTreeSet<RunId> = with_children.chain(canceled.iter().copied()).collect();
-        Fence::lock_families(connection, sql, &runs, &with_children, &canceled).await
+        fence::lock_families(connection, sql, &asked, &with_children, &canceled).await
     }
 
     /// What the starts among them met is known by now.

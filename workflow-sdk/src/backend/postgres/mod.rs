@@ -41,6 +41,7 @@ mod sql;
 mod start;
 mod transaction;
 mod within;
+mod writer;
 
 #[cfg(test)]
 mod commit_tests;
@@ -56,17 +57,19 @@ mod plan_tests;
 mod read_tests;
 
 use sql::Sql;
+use writer::Writer;
 
 /// A schema of a PostgreSQL database.
 #[derive(Debug)]
 pub(crate) struct PostgresBackend {
     pool: PgPool,
-    /// For the connections that are not of the pool: the lease's and the listener's.
+    writer: Writer,
+    /// For the connections that are not of the pool: the writer's, the lease's and the listener's.
     options: PgConnectOptions,
     sql: Arc<Sql>,
     clock: Clock,
     channel: String,
-    /// Half of the pool: the executor, which steps wait for, must find a connection whatever their bodies do.
+    /// Half of the pool: reads must find a connection whatever the bodies of steps do.
     transactions: Arc<Semaphore>,
 }
 
@@ -76,9 +79,7 @@ impl Backend for PostgresBackend {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        let mut call = self.begin_call("commit a batch").await?;
-        let result = call.limit().run(commit::commit(call.connection(), &self.sql, &self.clock, writes)).await;
-        call.end(result)
+        self.write(writes).await
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
@@ -183,6 +184,7 @@ impl Backend for PostgresBackend {
     async fn close(&self) {
         // The pool waits for its connections to come back, which one whose server is gone may not do.
         let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
+        self.writer.close().await;
     }
 
     fn as_any(&self) -> &dyn Any {

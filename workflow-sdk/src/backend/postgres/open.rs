@@ -12,13 +12,14 @@ use super::call::Limit;
 use super::error::Failure;
 use super::migrate::{Migrated, migrate};
 use super::sql::Sql;
+use super::writer::Writer;
 
 /// The longest wait for a connection of the pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that rested for longer is asked whether it lives before it is used, but has only so long to answer.
-const REST: Duration = Duration::from_secs(1);
-const PING_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const REST: Duration = Duration::from_secs(1);
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The oldest server that is supported, by major version.
 const OLDEST: u32 = 14;
@@ -42,6 +43,7 @@ impl PostgresBackend {
         // It has served its purpose: that the server hears no farewell is no reason to refuse.
         let _ = Limit::from_now().run(async { Ok(connection.close().await?) }).await;
         Ok(Self {
+            writer: Writer::default(),
             pool: pool(&options, &sql).connect_lazy_with(connect_options.clone()),
             options: connect_options,
             sql,

@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashSet};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
+use crate::backend::fence::Fence;
 use crate::model::{Clock, NewSignal, RunId, SignalOutcome, Timestamp};
 
 use super::error::Failure;
-use super::fence::Fence;
 use super::row;
 use super::sql::Sql;
 

@@ -1,11 +1,11 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::backend::StartOutcome;
-use crate::model::{Clock, NewRun, Parent, RunId, StartTime, Timestamp};
+use crate::model::{Clock, NewRun, Parent, StartTime, Timestamp};
 
 use super::error::Failure;
 use super::row;
@@ -18,28 +18,17 @@ pub(super) async fn start(
     clock: &Clock,
     runs: &[&NewRun],
 ) -> Result<Vec<StartOutcome>, Failure> {
-    let mut created = insert(connection, sql, clock, runs).await?;
-    // One id may stand twice in a batch, so only the first place of a new id is one that created it.
-    let mut outcomes: Vec<Option<StartOutcome>> =
-        runs.iter().map(|run| created.remove(&run.id).then_some(StartOutcome::Created)).collect();
-    let met: Vec<usize> = (0..runs.len()).filter(|place| outcomes[*place].is_none()).collect();
-    if !met.is_empty() {
-        for (place, outcome) in find_started(connection, sql, runs, &met).await? {
-            outcomes[place] = Some(outcome);
-        }
+    if insert(connection, sql, clock, runs).await? == runs.len() as u64 {
+        return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
     }
+    let mut found = find_started(connection, sql, runs).await?;
     // A gap: the transaction has a snapshot of its own, or the run was deleted in between. The next try will tell.
-    let all: Option<Vec<StartOutcome>> = outcomes.into_iter().collect();
+    let all: Option<Vec<StartOutcome>> = (0..runs.len()).map(|place| found.remove(&place)).collect();
     all.ok_or_else(|| Failure::busy("the run that holds the key cannot be seen yet"))
 }
 
-/// Inserts what is not there yet; answers the ids that are new.
-async fn insert(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    clock: &Clock,
-    runs: &[&NewRun],
-) -> Result<HashSet<RunId>, Failure> {
+/// Inserts what is not there yet; says how many are new.
+async fn insert(connection: &mut PgConnection, sql: &Sql, clock: &Clock, runs: &[&NewRun]) -> Result<u64, Failure> {
     let mut runs = runs.to_vec();
     // By key, for that is what concurrent inserts wait for. Stable: of two starts with one key, the first is created.
     runs.sort_by(|a, b| (&a.lane.workflow, &a.key).cmp(&(&b.lane.workflow, &b.key)));
@@ -66,37 +55,35 @@ async fn insert(
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.run_id.as_uuid())).collect::<Vec<_>>())
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.step_key.as_str())).collect::<Vec<_>>())
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.on_end.as_str())).collect::<Vec<_>>());
-    query.fetch_all(connection).await?.iter().map(row::run_id).collect()
+    Ok(query.execute(connection).await?.rows_affected())
 }
 
-/// The runs that the starts at these places met, by place.
+/// What became of the starts, by place.
 async fn find_started(
     connection: &mut PgConnection,
     sql: &Sql,
     runs: &[&NewRun],
-    places: &[usize],
 ) -> Result<HashMap<usize, StartOutcome>, Failure> {
-    let met: Vec<&NewRun> = places.iter().map(|place| runs[*place]).collect();
     let query = sql
         .find_started_runs
         .query()
-        .bind(met.iter().map(|run| run.id.as_uuid()).collect::<Vec<Uuid>>())
-        .bind(met.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>())
-        .bind(met.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>());
+        .bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<Uuid>>())
+        .bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>())
+        .bind(runs.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>());
     let mut found = HashMap::new();
     for row in query.fetch_all(connection).await? {
-        let at = usize::try_from(row.try_get::<i64, _>("place")? - 1).unwrap_or(usize::MAX);
-        let (Some(place), Some(run)) = (places.get(at), met.get(at)) else { continue };
+        let place = usize::try_from(row.try_get::<i64, _>("place")? - 1).unwrap_or(usize::MAX);
+        let Some(run) = runs.get(place) else { continue };
         let id = row::run_id(&row)?;
-        // Its own id: the reply to an earlier commit of this start was lost.
+        // Its own id: made just now, or by an earlier commit whose reply was lost.
         if id == run.id {
-            found.insert(*place, StartOutcome::Created);
+            found.insert(place, StartOutcome::Created);
         } else {
             let outcome = match row.try_get::<i64, _>("generation")? {
                 0 => StartOutcome::Existing { id, input: row.try_get("input")? },
                 _ => StartOutcome::Continued { id },
             };
-            found.entry(*place).or_insert(outcome);
+            found.entry(place).or_insert(outcome);
         }
     }
     Ok(found)

@@ -1,13 +1,13 @@
 //! Transactions of steps: the author's statements and the outcome of the step, committed together.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, Postgres, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::backend::fence::Asked;
 use crate::backend::{AttemptWrite, Backend, BackendError, StepCommit, StepTransaction};
 use crate::failpoint::failpoint;
 use crate::model::{Claim, RunId, StepAttempt};
@@ -15,9 +15,8 @@ use crate::model::{Claim, RunId, StepAttempt};
 use super::call::Limit;
 use super::commit::BEGIN;
 use super::error::Failure;
-use super::fence::Fence;
 use super::sql::Sql;
-use super::{PostgresBackend, attempt, read};
+use super::{PostgresBackend, attempt, fence, read};
 
 const BEGIN_OPERATION: &str = "begin a transaction";
 const COMMIT_OPERATION: &str = "commit a transaction";
@@ -39,7 +38,7 @@ pub(super) async fn begin(
         // It fails only if the semaphore is closed, which it never is.
         let permit = Arc::clone(&backend.transactions).acquire_owned().await.ok();
         let mut transaction = backend.pool.begin_with(BEGIN).await?;
-        let fence = Fence::read(&mut transaction, &backend.sql, claim.run_id).await?;
+        let fence = fence::read(&mut transaction, &backend.sql, claim).await?;
         if fence.refusal(claim).is_some() {
             transaction.rollback().await?;
             return Ok(None);
@@ -60,7 +59,7 @@ pub(super) async fn recorded(
     attempt: i64,
 ) -> Result<Option<StepAttempt>, Failure> {
     let mut transaction = sqlx::Connection::begin_with(connection, BEGIN).await?;
-    Fence::lock(&mut transaction, sql, &BTreeSet::from([run])).await?;
+    fence::lock(&mut transaction, sql, &Asked::from([(run, None)])).await?;
     let rows = read::history(&mut transaction, sql, run).await?;
     transaction.rollback().await?;
     Ok(rows.into_iter().find(|row| row.step_key == step_key && row.attempt == attempt))
@@ -141,8 +140,9 @@ async fn prepare(connection: &mut PgConnection, sql: &Sql, outcome: &AttemptWrit
         let failure = Failure::from(error);
         return if failure.kind.is_transient() { Err(failure) } else { Ok(Prepared::Broken(failure)) };
     }
-    let fence = Fence::lock(connection, sql, &BTreeSet::from([outcome.claim.run_id])).await?;
-    if fence.refusal(outcome.claim).is_some() {
+    let claim = outcome.claim;
+    let fence = fence::lock(connection, sql, &Asked::from([(claim.run_id, Some(claim.epoch))])).await?;
+    if fence.refusal(claim).is_some() {
         return Ok(Prepared::Lost);
     }
     let written = attempt::record(connection, sql, vec![outcome]).await?;

@@ -1,7 +1,6 @@
-use std::collections::BTreeSet;
-
 use sqlx::PgConnection;
 
+use crate::backend::fence::Asked;
 use crate::backend::{BackendError, CancelOutcome, StartOutcome};
 use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
 
@@ -9,8 +8,7 @@ use super::PostgresBackend;
 use super::call::Limit;
 use super::error::Failure;
 use super::family::{self, Ended};
-use super::fence::Fence;
-use super::{hints, settle, signal, start};
+use super::{fence, hints, settle, signal, start};
 
 const OPERATION: &str = "start a run in the application's transaction";
 const CANCEL: &str = "cancel a run in the application's transaction";
@@ -46,7 +44,7 @@ impl PostgresBackend {
         run: RunId,
     ) -> Result<CancelOutcome, BackendError> {
         let outcome = Limit::from_now().run(async {
-            Fence::lock(connection, &self.sql, &BTreeSet::from([run])).await?;
+            fence::lock(connection, &self.sql, &Asked::from([(run, None)])).await?;
             let mut outcomes = settle::cancel(connection, &self.sql.cancel_runs, &self.clock, &[run]).await?;
             let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a cancel has no outcome"))?;
             family::tell(connection, &self.sql, &self.clock, Ended::by_cancel(run, outcome)).await?;
@@ -71,7 +69,7 @@ impl PostgresBackend {
         new: &NewSignal,
     ) -> Result<SignalOutcome, BackendError> {
         let outcome = Limit::from_now().run(async {
-            let fence = Fence::lock(connection, &self.sql, &[new.run_id].into()).await?;
+            let fence = fence::lock(connection, &self.sql, &Asked::from([(new.run_id, None)])).await?;
             let mut outcomes = signal::send(connection, &self.sql, &self.clock, &fence, &[new]).await?;
             let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a signal has no outcome"))?;
             hints::notify(connection, &self.sql, &self.channel).await?;

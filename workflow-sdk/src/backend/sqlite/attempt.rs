@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
+use crate::backend::fence::Fence;
 use crate::backend::{AttemptWrite, BackendError, Outcome, StartOutcome, Write};
 use crate::model::{AttemptStatus, Effect, NewRun, RunId, StepAttempt, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
-use super::fence::Fence;
 use super::{sql, start};
 
 const OPERATION: &str = "record step attempts";

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde::Deserialize;
 use sqlx::SqliteConnection;
 
 use crate::backend::{BackendError, ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
-use crate::model::{Lane, RunId, Timestamp};
+use crate::model::{Claim, Lane, RunId, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
@@ -50,11 +51,10 @@ async fn find_due(
 ) -> Result<Vec<RunId>, BackendError> {
     let mut due: BTreeSet<(i64, RunId)> = BTreeSet::new();
     for Lane { queue, workflow, version } in &request.lanes {
-        let query = sqlx::query(sql::FIND_DUE_RUNS).bind(queue).bind(workflow).bind(version).bind(now.as_micros());
-        let rows = query.bind(request.limit).fetch_all(&mut *connection).await.during(OPERATION)?;
-        for found in &rows {
-            due.insert((row::get(found, "available_at")?, row::id(found, "id")?));
-        }
+        let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(queue).bind(workflow).bind(version);
+        let query = query.bind(now.as_micros()).bind(request.limit);
+        let found: String = query.fetch_one(&mut *connection).await.during(OPERATION)?;
+        due.append(&mut row::json(&found)?);
     }
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
@@ -66,11 +66,57 @@ async fn take(
     due: &[RunId],
     now: Timestamp,
 ) -> Result<HashMap<RunId, ClaimedRun>, BackendError> {
-    let query = sqlx::query(sql::CLAIM_RUNS)
-        .bind(serde_json::to_string(due).during(OPERATION)?)
-        .bind(request.worker.to_string())
-        .bind((now + request.lease).as_micros())
-        .bind(now.as_micros());
-    let rows = query.fetch_all(connection).await.during(OPERATION)?;
-    rows.iter().map(|row| row::claimed_run(row).map(|run| (run.claim.run_id, run))).collect()
+    let due = serde_json::to_string(due).during(OPERATION)?;
+    let query = sqlx::query(sql::CLAIM_RUNS).bind(&due).bind(request.worker.to_string());
+    let query = query.bind((now + request.lease).as_micros()).bind(now.as_micros());
+    query.execute(&mut *connection).await.during(OPERATION)?;
+    let query = sqlx::query_scalar(sql::READ_CLAIMED).bind(&due);
+    let claimed: String = query.fetch_one(connection).await.during(OPERATION)?;
+    let claimed: Vec<ClaimedRow> = row::json(&claimed)?;
+    claimed.into_iter().map(|row| row.run().map(|run| (run.claim.run_id, run))).collect()
+}
+
+/// The columns of a claimed run, in the order of `read_claimed.sql`.
+#[derive(Deserialize)]
+struct ClaimedRow(
+    RunId,
+    i64,
+    String,
+    String,
+    String,
+    i64,
+    i64,
+    i64,
+    i64,
+    i64,
+    Option<RunId>,
+    Option<Timestamp>,
+    Option<Timestamp>,
+    Timestamp,
+    Timestamp,
+    Option<String>,
+    String,
+);
+
+impl ClaimedRow {
+    fn run(self) -> Result<ClaimedRun, BackendError> {
+        let Self(run_id, epoch, queue, workflow, version, wakes, crashes, attempt, generation, depth, ..) = self;
+        let (parent_run_id, deadline_at, cancel_requested_at, started_at) = (self.10, self.11, self.12, self.13);
+        Ok(ClaimedRun {
+            claim: Claim { run_id, epoch },
+            lane: Lane { queue, workflow, version },
+            input: self.16,
+            wakes,
+            crashes,
+            attempt,
+            generation,
+            depth,
+            parent_run_id,
+            deadline_at,
+            cancel_requested: cancel_requested_at.is_some(),
+            started_at,
+            lease_until: self.14,
+            error: self.15.as_deref().map(row::json).transpose()?,
+        })
+    }
 }

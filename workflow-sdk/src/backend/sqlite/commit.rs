@@ -2,14 +2,14 @@
 
 use sqlx::SqliteConnection;
 
+use crate::backend::fence::asked_by;
 use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, Outcome, Write};
 use crate::failpoint::failpoint;
 use crate::model::{RunId, Timestamp};
 
 use super::database::Database;
 use super::family::Ended;
-use super::fence::Fence;
-use super::{attempt, claim, family, finish, generation, rerun, settle, signal, start};
+use super::{attempt, claim, family, fence, finish, generation, rerun, settle, signal, start};
 
 /// The outcomes of a batch while it is applied, by the places of its writes.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ async fn apply(
     let mut outcomes = Outcomes(writes.iter().map(|_| None).collect());
     start::apply(connection, writes, now, &mut outcomes).await?;
     rerun::fork(connection, writes, now, &mut outcomes).await?;
-    let mut fence = Fence::read(connection, writes).await?;
+    let mut fence = fence::read(connection, &asked_by(writes)).await?;
     attempt::apply(connection, writes, now, &fence, &mut outcomes).await?;
     signal::apply(connection, writes, now, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;

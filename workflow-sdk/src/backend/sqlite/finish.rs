@@ -2,12 +2,12 @@
 
 use sqlx::SqliteConnection;
 
+use crate::backend::fence::Fence;
 use crate::backend::{BackendError, EndWrite, Outcome, ParkWrite, RunEnd, Write};
 use crate::model::{Claim, RunStatus, StoredError, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
-use super::fence::Fence;
 use super::sql;
 
 /// Applies the ends of a batch whose claims hold.

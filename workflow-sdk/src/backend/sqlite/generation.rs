@@ -2,12 +2,12 @@
 
 use sqlx::SqliteConnection;
 
+use crate::backend::fence::Fence;
 use crate::backend::{BackendError, ContinueWrite, Write};
 use crate::model::{RunStatus, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
-use super::fence::Fence;
 use super::finish::let_go;
 use super::sql;
 

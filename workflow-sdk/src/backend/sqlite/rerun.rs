@@ -2,6 +2,7 @@
 
 use sqlx::SqliteConnection;
 
+use crate::backend::fence::Fence;
 use crate::backend::{
     BackendError, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, StartOutcome, Write,
 };
@@ -9,7 +10,6 @@ use crate::model::{Run, RunId, RunStatus, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
-use super::fence::Fence;
 use super::finish::let_go;
 use super::{row, sql, start};
 

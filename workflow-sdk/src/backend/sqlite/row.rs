@@ -5,7 +5,7 @@ use std::str::FromStr;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use crate::backend::{BackendError, ClaimedRun, EndedRun, Renewed, WaitingApproval};
+use crate::backend::{BackendError, EndedRun, Renewed, WaitingApproval};
 use crate::model::{
     AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
     StoredError, Timestamp, WorkerId,
@@ -43,26 +43,6 @@ pub(super) fn run(row: &SqliteRow) -> Result<Run> {
         started_at: maybe_time(row, "started_at")?,
         completed_at: maybe_time(row, "completed_at")?,
         tags: json(get(row, "tags")?)?,
-    })
-}
-
-/// From `claim_runs.sql`.
-pub(super) fn claimed_run(row: &SqliteRow) -> Result<ClaimedRun> {
-    Ok(ClaimedRun {
-        claim: claim(row)?,
-        lane: lane(row)?,
-        input: get(row, "input")?,
-        wakes: get(row, "wakes")?,
-        crashes: get(row, "crashes")?,
-        attempt: get(row, "attempt")?,
-        generation: get(row, "generation")?,
-        depth: get(row, "depth")?,
-        parent_run_id: maybe_id(row, "parent_run_id")?,
-        deadline_at: maybe_time(row, "deadline_at")?,
-        cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some(),
-        started_at: time(row, "started_at")?,
-        lease_until: time(row, "available_at")?,
-        error: error(row)?,
     })
 }
 
@@ -174,11 +154,12 @@ fn maybe_time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
 }
 
 fn error(row: &SqliteRow) -> Result<Option<StoredError>> {
-    get::<Option<String>>(row, "error")?.map(json).transpose()
+    get::<Option<&str>>(row, "error")?.map(json).transpose()
 }
 
-fn json<T: serde::de::DeserializeOwned>(text: String) -> Result<T> {
-    serde_json::from_str(&text).map_err(|error| corrupt(OPERATION, error))
+/// What JSON text of ours says.
+pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| corrupt(OPERATION, error))
 }
 
 fn word<T>(row: &SqliteRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use sqlx::SqliteConnection;
 
+use crate::backend::fence::Fence;
 use crate::backend::{BackendError, Outcome, Write};
 use crate::model::{NewSignal, RunId, SignalOutcome, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
-use super::fence::Fence;
 use super::{row, sql};
 
 const OPERATION: &str = "send signals";

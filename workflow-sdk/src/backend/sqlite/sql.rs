@@ -42,6 +42,7 @@ statements! {
     MARK_TRANSACTION = "mark_transaction.sql";
     PARK_RUNS = "park_runs.sql";
     PAUSE_RUN = "pause_run.sql";
+    READ_CLAIMED = "read_claimed.sql";
     READ_DATA_VERSION = "read_data_version.sql";
     READ_EMITTED = "read_emitted.sql";
     READ_ENDED = "read_ended.sql";

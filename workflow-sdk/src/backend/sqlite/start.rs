@@ -57,15 +57,12 @@ pub(super) async fn start(
     runs: &[&NewRun],
     now: Timestamp,
 ) -> Result<Vec<StartOutcome>, BackendError> {
-    let created = insert(connection, &first_of_each(runs), now).await?;
-    let created_here = |run: &NewRun| created.contains(&run.id);
-    let others: Vec<&NewRun> = runs.iter().copied().filter(|run| !created_here(run)).collect();
-    let mut existing = find(connection, &others).await?.into_iter();
-    let outcome = |run: &&NewRun| match created_here(run) {
-        true => Ok(StartOutcome::Created),
-        false => existing.next().unwrap_or_else(|| Err(vanished())),
-    };
-    runs.iter().map(outcome).collect()
+    let first = first_of_each(runs);
+    let inserted = insert(connection, &first, now).await?;
+    if inserted == runs.len() as u64 {
+        return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
+    }
+    find(connection, runs).await?.into_iter().collect()
 }
 
 /// Of several starts with one key, or one id, only the first goes to the database: there the order is that of the ids.
@@ -81,18 +78,13 @@ fn first_of_each<'a>(runs: &[&'a NewRun]) -> Vec<&'a NewRun> {
     first
 }
 
-async fn insert(
-    connection: &mut SqliteConnection,
-    runs: &[&NewRun],
-    now: Timestamp,
-) -> Result<HashSet<RunId>, BackendError> {
+async fn insert(connection: &mut SqliteConnection, runs: &[&NewRun], now: Timestamp) -> Result<u64, BackendError> {
     if runs.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(0);
     }
     let rows: Vec<NewRow<'_>> = runs.iter().map(|run| new_row(run, now)).collect::<Result<_, _>>()?;
     let query = sqlx::query(sql::INSERT_RUNS).bind(serde_json::to_string(&rows).during(OPERATION)?);
-    let inserted = query.bind(now.as_micros()).fetch_all(connection).await.during(OPERATION)?;
-    inserted.iter().map(|row| row::id(row, "id")).collect()
+    Ok(query.bind(now.as_micros()).execute(connection).await.during(OPERATION)?.rows_affected())
 }
 
 /// A run is due at its start, but also at its deadline, for then somebody must fail it.
@@ -120,8 +112,8 @@ fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, BackendError> {
     ))
 }
 
-/// What stands in the way of each of these runs. A run of the same id is the run itself: the reply to an earlier commit
-/// was lost.
+/// What became of each of these starts. A run of the same id is the run itself, made just now or by an earlier commit whose
+/// reply was lost.
 async fn find(
     connection: &mut SqliteConnection,
     runs: &[&NewRun],

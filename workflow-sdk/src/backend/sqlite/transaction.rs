@@ -1,20 +1,19 @@
 //! Transactions of steps: the author's statements and the outcome of the step, committed together.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::backend::fence::Asked;
 use crate::backend::{AttemptWrite, Backend, BackendError, BackendErrorKind, StepCommit, StepTransaction};
 use crate::failpoint::failpoint;
 use crate::model::{Claim, RunId, StepAttempt};
 
 use super::database::Database;
 use super::error::{During, closed, within_deadline};
-use super::fence::Fence;
 use super::writer::WriterGuard;
-use super::{SqliteBackend, attempt, row, sql};
+use super::{SqliteBackend, attempt, fence, row, sql};
 
 /// A transaction of one step, on the writer connection: while it is open the executor waits for its turn, instead of being
 /// refused by the file's lock.
@@ -34,7 +33,7 @@ pub(super) async fn begin(
     const OPERATION: &str = "begin a transaction";
     let mut writer = database.writer.lock().await?;
     writer.begin_nesting().await?;
-    let fence = Fence::of(writer.connection()?, &BTreeSet::from([claim.run_id])).await;
+    let fence = fence::read(writer.connection()?, &Asked::from([(claim.run_id, Some(claim.epoch))])).await;
     let refused = match fence {
         Ok(fence) => fence.refusal(claim).is_some(),
         Err(error) => {

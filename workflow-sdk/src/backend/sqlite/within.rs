@@ -8,8 +8,8 @@ use sqlx::SqliteConnection;
 
 use super::error::{During, within_deadline};
 use super::family::{self, Ended};
-use super::fence::Fence;
-use super::{SqliteBackend, settle, signal, sql, start};
+use super::{SqliteBackend, fence, settle, signal, sql, start};
+use crate::backend::fence::Asked;
 use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, StartOutcome};
 use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
 
@@ -51,7 +51,7 @@ impl SqliteBackend {
         const OPERATION: &str = "send a signal in the application's transaction";
         within_deadline(OPERATION, async {
             self.check_same_file(connection, own).await?;
-            let fence = Fence::of(connection, &[new.run_id].into()).await?;
+            let fence = fence::read(connection, &Asked::from([(new.run_id, None)])).await?;
             let outcomes = signal::send(connection, &[new], self.database.now(), &fence).await?;
             let none = || BackendError::new(BackendErrorKind::Other, OPERATION, "a signal has no outcome");
             outcomes.into_iter().next().ok_or_else(none)

@@ -1,5 +1,6 @@
 -- Called by: start.rs, with rows sorted by (workflow, key): concurrent inserts of the same keys wait for each other in one order.
--- Guarantees: one run a key and one a id; a row that is there stays as it is. Answers the ids that are new.
+-- Guarantees: one run a key and one a id; a row that is there stays as it is. Answers only how
+-- many are new: nearly always all.
 INSERT INTO {schema}.workflow_runs
     (id, workflow_name, version, queue, status, input, key, available_at, deadline_at, created_at, tags, depth,
      parent_run_id, parent_step_key, on_parent_end)
@@ -18,4 +19,3 @@ CROSS JOIN LATERAL (
                 ELSE LEAST({now} + s.deadline_delay, {far_future}) END AS deadline
 ) AS t
 ON CONFLICT DO NOTHING
-RETURNING id

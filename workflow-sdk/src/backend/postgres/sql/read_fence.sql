@@ -1,5 +1,5 @@
--- Called by: transaction.rs, when the transaction of a step begins. Locks nothing: lock_runs.sql does before its commit.
+-- Called by: fence.rs, when the transaction of a step begins. Locks nothing: lock_runs.sql does before its commit.
 -- Guarantees: epoch and status of the run, if it exists.
 SELECT r.id, r.epoch, r.status
 FROM {schema}.workflow_runs AS r
-WHERE r.id = ANY ($1::uuid[])
+WHERE r.id = $1

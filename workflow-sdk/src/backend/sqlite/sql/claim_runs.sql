@@ -4,5 +4,3 @@ UPDATE workflow_runs
 SET epoch = epoch + 1, status = 'running', worker_id = ?2, available_at = ?3,
     started_at = coalesce(started_at, ?4), crashes = crashes + (status = 'running')
 WHERE id IN (SELECT value FROM json_each(?1))
-RETURNING id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id, deadline_at, cancel_requested_at, started_at,
-    available_at, error

@@ -1,0 +1,70 @@
+//! The connection of the executor.
+
+use std::fmt;
+use std::time::Instant;
+
+use sqlx::{Connection, PgConnection};
+use tokio::sync::Mutex;
+
+use crate::backend::{BackendError, Outcome, Write};
+
+use super::call::Limit;
+use super::error::Failure;
+use super::open::{PING_TIMEOUT, REST, connect};
+use super::{PostgresBackend, commit};
+
+const OPERATION: &str = "commit a batch";
+
+/// One connection outside the pool, so that a commit waits for no reader, and belongs to the runtime of its user: a
+/// connection that another runtime opened is heard only when that one has time.
+#[derive(Default)]
+pub(super) struct Writer(Mutex<Option<Kept>>);
+
+/// A connection that rests. In use it is nowhere, so that a commit which is dropped half-way closes it.
+struct Kept {
+    connection: PgConnection,
+    since: Instant,
+}
+
+impl PostgresBackend {
+    /// See [`Backend::commit`](crate::backend::Backend::commit).
+    pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        self.refuse_if_closed(OPERATION)?;
+        let mut slot = self.writer.0.lock().await;
+        let limit = Limit::from_now();
+        let taken = limit.run(self.take(slot.take())).await;
+        let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
+        let result = limit.run(commit::commit(&mut connection, &self.sql, &self.clock, writes)).await;
+        if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
+            *slot = Some(Kept { connection, since: Instant::now() });
+        }
+        result.map_err(|failure| failure.during(OPERATION))
+    }
+
+    /// The connection that was kept, if it lives, else another.
+    async fn take(&self, kept: Option<Kept>) -> Result<PgConnection, Failure> {
+        if let Some(Kept { mut connection, since }) = kept {
+            let is_fresh = since.elapsed() < REST;
+            if is_fresh || matches!(tokio::time::timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))) {
+                return Ok(connection);
+            }
+        }
+        connect(&self.options, &self.sql).await
+    }
+}
+
+impl Writer {
+    /// Ends the connection.
+    pub(super) async fn close(&self) {
+        if let Some(Kept { connection, .. }) = self.0.lock().await.take() {
+            // That the server hears no farewell harms nobody.
+            let _ = tokio::time::timeout(PING_TIMEOUT, connection.close()).await;
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
