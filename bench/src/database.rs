@@ -1,5 +1,6 @@
 //! The database of a benchmark: always a fresh one, removed at the end.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use sqlx::Connection;
@@ -75,6 +76,11 @@ impl Database {
         Ok(Client::connect(&self.url).schema(&self.schema).await?)
     }
 
+    /// The same one on PostgreSQL, by another way to its server.
+    pub(crate) fn through(&self, url: &str) -> Self {
+        Self { url: url.to_owned(), schema: self.schema.clone(), file: None }
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         if self.file.is_some() { Kind::Sqlite } else { Kind::Postgres }
     }
@@ -94,7 +100,10 @@ impl Database {
                 // The WAL, its index and the files of the workers' locks lie beside it and begin with its name.
                 if entry.file_name().to_string_lossy().starts_with(&name) {
                     let path = entry.path();
-                    if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
+                    let removed =
+                        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+                    // The last connection of a client that was dropped removes the WAL itself, a little later.
+                    removed.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
                 }
             }
             return Ok(());

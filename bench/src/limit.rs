@@ -3,6 +3,7 @@
 //! It is what the database itself can do. It writes with one connection and one transaction a batch, checks nothing, claims
 //! nothing and answers nobody.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -54,6 +55,18 @@ pub(crate) async fn single_commits(database: &Database, run: Uuid, count: u32) -
     Ok(times)
 }
 
+/// Inserts `count` runs as a client starts them, `batch` in a commit.
+pub(crate) async fn starts(database: &Database, count: u32, batch: u32) -> BoxResult<Duration> {
+    let mut bare = Bare::connect(database).await?;
+    let begun = Instant::now();
+    for first in (0..count).step_by(batch as usize) {
+        bare.begin().await?;
+        bare.insert_runs(database, first..count.min(first.saturating_add(batch))).await?;
+        bare.commit().await?;
+    }
+    Ok(begun.elapsed())
+}
+
 impl Bare {
     async fn connect(database: &Database) -> BoxResult<Self> {
         Ok(match database.kind() {
@@ -68,16 +81,16 @@ impl Bare {
 
     async fn begin(&mut self) -> BoxResult<()> {
         match self {
-            Self::Sqlite(connection) => drop(sqlx::query("BEGIN IMMEDIATE").execute(connection).await?),
-            Self::Postgres(connection) => drop(sqlx::query("BEGIN").execute(connection).await?),
+            Self::Sqlite(connection) => sqlx::query("BEGIN IMMEDIATE").execute(connection).await.map(drop)?,
+            Self::Postgres(connection) => sqlx::query("BEGIN").execute(connection).await.map(drop)?,
         }
         Ok(())
     }
 
     async fn commit(&mut self) -> BoxResult<()> {
         match self {
-            Self::Sqlite(connection) => drop(sqlx::query("COMMIT").execute(connection).await?),
-            Self::Postgres(connection) => drop(sqlx::query("COMMIT").execute(connection).await?),
+            Self::Sqlite(connection) => sqlx::query("COMMIT").execute(connection).await.map(drop)?,
+            Self::Postgres(connection) => sqlx::query("COMMIT").execute(connection).await.map(drop)?,
         }
         Ok(())
     }
@@ -121,6 +134,42 @@ impl Bare {
         Ok(())
     }
 
+    /// The columns that a start sets, with the values that it gives them; the seeds are the inputs.
+    async fn insert_runs(&mut self, database: &Database, seeds: Range<u32>) -> BoxResult<()> {
+        let ids: Vec<Uuid> = seeds.clone().map(|_| Uuid::now_v7()).collect();
+        let now = micros();
+        match self {
+            Self::Sqlite(connection) => {
+                let rows: Vec<_> = ids.iter().zip(seeds).map(|(id, seed)| json!([id, seed.to_string()])).collect();
+                sqlx::query(
+                    "INSERT INTO workflow_runs
+                         (id, workflow_name, version, queue, status, key, available_at, deadline_at, created_at, depth,
+                          parent_run_id, parent_step_key, on_parent_end, tags, input)
+                     SELECT value ->> 0, 'one_step', '1', 'default', 'pending', NULL, ?2, NULL, ?2, 0, NULL, NULL, NULL, '{}',
+                            value ->> 1
+                     FROM jsonb_each(?1)",
+                )
+                .bind(serde_json::to_string(&rows)?)
+                .bind(now)
+                .execute(connection)
+                .await?;
+            }
+            Self::Postgres(connection) => {
+                let insert = AssertSqlSafe(format!(
+                    "INSERT INTO {}
+                         (id, workflow_name, version, queue, status, input, key, available_at, deadline_at, created_at, tags,
+                          depth, parent_run_id, parent_step_key, on_parent_end)
+                     SELECT id, 'one_step', '1', 'default', 'pending', input, NULL, $3, NULL, $3, '{{}}', 0, NULL, NULL, NULL
+                     FROM unnest($1::uuid[], $2::text[]) AS row(id, input)",
+                    database.table("workflow_runs")
+                ));
+                let inputs: Vec<String> = seeds.map(|seed| seed.to_string()).collect();
+                sqlx::query(insert).bind(ids).bind(inputs).bind(now).execute(connection).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn end_runs(&mut self, database: &Database, runs: &[Uuid]) -> BoxResult<()> {
         match self {
             Self::Sqlite(connection) => {
@@ -147,7 +196,7 @@ impl Bare {
 }
 
 /// Now, as the tables have it.
-fn micros() -> i64 {
+pub(crate) fn micros() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

@@ -3,16 +3,26 @@
 //! Figures of one run can be compared with each other; those of two machines cannot.
 
 mod database;
+mod enqueue;
+mod idle;
+mod latency;
 mod limit;
+mod process;
+mod reading;
 mod report;
+mod rounds;
 mod samples;
+mod scale;
+mod server;
+mod signals;
 mod throughput;
+mod wire;
 mod workflows;
 mod working;
 
 use clap::{Parser, Subcommand};
 
-type BoxResult<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+type BoxResult<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 #[derive(Debug, Parser)]
 struct Cli {
@@ -36,6 +46,16 @@ struct Common {
 enum Bench {
     /// Runs of 5 small steps in a row, enqueued first, then done by one worker; beside the bare program.
     Throughput(throughput::Args),
+    /// Starts of one client, with some in flight; beside the bare program.
+    Enqueue(enqueue::Args),
+    /// What a worker costs that has nothing to do. Linux only.
+    Idle(idle::Args),
+    /// From the start of a run of one step to its result, one after the other; beside one commit of the bare program.
+    Latency(latency::Args),
+    /// Several worker processes, and what a run costs the database, whatever the machine. PostgreSQL only.
+    Scale(scale::Args),
+    /// From a signal to a parked run to the step after it.
+    Signals(signals::Args),
     /// A worker for another benchmark: works until its input ends.
     #[command(hide = true)]
     Worker(working::Args),
@@ -47,6 +67,11 @@ async fn main() -> BoxResult<()> {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match Cli::parse().bench {
         Bench::Throughput(args) => throughput::run(args).await,
+        Bench::Enqueue(args) => enqueue::run(args).await,
+        Bench::Idle(args) => idle::run(args).await,
+        Bench::Latency(args) => latency::run(args).await,
+        Bench::Scale(args) => scale::run(args).await,
+        Bench::Signals(args) => signals::run(args).await,
         Bench::Worker(args) => working::run(args).await,
     }
 }

@@ -1,0 +1,158 @@
+use std::time::Duration;
+
+use futures::future::try_join_all;
+
+use crate::database::{Database, Kind, Place};
+use crate::report::{Report, Target};
+use crate::rounds::Rounds;
+use crate::server::{Counters, Work, outcome, wait_until_done};
+use crate::wire::{Counted, Wire};
+use crate::workflows::{STEP_BYTES, STEPS, five_steps};
+use crate::working::WorkerProcess;
+use crate::{BoxResult, Common};
+
+/// No round may take longer.
+const DONE_WITHIN: Duration = Duration::from_secs(600);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Runs in each round.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Runs at once in each worker.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: u32,
+    /// How many workers, one figure after the other.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4], value_parser = clap::value_parser!(u32).range(1..))]
+    workers: Vec<u32>,
+    /// Rounds, each with every number of workers in turn; the medians count.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+/// What was measured with so many workers.
+#[derive(Debug, Default)]
+struct Scale {
+    rate: Rounds,
+    transactions: Rounds,
+    wal_bytes: Rounds,
+    wal_without_images: Rounds,
+    statements: Rounds,
+    batches: Rounds,
+    statements_a_batch: Rounds,
+}
+
+pub(crate) async fn run(args: Args) -> BoxResult<()> {
+    let place = Place::parse(args.common.database.as_deref())?;
+    if place.kind() == Kind::Sqlite {
+        return Err("scale measures PostgreSQL: give --database postgres://user@host/database".into());
+    }
+    let mut scales: Vec<Scale> = args.workers.iter().map(|_| Scale::default()).collect();
+    for _ in 0..args.rounds {
+        for (workers, scale) in args.workers.iter().zip(&mut scales) {
+            scale.measure(&place, &args, *workers).await?;
+        }
+    }
+    let mut report = Report::new("scale", place.kind())
+        .setting("runs", args.runs)
+        .setting("steps", STEPS)
+        .setting("concurrency", args.concurrency)
+        .setting("rounds", args.rounds);
+    for (workers, scale) in args.workers.iter().zip(&scales) {
+        scale.report(*workers, &mut report);
+    }
+    report.print(args.common.json);
+    Ok(())
+}
+
+impl Scale {
+    /// Once for the time and the server's counters, once more to count the statements.
+    async fn measure(&mut self, place: &Place, args: &Args, workers: u32) -> BoxResult<()> {
+        let runs = f64::from(args.runs);
+        let (seconds, work) = direct(place, args, workers).await?;
+        self.rate.push(runs / seconds);
+        self.transactions.push(work.transactions / runs);
+        self.wal_bytes.push(work.wal_bytes / runs);
+        if let Some(images) = work.image_bytes {
+            self.wal_without_images.push((work.wal_bytes - images) / runs);
+        }
+        let counted = wired(place, args, workers).await?;
+        self.statements.push(counted.statements as f64 / runs);
+        self.batches.push(counted.batches as f64 / runs);
+        self.statements_a_batch.push(counted.batched_statements as f64 / counted.batches.max(1) as f64);
+        Ok(())
+    }
+
+    /// The targets are those of one worker.
+    fn report(&self, workers: u32, report: &mut Report) {
+        let of = |what: &str| format!("{workers} worker{}: {what}", if workers == 1 { "" } else { "s" });
+        report.figure(of("runs"), self.rate.median(), "runs/s");
+        let mut cost = |what: &str, rounds: &Rounds, unit: &'static str, target: f64| {
+            if workers == 1 {
+                report.judged(of(what), rounds.median(), unit, Target::AtMost(target));
+            } else {
+                report.figure(of(what), rounds.median(), unit);
+            }
+        };
+        cost("commits a run, reads included", &self.transactions, "", 0.1);
+        cost("statements a commit", &self.statements_a_batch, "", 8.0);
+        cost("WAL a run", &self.wal_bytes, "bytes", 3072.0);
+        if !self.wal_without_images.is_empty() {
+            report.figure(of("WAL a run without page images"), self.wal_without_images.median(), "bytes");
+        }
+        report.figure(of("commits of batches a run"), self.batches.median(), "");
+        report.figure(of("statements a run"), self.statements.median(), "");
+    }
+}
+
+/// The time in seconds, and what the server counted from the last start on. The beginning and the end of the workers belong
+/// to it.
+async fn direct(place: &Place, args: &Args, workers: u32) -> BoxResult<(f64, Work)> {
+    let database = enqueued(place, args).await?;
+    let before = Counters::read(&database, true).await?;
+    let workers = start(&database, args, workers).await?;
+    let looks = wait_until_done(&database, DONE_WITHIN).await?;
+    try_join_all(workers.into_iter().map(WorkerProcess::stop)).await?;
+    let after = Counters::read(&database, false).await?;
+    let mut work = before.until(&after, &database).await?;
+    work.transactions -= f64::from(looks);
+    let seconds = finish(database, args).await?;
+    Ok((seconds, work))
+}
+
+/// The statements of the workers, their beginning included.
+async fn wired(place: &Place, args: &Args, workers: u32) -> BoxResult<Counted> {
+    let database = enqueued(place, args).await?;
+    let wire = Wire::open(&database.url).await?;
+    let workers = start(&database.through(&wire.url), args, workers).await?;
+    wait_until_done(&database, DONE_WITHIN).await?;
+    let counted = wire.counted();
+    try_join_all(workers.into_iter().map(WorkerProcess::stop)).await?;
+    finish(database, args).await?;
+    Ok(counted)
+}
+
+async fn enqueued(place: &Place, args: &Args) -> BoxResult<Database> {
+    let database = place.fresh();
+    let client = database.client().await?;
+    client.start_many(five_steps, 0..u64::from(args.runs)).await?;
+    Ok(database)
+}
+
+async fn start(database: &Database, args: &Args, workers: u32) -> BoxResult<Vec<WorkerProcess>> {
+    try_join_all((0..workers).map(|_| WorkerProcess::start(database, args.concurrency))).await
+}
+
+/// Every run has given what it is to give. Says how long they took.
+async fn finish(database: Database, args: &Args) -> BoxResult<f64> {
+    let (done, sum, seconds) = outcome(&database).await?;
+    let runs = i64::from(args.runs);
+    let expected = runs * (runs - 1) / 2 + runs * i64::from(STEPS) * STEP_BYTES as i64;
+    if (done, sum) != (runs, expected) {
+        return Err(format!("{done} of {runs} runs succeeded; they gave {sum} in all, not {expected}").into());
+    }
+    database.remove().await?;
+    Ok(seconds)
+}

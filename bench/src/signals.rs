@@ -1,0 +1,110 @@
+use std::time::{Duration, Instant};
+
+use workflow_sdk::{Client, RunHandle, SignalOutcome};
+use workflow_worker::{Worker, WorkerOptions};
+
+use crate::database::{Database, Place};
+use crate::report::Report;
+use crate::rounds::Rounds;
+use crate::samples::Samples;
+use crate::workflows::{GO, register, signaled};
+use crate::working::{WorkerProcess, Working};
+use crate::{BoxResult, Common, limit, reading};
+
+type Handle = RunHandle<(i64, u64)>;
+
+/// How long the runs may take until all are parked.
+const PARKED_WITHIN: Duration = Duration::from_secs(60);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Runs in each round, signaled one after the other.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Rounds, each with both workers in turn; the medians count.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+pub(crate) async fn run(args: Args) -> BoxResult<()> {
+    let place = Place::parse(args.common.database.as_deref())?;
+    let [mut same_p50, mut same_p99, mut other_p50, mut other_p99] = std::array::from_fn(|_| Rounds::default());
+    for _ in 0..args.rounds {
+        let same = Samples::new(same_process(&place, args.runs).await?)?;
+        same_p50.push(same.p50_ms());
+        same_p99.push(same.p99_ms());
+        let other = Samples::new(other_process(&place, args.runs).await?)?;
+        other_p50.push(other.p50_ms());
+        other_p99.push(other.p99_ms());
+    }
+    let mut report = Report::new("signals", place.kind()).setting("runs", args.runs).setting("rounds", args.rounds);
+    report.figure("same process, signal to step, p50", same_p50.median(), "ms");
+    report.figure("same process, signal to step, p99", same_p99.median(), "ms");
+    report.figure("another process, signal to step, p50", other_p50.median(), "ms");
+    report.figure("another process, signal to step, p99", other_p99.median(), "ms");
+    report.print(args.common.json);
+    Ok(())
+}
+
+async fn same_process(place: &Place, runs: u32) -> BoxResult<Vec<Duration>> {
+    let database = place.fresh();
+    let client = database.client().await?;
+    let working = Working::start(register(Worker::new(client.clone(), ())));
+    let handles = parked(&database, &client, runs).await?;
+    let times = tokio::spawn(signal_each(client.clone(), handles)).await??;
+    working.stop().await?;
+    drop(client);
+    database.remove().await?;
+    Ok(times)
+}
+
+async fn other_process(place: &Place, runs: u32) -> BoxResult<Vec<Duration>> {
+    let database = place.fresh();
+    let client = database.client().await?;
+    let worker = WorkerProcess::start(&database, WorkerOptions::DEFAULT_CONCURRENCY).await?;
+    let handles = parked(&database, &client, runs).await?;
+    let times = tokio::spawn(signal_each(client.clone(), handles)).await??;
+    worker.stop().await?;
+    drop(client);
+    database.remove().await?;
+    Ok(times)
+}
+
+/// From before each signal is sent until the step after it ran, by the clock of this machine. The next signal is sent when
+/// the run has ended. Spawned, as what serves a request in an application.
+async fn signal_each(client: Client, runs: Vec<Handle>) -> BoxResult<Vec<Duration>> {
+    let mut times = Vec::new();
+    for (number, run) in (0_u64..).zip(&runs) {
+        times.push(signal_one(&client, run, number).await?);
+    }
+    Ok(times)
+}
+
+async fn signal_one(client: &Client, run: &Handle, number: u64) -> BoxResult<Duration> {
+    let sent_at = limit::micros();
+    let answer = client.signal(run.id(), GO, &number).await?;
+    let (ran_at, got) = run.result().await?;
+    if answer != SignalOutcome::Accepted || got != number {
+        return Err(format!("the signal {number} was answered {answer:?}, the run got {got}").into());
+    }
+    let elapsed = u64::try_from(ran_at - sent_at);
+    Ok(Duration::from_micros(elapsed.map_err(|_| "the clock of this machine went back; measure again")?))
+}
+
+/// Starts these runs and waits until each is parked.
+async fn parked(database: &Database, client: &Client, runs: u32) -> BoxResult<Vec<Handle>> {
+    let handles = client.start_many(signaled, (0..runs).map(|_| ())).await?;
+    let begun = Instant::now();
+    loop {
+        let parked = reading::runs_with(database, "parked").await?;
+        if parked == i64::from(runs) {
+            return Ok(handles);
+        }
+        if begun.elapsed() > PARKED_WITHIN {
+            return Err(format!("{parked} of {runs} runs are parked after {PARKED_WITHIN:?}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
