@@ -54,6 +54,16 @@ pub(crate) async fn single_commits(database: &Database, run: Uuid, count: u32) -
     Ok(times)
 }
 
+/// Writes one step of each of these runs, all in one commit.
+pub(crate) async fn one_commit(database: &Database, runs: &[Uuid]) -> BoxResult<Duration> {
+    let mut bare = Bare::connect(database).await?;
+    let begun = Instant::now();
+    bare.begin().await?;
+    bare.insert_steps(database, runs, 0).await?;
+    bare.commit().await?;
+    Ok(begun.elapsed())
+}
+
 impl Bare {
     async fn connect(database: &Database) -> BoxResult<Self> {
         Ok(match database.kind() {
@@ -147,7 +157,7 @@ impl Bare {
 }
 
 /// Now, as the tables have it.
-fn micros() -> i64 {
+pub(crate) fn micros() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

@@ -2,11 +2,18 @@
 //!
 //! Figures of one run can be compared with each other; those of two machines cannot.
 
+mod backlog;
 mod database;
+mod fan_out;
+mod history;
 mod limit;
 mod report;
 mod samples;
+mod sleepers;
+mod tables;
+mod takeover;
 mod throughput;
+mod usage;
 mod workflows;
 mod working;
 
@@ -36,6 +43,16 @@ struct Common {
 enum Bench {
     /// Runs of 5 small steps in a row, enqueued first, then done by one worker; beside the bare program.
     Throughput(throughput::Args),
+    /// One run of many steps in a row, and its replay after the worker was killed.
+    History(history::Args),
+    /// One run of many steps side by side, and a map over many items.
+    FanOut(fan_out::Args),
+    /// From the SIGKILL of a worker to the end of its runs in another.
+    Takeover(takeover::Args),
+    /// Many runs asleep: the memory and the processor time of their worker, and all of them woken at once.
+    Sleepers(sleepers::Args),
+    /// How long a claim takes among millions of runs that are none of its business.
+    Backlog(backlog::Args),
     /// A worker for another benchmark: works until its input ends.
     #[command(hide = true)]
     Worker(working::Args),
@@ -47,6 +64,11 @@ async fn main() -> BoxResult<()> {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match Cli::parse().bench {
         Bench::Throughput(args) => throughput::run(args).await,
+        Bench::History(args) => history::run(args).await,
+        Bench::FanOut(args) => fan_out::run(args).await,
+        Bench::Takeover(args) => takeover::run(args).await,
+        Bench::Sleepers(args) => sleepers::run(args).await,
+        Bench::Backlog(args) => backlog::run(args).await,
         Bench::Worker(args) => working::run(args).await,
     }
 }
