@@ -1,5 +1,7 @@
 //! What a replay and a value cost without a database: `cargo bench -p workflow-bench`.
 
+#![expect(clippy::expect_used, reason = "a benchmark that cannot go on may stop")]
+
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -7,8 +9,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use serde_json::{Value, json};
 use workflow_sdk::engine::{Entry, dry_replay};
 use workflow_sdk::prelude::*;
-use workflow_sdk::testing::{Replayed, replay};
-use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, RunHistory};
+use workflow_sdk::testing::replay;
+use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, Replayed, RunHistory};
 
 #[workflow]
 async fn steps_in_a_row(ctx: &Ctx, steps: u32) -> Result<u64> {

@@ -78,16 +78,16 @@ impl Bare {
 
     async fn begin(&mut self) -> BoxResult<()> {
         match self {
-            Self::Sqlite(connection) => drop(sqlx::query("BEGIN IMMEDIATE").execute(connection).await?),
-            Self::Postgres(connection) => drop(sqlx::query("BEGIN").execute(connection).await?),
+            Self::Sqlite(connection) => sqlx::query("BEGIN IMMEDIATE").execute(connection).await.map(drop)?,
+            Self::Postgres(connection) => sqlx::query("BEGIN").execute(connection).await.map(drop)?,
         }
         Ok(())
     }
 
     async fn commit(&mut self) -> BoxResult<()> {
         match self {
-            Self::Sqlite(connection) => drop(sqlx::query("COMMIT").execute(connection).await?),
-            Self::Postgres(connection) => drop(sqlx::query("COMMIT").execute(connection).await?),
+            Self::Sqlite(connection) => sqlx::query("COMMIT").execute(connection).await.map(drop)?,
+            Self::Postgres(connection) => sqlx::query("COMMIT").execute(connection).await.map(drop)?,
         }
         Ok(())
     }
