@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     long: u32,
     /// Rounds, each of the bare program, the runs and their replays in turn; the medians count.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 

@@ -11,8 +11,9 @@ use crate::database::{Database, Kind};
 /// How long a benchmark waits for a fact before it gives up.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks; and so many times as long as the look took, so that looking does not slow down what is looked at.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_OF_LOOK: u32 = 30;
 
 /// A connection to the tables of a database. In its statements `{runs}`, `{steps}` and `{workers}` stand for tables.
 #[derive(Debug)]
@@ -75,14 +76,16 @@ impl<'a> Tables<'a> {
     pub(crate) async fn until(&mut self, query: &str, least: u32) -> BoxResult<()> {
         let begun = Instant::now();
         loop {
+            let looked = Instant::now();
             let number = self.number(query).await?;
+            let pause = PAUSE.max(looked.elapsed() * PAUSE_OF_LOOK);
             if number >= i64::from(least) {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
                 return Err(format!("waited {PATIENCE:?} for {least}, there are {number}: {query}").into());
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
