@@ -8,8 +8,9 @@ use workflow_sdk::{Client, ClientError};
 use crate::database::{Database, Place};
 use crate::report::{Report, Target};
 use crate::rounds::Rounds;
+use crate::tables::Tables;
 use crate::workflows::one_step;
-use crate::{BoxResult, Common, limit, reading};
+use crate::{BoxResult, Common, limit};
 
 /// Starts in flight, and rows in a batch of the bare program, that the target is about.
 const IN_FLIGHT: u32 = 32;
@@ -98,7 +99,9 @@ async fn start_many(place: &Place, starts: u32) -> BoxResult<Duration> {
 }
 
 async fn finish(database: Database, starts: u32) -> BoxResult<()> {
-    let pending = reading::runs_with(&database, "pending").await?;
+    let mut tables = Tables::open(&database).await?;
+    let pending = tables.number("SELECT count(*) FROM {runs} WHERE status = 'pending'").await?;
+    drop(tables);
     if pending != i64::from(starts) {
         return Err(format!("{pending} runs are pending, of {starts} that were started").into());
     }

@@ -67,6 +67,16 @@ pub(crate) async fn starts(database: &Database, count: u32, batch: u32) -> BoxRe
     Ok(begun.elapsed())
 }
 
+/// Writes one step of each of these runs, all in one commit.
+pub(crate) async fn one_commit(database: &Database, runs: &[Uuid]) -> BoxResult<Duration> {
+    let mut bare = Bare::connect(database).await?;
+    let begun = Instant::now();
+    bare.begin().await?;
+    bare.insert_steps(database, runs, 0).await?;
+    bare.commit().await?;
+    Ok(begun.elapsed())
+}
+
 impl Bare {
     async fn connect(database: &Database) -> BoxResult<Self> {
         Ok(match database.kind() {

@@ -2,19 +2,24 @@
 //!
 //! Figures of one run can be compared with each other; those of two machines cannot.
 
+mod backlog;
 mod database;
 mod enqueue;
+mod fan_out;
+mod history;
 mod idle;
 mod latency;
 mod limit;
 mod process;
-mod reading;
 mod report;
 mod rounds;
 mod samples;
 mod scale;
 mod server;
 mod signals;
+mod sleepers;
+mod tables;
+mod takeover;
 mod throughput;
 mod wire;
 mod workflows;
@@ -56,6 +61,16 @@ enum Bench {
     Scale(scale::Args),
     /// From a signal to a parked run to the step after it.
     Signals(signals::Args),
+    /// One run of many steps in a row, and its replay after the worker was killed.
+    History(history::Args),
+    /// One run of many steps side by side, and a map over many items.
+    FanOut(fan_out::Args),
+    /// From the SIGKILL of a worker to the end of its runs in another.
+    Takeover(takeover::Args),
+    /// Many runs asleep: the memory and the processor time of their worker, and all of them woken at once.
+    Sleepers(sleepers::Args),
+    /// How long a claim takes among millions of runs that are none of its business.
+    Backlog(backlog::Args),
     /// A worker for another benchmark: works until its input ends.
     #[command(hide = true)]
     Worker(working::Args),
@@ -72,6 +87,11 @@ async fn main() -> BoxResult<()> {
         Bench::Latency(args) => latency::run(args).await,
         Bench::Scale(args) => scale::run(args).await,
         Bench::Signals(args) => signals::run(args).await,
+        Bench::History(args) => history::run(args).await,
+        Bench::FanOut(args) => fan_out::run(args).await,
+        Bench::Takeover(args) => takeover::run(args).await,
+        Bench::Sleepers(args) => sleepers::run(args).await,
+        Bench::Backlog(args) => backlog::run(args).await,
         Bench::Worker(args) => working::run(args).await,
     }
 }

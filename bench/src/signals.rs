@@ -1,4 +1,4 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use workflow_sdk::{Client, RunHandle, SignalOutcome};
 use workflow_worker::{Worker, WorkerOptions};
@@ -7,14 +7,12 @@ use crate::database::{Database, Place};
 use crate::report::Report;
 use crate::rounds::Rounds;
 use crate::samples::Samples;
+use crate::tables::Tables;
 use crate::workflows::{GO, register, signaled};
 use crate::working::{WorkerProcess, Working};
-use crate::{BoxResult, Common, limit, reading};
+use crate::{BoxResult, Common, limit};
 
 type Handle = RunHandle<(i64, u64)>;
-
-/// How long the runs may take until all are parked.
-const PARKED_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -96,15 +94,7 @@ async fn signal_one(client: &Client, run: &Handle, number: u64) -> BoxResult<Dur
 /// Starts these runs and waits until each is parked.
 async fn parked(database: &Database, client: &Client, runs: u32) -> BoxResult<Vec<Handle>> {
     let handles = client.start_many(signaled, (0..runs).map(|_| ())).await?;
-    let begun = Instant::now();
-    loop {
-        let parked = reading::runs_with(database, "parked").await?;
-        if parked == i64::from(runs) {
-            return Ok(handles);
-        }
-        if begun.elapsed() > PARKED_WITHIN {
-            return Err(format!("{parked} of {runs} runs are parked after {PARKED_WITHIN:?}").into());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let mut tables = Tables::open(database).await?;
+    tables.until("SELECT count(*) FROM {runs} WHERE status = 'parked'", runs).await?;
+    Ok(handles)
 }

@@ -1,23 +1,37 @@
 //! What the benchmarks run.
 
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::future::try_join_all;
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
-use crate::limit;
+use crate::limit::micros;
 
 /// Steps of [`five_steps`].
 pub(crate) const STEPS: u32 = 5;
 
-/// Bytes of text in the output of [`five_steps`]' steps: about 100 bytes of JSON.
+/// Bytes of text in the output of a small step: about 100 bytes of JSON.
 pub(crate) const STEP_BYTES: u64 = 96;
 
 /// Small steps in a row.
 #[workflow]
 pub(crate) async fn five_steps(ctx: &Ctx, seed: u64) -> Result<u64> {
-    let mut total = seed;
-    for step in 0..u64::from(STEPS) {
-        let text = ctx.step("step", || async move { Ok::<_, Error>(format!("{step:0>96}")) }).await?;
-        total += text.len() as u64;
+    Ok(seed + in_a_row(ctx, STEPS).await?)
+}
+
+/// So many small steps in a row.
+#[workflow]
+pub(crate) async fn steps_in_a_row(ctx: &Ctx, steps: u32) -> Result<u64> {
+    in_a_row(ctx, steps).await
+}
+
+async fn in_a_row(ctx: &Ctx, steps: u32) -> Result<u64> {
+    let mut total = 0;
+    for step in 0..steps {
+        total += ctx.step("step", || small(step)).await?.len() as u64;
     }
     Ok(total)
 }
@@ -36,11 +50,86 @@ pub(crate) const GO: Signal<u64> = Signal::new("go");
 #[workflow]
 pub(crate) async fn signaled(ctx: &Ctx) -> Result<(i64, u64)> {
     let number = ctx.signal(GO).await?;
-    let at = ctx.step("at", async || Ok::<_, Error>(limit::micros())).await?;
+    let at = ctx.step("at", async || Ok::<_, Error>(micros())).await?;
     Ok((at, number.ok_or(Error::msg("it waits for ever"))?))
+}
+
+async fn small(step: u32) -> Result<String> {
+    Ok(format!("{step:0>96}"))
+}
+
+/// When this process last began [`held_run`], in microseconds since 1970.
+pub(crate) static BEGUN: AtomicI64 = AtomicI64::new(0);
+/// When this process last came to the last step of [`held_run`].
+pub(crate) static LIVE: AtomicI64 = AtomicI64::new(0);
+
+/// So many small steps in a row, and a last one that never ends in the process of this id.
+#[workflow]
+pub(crate) async fn held_run(ctx: &Ctx, (steps, holder): (u32, u32)) -> Result<u64> {
+    BEGUN.store(micros(), Ordering::SeqCst);
+    let total = in_a_row(ctx, steps).await?;
+    let last = async || {
+        LIVE.store(micros(), Ordering::SeqCst);
+        if std::process::id() == holder {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, Error>(())
+    };
+    ctx.step("last", last).await?;
+    Ok(total)
+}
+
+/// So many small steps side by side.
+#[workflow]
+pub(crate) async fn steps_at_once(ctx: &Ctx, steps: u32) -> Result<u64> {
+    let texts = try_join_all((0..steps).map(|step| ctx.step("step", move || small(step)))).await?;
+    Ok(texts.iter().map(|text| text.len() as u64).sum())
+}
+
+/// A small step for each of so many items, so many at a time.
+#[workflow]
+pub(crate) async fn mapped(ctx: &Ctx, (items, limit): (u32, u32)) -> Result<u64> {
+    let texts = ctx
+        .map(0..items, limit as usize, |ctx, item| async move { ctx.step("step", move || small(item)).await })
+        .await?;
+    Ok(texts.iter().map(|text| text.len() as u64).sum())
+}
+
+/// So many steps in a row, each of which takes so many milliseconds; the first waits for a file beside.
+#[workflow]
+pub(crate) async fn slow_steps(ctx: &Ctx, (steps, millis, gate): (u32, u64, PathBuf)) -> Result<u64> {
+    let mut total = 0;
+    for _ in 0..steps {
+        total += ctx.step("step", || slow(millis, &gate)).await?;
+    }
+    Ok(total)
+}
+
+async fn slow(millis: u64, gate: &Path) -> Result<u64> {
+    while !gate.exists() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+    Ok(millis)
+}
+
+/// Sleeps for an hour.
+#[workflow]
+pub(crate) async fn asleep(ctx: &Ctx, seed: u64) -> Result<u64> {
+    ctx.sleep(Duration::from_secs(3600)).await?;
+    Ok(seed + 1)
 }
 
 /// A worker that knows all of them.
 pub(crate) fn register(worker: Worker<()>) -> Worker<()> {
-    worker.register(five_steps).register(one_step).register(signaled)
+    worker
+        .register(five_steps)
+        .register(one_step)
+        .register(signaled)
+        .register(steps_in_a_row)
+        .register(held_run)
+        .register(steps_at_once)
+        .register(mapped)
+        .register(slow_steps)
+        .register(asleep)
 }

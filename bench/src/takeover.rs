@@ -1,0 +1,101 @@
+use std::time::{Duration, Instant};
+
+use workflow_worker::WorkerOptions;
+
+use crate::database::Place;
+use crate::report::{Report, Target};
+use crate::samples::Samples;
+use crate::tables::Tables;
+use crate::workflows::slow_steps;
+use crate::working::WorkerProcess;
+use crate::{BoxResult, Common, limit};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Runs of the worker that is killed.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Steps of each run.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
+    steps: u32,
+    /// What a step takes, in milliseconds.
+    #[arg(long, default_value_t = 20)]
+    step_millis: u64,
+    /// Rounds; the median counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+/// From the SIGKILL.
+#[derive(Debug, Default)]
+struct Times {
+    first_claim: Vec<Duration>,
+    last_claim: Vec<Duration>,
+    last_end: Vec<Duration>,
+    results: Vec<Duration>,
+}
+
+pub(crate) async fn run(args: Args) -> BoxResult<()> {
+    let place = Place::parse(args.common.database.as_deref())?;
+    let mut times = Times::default();
+    for _ in 0..args.rounds {
+        round(&place, &args, &mut times).await?;
+    }
+    let mut report = Report::new("takeover", place.kind())
+        .setting("runs", args.runs)
+        .setting("steps", args.steps)
+        .setting("step_millis", args.step_millis)
+        .setting("lease_seconds", WorkerOptions::DEFAULT_LEASE.as_secs())
+        .setting("rounds", args.rounds);
+    report.figure("SIGKILL to the first claim, p50", Samples::new(times.first_claim)?.p50_ms(), "ms");
+    report.figure("SIGKILL to the last claim, p50", Samples::new(times.last_claim)?.p50_ms(), "ms");
+    let last_end = Samples::new(times.last_end)?;
+    report.judged("SIGKILL to the last end, p50", last_end.p50_ms(), "ms", Target::AtMost(1500.0));
+    report.figure("SIGKILL to the last end, worst", last_end.quantile(1.0).as_secs_f64() * 1e3, "ms");
+    report.figure("SIGKILL to all results at a client, p50", Samples::new(times.results)?.p50_ms(), "ms");
+    report.print(args.common.json);
+    Ok(())
+}
+
+async fn round(place: &Place, args: &Args, times: &mut Times) -> BoxResult<()> {
+    let database = place.fresh();
+    let client = database.client().await?;
+    let mut tables = Tables::open(&database).await?;
+    let directory = tempfile::tempdir()?;
+    let gate = directory.path().join("gate");
+
+    let victim = WorkerProcess::start(&database, args.runs).await?;
+    let inputs = (0..args.runs).map(|_| (args.steps, args.step_millis, gate.clone()));
+    let handles = client.start_many(slow_steps, inputs).await?;
+    tables.until("SELECT count(*) FROM {runs} WHERE status = 'running'", args.runs).await?;
+    let heir = WorkerProcess::start(&database, args.runs).await?;
+    tables.until_workers(2).await?;
+
+    std::fs::write(&gate, "")?;
+    tables.until("SELECT count(*) FROM {steps} WHERE status = 'succeeded'", args.runs * args.steps / 2).await?;
+    let (killed, killed_at) = (Instant::now(), limit::micros());
+    victim.kill().await?;
+    if tables.number("SELECT count(*) FROM {runs} WHERE status <> 'running'").await? > 0 {
+        return Err("runs had ended before their worker was killed: give more --steps or --step-millis".into());
+    }
+    let totals = futures::future::try_join_all(handles.iter().map(|handle| handle.result())).await?;
+    times.results.push(killed.elapsed());
+    if let Some(total) = totals.iter().find(|total| **total != u64::from(args.steps) * args.step_millis) {
+        return Err(format!("a run of {} steps of {} ms gave {total}", args.steps, args.step_millis).into());
+    }
+    if tables.number("SELECT count(*) FROM {runs} WHERE epoch = 2").await? != i64::from(args.runs) {
+        return Err("the worker that was killed did not hold every run, or one was claimed twice".into());
+    }
+    // A run that has ended keeps the end of its last lease, which counts from the claim.
+    let lease = i64::try_from(WorkerOptions::DEFAULT_LEASE.as_micros())?;
+    let since = |at: i64| Duration::from_micros(u64::try_from(at - killed_at).unwrap_or(0));
+    times.first_claim.push(since(tables.number("SELECT min(available_at) FROM {runs}").await? - lease));
+    times.last_claim.push(since(tables.number("SELECT max(available_at) FROM {runs}").await? - lease));
+    times.last_end.push(since(tables.number("SELECT max(completed_at) FROM {runs}").await?));
+
+    heir.stop().await?;
+    drop((client, handles, tables));
+    database.remove().await
+}
