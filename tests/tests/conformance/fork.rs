@@ -62,6 +62,21 @@ pub async fn a_fork_keeps_what_came_before_its_position(fixture: Fixture) {
     assert_eq!(kept(&fixture, all.id).await.len(), 7, "all but what is not final, and what was published");
 }
 
+pub async fn a_fork_is_not_told_to_end_as_the_other_run_was(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let interruption = StepAttempt { kind: StepKind::Interruption, ..succeeded("interruption", 2, r#""canceled""#) };
+    for row in
+        [succeeded("a", 1, "1"), interruption, failed("b", 1), StepAttempt { position: Some(3), ..failed("b", 2) }]
+    {
+        applied(&fixture.write(attempt(claim, row)).await);
+    }
+    for before in [3, i64::MAX] {
+        let new = new_run();
+        started(&fixture.write(fork(claim.run_id, &new, before)).await);
+        assert_eq!(kept(&fixture, new.id).await, [row("a", 1, Some(1))], "{before}");
+    }
+}
+
 pub async fn a_fork_without_history_is_a_start(fixture: Fixture) {
     let source = source(&fixture).await.run_id;
     let new = new_run();

@@ -55,7 +55,8 @@ impl<O> Fork<O> {
     /// The key of the step at which the new run leaves the history of the other one, as it stands in
     /// [`StepAttempt::step_key`](crate::StepAttempt::step_key): `charge`, or `page:2` for the third step of the name `page`.
     /// Every outcome that was delivered before that step's is kept, and none of these steps runs again; the step itself and all
-    /// that came after it is done anew. Default: none, and the new run begins at its beginning.
+    /// that came after it is done anew. A run that was told to end parts there at the latest: the new one is not told so.
+    /// Default: none, and the new run begins at its beginning.
     pub fn from(mut self, step_key: impl Into<String>) -> Self {
         self.from = Some(step_key.into());
         self

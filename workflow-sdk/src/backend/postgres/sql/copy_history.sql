@@ -1,12 +1,18 @@
 -- Called by: rerun.rs, once for a fork. $1 is the run that is copied, $2 the new one, $3 the first position that is not kept.
--- Guarantees: copies outcomes before that position, the failed attempts before each, and the changes of the code taken.
+-- Guarantees: copies outcomes before that position, the failed attempts before each, and the changes of the code taken. A fork of a
+-- run that was told to end is not told so: nothing is kept from there on.
+WITH cut AS (
+    SELECT LEAST($3, min(position)) AS position
+    FROM {schema}.step_attempts
+    WHERE run_id = $1 AND kind = 'interruption'
+)
 INSERT INTO {schema}.step_attempts
     (run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
 SELECT $2, a.step_key, a.attempt, a.kind, a.status, a.position, a.output, a.error, 1, a.started_at, a.completed_at
-FROM {schema}.step_attempts AS a
+FROM cut CROSS JOIN {schema}.step_attempts AS a
 WHERE a.run_id = $1 AND a.kind NOT IN ('published', 'emitted')
-  AND (a.position < $3
+  AND (a.position < cut.position
        OR (a.position IS NULL AND a.kind = 'patch')
        OR (a.position IS NULL AND a.status = 'failed'
            AND EXISTS (SELECT FROM {schema}.step_attempts AS f
-                       WHERE f.run_id = a.run_id AND f.step_key = a.step_key AND f.position < $3)))
+                       WHERE f.run_id = a.run_id AND f.step_key = a.step_key AND f.position < cut.position)))

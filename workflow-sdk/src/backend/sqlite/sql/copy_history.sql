@@ -1,12 +1,18 @@
 -- Called by: rerun.rs, once for a fork. ?1 is the run that is copied, ?2 the new one, ?3 the first position that is not kept.
--- Guarantees: copies outcomes before that position, the failed attempts before each, and the changes of the code taken.
+-- Guarantees: copies outcomes before that position, the failed attempts before each, and the changes of the code taken. A fork of a
+-- run that was told to end is not told so: nothing is kept from there on.
+WITH cut AS (
+    SELECT min(?3, coalesce(min(position), ?3)) AS position
+    FROM step_attempts
+    WHERE run_id = ?1 AND kind = 'interruption'
+)
 INSERT INTO step_attempts
     (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, error, output)
 SELECT ?2, a.step_key, a.attempt, a.kind, a.status, a.position, 1, a.started_at, a.completed_at, a.error, a.output
-FROM step_attempts AS a
+FROM cut CROSS JOIN step_attempts AS a
 WHERE a.run_id = ?1 AND a.kind NOT IN ('published', 'emitted')
-  AND (a.position < ?3
+  AND (a.position < cut.position
        OR (a.position IS NULL AND a.kind = 'patch')
        OR (a.position IS NULL AND a.status = 'failed'
            AND EXISTS (SELECT 1 FROM step_attempts AS f
-                       WHERE f.run_id = a.run_id AND f.step_key = a.step_key AND f.position < ?3)))
+                       WHERE f.run_id = a.run_id AND f.step_key = a.step_key AND f.position < cut.position)))
