@@ -13,7 +13,7 @@ pub use crate::ctx::{
     Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit, WorkflowFuture, dry_replay,
     settle,
 };
-pub use crate::executor::{Cancel, Executor, ExecutorStopped, Hub, PendingOutcome};
+pub use crate::executor::{Cancel, ClaimAnswer, Executor, ExecutorStopped, Hub, PendingClaim, PendingOutcome};
 pub use crate::failpoint::failpoint;
 pub use crate::model::{
     Admission, Circuit, CircuitChange, Claim, Clock, Effect, InboxSignal, Lane, NewRun, NewSignal, ServiceReport,

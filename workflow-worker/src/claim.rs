@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
-use workflow_sdk::engine::{ClaimRequest, Claimed, ClaimedRun, Outcome, Write, failpoint};
+use workflow_sdk::engine::{ClaimAnswer, ClaimRequest, ClaimedRun, ExecutorStopped, Outcome, Write, failpoint};
 use workflow_sdk::{BackendError, Timestamp};
 
 use crate::WorkerError;
@@ -13,28 +13,40 @@ use crate::shared::Shared;
 /// Runs claimed in one statement at most: bounds the time for which it holds its rows.
 const MAX_CLAIM: usize = 500;
 
+/// At least this long between two looks for the next due run: one that is claimed by the commit that starts it needs none, and
+/// a process may start hundreds in a second.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// How long the worker waits after the database failed to answer a claim.
 const FAILURE_DELAY: Duration = Duration::from_millis(500);
 
 /// Claims and starts drives until it is dropped, or the executor stops.
 pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
     shared.executor().hub().listen().await;
+    let mut more_are_due = true;
+    let mut look_from = Instant::now();
     loop {
         let permits = take_permits(&shared).await;
         let asked = permits.num_permits();
-        match claim(&shared, asked).await {
-            Ok(Ok(claimed)) => {
-                let all = claimed.runs.len() == asked;
+        let answer = if more_are_due {
+            claim(&shared, asked).await
+        } else {
+            claim_when_due(&shared, asked, &mut look_from).await
+        };
+        match answer {
+            Ok(ClaimAnswer { outcome: Ok(claimed), begun }) => {
+                shared.clock.set(claimed.now);
+                more_are_due = claimed.runs.len() == asked;
                 if !claimed.runs.is_empty() {
                     failpoint("claim.after_commit");
                 }
-                start_drives(&shared, claimed, permits);
-                if !all {
-                    wait_for_due(&shared).await;
-                }
+                start_drives(&shared, claimed.runs, begun, permits);
             }
-            Ok(Err(error)) => recover(&shared, &error).await,
-            Err(stopped) => return stopped,
+            Ok(ClaimAnswer { outcome: Err(error), .. }) => {
+                recover(&shared, &error).await;
+                more_are_due = true;
+            }
+            Err(stopped) => return stopped.into(),
         }
     }
 }
@@ -55,34 +67,41 @@ async fn take_permits(shared: &Shared) -> OwnedSemaphorePermit {
     permits
 }
 
-struct Claim {
-    runs: Vec<ClaimedRun>,
-    /// When the request left: leases count from here.
-    sent: Instant,
+async fn claim(shared: &Shared, limit: usize) -> Result<ClaimAnswer, ExecutorStopped> {
+    let answer = shared.executor().claim(request(shared, limit)).await?;
+    answer.await.map_err(|_| ExecutorStopped)
 }
 
-async fn claim(shared: &Shared, limit: usize) -> Result<Result<Claim, BackendError>, WorkerError> {
-    let request = ClaimRequest {
+/// Claims as soon as a run may be due: by a commit of this process, which then claims too; by a notification, by the next due
+/// time, or by the poll interval.
+async fn claim_when_due(
+    shared: &Shared,
+    limit: usize,
+    look_from: &mut Instant,
+) -> Result<ClaimAnswer, ExecutorStopped> {
+    let mut answer = shared.executor().offer(request(shared, limit)).await?;
+    tokio::select! {
+        biased;
+        answer = &mut answer => return answer.map_err(|_| ExecutorStopped),
+        () = wait_for_due(shared, look_from) => {}
+    }
+    shared.executor().call_in().await?;
+    answer.await.map_err(|_| ExecutorStopped)
+}
+
+fn request(shared: &Shared, limit: usize) -> ClaimRequest {
+    ClaimRequest {
         worker: shared.id,
         lanes: shared.lanes.clone(),
         limit: u32::try_from(limit).unwrap_or(u32::MAX),
         lease: shared.options.lease,
-    };
-    let sent = Instant::now();
-    match shared.executor().commit(Write::Claim(request)).await? {
-        Outcome::Claimed(Claimed { runs, now }) => {
-            shared.clock.set(now);
-            Ok(Ok(Claim { runs, sent }))
-        }
-        Outcome::Refused(error) => Ok(Err(error)),
-        _ => Ok(Ok(Claim { runs: Vec::new(), sent })),
     }
 }
 
 /// One task a run, each with its permit; spare permits go back.
-fn start_drives(shared: &Arc<Shared>, claimed: Claim, mut permits: OwnedSemaphorePermit) {
-    for run in claimed.runs {
-        let held = shared.held.hold(run.claim, claimed.sent + shared.options.lease);
+fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut permits: OwnedSemaphorePermit) {
+    for run in runs {
+        let held = shared.held.hold(run.claim, begun + shared.options.lease);
         let permit = permits.split(1);
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
         let shared = Arc::clone(shared);
@@ -96,10 +115,12 @@ fn start_drives(shared: &Arc<Shared>, claimed: Claim, mut permits: OwnedSemaphor
     }
 }
 
-/// Waits until a run may be due: by a notification, by the next due time, or by the poll interval.
-async fn wait_for_due(shared: &Shared) {
+/// Waits until a run may be due by other means than a commit of this process.
+async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
     let pause = async {
         loop {
+            tokio::time::sleep_until((*look_from).into()).await;
+            *look_from = Instant::now() + LOOK_INTERVAL;
             let (due, wait) = match shared.client.backend().next_due(&shared.lanes).await {
                 Ok(next) => {
                     shared.clock.set(next.now);

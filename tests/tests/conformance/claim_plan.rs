@@ -65,11 +65,9 @@ fn statement(database: &str, file: &str) -> String {
 
 async fn sqlite_plans(raw: &mut RawConnection) {
     let due = statement("sqlite", "find_due_runs.sql")
-        .replace("?1", "'default'")
-        .replace("?2", "'checkout'")
-        .replace("?3", "'1'")
-        .replace("?4", &DAWN.as_micros().to_string())
-        .replace("?5", &LIMIT.to_string());
+        .replace("?1", r#"'[["default","checkout","1"]]'"#)
+        .replace("?2", &DAWN.as_micros().to_string())
+        .replace("?3", &LIMIT.to_string());
     let next = statement("sqlite", "find_next_due.sql").replace("?1", r#"'[["default","checkout","1"]]'"#);
     let take = statement("sqlite", "claim_runs.sql")
         .replace("?1", r#"'["00000000-0000-7000-8000-000000000001"]'"#)

@@ -62,12 +62,12 @@ impl Hub {
         })
     }
 
-    /// Returns when a run may have become due since the last call returned.
+    /// Returns when a run may have become due, by other means than a commit of this process, since the last call returned.
     pub async fn due(&self) {
         self.due.notified().await;
     }
 
-    /// Makes [`Hub::due`] return once more: a run may have become due by other means than a commit of this process.
+    /// Makes [`Hub::due`] return once more.
     pub fn nudge(&self) {
         self.due.notify_one();
     }
@@ -97,7 +97,6 @@ impl Hub {
     }
 
     pub(super) fn runs_due(&self) {
-        self.due.notify_one();
         self.hint.notify_one();
     }
 

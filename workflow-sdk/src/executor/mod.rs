@@ -4,15 +4,17 @@
 
 mod batch;
 mod hub;
+mod offers;
 mod thread;
 mod writer;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::backend::{Backend, Outcome, Write};
+use crate::backend::{Backend, BackendError, BackendErrorKind, ClaimRequest, Claimed, Outcome, Write};
 
 pub use hub::{Cancel, Hub};
 
@@ -25,21 +27,75 @@ const QUEUE: usize = 8192;
 #[error("the executor of this process has stopped; nothing more can be written: restart the process")]
 pub struct ExecutorStopped;
 
+/// What the executor is sent.
+enum Message {
+    /// A write for the next batch.
+    Write(Request),
+    /// A claim that may wait until a run is due.
+    Offer(Request),
+    /// No offer may wait any longer.
+    CallIn,
+}
+
 /// A write and where its answer goes.
 struct Request {
     write: Write,
-    reply: oneshot::Sender<Outcome>,
+    reply: Reply,
+}
+
+/// Where the answer to a write goes.
+enum Reply {
+    Outcome(oneshot::Sender<Outcome>),
+    Claim(oneshot::Sender<ClaimAnswer>),
+}
+
+impl Reply {
+    /// Whether nobody waits for the answer.
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Outcome(sender) => sender.is_closed(),
+            Self::Claim(sender) => sender.is_closed(),
+        }
+    }
+
+    /// Answers. One who has gone wanted no answer.
+    fn send(self, outcome: Outcome, begun: Instant) {
+        match self {
+            Self::Outcome(sender) => drop(sender.send(outcome)),
+            Self::Claim(sender) => {
+                let outcome = match outcome {
+                    Outcome::Claimed(claimed) => Ok(claimed),
+                    Outcome::Refused(error) => Err(error),
+                    other => Err(BackendError::new(BackendErrorKind::Other, "claim runs", format!("got {other:?}"))),
+                };
+                drop(sender.send(ClaimAnswer { outcome, begun }));
+            }
+        }
+    }
+}
+
+/// What a claim came to.
+#[derive(Debug)]
+pub struct ClaimAnswer {
+    /// What was claimed; an error, if it is unknown what was.
+    pub outcome: Result<Claimed, BackendError>,
+    /// Before the database was asked: the leases count from here, whenever the answer came.
+    pub begun: Instant,
 }
 
 /// The sending side of the executor. Cheap to clone.
 #[derive(Clone)]
 pub struct Executor {
-    sender: mpsc::Sender<Request>,
+    sender: mpsc::Sender<Message>,
     hub: Arc<Hub>,
 }
 
 /// The answer to a write that was sent.
 pub type PendingOutcome = oneshot::Receiver<Outcome>;
+
+/// The answer to a claim. Dropped before it is there, an offer is withdrawn; a claim that is under way claims for nobody, and
+/// its worker must disown it.
+pub type PendingClaim = oneshot::Receiver<ClaimAnswer>;
 
 impl Executor {
     /// Starts the executor of this process on a thread of its own. It ends when its last sender is gone.
@@ -61,8 +117,54 @@ impl Executor {
     /// Dropped before it is ready, nothing was queued. The write is committed even if the receiver is dropped.
     pub async fn send(&self, write: Write) -> Result<PendingOutcome, ExecutorStopped> {
         let (reply, outcome) = oneshot::channel();
-        self.sender.send(Request { write, reply }).await.map_err(|_| ExecutorStopped)?;
+        let request = Request { write, reply: Reply::Outcome(reply) };
+        self.sender.send(Message::Write(request)).await.map_err(|_| ExecutorStopped)?;
         Ok(outcome)
+    }
+
+    /// Queues a claim.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`].
+    ///
+    /// # Cancel safety
+    /// As [`Executor::send`].
+    pub async fn claim(&self, request: ClaimRequest) -> Result<PendingClaim, ExecutorStopped> {
+        self.send_claim(request, Message::Write).await
+    }
+
+    /// Offers to claim: the claim is committed with the next batch that makes a run due, or when it is
+    /// [called in](Executor::call_in), or at once if a run became due after this worker's last claim.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`].
+    ///
+    /// # Cancel safety
+    /// As [`Executor::send`].
+    pub async fn offer(&self, request: ClaimRequest) -> Result<PendingClaim, ExecutorStopped> {
+        self.send_claim(request, Message::Offer).await
+    }
+
+    /// Has all offers committed now: a run may be due by other means than a commit of this process.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`].
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, nothing was queued.
+    pub async fn call_in(&self) -> Result<(), ExecutorStopped> {
+        self.sender.send(Message::CallIn).await.map_err(|_| ExecutorStopped)
+    }
+
+    async fn send_claim(
+        &self,
+        request: ClaimRequest,
+        message: fn(Request) -> Message,
+    ) -> Result<PendingClaim, ExecutorStopped> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request { write: Write::Claim(request), reply: Reply::Claim(reply) };
+        self.sender.send(message(request)).await.map_err(|_| ExecutorStopped)?;
+        Ok(answer)
     }
 
     /// Queues a write and waits for its commit.

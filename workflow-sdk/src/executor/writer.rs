@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
@@ -11,7 +11,8 @@ use crate::failpoint::failpoint;
 use crate::model::{SignalOutcome, StepKind};
 
 use super::batch::{AfterFailure, after_failure, may_repeat};
-use super::{Hub, Request};
+use super::offers::Offers;
+use super::{Hub, Message, Reply, Request};
 
 /// The largest batch: bounds the memory of a statement and the time that one commit takes.
 const MAX_BATCH: usize = 4096;
@@ -23,17 +24,40 @@ const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 const LOOK: Duration = Duration::from_micros(50);
 
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
-pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<Request>, hub: Arc<Hub>) {
-    let mut requests = Vec::with_capacity(MAX_BATCH);
+pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<Message>, hub: Arc<Hub>) {
+    let mut queue = Queue::default();
     let mut last = Commit::default();
-    while receiver.recv_many(&mut requests, MAX_BATCH).await > 0 {
-        gather(&mut receiver, &mut requests, last);
+    let mut messages = Vec::with_capacity(MAX_BATCH);
+    while receiver.recv_many(&mut messages, MAX_BATCH).await > 0 {
+        messages.drain(..).for_each(|message| queue.take(message));
+        gather(&mut receiver, &mut queue, last);
+        queue.offers.join(&mut queue.requests);
+        if queue.requests.is_empty() {
+            continue;
+        }
         let begun = Instant::now();
-        let writes = requests.len();
-        for batch in Batch::of_size(requests.drain(..)) {
-            commit(backend.as_ref(), &hub, batch).await;
+        let writes = queue.requests.len();
+        for batch in Batch::of_size(queue.requests.drain(..)) {
+            commit(backend.as_ref(), &hub, &mut queue.offers, batch).await;
         }
         last = Commit { writes, took: begun.elapsed() };
+    }
+}
+
+/// What was sent and is not committed yet.
+#[derive(Default)]
+struct Queue {
+    requests: Vec<Request>,
+    offers: Offers,
+}
+
+impl Queue {
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Write(request) => self.requests.push(request),
+            Message::Offer(offer) => self.offers.add(offer),
+            Message::CallIn => self.offers.call_in(),
+        }
     }
 }
 
@@ -49,14 +73,14 @@ struct Commit {
 /// half runs. Nobody waits for more than half of what the last commit took, and a lone sender not at all.
 ///
 /// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
-fn gather(receiver: &mut mpsc::Receiver<Request>, requests: &mut Vec<Request>, last: Commit) {
+fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
     let until = Instant::now() + last.took / 2;
-    while requests.len() < last.writes / 2 && Instant::now() < until {
+    while queue.requests.len() < last.writes / 2 && Instant::now() < until {
         std::thread::sleep(LOOK);
-        while requests.len() < MAX_BATCH
-            && let Ok(request) = receiver.try_recv()
+        while queue.requests.len() < MAX_BATCH
+            && let Ok(message) = receiver.try_recv()
         {
-            requests.push(request);
+            queue.take(message);
         }
     }
 }
@@ -64,14 +88,14 @@ fn gather(receiver: &mut mpsc::Receiver<Request>, requests: &mut Vec<Request>, l
 #[derive(Default)]
 struct Batch {
     writes: Vec<Write>,
-    replies: Vec<oneshot::Sender<Outcome>>,
+    replies: Vec<Reply>,
 }
 
 /// Commits a batch, in parts if it must be, in the order of its writes.
-async fn commit(backend: &dyn Backend, hub: &Hub, batch: Batch) {
+async fn commit(backend: &dyn Backend, hub: &Hub, offers: &mut Offers, batch: Batch) {
     let mut parts = VecDeque::from([batch]);
     while let Some(part) = parts.pop_front() {
-        if let Some((first, second)) = commit_part(backend, hub, part).await {
+        if let Some((first, second)) = commit_part(backend, hub, offers, part).await {
             parts.push_front(second);
             parts.push_front(first);
         }
@@ -79,17 +103,24 @@ async fn commit(backend: &dyn Backend, hub: &Hub, batch: Batch) {
 }
 
 /// Commits a batch and answers its senders; or gives back its halves, if one of its writes is bad.
-async fn commit_part(backend: &dyn Backend, hub: &Hub, mut batch: Batch) -> Option<(Batch, Batch)> {
+async fn commit_part(
+    backend: &dyn Backend,
+    hub: &Hub,
+    offers: &mut Offers,
+    mut batch: Batch,
+) -> Option<(Batch, Batch)> {
     let begun = Instant::now();
     let mut failures = 0;
     loop {
+        let sent = Instant::now();
         tracing::trace!(writes = batch.writes.len(), "commit");
         failpoint("executor.before_commit");
         let error = match backend.commit(&batch.writes).await {
             Ok(outcomes) => {
                 failpoint("executor.after_commit");
+                offers.committed(&batch.writes, &outcomes);
                 announce(hub, &batch.writes, &outcomes);
-                answer(batch, outcomes);
+                answer(batch, outcomes, sent);
                 return None;
             }
             Err(error) => error,
@@ -156,14 +187,14 @@ impl Batch {
                 self.writes.push(write);
                 self.replies.push(reply);
             } else {
-                let _ = reply.send(refused(error));
+                reply.send(refused(error), Instant::now());
             }
         }
     }
 
     fn refuse_all(self, error: &BackendError) {
         for reply in self.replies {
-            let _ = reply.send(refused(error));
+            reply.send(refused(error), Instant::now());
         }
     }
 }
@@ -217,13 +248,13 @@ fn ended_run(write: &EndWrite) -> EndedRun {
     EndedRun { id: write.claim.run_id, status: write.end.status(), output, error }
 }
 
-/// Answers each sender. One that is gone wanted no answer.
-fn answer(batch: Batch, outcomes: Vec<Outcome>) {
+/// Answers each sender.
+fn answer(batch: Batch, outcomes: Vec<Outcome>, begun: Instant) {
     let mut outcomes = outcomes.into_iter();
     for reply in batch.replies {
         let missing = || {
             Outcome::Refused(BackendError::new(BackendErrorKind::Other, "commit", "the backend gave too few outcomes"))
         };
-        let _ = reply.send(outcomes.next().unwrap_or_else(missing));
+        reply.send(outcomes.next().unwrap_or_else(missing), begun);
     }
 }

@@ -49,12 +49,13 @@ async fn find_due(
     request: &ClaimRequest,
     now: Timestamp,
 ) -> Result<Vec<RunId>, BackendError> {
+    let lanes: Vec<_> = request.lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
+    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(serde_json::to_string(&lanes).during(OPERATION)?);
+    let query = query.bind(now.as_micros()).bind(request.limit);
+    let found: Vec<String> = query.fetch_all(connection).await.during(OPERATION)?;
     let mut due: BTreeSet<(i64, RunId)> = BTreeSet::new();
-    for Lane { queue, workflow, version } in &request.lanes {
-        let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(queue).bind(workflow).bind(version);
-        let query = query.bind(now.as_micros()).bind(request.limit);
-        let found: String = query.fetch_one(&mut *connection).await.during(OPERATION)?;
-        due.append(&mut row::json(&found)?);
+    for lane in &found {
+        due.append(&mut row::json(lane)?);
     }
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())

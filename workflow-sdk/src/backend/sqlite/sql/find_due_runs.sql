@@ -1,12 +1,16 @@
--- Called by: claim.rs, once for each lane.
--- Guarantees: the lane's runs that have been due longest, as one JSON array of [available_at, id], for a row each would cost more
--- than finding it; reads only what it answers, by the index of due runs.
-SELECT json_group_array(json_array(available_at, id))
-FROM (
-    SELECT available_at, id
-    FROM workflow_runs
-    WHERE queue = ?1 AND workflow_name = ?2 AND version = ?3 AND available_at <= ?4
-      AND status IN ('pending', 'running', 'parked') AND paused_at IS NULL
-    ORDER BY available_at, id
-    LIMIT ?5
+-- Called by: claim.rs, once a claim.
+-- Guarantees: the runs of these lanes that have been due longest, up to the limit of each lane, as one JSON array a lane of
+-- [available_at, id]: a row or a statement each would cost more than finding them. Reads only what it answers, by the index of due
+-- runs.
+SELECT (
+    SELECT json_group_array(json_array(available_at, id))
+    FROM (
+        SELECT available_at, id
+        FROM workflow_runs
+        WHERE queue = lane.value ->> 0 AND workflow_name = lane.value ->> 1 AND version = lane.value ->> 2
+          AND available_at <= ?2 AND status IN ('pending', 'running', 'parked') AND paused_at IS NULL
+        ORDER BY available_at, id
+        LIMIT ?3
+    )
 )
+FROM jsonb_each(?1) AS lane
