@@ -256,7 +256,7 @@ impl<'a> Drive<'a> {
             ended = self.commits.next() => self.take_commit(ended)?,
             changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
             () = self.moved.notified() => self.look()?,
-            () = tokio::time::sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
+            () = sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
             _ = self.pressure.changed(), if park_until.is_some() => {}
         }
         Ok(())
@@ -377,6 +377,14 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
 
 async fn send(executor: &Executor, write: Write) -> Result<PendingOutcome, Exit> {
     executor.send(write).await.map_err(|_| Exit::Lost)
+}
+
+/// A wait without an end is no timer: most waits are for a commit, and to enter and leave the runtime's timers costs locks.
+async fn sleep(duration: Duration) {
+    match duration {
+        Duration::MAX => std::future::pending().await,
+        duration => tokio::time::sleep(duration).await,
+    }
 }
 
 /// The answer to the oldest write; for ever, if there is none. `None`: the executor has stopped.

@@ -2,6 +2,7 @@
 //!
 //! There is no timer: while one batch is being committed the next one gathers, so the batches grow with the load.
 
+mod announcer;
 mod batch;
 mod hub;
 mod offers;
@@ -98,12 +99,15 @@ pub type PendingOutcome = oneshot::Receiver<Outcome>;
 pub type PendingClaim = oneshot::Receiver<ClaimAnswer>;
 
 impl Executor {
-    /// Starts the executor of this process on a thread of its own. It ends when its last sender is gone.
+    /// Starts the executor of this process on a thread of its own; its answers come by the current runtime. It ends when its last
+    /// sender is gone.
     #[must_use]
     pub fn start(backend: Arc<dyn Backend>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let hub = Hub::start(Arc::clone(&backend));
-        thread::start(writer::run(backend, receiver, Arc::clone(&hub)));
+        let (committed, to_announce) = mpsc::unbounded_channel();
+        tokio::spawn(announcer::run(to_announce, Arc::clone(&hub)));
+        thread::start(writer::run(backend, receiver, committed));
         Self { sender, hub }
     }
 

@@ -4,15 +4,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use crate::backend::{
-    Backend, BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
-};
+use crate::backend::{Backend, BackendError, Outcome, Write};
 use crate::failpoint::failpoint;
-use crate::model::{SignalOutcome, StepKind};
 
+use super::announcer::Committed;
 use super::batch::{AfterFailure, after_failure, may_repeat};
 use super::offers::Offers;
-use super::{Hub, Message, Reply, Request};
+use super::{Message, Reply, Request};
 
 /// The largest batch: bounds the memory of a statement and the time that one commit takes.
 const MAX_BATCH: usize = 4096;
@@ -24,8 +22,13 @@ const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 const LOOK: Duration = Duration::from_micros(50);
 
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
-pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<Message>, hub: Arc<Hub>) {
+pub(super) async fn run(
+    backend: Arc<dyn Backend>,
+    mut receiver: mpsc::Receiver<Message>,
+    committed: mpsc::UnboundedSender<Committed>,
+) {
     let mut queue = Queue::default();
+    let mut writer = Writer { backend, committed };
     let mut last = Commit::default();
     let mut messages = Vec::with_capacity(MAX_BATCH);
     while receiver.recv_many(&mut messages, MAX_BATCH).await > 0 {
@@ -38,7 +41,7 @@ pub(super) async fn run(backend: Arc<dyn Backend>, mut receiver: mpsc::Receiver<
         let begun = Instant::now();
         let writes = queue.requests.len();
         for batch in Batch::of_size(queue.requests.drain(..)) {
-            commit(backend.as_ref(), &hub, &mut queue.offers, batch).await;
+            writer.commit(&mut queue.offers, batch).await;
         }
         last = Commit { writes, took: begun.elapsed() };
     }
@@ -85,69 +88,73 @@ fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commi
     }
 }
 
+struct Writer {
+    backend: Arc<dyn Backend>,
+    committed: mpsc::UnboundedSender<Committed>,
+}
+
+impl Writer {
+    /// Commits a batch, in parts if it must be, in the order of its writes.
+    async fn commit(&mut self, offers: &mut Offers, batch: Batch) {
+        let mut parts = VecDeque::from([batch]);
+        while let Some(part) = parts.pop_front() {
+            if let Some((first, second)) = self.commit_part(offers, part).await {
+                parts.push_front(second);
+                parts.push_front(first);
+            }
+        }
+    }
+
+    /// Commits a batch and passes it on to be answered; or gives back its halves, if one of its writes is bad.
+    async fn commit_part(&mut self, offers: &mut Offers, mut batch: Batch) -> Option<(Batch, Batch)> {
+        let first_begun = Instant::now();
+        let mut failures = 0;
+        loop {
+            let begun = Instant::now();
+            tracing::trace!(writes = batch.writes.len(), "commit");
+            failpoint("executor.before_commit");
+            let error = match self.backend.commit(&batch.writes).await {
+                Ok(outcomes) => {
+                    failpoint("executor.after_commit");
+                    offers.committed(&batch.writes, &outcomes);
+                    // It fails only after the runtime of those who wait has ended, and they with it.
+                    let _ = self.committed.send(Committed { batch, outcomes, begun });
+                    return None;
+                }
+                Err(error) => error,
+            };
+            failures += 1;
+            batch.give_up_claims(&error);
+            match after_failure(&error, batch.writes.len(), failures, first_begun.elapsed(), fastrand::f64()) {
+                AfterFailure::Again(delay) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        failures,
+                        ?delay,
+                        "commit failed, trying again"
+                    );
+                    tokio::time::sleep(delay).await;
+                }
+                AfterFailure::Split => return Some(batch.halves()),
+                AfterFailure::GiveUp => {
+                    let writes = batch.writes.len();
+                    tracing::error!(error = &error as &dyn std::error::Error, writes, "commit failed");
+                    batch.refuse_all(&error);
+                    return None;
+                }
+            }
+            if batch.writes.is_empty() {
+                return None;
+            }
+        }
+    }
+}
+
+/// Writes, and where the answer to each goes.
 #[derive(Default)]
-struct Batch {
-    writes: Vec<Write>,
-    replies: Vec<Reply>,
-}
-
-/// Commits a batch, in parts if it must be, in the order of its writes.
-async fn commit(backend: &dyn Backend, hub: &Hub, offers: &mut Offers, batch: Batch) {
-    let mut parts = VecDeque::from([batch]);
-    while let Some(part) = parts.pop_front() {
-        if let Some((first, second)) = commit_part(backend, hub, offers, part).await {
-            parts.push_front(second);
-            parts.push_front(first);
-        }
-    }
-}
-
-/// Commits a batch and answers its senders; or gives back its halves, if one of its writes is bad.
-async fn commit_part(
-    backend: &dyn Backend,
-    hub: &Hub,
-    offers: &mut Offers,
-    mut batch: Batch,
-) -> Option<(Batch, Batch)> {
-    let begun = Instant::now();
-    let mut failures = 0;
-    loop {
-        let sent = Instant::now();
-        tracing::trace!(writes = batch.writes.len(), "commit");
-        failpoint("executor.before_commit");
-        let error = match backend.commit(&batch.writes).await {
-            Ok(outcomes) => {
-                failpoint("executor.after_commit");
-                offers.committed(&batch.writes, &outcomes);
-                announce(hub, &batch.writes, &outcomes);
-                answer(batch, outcomes, sent);
-                return None;
-            }
-            Err(error) => error,
-        };
-        failures += 1;
-        batch.give_up_claims(&error);
-        match after_failure(&error, batch.writes.len(), failures, begun.elapsed(), fastrand::f64()) {
-            AfterFailure::Again(delay) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    failures,
-                    ?delay,
-                    "commit failed, trying again"
-                );
-                tokio::time::sleep(delay).await;
-            }
-            AfterFailure::Split => return Some(batch.halves()),
-            AfterFailure::GiveUp => {
-                tracing::error!(error = &error as &dyn std::error::Error, writes = batch.writes.len(), "commit failed");
-                batch.refuse_all(&error);
-                return None;
-            }
-        }
-        if batch.writes.is_empty() {
-            return None;
-        }
-    }
+pub(super) struct Batch {
+    pub(super) writes: Vec<Write>,
+    pub(super) replies: Vec<Reply>,
 }
 
 impl Batch {
@@ -202,59 +209,4 @@ impl Batch {
 /// One error for several senders.
 fn refused(error: &BackendError) -> Outcome {
     Outcome::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
-}
-
-/// Makes a commit known to those who wait for due runs, ended runs, cancels and items of streams.
-fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
-    if writes.iter().any(Write::makes_due) {
-        hub.runs_due();
-    }
-    if writes.iter().any(Write::ends_runs) {
-        hub.runs_ended();
-    }
-    hub.emitted(writes.iter().filter_map(|write| match write {
-        Write::Attempt(write) if write.row.kind == StepKind::Emitted => Some(write.claim.run_id),
-        _ => None,
-    }));
-    for (write, outcome) in writes.iter().zip(outcomes) {
-        match (write, outcome) {
-            (Write::End(write), Outcome::Applied) => {
-                hub.tell_ended(write.claim.run_id, || ended_run(write));
-                if let Some(parent) = write.parent_run_id {
-                    hub.woken(parent);
-                }
-            }
-            (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => hub.woken(signal.run_id),
-            (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => hub.cancel_requested(*run),
-            // Whatever the answer: it may be that of a commit whose first reply was lost.
-            (Write::Terminate(run), _) => {
-                hub.terminated(*run);
-                hub.changed();
-            }
-            (Write::Cancel(_), _) => hub.changed(),
-            (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => hub.pause_requested(*run),
-            (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),
-            _ => {}
-        }
-    }
-}
-
-fn ended_run(write: &EndWrite) -> EndedRun {
-    let (output, error) = match &write.end {
-        RunEnd::Succeeded(output) => (Some(output.clone()), None),
-        RunEnd::Failed(error) => (None, Some(error.clone())),
-        RunEnd::Canceled => (None, None),
-    };
-    EndedRun { id: write.claim.run_id, status: write.end.status(), output, error }
-}
-
-/// Answers each sender.
-fn answer(batch: Batch, outcomes: Vec<Outcome>, begun: Instant) {
-    let mut outcomes = outcomes.into_iter();
-    for reply in batch.replies {
-        let missing = || {
-            Outcome::Refused(BackendError::new(BackendErrorKind::Other, "commit", "the backend gave too few outcomes"))
-        };
-        reply.send(outcomes.next().unwrap_or_else(missing), begun);
-    }
 }
