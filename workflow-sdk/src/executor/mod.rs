@@ -3,6 +3,7 @@
 //! There is no timer: while one batch is being committed the next one gathers, so the batches grow with the load.
 
 mod batch;
+mod hint;
 mod hub;
 mod thread;
 mod writer;
