@@ -10,7 +10,13 @@ use crate::shared::Shared;
 
 /// How often runs are failed whose deadline passed while no worker that knows them was there. A run that some worker knows
 /// is failed by its claim, at the deadline.
-const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// When it is first looked for runs that no live worker serves: soon after a deployment that forgot them.
+const UNSERVED_FIRST: Duration = Duration::from_secs(5);
+
+/// How often after that: `explain` says of each run at once, the warning is for those who do not ask.
+const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long a run that was claimed before is left, after its deadline and the grace, to the workers that know it: one of them
 /// may be about to come back.
@@ -23,7 +29,7 @@ const EXPIRY_LIMIT: u32 = 1000;
 pub(crate) async fn expire_runs(shared: Arc<Shared>) {
     let patience = shared.options.cancel_grace.saturating_add(EXPIRY_PATIENCE);
     loop {
-        tokio::time::sleep(EXPIRY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
+        tokio::time::sleep(jittered(EXPIRY_INTERVAL)).await;
         let expire = Write::Expire { limit: EXPIRY_LIMIT, patience };
         if let Ok(Outcome::Refused(error)) = shared.executor().commit(expire).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "deadlines not looked at, trying again");
@@ -34,12 +40,19 @@ pub(crate) async fn expire_runs(shared: Arc<Shared>) {
 /// Says of due runs of this worker's workflows, once for each version, that no live worker serves their version: they wait for
 /// a worker that was forgotten, or that a deployment took away too early.
 pub(crate) async fn warn_of_unserved(shared: Arc<Shared>) {
+    let mut interval = UNSERVED_FIRST;
     loop {
-        tokio::time::sleep(EXPIRY_INTERVAL.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
+        tokio::time::sleep(jittered(interval)).await;
+        interval = UNSERVED_INTERVAL;
         if let Err(error) = look_for_unserved(&shared).await {
             tracing::debug!(error = &error as &dyn std::error::Error, "unserved versions not looked for, trying again");
         }
     }
+}
+
+/// Less up to a quarter of it, so that workers do not look all at once.
+fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(1.0 - fastrand::f64() / 4.0)
 }
 
 async fn look_for_unserved(shared: &Shared) -> Result<(), BackendError> {

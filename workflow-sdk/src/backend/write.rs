@@ -295,6 +295,20 @@ pub enum Outcome {
     Changed(u64),
 }
 
+impl Outcome {
+    /// Whether it is sure that neither this commit of the write nor an earlier one, whose reply was lost, changed anything
+    /// that somebody may still have to be told of.
+    #[must_use]
+    pub fn changed_nothing(&self) -> bool {
+        match self {
+            Self::Lost | Self::Refused(_) | Self::KeyTaken { .. } | Self::Changed(0) => true,
+            // What was there before may come from a commit whose reply was lost.
+            Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) => false,
+            Self::Canceled(_) | Self::Paused(_) | Self::Resumed(_) | Self::Claimed(_) | Self::Changed(_) => false,
+        }
+    }
+}
+
 /// What became of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartOutcome {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::backend::{
     BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
 };
-use crate::model::{SignalOutcome, StepKind};
+use crate::model::{RunId, SignalOutcome, StepKind};
 
 use super::Hub;
 use super::writer::Batch;
@@ -29,18 +29,15 @@ pub(super) async fn run(mut committed: mpsc::UnboundedReceiver<Committed>, hub: 
     }
 }
 
-/// Makes a commit known to those who wait for due runs, ended runs, cancels and items of streams.
+/// Makes a commit known to those who wait for ended runs, cancels and items of streams. Who waits for due runs has an offer.
 fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
-    if writes.iter().any(Write::makes_due) {
-        hub.runs_due();
+    let done = || writes.iter().zip(outcomes).filter(|(_, outcome)| !outcome.changed_nothing()).map(|(write, _)| write);
+    // One hint for all that one commit did.
+    match done().filter(|write| write.makes_due() || write.ends_runs() || emits(write).is_some()).count() {
+        0 => {}
+        changed => hub.hint_others(changed),
     }
-    if writes.iter().any(Write::ends_runs) {
-        hub.runs_ended();
-    }
-    hub.emitted(writes.iter().filter_map(|write| match write {
-        Write::Attempt(write) if write.row.kind == StepKind::Emitted => Some(write.claim.run_id),
-        _ => None,
-    }));
+    hub.emitted(done().filter_map(emits));
     for (write, outcome) in writes.iter().zip(outcomes) {
         match (write, outcome) {
             (Write::End(write), Outcome::Applied) => {
@@ -61,6 +58,14 @@ fn announce(hub: &Hub, writes: &[Write], outcomes: &[Outcome]) {
             (Write::Expire { .. }, Outcome::Changed(1..)) => hub.changed(),
             _ => {}
         }
+    }
+}
+
+/// The run to whose streams it appends.
+fn emits(write: &Write) -> Option<RunId> {
+    match write {
+        Write::Attempt(write) if write.row.kind == StepKind::Emitted => Some(write.claim.run_id),
+        _ => None,
     }
 }
 

@@ -8,8 +8,7 @@ use tokio::sync::{Notify, OnceCell, broadcast, oneshot, watch};
 use crate::backend::{Backend, EndedRun};
 use crate::model::RunId;
 
-/// At most 20 hints to other processes a second: on PostgreSQL the commit of each takes a lock on the whole database.
-const HINT_INTERVAL: Duration = Duration::from_millis(50);
+use super::hint::{Hint, send_hints};
 
 /// Before a broken source of hints is opened again.
 const RELISTEN_DELAY: Duration = Duration::from_secs(1);
@@ -40,13 +39,13 @@ pub struct Hub {
     waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
     /// Of runs whose streams somebody follows here.
     follows: Mutex<HashMap<RunId, Weak<Notify>>>,
-    hint: Arc<Notify>,
+    hint: Arc<Hint>,
     listening: OnceCell<()>,
 }
 
 impl Hub {
     pub(super) fn start(backend: Arc<dyn Backend>) -> Arc<Self> {
-        let hint = Arc::new(Notify::new());
+        let hint = Arc::new(Hint::default());
         tokio::spawn(send_hints(Arc::downgrade(&backend), Arc::clone(&hint)));
         Arc::new(Self {
             backend,
@@ -96,13 +95,9 @@ impl Hub {
         self.pauses.subscribe()
     }
 
-    pub(super) fn runs_due(&self) {
-        self.hint.notify_one();
-    }
-
-    /// Runs ended, or were canceled or expired, by a commit of this process.
-    pub(super) fn runs_ended(&self) {
-        self.hint.notify_one();
+    /// Other processes may wait for what a commit of this process has done to so many runs.
+    pub(super) fn hint_others(&self, changed: usize) {
+        self.hint.ask(changed);
     }
 
     /// Runs may have ended, and it is not known which.
@@ -157,7 +152,6 @@ impl Hub {
         if runs.peek().is_none() {
             return;
         }
-        self.hint.notify_one();
         let follows = self.follows.lock().unwrap_or_else(PoisonError::into_inner);
         let followed = runs.filter_map(|run| follows.get(&run)?.upgrade());
         followed.for_each(|follow| follow.notify_waiters());
@@ -197,24 +191,6 @@ impl Hub {
     fn hinted(&self) {
         self.nudge();
         self.changed();
-    }
-}
-
-async fn send_hints(backend: std::sync::Weak<dyn Backend>, hint: Arc<Notify>) {
-    loop {
-        // The only other holder of the notification is the hub: alone, there is nobody left to hint for.
-        if Arc::strong_count(&hint) == 1 {
-            return;
-        }
-        if tokio::time::timeout(RELISTEN_DELAY, hint.notified()).await.is_err() {
-            continue;
-        }
-        let Some(backend) = backend.upgrade() else { return };
-        if let Err(error) = backend.hint().await {
-            tracing::debug!(%error, "a hint to other processes was not sent; they find the change by polling");
-        }
-        drop(backend);
-        tokio::time::sleep(HINT_INTERVAL).await;
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod announcer;
 mod batch;
+mod hint;
 mod hub;
 mod offers;
 mod thread;

@@ -48,7 +48,8 @@ impl Offers {
 
     /// Notes what a commit has made due, and which claims knew of it.
     pub(super) fn committed(&mut self, writes: &[Write], outcomes: &[Outcome]) {
-        if writes.iter().any(Write::makes_due) {
+        let mut outcomes_by_write = writes.iter().zip(outcomes);
+        if outcomes_by_write.any(|(write, outcome)| write.makes_due() && !outcome.changed_nothing()) {
             self.due_commits += 1;
         }
         for (write, outcome) in writes.iter().zip(outcomes) {
@@ -121,12 +122,14 @@ mod tests {
     fn an_offer_does_not_wait_for_what_came_before_it_and_after_the_last_claim() {
         let mut offers = Offers::default();
         let worker = WorkerId::generate();
-        offers.committed(&[due(), claim(worker)], &[Outcome::Changed(0), nothing()]);
+        offers.committed(&[due(), claim(worker)], &[Outcome::Changed(1), nothing()]);
         offers.add(request(claim(worker)).0);
         let (offer, _answer) = request(claim(worker));
         offers.add(offer);
         assert_eq!(joined(&mut offers, vec![]), 0);
         offers.committed(&[due()], &[Outcome::Changed(0)]);
+        assert_eq!(joined(&mut offers, vec![]), 0, "it changed nothing");
+        offers.committed(&[due()], &[Outcome::Changed(1)]);
         assert_eq!(joined(&mut offers, vec![]), 1);
     }
 

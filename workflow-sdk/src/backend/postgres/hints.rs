@@ -20,9 +20,17 @@ const LISTEN: &str = "listen for hints";
 const SILENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Tells the listeners of this channel, in a transaction of its own.
+/// Tells the listeners of this channel, in a transaction of its own, which nobody waits for to be on disk: what it tells of
+/// is, and a hint that is lost in a crash has no listener left either.
 pub(super) async fn notify(connection: &mut PgConnection, sql: &Sql, channel: &str) -> Result<(), Failure> {
     sql.notify_change.query().bind(channel).execute(connection).await?;
+    Ok(())
+}
+
+/// Tells the listeners of this channel when the application's transaction commits. Another statement than [`notify`]'s, which
+/// would make the application's own commit one that a crash may undo.
+pub(super) async fn notify_within(connection: &mut PgConnection, sql: &Sql, channel: &str) -> Result<(), Failure> {
+    sql.notify_change_within.query().bind(channel).execute(connection).await?;
     Ok(())
 }
 

@@ -103,7 +103,7 @@ statements! {
     lock_runs,
     lock_worker,
     mark_fork, mark_transaction,
-    notify_change,
+    notify_change, notify_change_within,
     pause_run, read_emitted,
     read_ended,
     read_fence,

@@ -28,7 +28,7 @@ impl PostgresBackend {
         let outcome = Limit::from_now().run(async {
             let mut outcomes = start::start(connection, &self.sql, &self.clock, &[run]).await?;
             let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a start has no outcome"))?;
-            hints::notify(connection, &self.sql, &self.channel).await?;
+            hints::notify_within(connection, &self.sql, &self.channel).await?;
             Ok(outcome)
         });
         outcome.await.map_err(|failure| name_other_database(failure).during(OPERATION))
@@ -48,7 +48,7 @@ impl PostgresBackend {
             let mut outcomes = settle::cancel(connection, &self.sql.cancel_runs, &self.clock, &[run]).await?;
             let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a cancel has no outcome"))?;
             family::tell(connection, &self.sql, &self.clock, Ended::by_cancel(run, outcome)).await?;
-            hints::notify(connection, &self.sql, &self.channel).await?;
+            hints::notify_within(connection, &self.sql, &self.channel).await?;
             Ok(outcome)
         });
         outcome.await.map_err(|failure| name_other_database(failure).during(CANCEL))
@@ -72,7 +72,7 @@ impl PostgresBackend {
             let fence = fence::lock(connection, &self.sql, &Asked::from([(new.run_id, None)])).await?;
             let mut outcomes = signal::send(connection, &self.sql, &self.clock, &fence, &[new]).await?;
             let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a signal has no outcome"))?;
-            hints::notify(connection, &self.sql, &self.channel).await?;
+            hints::notify_within(connection, &self.sql, &self.channel).await?;
             Ok(outcome)
         });
         outcome.await.map_err(|failure| name_other_database(failure).during(SIGNAL))

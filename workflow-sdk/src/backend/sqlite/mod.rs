@@ -35,6 +35,7 @@ mod signal;
 mod sql;
 mod start;
 mod transaction;
+mod wal_file;
 mod within;
 mod workers;
 mod writer;

@@ -3,6 +3,7 @@
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
@@ -16,6 +17,7 @@ pub(super) struct Writer {
     connect: SqliteConnectOptions,
     in_memory: bool,
     slot: Arc<Mutex<Slot>>,
+    commits: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -40,22 +42,29 @@ enum State {
 pub(super) struct WriterGuard {
     slot: OwnedMutexGuard<Slot>,
     in_memory: bool,
+    commits: Arc<AtomicU64>,
 }
 
 impl Writer {
     /// Takes over a connection that is ready; `connect` opens another like it.
     pub(super) fn new(connection: SqliteConnection, connect: SqliteConnectOptions, in_memory: bool) -> Self {
         let slot = Slot { connection: State::Open(connection), dirty: false, nesting: false };
-        Self { connect, in_memory, slot: Arc::new(Mutex::new(slot)) }
+        Self { connect, in_memory, slot: Arc::new(Mutex::new(slot)), commits: Arc::default() }
     }
 
     /// Waits for the connection, which is then in no transaction.
     pub(super) async fn lock(&self) -> Result<WriterGuard, BackendError> {
         let slot = Arc::clone(&self.slot).lock_owned().await;
-        let mut guard = WriterGuard { slot, in_memory: self.in_memory };
+        let commits = Arc::clone(&self.commits);
+        let mut guard = WriterGuard { slot, in_memory: self.in_memory, commits };
         guard.reopen(&self.connect).await?;
         guard.forget_transaction().await;
         Ok(guard)
+    }
+
+    /// How many commits were made, or tried.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Ends the connection. [`Writer::lock`] fails from then on.
@@ -114,7 +123,11 @@ impl WriterGuard {
     /// Commits, and says whether the error of a commit that failed leaves open what became of it.
     pub(super) async fn commit(mut self) -> Result<(), (BackendError, bool)> {
         let committed = match self.connection() {
-            Ok(connection) => execute(connection, "COMMIT").await.during("commit a transaction"),
+            Ok(connection) => {
+                let result = execute(connection, "COMMIT").await.during("commit a transaction");
+                self.commits.fetch_add(1, Ordering::Relaxed);
+                result
+            }
             Err(error) => Err(error),
         };
         let rolled_back = match (&committed, self.connection()) {
@@ -128,7 +141,11 @@ impl WriterGuard {
     /// Commits after a success, else rolls back.
     pub(super) async fn end<T>(mut self, result: Result<T, BackendError>) -> Result<T, BackendError> {
         let ended = match result {
-            Ok(value) => execute(self.connection()?, "COMMIT").await.during("commit").map(|()| value),
+            Ok(value) => {
+                let result = execute(self.connection()?, "COMMIT").await.during("commit");
+                self.commits.fetch_add(1, Ordering::Relaxed);
+                result.map(|()| value)
+            }
             Err(error) => Err(error),
         };
         // SQLite itself rolls back after some errors; the roll-back then fails, and the connection is given up.

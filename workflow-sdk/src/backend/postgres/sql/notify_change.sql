@@ -1,3 +1,3 @@
--- Called by: hints.rs in a transaction of its own, within.rs in the application's. $1 is the channel.
--- Guarantees: without payload, so notifications of one transaction become one; delivered at the commit.
-SELECT pg_notify($1, '')
+-- Called by: hints.rs, in a transaction of its own, and nowhere else: the transaction becomes one that does not wait for the disk.
+-- Guarantees: $1 is the channel; without payload. Delivered at the commit, which costs no sync: a hint need not outlive a crash.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')
