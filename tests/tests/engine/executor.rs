@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, WorkerId, Write};
+use workflow_sdk::engine::{
+    Claim, Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, StartTime, WorkerId, Write,
+};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{BackendErrorKind, ClientError, DEFAULT_PAYLOAD_LIMIT, RunFilter};
+use workflow_sdk::{BackendErrorKind, ClientError, DEFAULT_PAYLOAD_LIMIT, RunFilter, RunId};
 use workflow_tests::faulty::Fault;
-use workflow_tests::make::{attempt, claim_by, end, new_run, succeeded};
+use workflow_tests::make::{attempt, claim_by, end, end_in_family, new_run, succeeded};
 use workflow_tests::outcome::{claimed, created, one};
 use workflow_tests::{FaultyBackend, Live, Probe, Working, until};
 use workflow_worker::{Worker, WorkerError};
@@ -125,6 +127,23 @@ pub async fn a_commit_whose_reply_was_lost_is_applied_once(db: Live) {
     assert_eq!(backend.history(run.id).await.unwrap().len(), 1);
     let row = backend.run(run.id).await.unwrap().unwrap();
     assert_eq!((row.status, row.epoch, row.output.as_deref()), (RunStatus::Succeeded, 1, Some("1")));
+}
+
+pub async fn only_what_changed_is_announced(db: Live) {
+    let executor = Executor::start(Arc::clone(db.client.backend()));
+    let expire = || Write::Expire { limit: 10, patience: Duration::ZERO };
+    // A commit is announced before it is answered.
+    let announced = async || tokio::time::timeout(Duration::ZERO, executor.hub().due()).await.is_ok();
+    assert!(matches!(executor.commit(expire()).await, Ok(Outcome::Changed(0))));
+    let lost = end_in_family(Claim { run_id: RunId::generate(), epoch: 1 }, Some(RunId::generate()), true);
+    assert!(matches!(executor.commit(lost).await, Ok(Outcome::Lost)));
+    assert!(!announced().await);
+
+    let late = NewRun { deadline: Some(StartTime::After(Duration::ZERO)), ..new_run() };
+    created(&executor.commit(Write::Start(late)).await.unwrap());
+    assert!(announced().await, "a start");
+    assert!(matches!(executor.commit(expire()).await, Ok(Outcome::Changed(1))));
+    assert!(announced().await, "an end");
 }
 
 #[workflow]
