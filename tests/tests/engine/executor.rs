@@ -1,13 +1,13 @@
 //! The single writer, over a backend that fails on demand.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use workflow_sdk::engine::{Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, WorkerId, Write};
+use workflow_sdk::engine::{Claim, Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, WorkerId, Write};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{BackendErrorKind, ClientError, DEFAULT_PAYLOAD_LIMIT, RunFilter};
+use workflow_sdk::{BackendErrorKind, ClientError, DEFAULT_PAYLOAD_LIMIT, RunFilter, RunId};
 use workflow_tests::faulty::Fault;
-use workflow_tests::make::{attempt, claim_by, end, new_run, succeeded};
+use workflow_tests::make::{attempt, claim_by, end, end_in_family, new_run, succeeded};
 use workflow_tests::outcome::{claimed, created, one};
 use workflow_tests::{FaultyBackend, Live, Probe, Working, until};
 use workflow_worker::{Worker, WorkerError};
@@ -125,6 +125,40 @@ pub async fn a_commit_whose_reply_was_lost_is_applied_once(db: Live) {
     assert_eq!(backend.history(run.id).await.unwrap().len(), 1);
     let row = backend.run(run.id).await.unwrap().unwrap();
     assert_eq!((row.status, row.epoch, row.output.as_deref()), (RunStatus::Succeeded, 1, Some("1")));
+}
+
+pub async fn an_offer_waits_for_what_makes_a_run_due(db: Live) {
+    let executor = Executor::start(Arc::clone(db.client.backend()));
+    let claim = claim_by(WorkerId::generate(), 10);
+    assert!(executor.claim(claim.clone()).await.unwrap().await.unwrap().outcome.unwrap().runs.is_empty());
+    let expire = Write::Expire { limit: 10, patience: Duration::ZERO };
+    assert!(matches!(executor.commit(expire).await, Ok(Outcome::Changed(0))));
+    let lost = end_in_family(Claim { run_id: RunId::generate(), epoch: 1 }, Some(RunId::generate()), true);
+    assert!(matches!(executor.commit(lost).await, Ok(Outcome::Lost)));
+
+    let mut offer = executor.offer(claim.clone()).await.unwrap();
+    for _ in 0..2 {
+        executor.commit(Write::Pause(RunId::generate())).await.unwrap();
+    }
+    assert!(offer.try_recv().is_err(), "nothing has become due since the claim");
+    let run = new_run();
+    let begun = Instant::now();
+    created(&executor.commit(Write::Start(run.clone())).await.unwrap());
+    let answer = offer.await.unwrap();
+    assert_eq!(answer.outcome.unwrap().runs[0].claim.run_id, run.id, "by the commit that started it");
+    assert!(answer.begun >= begun, "a lease does not count from the offer");
+
+    let mut offer = executor.offer(claim.clone()).await.unwrap();
+    executor.commit(Write::Pause(RunId::generate())).await.unwrap();
+    assert!(offer.try_recv().is_err(), "the claim before it knew of the start");
+    executor.call_in().await.unwrap();
+    assert!(offer.await.unwrap().outcome.unwrap().runs.is_empty());
+
+    drop(executor.offer(claim).await.unwrap());
+    let other = new_run();
+    created(&executor.commit(Write::Start(other.clone())).await.unwrap());
+    let other = db.client.backend().run(other.id).await.unwrap().unwrap();
+    assert_eq!(other.status, RunStatus::Pending, "nobody is left to drive it");
 }
 
 #[workflow]

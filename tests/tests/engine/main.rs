@@ -282,6 +282,7 @@ workflow_tests::cases! {
         a_transient_failure_is_repeated,
         a_commit_whose_reply_was_lost_is_applied_once,
         a_cancel_whose_reply_was_lost_is_not_a_second_one,
+        an_offer_waits_for_what_makes_a_run_due,
         runs_end_over_lost_replies,
         a_claim_whose_reply_was_lost_is_given_back,
         the_end_of_the_executor_is_loud,

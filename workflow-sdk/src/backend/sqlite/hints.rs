@@ -124,8 +124,9 @@ mod tests {
         let mut connection = file.open_connection(OPERATION).await.unwrap();
         let seen = read(&mut connection).await.unwrap();
         let now = Instant::now();
-        // The WAL of another database, which there is not: it never changes.
-        let wal = WalFile::of(&fixture.directory.path().join("none.db"), now);
+        // The WAL of another database, which there is not: it never changes, and is not taken for changed.
+        let long_ago = now.checked_sub(Duration::from_secs(60)).unwrap();
+        let wal = WalFile::of(&fixture.directory.path().join("none.db"), long_ago);
         let mut hints = DataVersion::new(&fixture.backend.database, connection, wal, seen, now);
         for _ in 0..3 {
             fixture.start().await;
