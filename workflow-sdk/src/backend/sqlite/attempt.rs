@@ -40,10 +40,31 @@ struct Merged<'a> {
 
 type Key<'a> = (RunId, &'a str, i64);
 
+/// The rows of all attempts of a batch, made ready before it is known that their claims hold: they nearly always do, and the
+/// thread of the database has something else to do meanwhile.
+pub(super) struct Ready {
+    rows: String,
+    writes: usize,
+}
+
+/// Makes them ready.
+pub(super) fn prepare(writes: &[Write]) -> Result<Ready, BackendError> {
+    let mut merged = BTreeMap::new();
+    let mut count = 0;
+    for write in writes {
+        if let Write::Attempt(write) = write {
+            merge(&mut merged, write);
+            count += 1;
+        }
+    }
+    Ok(Ready { rows: rows_of(&merged)?, writes: count })
+}
+
 /// Applies the attempts of a batch whose claims hold.
 pub(super) async fn apply(
     connection: &mut SqliteConnection,
     writes: &[Write],
+    ready: Ready,
     now: Timestamp,
     fence: &Fence,
     outcomes: &mut Outcomes,
@@ -57,6 +78,7 @@ pub(super) async fn apply(
         }
     }
     let taken = start_children(connection, &live, now).await?;
+    let all_hold = live.len() == ready.writes && taken.is_empty();
     let mut merged = BTreeMap::new();
     let mut consumed = Vec::new();
     for (place, write) in live {
@@ -67,10 +89,13 @@ pub(super) async fn apply(
         if let Effect::Consume { seq } = write.effect {
             consumed.push((write.claim.run_id, seq, write.row.step_key.as_str()));
         }
-        merge(&mut merged, write);
+        if !all_hold {
+            merge(&mut merged, write);
+        }
         outcomes.set(place, Outcome::Applied);
     }
-    upsert(connection, &merged).await?;
+    let rows = if all_hold { ready.rows } else { rows_of(&merged)? };
+    upsert(connection, rows).await?;
     consume(connection, &consumed).await
 }
 
@@ -125,19 +150,23 @@ fn merge<'a>(merged: &mut BTreeMap<Key<'a>, Merged<'a>>, write: &'a AttemptWrite
 pub(super) async fn record(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
     let mut merged = BTreeMap::new();
     merge(&mut merged, write);
-    Ok(upsert(connection, &merged).await? > 0)
+    Ok(upsert(connection, rows_of(&merged)?).await? > 0)
 }
 
-async fn upsert(
-    connection: &mut SqliteConnection,
-    merged: &BTreeMap<Key<'_>, Merged<'_>>,
-) -> Result<u64, BackendError> {
+/// The rows as the statement takes them; empty if there is none.
+fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<String, BackendError> {
     if merged.is_empty() {
-        return Ok(0);
+        return Ok(String::new());
     }
     let rows: Vec<AttemptRow<'_>> = merged.values().map(attempt_row).collect::<Result<_, _>>()?;
-    let query = sqlx::query(sql::UPSERT_ATTEMPTS).bind(serde_json::to_string(&rows).during(OPERATION)?);
-    Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
+    serde_json::to_string(&rows).during(OPERATION)
+}
+
+async fn upsert(connection: &mut SqliteConnection, rows: String) -> Result<u64, BackendError> {
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    Ok(sqlx::query(sql::UPSERT_ATTEMPTS).bind(rows).execute(connection).await.during(OPERATION)?.rows_affected())
 }
 
 fn attempt_row<'a>(merged: &Merged<'a>) -> Result<AttemptRow<'a>, BackendError> {

@@ -68,8 +68,10 @@ async fn apply(
     let mut outcomes = Outcomes(writes.iter().map(|_| None).collect());
     start::apply(connection, writes, now, &mut outcomes).await?;
     rerun::fork(connection, writes, now, &mut outcomes).await?;
-    let mut fence = fence::read(connection, &asked_by(writes)).await?;
-    attempt::apply(connection, writes, now, &fence, &mut outcomes).await?;
+    let asked = asked_by(writes);
+    let (fence, ready) = tokio::join!(fence::read(connection, &asked), async { attempt::prepare(writes) });
+    let mut fence = fence?;
+    attempt::apply(connection, writes, ready?, now, &fence, &mut outcomes).await?;
     signal::apply(connection, writes, now, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;
