@@ -285,7 +285,7 @@ impl<'w> Batch<'w> {
                 continue;
             }
             let ids: Vec<RunId> = asked.iter().map(|(_, id)| *id).collect();
-            let outcomes = settle::cancel(connection, statement, clock, &ids).await?;
+            let outcomes = settle::cancel(connection, sql, statement, clock, &ids).await?;
             for ((place, id), outcome) in asked.iter().zip(outcomes) {
                 if outcome == CancelOutcome::Canceled {
                     self.ended.by_others(*id);

@@ -55,6 +55,8 @@ mod open_tests;
 mod plan_tests;
 #[cfg(test)]
 mod read_tests;
+#[cfg(test)]
+mod writer_plan_tests;
 
 use sql::Sql;
 use writer::Writer;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::Mutex;
 
@@ -11,6 +12,7 @@ use crate::backend::{BackendError, Outcome, Write};
 use super::call::Limit;
 use super::error::Failure;
 use super::open::{PING_TIMEOUT, REST, connect};
+use super::sql::Sql;
 use super::{PostgresBackend, commit};
 
 const OPERATION: &str = "commit a batch";
@@ -49,8 +51,15 @@ impl PostgresBackend {
                 return Ok(connection);
             }
         }
-        connect(&self.options, &self.sql).await
+        connect_writer(&self.options, &self.sql).await
     }
+}
+
+/// A connection whose session is the executor's.
+pub(super) async fn connect_writer(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
+    let mut connection = connect(options, sql).await?;
+    sql.configure_writer.query().execute(&mut connection).await?;
+    Ok(connection)
 }
 
 impl Writer {
