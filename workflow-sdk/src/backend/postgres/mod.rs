@@ -44,6 +44,8 @@ mod within;
 mod writer;
 
 #[cfg(test)]
+mod attempt_tests;
+#[cfg(test)]
 mod commit_tests;
 #[cfg(test)]
 mod fixture_tests;

@@ -93,6 +93,7 @@ statements! {
     find_started_runs,
     find_unlocked_workers,
     finish_claims,
+    insert_attempts,
     insert_runs,
     insert_schema_version,
     insert_signals,
@@ -118,6 +119,6 @@ statements! {
     reset_outcomes, resume_run, retry_runs, revive_run, terminate_runs,
     unlock_worker,
     unmark_transaction,
-    upsert_attempts,
+    update_attempts,
     wake_runs,
 }

@@ -27,6 +27,7 @@ fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
         "find_started_runs",
         "finish_claims",
         "forget_interruption",
+        "insert_attempts",
         "insert_runs",
         "insert_signals",
         "lock_families",
@@ -40,7 +41,7 @@ fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
         "retry_runs",
         "revive_run",
         "terminate_runs",
-        "upsert_attempts",
+        "update_attempts",
         "wake_runs",
     ]
     .into();
