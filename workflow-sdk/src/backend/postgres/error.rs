@@ -30,6 +30,11 @@ impl Failure {
         Self { kind: BackendErrorKind::Busy, breaks_connection: false, source: why.into() }
     }
 
+    /// The same, of a connection that must be closed.
+    pub(super) fn breaking(self) -> Self {
+        Self { breaks_connection: true, ..self }
+    }
+
     /// Data that this database can never take.
     pub(super) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: BackendErrorKind::Invalid, breaks_connection: false, source: why.into() }

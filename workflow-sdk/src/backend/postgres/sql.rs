@@ -107,7 +107,7 @@ statements! {
     mark_fork, mark_transaction,
     notify_change,
     pause_run, read_emitted,
-    read_ended,
+    read_claims, read_ended,
     read_fence,
     read_history,
     read_inbox, read_published,

@@ -34,6 +34,7 @@ fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
         "lock_runs",
         "mark_fork",
         "pause_run",
+        "read_claims",
         "read_run",
         "read_statuses",
         "reset_outcomes",

@@ -1,6 +1,7 @@
 -- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds.
 -- Guarantees: at most $5 runs, the longest due first over all lanes, each with a new epoch; a run that was still running
--- counts a crash before its body runs again; skips what another transaction holds, or has changed since the statement began:
+-- counts a crash before its body runs again, and is passed over while its worker commits a batch (worker_lock.rs); skips
+-- what another transaction holds, or has changed since the statement began:
 -- that row has another place, and is left to the next claim. Always one row, for the time.
 WITH due AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at
@@ -10,6 +11,8 @@ WITH due AS MATERIALIZED (
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+          AND (r.status <> 'running' OR r.worker_id IS NULL
+               OR pg_try_advisory_xact_lock_shared(2003792491, ('x' || right(r.worker_id::text, 8))::bit(32)::integer))
         ORDER BY r.available_at, r.id
         LIMIT $5
         FOR NO KEY UPDATE SKIP LOCKED
