@@ -10,6 +10,7 @@ use crate::model::{Claim, RunId, WorkerId};
 use super::error::Failure;
 use super::row;
 use super::sql::Sql;
+use super::worker_lock::FEW;
 
 /// Locks these runs, all in one statement and in the order of their ids, so that what it says holds until the commit.
 pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked) -> Result<Fence, Failure> {
@@ -52,10 +53,15 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Of the runs that were asked about, leaves those that are not among these to the locks of their workers.
+    /// Of the runs that were asked about, leaves those that are not among these to the locks of their workers, if they are
+    /// many.
     pub(super) fn spare_all_but(&mut self, changed: &BTreeSet<RunId>) {
         let spared = |(run, epoch): (&RunId, &Option<i64>)| Some((*run, epoch.filter(|_| !changed.contains(run))?));
-        self.recorded = self.asked.iter().filter_map(spared).collect();
+        let recorded: BTreeMap<RunId, i64> = self.asked.iter().filter_map(spared).collect();
+        if recorded.len() < FEW {
+            return;
+        }
+        self.recorded = recorded;
         self.asked.retain(|run, _| !self.recorded.contains_key(run));
     }
 

@@ -10,6 +10,7 @@ use crate::backend::{
 use crate::model::{AttemptStatus, Claim, Effect, RunId, StepAttempt, StepKind, WorkerId};
 
 use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture, lane, url};
+use super::worker_lock::FEW;
 use super::{PostgresBackend, claim};
 
 fn attempt(claim: Claim) -> Write {
@@ -30,6 +31,19 @@ fn attempt(claim: Claim) -> Write {
 
 fn end(claim: Claim) -> Write {
     Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded("1".into()) })
+}
+
+/// Claims of as many runs as it takes for the lock of their worker.
+async fn claims(fixture: &Fixture) -> TestResult<Vec<Claim>> {
+    let mut claims = Vec::new();
+    for _ in 0..FEW {
+        claims.push(fixture.started_claim().await?);
+    }
+    Ok(claims)
+}
+
+fn ids(claims: &[Claim]) -> Vec<RunId> {
+    claims.iter().map(|claim| claim.run_id).collect()
 }
 
 fn runs(claimed: &[ClaimedRun]) -> Vec<RunId> {
@@ -63,7 +77,7 @@ async fn until_one_waits(fixture: &Fixture, lock: &str) -> TestResult {
 async fn a_claim_passes_over_runs_whose_worker_commits_a_batch() -> TestResult {
     let fixture = fixture().await?;
     let other = neighbour(&fixture).await?;
-    let (recorded, ended) = (fixture.started_claim().await?, fixture.started_claim().await?);
+    let (recorded, ended) = (claims(&fixture).await?, fixture.started_claim().await?);
     fixture.clock.advance(LEASE * 2);
 
     // The batch has its locks and then waits, for the run that it ends is locked by somebody else.
@@ -72,38 +86,40 @@ async fn a_claim_passes_over_runs_whose_worker_commits_a_batch() -> TestResult {
     let hold = format!("SELECT FROM {}.workflow_runs WHERE id = $1 FOR UPDATE", fixture.schema);
     let hold = sqlx::query(sqlx::AssertSqlSafe(hold)).bind(ended.run_id.as_uuid());
     hold.execute(&mut *holder).await?;
-    let batch = [attempt(recorded), end(ended)];
+    let mut batch: Vec<Write> = recorded.iter().copied().map(attempt).collect();
+    batch.push(end(ended));
     let committing = fixture.backend.commit(&batch);
     let meanwhile = async {
         until_one_waits(&fixture, "transactionid").await?;
-        let claimed = other.claim(10).await?;
+        let claimed = other.claim(100).await?;
         assert_eq!(runs(&claimed), [], "between the fence and the commit of its worker");
         TestResult::Ok(holder.rollback().await?)
     };
     let (outcomes, meanwhile) = tokio::join!(committing, meanwhile);
     meanwhile?;
     let outcomes = outcomes?;
-    assert!(matches!(outcomes[..], [Outcome::Applied, Outcome::Applied]), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied)), "{outcomes:?}");
 
-    assert_eq!(runs(&other.claim(10).await?), [recorded.run_id]);
-    assert!(matches!(fixture.commit(attempt(recorded)).await?, Outcome::Lost));
+    assert_eq!(runs(&other.claim(100).await?), ids(&recorded));
+    let late = fixture.backend.commit(&batch[..FEW]).await?;
+    assert!(late.iter().all(|outcome| matches!(outcome, Outcome::Lost)), "{late:?}");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_batch_waits_for_who_takes_a_run_of_its_worker() -> TestResult {
     let fixture = fixture().await?;
-    let recorded = fixture.started_claim().await?;
+    let recorded = claims(&fixture).await?;
     fixture.clock.advance(LEASE * 2);
     let mut other = fixture.connect().await?;
     let mut taker = other.begin().await?;
-    let request = ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 1, lease: LEASE };
+    let request = ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 100, lease: LEASE };
     let sql = &fixture.backend.sql;
     let claimed = claim::claim(&mut taker, sql, &fixture.clock, &request).await;
     let claimed = claimed.map_err(|failure| failure.during("claim"))?;
-    assert_eq!(runs(&claimed.runs), [recorded.run_id]);
+    assert_eq!(runs(&claimed.runs), ids(&recorded));
 
-    let batch = [attempt(recorded)];
+    let batch: Vec<Write> = recorded.iter().copied().map(attempt).collect();
     let committing = fixture.backend.commit(&batch);
     let meanwhile = async {
         until_one_waits(&fixture, "advisory").await?;
@@ -112,8 +128,8 @@ async fn a_batch_waits_for_who_takes_a_run_of_its_worker() -> TestResult {
     let (outcomes, meanwhile) = tokio::join!(committing, meanwhile);
     meanwhile?;
     let outcomes = outcomes?;
-    assert!(matches!(outcomes[..], [Outcome::Lost]), "{outcomes:?}");
-    assert!(fixture.backend.history(recorded.run_id).await?.is_empty());
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Lost)), "{outcomes:?}");
+    assert!(fixture.backend.history(recorded[0].run_id).await?.is_empty());
     Ok(())
 }
 
@@ -121,14 +137,14 @@ async fn a_batch_waits_for_who_takes_a_run_of_its_worker() -> TestResult {
 async fn a_run_of_a_worker_that_is_not_ours_is_locked_itself() -> TestResult {
     let fixture = fixture().await?;
     let other = neighbour(&fixture).await?;
-    let claimed = fixture.started_claim().await?;
+    let claimed = claims(&fixture).await?;
     // The neighbour knows a worker, but not the one that holds the run.
     other.claim(1).await?;
     let mut third = fixture.connect().await?;
     let mut holder = third.begin().await?;
     let hold = format!("SELECT FROM {}.workflow_runs WHERE id = $1 FOR UPDATE", fixture.schema);
-    sqlx::query(sqlx::AssertSqlSafe(hold)).bind(claimed.run_id.as_uuid()).execute(&mut *holder).await?;
-    let batch = [attempt(claimed)];
+    sqlx::query(sqlx::AssertSqlSafe(hold)).bind(claimed[FEW / 2].run_id.as_uuid()).execute(&mut *holder).await?;
+    let batch: Vec<Write> = claimed.iter().copied().map(attempt).collect();
     let committing = other.backend.commit(&batch);
     let meanwhile = async {
         until_one_waits(&fixture, "transactionid").await?;
@@ -137,6 +153,6 @@ async fn a_run_of_a_worker_that_is_not_ours_is_locked_itself() -> TestResult {
     let (outcomes, meanwhile) = tokio::join!(committing, meanwhile);
     meanwhile?;
     let outcomes = outcomes?;
-    assert!(matches!(outcomes[..], [Outcome::Applied]), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied)), "{outcomes:?}");
     Ok(())
 }
