@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 
-use sqlx::PgConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
 use crate::backend::{AttemptWrite, StartOutcome};
@@ -8,7 +10,7 @@ use crate::model::{AttemptStatus, Clock, Effect, NewRun, RunId, Timestamp};
 
 use super::error::Failure;
 use super::finish::error_text;
-use super::sql::Sql;
+use super::sql::{Sql, Statement};
 use super::start;
 
 /// Writes attempts whose claims have passed the fence. Says how many rows were written: not those that were final already.
@@ -19,8 +21,20 @@ pub(super) async fn record(
 ) -> Result<u64, Failure> {
     let rows = coalesce(writes);
     let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<Vec<_>, _>>()?;
-    let done = sql
-        .upsert_attempts
+    let inserted = bind(&sql.insert_attempts, &rows, &errors).execute(&mut *connection).await?.rows_affected();
+    if inserted == rows.len() as u64 {
+        return Ok(inserted);
+    }
+    let updated = bind(&sql.update_attempts, &rows, &errors).execute(connection).await?.rows_affected();
+    Ok(inserted + updated)
+}
+
+fn bind(
+    statement: &Statement,
+    rows: &[Coalesced<'_>],
+    errors: &[Option<String>],
+) -> Query<'static, Postgres, PgArguments> {
+    statement
         .query()
         .bind(rows.iter().map(|row| row.write.claim.run_id.as_uuid()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.write.row.step_key.as_str()).collect::<Vec<_>>())
@@ -33,9 +47,6 @@ pub(super) async fn record(
         .bind(rows.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    Ok(done.rows_affected())
 }
 
 /// Starts the children of these writes. Answers the places of those whose key belongs to another run.

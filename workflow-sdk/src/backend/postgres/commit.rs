@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::backend::fence::{Fence, asked_by};
 use crate::backend::{
@@ -8,13 +8,15 @@ use crate::backend::{
     Write,
 };
 use crate::failpoint::failpoint;
-use crate::model::{Claim, Clock, NewRun, NewSignal, RunId};
+use crate::model::{Claim, Clock, Effect, NewRun, NewSignal, RunId};
 
 use super::error::Failure;
 use super::family::Ended;
+use super::fence::Wanted;
 use super::finish::Finishes;
 use super::sql::Sql;
-use super::{attempt, claim, family, fence, generation, rerun, settle, signal, start};
+use super::worker_lock::Workers;
+use super::{attempt, claim, family, generation, rerun, settle, signal, start};
 
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -24,11 +26,16 @@ pub(super) async fn commit(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
+    workers: &Workers,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
-    let mut transaction = connection.begin_with(BEGIN).await?;
     let mut batch = Batch::sort(writes);
-    match batch.apply(&mut transaction, sql, clock).await {
+    let wanted = batch.wanted(workers);
+    let begin = if wanted.recorded.is_empty() { BEGIN.to_owned() } else { workers.begin() };
+    // A transaction that could not get a lock was begun nevertheless, and the driver does not end it.
+    let begun = connection.begin_with(AssertSqlSafe(begin)).await;
+    let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
+    match batch.apply(&mut transaction, sql, clock, (wanted, workers)).await {
         Ok(()) => {
             failpoint("backend.in_transaction");
             transaction.commit().await?;
@@ -106,9 +113,15 @@ impl<'w> Batch<'w> {
     }
 
     /// The order is the contract's.
-    async fn apply(&mut self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
+    async fn apply(
+        &mut self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        clock: &Clock,
+        (wanted, workers): (Wanted, &Workers),
+    ) -> Result<(), Failure> {
         self.start(connection, sql, clock).await?;
-        let fence = self.lock(connection, sql).await?;
+        let fence = wanted.lock(connection, sql, workers.ids()).await?;
         self.fork(connection, sql).await?;
         self.record_attempts(connection, sql, clock, &fence).await?;
         self.signal(connection, sql, clock, &fence).await?;
@@ -133,7 +146,8 @@ impl<'w> Batch<'w> {
         Ok(())
     }
 
-    async fn lock(&self, connection: &mut PgConnection, sql: &Sql) -> Result<Fence, Failure> {
+    /// What the batch must know of its runs, if it can have the locks of these workers.
+    fn wanted(&self, workers: &Workers) -> Wanted {
         let mut asked = asked_by(self.writes);
         let canceled: BTreeSet<RunId> = self.cancels.iter().chain(&self.terminations).map(|(_, id)| *id).collect();
         let forks = self.forks.iter().map(|(_, write)| write.new.id);
@@ -144,13 +158,19 @@ impl<'w> Batch<'w> {
             _ => None,
         });
         // These are changed whatever their epoch is, but must be locked with the others.
-        for run in canceled.iter().copied().chain(forks).chain(parents).chain(others) {
-            asked.entry(run).or_insert(None);
+        let mut changed: BTreeSet<RunId> = canceled.iter().copied().chain(forks).chain(parents).chain(others).collect();
+        for run in &changed {
+            asked.entry(*run).or_insert(None);
         }
         let with_children =
             self.ends.iter().filter(|(_, write)| write.has_children).map(|(_, write)| write.claim.run_id);
         let with_children: BTreeSet<RunId> = with_children.chain(canceled.iter().copied()).collect();
-        fence::lock_families(connection, sql, &asked, &with_children, &canceled).await
+        let mut wanted = Wanted { asked, with_children, canceled, ..Wanted::default() };
+        if !workers.ids().is_empty() {
+            changed.extend(self.writes.iter().filter_map(changes));
+            wanted.spare_all_but(&changed);
+        }
+        wanted
     }
 
     /// What the starts among them met is known by now.
@@ -285,7 +305,7 @@ impl<'w> Batch<'w> {
                 continue;
             }
             let ids: Vec<RunId> = asked.iter().map(|(_, id)| *id).collect();
-            let outcomes = settle::cancel(connection, statement, clock, &ids).await?;
+            let outcomes = settle::cancel(connection, sql, statement, clock, &ids).await?;
             for ((place, id), outcome) in asked.iter().zip(outcomes) {
                 if outcome == CancelOutcome::Canceled {
                     self.ended.by_others(*id);
@@ -320,6 +340,22 @@ impl<'w> Batch<'w> {
     fn outcomes(self) -> Result<Vec<Outcome>, Failure> {
         // Every write has a place and every place an outcome; a gap would be a fault of this file.
         self.outcomes.into_iter().collect::<Option<_>>().ok_or_else(|| Failure::corrupt("a write has no outcome"))
+    }
+}
+
+/// The run that the write changes, or whose inbox or children it does, of those writes that a fence decides about.
+fn changes(write: &Write) -> Option<RunId> {
+    match write {
+        Write::Attempt(write) => match write.effect {
+            Effect::None => None,
+            Effect::Start(_) | Effect::Consume { .. } => Some(write.claim.run_id),
+        },
+        Write::End(write) => Some(write.claim.run_id),
+        Write::Park(write) => Some(write.claim.run_id),
+        Write::Continue(write) => Some(write.claim.run_id),
+        Write::Retry(write) => Some(write.claim.run_id),
+        Write::Signal(signal) => Some(signal.run_id),
+        _ => None,
     }
 }
 

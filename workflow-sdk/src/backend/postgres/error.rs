@@ -30,6 +30,11 @@ impl Failure {
         Self { kind: BackendErrorKind::Busy, breaks_connection: false, source: why.into() }
     }
 
+    /// The same, of a connection that must be closed.
+    pub(super) fn breaking(self) -> Self {
+        Self { breaks_connection: true, ..self }
+    }
+
     /// Data that this database can never take.
     pub(super) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: BackendErrorKind::Invalid, breaks_connection: false, source: why.into() }
@@ -58,6 +63,7 @@ fn classify(error: &sqlx::Error) -> (BackendErrorKind, bool) {
     use BackendErrorKind::{Busy, Corrupt, Invalid, Other, Unreachable};
     match error {
         sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>() {
+            Some(postgres) if is_recorded_meanwhile(postgres) => (Busy, false),
             Some(postgres) => classify_state(postgres.code(), postgres.routine()),
             None => (Other, true),
         },
@@ -77,6 +83,13 @@ fn classify(error: &sqlx::Error) -> (BackendErrorKind, bool) {
         | sqlx::Error::RowNotFound => (Corrupt, false),
         _ => (Other, true),
     }
+}
+
+/// Whether another transaction recorded the same attempt at the same moment: a second try finds its row.
+fn is_recorded_meanwhile(error: &PgDatabaseError) -> bool {
+    error.code() == "23505"
+        && error.table() == Some("step_attempts")
+        && error.constraint() == Some("step_attempts_pkey")
 }
 
 /// Kind, and whether the connection must be closed. Classes in the order in which a server gives up: contention, a lost

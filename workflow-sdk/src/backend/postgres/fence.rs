@@ -1,15 +1,16 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::backend::fence::{Asked, Fact, Fence};
-use crate::model::{Claim, RunId};
+use crate::model::{Claim, RunId, WorkerId};
 
 use super::error::Failure;
 use super::row;
 use super::sql::Sql;
+use super::worker_lock::FEW;
 
 /// Locks these runs, all in one statement and in the order of their ids, so that what it says holds until the commit.
 pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked) -> Result<Fence, Failure> {
@@ -21,7 +22,7 @@ pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked
 }
 
 /// The same, with the children of these parents that are to end with them, and the parents of these children.
-pub(super) async fn lock_families(
+async fn lock_families(
     connection: &mut PgConnection,
     sql: &Sql,
     asked: &Asked,
@@ -36,6 +37,55 @@ pub(super) async fn lock_families(
     // It says what there is; of a run that it does not name, that there is none.
     let unknown = asked.keys().map(|run| Ok((*run, None)));
     Fence::of(unknown.chain(rows.iter().map(run)))
+}
+
+/// What a batch must know of its runs.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// Runs that are locked.
+    pub(super) asked: Asked,
+    /// Runs whose attempts it records and no more: the locks of their workers are enough.
+    pub(super) recorded: BTreeMap<RunId, i64>,
+    /// Runs whose children may end with them.
+    pub(super) with_children: BTreeSet<RunId>,
+    /// Runs whose parents are not known.
+    pub(super) canceled: BTreeSet<RunId>,
+}
+
+impl Wanted {
+    /// Of the runs that were asked about, leaves those that are not among these to the locks of their workers, if they are
+    /// many.
+    pub(super) fn spare_all_but(&mut self, changed: &BTreeSet<RunId>) {
+        let spared = |(run, epoch): (&RunId, &Option<i64>)| Some((*run, epoch.filter(|_| !changed.contains(run))?));
+        let recorded: BTreeMap<RunId, i64> = self.asked.iter().filter_map(spared).collect();
+        if recorded.len() < FEW {
+            return;
+        }
+        self.recorded = recorded;
+        self.asked.retain(|run, _| !self.recorded.contains_key(run));
+    }
+
+    /// Locks and reads them. The transaction holds the locks of these workers, unless all runs are asked about.
+    pub(super) async fn lock(
+        mut self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        workers: &[WorkerId],
+    ) -> Result<Fence, Failure> {
+        if !self.recorded.is_empty() {
+            let query = sql
+                .read_claims
+                .query()
+                .bind(ids(self.recorded.keys()))
+                .bind(self.recorded.values().copied().collect::<Vec<_>>())
+                .bind(workers.iter().map(|worker| worker.as_uuid()).collect::<Vec<_>>());
+            for row in &query.fetch_all(&mut *connection).await? {
+                let run_id = row::run_id(row)?;
+                self.asked.insert(run_id, self.recorded.get(&run_id).copied());
+            }
+        }
+        lock_families(connection, sql, &self.asked, &self.with_children, &self.canceled).await
+    }
 }
 
 /// Reads the run of this claim, which anybody may change the moment after.

@@ -1,7 +1,8 @@
 //! The PostgreSQL backend.
 //!
 //! Who waits for whom: a batch locks in two places only, the keys of its starts (in their order) and then its runs (in
-//! the order of their ids, in one statement). Everything after that changes rows that it holds or skips rows that others
+//! the order of their ids, in one statement). Before both it waits for the locks of its workers (`worker_lock.rs`).
+//! Everything after that changes rows that it holds or skips rows that others
 //! hold, so two batches, or a batch and a renewal, cannot deadlock.
 
 use std::any::Any;
@@ -41,8 +42,11 @@ mod sql;
 mod start;
 mod transaction;
 mod within;
+mod worker_lock;
 mod writer;
 
+#[cfg(test)]
+mod attempt_tests;
 #[cfg(test)]
 mod commit_tests;
 #[cfg(test)]
@@ -55,6 +59,10 @@ mod open_tests;
 mod plan_tests;
 #[cfg(test)]
 mod read_tests;
+#[cfg(test)]
+mod worker_lock_tests;
+#[cfg(test)]
+mod writer_plan_tests;
 
 use sql::Sql;
 use writer::Writer;

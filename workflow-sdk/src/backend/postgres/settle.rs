@@ -54,6 +54,7 @@ pub(super) async fn expire(
 /// Cancels or terminates runs, which the fence has locked, and says for each, in order, what became of it.
 pub(super) async fn cancel(
     connection: &mut PgConnection,
+    sql: &Sql,
     statement: &Statement,
     clock: &Clock,
     ids: &[RunId],
@@ -63,9 +64,16 @@ pub(super) async fn cancel(
         .bind(clock.fixed().map(Timestamp::as_micros))
         .bind(ids.iter().map(|id| id.as_uuid()).collect::<Vec<Uuid>>());
     let mut found = HashMap::new();
-    for row in query.fetch_all(connection).await? {
-        let became: Option<&str> = row.try_get("became")?;
-        found.insert(row::run_id(&row)?, cancel_outcome(became, row.try_get("was")?)?);
+    for row in &query.fetch_all(&mut *connection).await? {
+        let canceled = row::run_status(row.try_get("status")?)? == RunStatus::Canceled;
+        let outcome = if canceled { CancelOutcome::Canceled } else { CancelOutcome::Requested };
+        found.insert(row::run_id(row)?, outcome);
+    }
+    let others: Vec<Uuid> = ids.iter().filter(|id| !found.contains_key(id)).map(|id| id.as_uuid()).collect();
+    if !others.is_empty() {
+        for row in &sql.read_statuses.query().bind(others).fetch_all(connection).await? {
+            found.insert(row::run_id(row)?, CancelOutcome::Ended(row::run_status(row.try_get("status")?)?));
+        }
     }
     let outcomes = ids.iter().map(|id| {
         let outcome = found.get(id).copied().unwrap_or(CancelOutcome::Unknown);
@@ -76,12 +84,4 @@ pub(super) async fn cancel(
         outcome
     });
     Ok(outcomes.collect())
-}
-
-fn cancel_outcome(became: Option<&str>, was: &str) -> Result<CancelOutcome, Failure> {
-    match became.map(row::run_status).transpose()? {
-        Some(RunStatus::Canceled) => Ok(CancelOutcome::Canceled),
-        Some(_) => Ok(CancelOutcome::Requested),
-        None => Ok(CancelOutcome::Ended(row::run_status(was)?)),
-    }
 }

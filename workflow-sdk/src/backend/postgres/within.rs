@@ -45,7 +45,8 @@ impl PostgresBackend {
     ) -> Result<CancelOutcome, BackendError> {
         let outcome = Limit::from_now().run(async {
             fence::lock(connection, &self.sql, &Asked::from([(run, None)])).await?;
-            let mut outcomes = settle::cancel(connection, &self.sql.cancel_runs, &self.clock, &[run]).await?;
+            let mut outcomes =
+                settle::cancel(connection, &self.sql, &self.sql.cancel_runs, &self.clock, &[run]).await?;
             let outcome = outcomes.pop().ok_or_else(|| Failure::corrupt("a cancel has no outcome"))?;
             family::tell(connection, &self.sql, &self.clock, Ended::by_cancel(run, outcome)).await?;
             hints::notify_within(connection, &self.sql, &self.channel).await?;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::Mutex;
 
@@ -11,6 +12,8 @@ use crate::backend::{BackendError, Outcome, Write};
 use super::call::Limit;
 use super::error::Failure;
 use super::open::{PING_TIMEOUT, REST, connect};
+use super::sql::Sql;
+use super::worker_lock::Workers;
 use super::{PostgresBackend, commit};
 
 const OPERATION: &str = "commit a batch";
@@ -18,7 +21,13 @@ const OPERATION: &str = "commit a batch";
 /// One connection outside the pool, so that a commit waits for no reader, and belongs to the runtime of its user: a
 /// connection that another runtime opened is heard only when that one has time.
 #[derive(Default)]
-pub(super) struct Writer(Mutex<Option<Kept>>);
+pub(super) struct Writer(Mutex<Slot>);
+
+#[derive(Default)]
+struct Slot {
+    kept: Option<Kept>,
+    workers: Workers,
+}
 
 /// A connection that rests. In use it is nowhere, so that a commit which is dropped half-way closes it.
 struct Kept {
@@ -32,11 +41,16 @@ impl PostgresBackend {
         self.refuse_if_closed(OPERATION)?;
         let mut slot = self.writer.0.lock().await;
         let limit = Limit::from_now();
-        let taken = limit.run(self.take(slot.take())).await;
+        for write in writes {
+            if let Write::Claim(request) = write {
+                slot.workers.remember(request.worker);
+            }
+        }
+        let taken = limit.run(self.take(slot.kept.take())).await;
         let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
-        let result = limit.run(commit::commit(&mut connection, &self.sql, &self.clock, writes)).await;
+        let result = limit.run(commit::commit(&mut connection, &self.sql, &self.clock, &slot.workers, writes)).await;
         if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
-            *slot = Some(Kept { connection, since: Instant::now() });
+            slot.kept = Some(Kept { connection, since: Instant::now() });
         }
         result.map_err(|failure| failure.during(OPERATION))
     }
@@ -49,14 +63,21 @@ impl PostgresBackend {
                 return Ok(connection);
             }
         }
-        connect(&self.options, &self.sql).await
+        connect_writer(&self.options, &self.sql).await
     }
+}
+
+/// A connection whose session is the executor's.
+pub(super) async fn connect_writer(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
+    let mut connection = connect(options, sql).await?;
+    sql.configure_writer.query().execute(&mut connection).await?;
+    Ok(connection)
 }
 
 impl Writer {
     /// Ends the connection.
     pub(super) async fn close(&self) {
-        if let Some(Kept { connection, .. }) = self.0.lock().await.take() {
+        if let Some(Kept { connection, .. }) = self.0.lock().await.kept.take() {
             // That the server hears no farewell harms nobody.
             let _ = tokio::time::timeout(PING_TIMEOUT, connection.close()).await;
         }

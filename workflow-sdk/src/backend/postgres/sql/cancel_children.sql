@@ -1,12 +1,17 @@
 -- Called by: family.rs, with runs that ended in this transaction.
 -- Guarantees: their children that are to end with them end at once if no worker ever claimed them; the others are asked
 -- to, and are due unless a worker holds them. Those that are told to go on are left alone. Locks in the order of ids.
-WITH children AS MATERIALIZED (
+WITH found AS MATERIALIZED (
     SELECT r.id FROM {schema}.workflow_runs AS r
     WHERE r.parent_run_id = ANY ($2::uuid[]) AND r.on_parent_end = 'cancel'
       AND r.status IN ('pending', 'running', 'parked')
-    ORDER BY r.id
-    FOR NO KEY UPDATE
+), children AS MATERIALIZED (
+    SELECT child.id
+    FROM (SELECT found.id FROM found ORDER BY found.id) AS child
+    CROSS JOIN LATERAL (
+        SELECT r.status FROM {schema}.workflow_runs AS r WHERE r.id = child.id FOR NO KEY UPDATE
+    ) AS held
+    WHERE held.status IN ('pending', 'running', 'parked')
 )
 UPDATE {schema}.workflow_runs AS r
 SET cancel_requested_at = COALESCE(r.cancel_requested_at, {now}),
@@ -15,5 +20,4 @@ SET cancel_requested_at = COALESCE(r.cancel_requested_at, {now}),
     available_at = CASE WHEN r.status = 'running' THEN r.available_at ELSE {now} END,
     completed_at = CASE WHEN r.epoch = 0 THEN {now} END,
     status = CASE WHEN r.epoch = 0 THEN 'canceled' ELSE r.status END
-FROM children WHERE r.id = children.id
-RETURNING r.id
+WHERE r.id = ANY (ARRAY(SELECT children.id FROM children))

@@ -1,21 +1,15 @@
 -- Called by: settle.rs, with runs that lock_runs.sql has locked.
 -- Guarantees: a run that was never claimed ends now; another is asked once, and due now unless a worker holds it, also if
 -- it was paused. A second request changes nothing, so that one whose reply was lost may be applied again. An ended run
--- stays as it is. Answers for each run what it became, and what it was if nothing was changed.
-WITH changed AS (
-    UPDATE {schema}.workflow_runs AS r
-    SET status = CASE WHEN r.epoch > 0 THEN r.status ELSE 'canceled' END,
-        wakes = r.wakes + (r.epoch > 0 AND r.cancel_requested_at IS NULL)::integer,
-        available_at = CASE WHEN r.epoch > 0 AND r.status <> 'running' AND r.cancel_requested_at IS NULL
-                            THEN LEAST(r.available_at, {now}) ELSE r.available_at END,
-        paused_at = CASE WHEN r.cancel_requested_at IS NOT NULL THEN r.paused_at END,
-        error = CASE WHEN r.epoch > 0 THEN r.error END,
-        completed_at = CASE WHEN r.epoch > 0 THEN NULL ELSE {now} END,
-        cancel_requested_at = COALESCE(r.cancel_requested_at, {now})
-    WHERE r.id = ANY ($2::uuid[]) AND r.status IN ('pending', 'running', 'parked')
-    RETURNING r.id, r.status
-)
-SELECT was.id, changed.status AS became, was.status AS was
-FROM {schema}.workflow_runs AS was
-LEFT JOIN changed ON changed.id = was.id
-WHERE was.id = ANY ($2::uuid[])
+-- stays as it is and is not named. Answers what each of the others became.
+UPDATE {schema}.workflow_runs AS r
+SET status = CASE WHEN r.epoch > 0 THEN r.status ELSE 'canceled' END,
+    wakes = r.wakes + (r.epoch > 0 AND r.cancel_requested_at IS NULL)::integer,
+    available_at = CASE WHEN r.epoch > 0 AND r.status <> 'running' AND r.cancel_requested_at IS NULL
+                        THEN LEAST(r.available_at, {now}) ELSE r.available_at END,
+    paused_at = CASE WHEN r.cancel_requested_at IS NOT NULL THEN r.paused_at END,
+    error = CASE WHEN r.epoch > 0 THEN r.error END,
+    completed_at = CASE WHEN r.epoch > 0 THEN NULL ELSE {now} END,
+    cancel_requested_at = COALESCE(r.cancel_requested_at, {now})
+WHERE r.id = ANY ($2::uuid[]) AND r.status IN ('pending', 'running', 'parked')
+RETURNING r.id, r.status

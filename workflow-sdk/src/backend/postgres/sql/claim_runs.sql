@@ -1,14 +1,18 @@
 -- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds.
 -- Guarantees: at most $5 runs, the longest due first over all lanes, each with a new epoch; a run that was still running
--- counts a crash before its body runs again; skips what another transaction holds. Always one row, for the time.
+-- counts a crash before its body runs again, and is passed over while its worker commits a batch (worker_lock.rs); skips
+-- what another transaction holds, or has changed since the statement began:
+-- that row has another place, and is left to the next claim. Always one row, for the time.
 WITH due AS MATERIALIZED (
-    SELECT first.id, first.available_at
+    SELECT first.place, first.id, first.available_at
     FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
-        SELECT r.id, r.available_at
+        SELECT r.ctid AS place, r.id, r.available_at
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+          AND (r.status <> 'running' OR r.worker_id IS NULL
+               OR pg_try_advisory_xact_lock_shared(2003792491, ('x' || right(r.worker_id::text, 8))::bit(32)::integer))
         ORDER BY r.available_at, r.id
         LIMIT $5
         FOR NO KEY UPDATE SKIP LOCKED
@@ -20,7 +24,7 @@ WITH due AS MATERIALIZED (
     SET epoch = r.epoch + 1, status = 'running', worker_id = $6,
         available_at = LEAST({now} + $7, {far_future}), started_at = COALESCE(r.started_at, {now}),
         crashes = r.crashes + (r.status = 'running')::integer
-    FROM due WHERE r.id = due.id
+    FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
               r.depth, r.parent_run_id, r.deadline_at,
               r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at

@@ -4,4 +4,7 @@ UPDATE {schema}.workflow_runs AS r
 SET status = 'pending', worker_id = NULL, generation = r.generation + 1, available_at = {now}, started_at = NULL,
     crashes = 0, error = NULL, input = c.input
 FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS c(id, epoch, input)
-WHERE r.id = c.id AND r.epoch = c.epoch AND r.status = 'running'
+CROSS JOIN LATERAL (
+    SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = c.id LIMIT 1
+) AS held
+WHERE held.epoch = c.epoch AND held.status = 'running' AND r.ctid = held.place

@@ -4,10 +4,9 @@
 WITH strays AS MATERIALIZED (
     SELECT r.id FROM {schema}.workflow_runs AS r
     WHERE r.worker_id = $2 AND r.status = 'running'
-      AND NOT EXISTS (SELECT FROM unnest($3::uuid[], $4::bigint[]) AS known(id, epoch)
-                      WHERE known.id = r.id AND known.epoch = r.epoch)
+      AND (r.id, r.epoch) NOT IN (SELECT known.id, known.epoch FROM unnest($3::uuid[], $4::bigint[]) AS known(id, epoch))
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {schema}.workflow_runs AS r
 SET status = 'parked', worker_id = NULL, available_at = {now}
-FROM strays WHERE r.id = strays.id
+WHERE r.id = ANY (ARRAY(SELECT strays.id FROM strays))

@@ -10,5 +10,5 @@ WITH late AS MATERIALIZED (
 )
 UPDATE {schema}.workflow_runs AS r
 SET status = 'failed', error = $2, completed_at = {now}, paused_at = NULL
-FROM late WHERE r.id = late.id
+WHERE r.id = ANY (ARRAY(SELECT late.id FROM late))
 RETURNING r.id

@@ -13,4 +13,7 @@ SET status = f.status, worker_id = NULL, output = f.output, error = f.error,
 FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::boolean[],
             $10::boolean[])
     AS f(id, epoch, status, output, error, wakes, until, reset_crashes, until_deadline)
-WHERE r.id = f.id AND r.epoch = f.epoch AND r.status = 'running'
+CROSS JOIN LATERAL (
+    SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
+) AS held
+WHERE held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place

@@ -3,4 +3,9 @@
 UPDATE {schema}.step_attempts AS a
 SET position = NULL
 FROM unnest($1::uuid[], $2::text[]) AS s(run_id, step_key)
-WHERE a.run_id = s.run_id AND a.step_key = s.step_key AND a.status = 'failed' AND a.position IS NOT NULL
+CROSS JOIN LATERAL (
+    SELECT o.ctid AS place FROM {schema}.step_attempts AS o
+    WHERE o.run_id = s.run_id AND o.step_key = s.step_key AND o.status = 'failed' AND o.position IS NOT NULL
+    OFFSET 0
+) AS failed
+WHERE a.ctid = failed.place

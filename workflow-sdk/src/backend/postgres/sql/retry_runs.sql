@@ -4,4 +4,7 @@ UPDATE {schema}.workflow_runs AS r
 SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, error = f.error,
     available_at = LEAST(GREATEST(f.until, {now}), r.deadline_at)
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[]) AS f(id, epoch, until, error)
-WHERE r.id = f.id AND r.epoch = f.epoch AND r.status = 'running'
+CROSS JOIN LATERAL (
+    SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
+) AS held
+WHERE held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place

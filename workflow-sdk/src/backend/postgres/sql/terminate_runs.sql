@@ -1,14 +1,8 @@
 -- Called by: settle.rs, with runs that lock_runs.sql has locked.
 -- Guarantees: a run that has not ended is canceled now; a claim on it is lost, so its worker writes nothing more. Answers
--- for each run what it became, and what it was if nothing was changed.
-WITH changed AS (
-    UPDATE {schema}.workflow_runs AS r
-    SET epoch = r.epoch + (r.status = 'running')::integer, status = 'canceled', worker_id = NULL, error = NULL,
-        completed_at = {now}, cancel_requested_at = COALESCE(r.cancel_requested_at, {now})
-    WHERE r.id = ANY ($2::uuid[]) AND r.status IN ('pending', 'running', 'parked')
-    RETURNING r.id, r.status
-)
-SELECT was.id, changed.status AS became, was.status AS was
-FROM {schema}.workflow_runs AS was
-LEFT JOIN changed ON changed.id = was.id
-WHERE was.id = ANY ($2::uuid[])
+-- those; an ended run is not named.
+UPDATE {schema}.workflow_runs AS r
+SET epoch = r.epoch + (r.status = 'running')::integer, status = 'canceled', worker_id = NULL, error = NULL,
+    completed_at = {now}, cancel_requested_at = COALESCE(r.cancel_requested_at, {now})
+WHERE r.id = ANY ($2::uuid[]) AND r.status IN ('pending', 'running', 'parked')
+RETURNING r.id, r.status

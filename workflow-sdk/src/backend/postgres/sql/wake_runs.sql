@@ -10,4 +10,4 @@ WITH woken AS MATERIALIZED (
 UPDATE {schema}.workflow_runs AS r
 SET wakes = r.wakes + 1,
     available_at = CASE WHEN r.status = 'parked' THEN LEAST(r.available_at, {now}) ELSE r.available_at END
-FROM woken WHERE r.id = woken.id
+WHERE r.id = ANY (ARRAY(SELECT woken.id FROM woken))

@@ -1,0 +1,11 @@
+-- Called by: fence.rs, once a batch, in a transaction that holds the locks of the workers $3, with the runs whose attempts
+-- it records and the epoch under which their writer holds them.
+-- Guarantees: locks nothing; the locks of the workers make what it does not answer hold until the commit. Answers the runs
+-- that are not running under that epoch and in the hands of one of these workers: nearly none.
+SELECT asked.id
+FROM unnest($1::uuid[], $2::bigint[]) AS asked(id, epoch)
+LEFT JOIN LATERAL (
+    SELECT r.epoch, r.status, r.worker_id FROM {schema}.workflow_runs AS r WHERE r.id = asked.id LIMIT 1
+) AS held ON true
+WHERE held.epoch IS DISTINCT FROM asked.epoch OR held.status IS DISTINCT FROM 'running'
+   OR (held.worker_id = ANY ($3::uuid[])) IS NOT TRUE
