@@ -60,6 +60,8 @@ async fn take_permits(shared: &Shared) -> OwnedSemaphorePermit {
         // The semaphore is never closed; should it be, there is nothing to claim for.
         return std::future::pending().await;
     };
+    // Runs end by the dozen, by one commit: their drives give their permits back before this goes on.
+    tokio::task::yield_now().await;
     let more = shared.permits.available_permits().min(MAX_CLAIM - 1);
     if let Ok(more) = Arc::clone(&shared.permits).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
         permits.merge(more);

@@ -40,11 +40,12 @@ struct Merged<'a> {
 
 type Key<'a> = (RunId, &'a str, i64);
 
-/// The rows of all attempts of a batch, made ready before it is known that their claims hold: they nearly always do, and the
-/// thread of the database has something else to do meanwhile.
+/// The rows of all attempts of a batch, made ready while the transaction begins, before it is known that their claims hold: they
+/// nearly always do.
 pub(super) struct Ready {
     rows: String,
     writes: usize,
+    merged: usize,
 }
 
 /// Makes them ready.
@@ -57,7 +58,12 @@ pub(super) fn prepare(writes: &[Write]) -> Result<Ready, BackendError> {
             count += 1;
         }
     }
-    Ok(Ready { rows: rows_of(&merged)?, writes: count })
+    Ok(Ready { rows: rows_of(&merged)?, writes: count, merged: merged.len() })
+}
+
+/// Applies the attempts of a plain batch. Says whether all claims held and every row was written.
+pub(super) async fn apply_plain(connection: &mut SqliteConnection, ready: &Ready) -> Result<bool, BackendError> {
+    Ok(upsert(connection, sql::UPSERT_HELD_ATTEMPTS, &ready.rows).await? == ready.merged as u64)
 }
 
 /// Applies the attempts of a batch whose claims hold.
@@ -95,7 +101,7 @@ pub(super) async fn apply(
         outcomes.set(place, Outcome::Applied);
     }
     let rows = if all_hold { ready.rows } else { rows_of(&merged)? };
-    upsert(connection, rows).await?;
+    upsert(connection, sql::UPSERT_ATTEMPTS, &rows).await?;
     consume(connection, &consumed).await
 }
 
@@ -150,7 +156,7 @@ fn merge<'a>(merged: &mut BTreeMap<Key<'a>, Merged<'a>>, write: &'a AttemptWrite
 pub(super) async fn record(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
     let mut merged = BTreeMap::new();
     merge(&mut merged, write);
-    Ok(upsert(connection, rows_of(&merged)?).await? > 0)
+    Ok(upsert(connection, sql::UPSERT_ATTEMPTS, &rows_of(&merged)?).await? > 0)
 }
 
 /// The rows as the statement takes them; empty if there is none.
@@ -162,11 +168,11 @@ fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<String, BackendErro
     serde_json::to_string(&rows).during(OPERATION)
 }
 
-async fn upsert(connection: &mut SqliteConnection, rows: String) -> Result<u64, BackendError> {
+async fn upsert(connection: &mut SqliteConnection, statement: &'static str, rows: &str) -> Result<u64, BackendError> {
     if rows.is_empty() {
         return Ok(0);
     }
-    Ok(sqlx::query(sql::UPSERT_ATTEMPTS).bind(rows).execute(connection).await.during(OPERATION)?.rows_affected())
+    Ok(sqlx::query(statement).bind(rows).execute(connection).await.during(OPERATION)?.rows_affected())
 }
 
 fn attempt_row<'a>(merged: &Merged<'a>) -> Result<AttemptRow<'a>, BackendError> {

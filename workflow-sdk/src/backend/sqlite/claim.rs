@@ -68,16 +68,14 @@ async fn take(
     now: Timestamp,
 ) -> Result<HashMap<RunId, ClaimedRun>, BackendError> {
     let due = serde_json::to_string(due).during(OPERATION)?;
-    let query = sqlx::query(sql::CLAIM_RUNS).bind(&due).bind(request.worker.to_string());
+    let query = sqlx::query_scalar(sql::CLAIM_RUNS).bind(&due).bind(request.worker.to_string());
     let query = query.bind((now + request.lease).as_micros()).bind(now.as_micros());
-    query.execute(&mut *connection).await.during(OPERATION)?;
-    let query = sqlx::query_scalar(sql::READ_CLAIMED).bind(&due);
-    let claimed: String = query.fetch_one(connection).await.during(OPERATION)?;
-    let claimed: Vec<ClaimedRow> = row::json(&claimed)?;
-    claimed.into_iter().map(|row| row.run().map(|run| (run.claim.run_id, run))).collect()
+    let claimed: Vec<String> = query.fetch_all(connection).await.during(OPERATION)?;
+    let run = |text: &String| row::json::<ClaimedRow>(text)?.run();
+    claimed.iter().map(|text| run(text).map(|run| (run.claim.run_id, run))).collect()
 }
 
-/// The columns of a claimed run, in the order of `read_claimed.sql`.
+/// The columns of a claimed run, in the order of `claim_runs.sql`.
 #[derive(Deserialize)]
 struct ClaimedRow(
     RunId,

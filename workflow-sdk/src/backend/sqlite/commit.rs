@@ -2,20 +2,27 @@
 
 use sqlx::SqliteConnection;
 
-use crate::backend::fence::asked_by;
+use crate::backend::fence::{Asked, asked_by};
 use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, Outcome, Write};
 use crate::failpoint::failpoint;
 use crate::model::{RunId, Timestamp};
 
+use super::attempt::Ready;
 use super::database::Database;
 use super::family::Ended;
-use super::{attempt, claim, family, fence, finish, generation, rerun, settle, signal, start};
+use super::writer::WriterGuard;
+use super::{attempt, claim, family, fence, finish, generation, plain, rerun, settle, signal, start};
 
 /// The outcomes of a batch while it is applied, by the places of its writes.
 #[derive(Debug)]
 pub(super) struct Outcomes(Vec<Option<Outcome>>);
 
 impl Outcomes {
+    /// None yet.
+    pub(super) fn of(writes: &[Write]) -> Self {
+        Self(writes.iter().map(|_| None).collect())
+    }
+
     /// Says what became of the write at this place.
     pub(super) fn set(&mut self, place: usize, outcome: Outcome) {
         if let Some(slot) = self.0.get_mut(place) {
@@ -39,7 +46,8 @@ impl Outcomes {
         ended
     }
 
-    fn complete(self) -> Result<Vec<Outcome>, BackendError> {
+    /// All of them.
+    pub(super) fn complete(self) -> Result<Vec<Outcome>, BackendError> {
         let all: Option<Vec<_>> = self.0.into_iter().collect();
         all.ok_or_else(|| BackendError::new(BackendErrorKind::Other, "commit a batch", "a write was left out"))
     }
@@ -51,27 +59,48 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         return Ok(Vec::new());
     }
     let mut writer = database.writer.lock().await?;
-    writer.begin().await?;
-    // Read under the write lock, so that the times of commits rise with their order.
-    let now = database.now();
-    let outcomes = apply(writer.connection()?, writes, now).await;
+    let asked = asked_by(writes);
+    // The rows are made ready while the database's thread is busy.
+    let (begun, ready) = tokio::join!(writer.begin(), async { attempt::prepare(writes) });
+    begun?;
+    let outcomes = match ready {
+        Ok(ready) => apply_ready(&mut writer, database, writes, &asked, ready).await,
+        Err(error) => Err(error),
+    };
     failpoint("backend.in_transaction");
     writer.end(outcomes).await
+}
+
+async fn apply_ready(
+    writer: &mut WriterGuard,
+    database: &Database,
+    writes: &[Write],
+    asked: &Asked,
+    ready: Ready,
+) -> Result<Vec<Outcome>, BackendError> {
+    if plain::is_plain(writes, asked) {
+        // Read under the write lock, so that the times of commits rise with their order.
+        if let Some(outcomes) = plain::apply(writer.connection()?, writes, &ready, database.now()).await? {
+            return Ok(outcomes);
+        }
+        writer.begin_again().await?;
+    }
+    apply(writer.connection()?, writes, asked, ready, database.now()).await
 }
 
 /// The order is part of the contract: what one kind does, a later kind finds.
 async fn apply(
     connection: &mut SqliteConnection,
     writes: &[Write],
+    asked: &Asked,
+    ready: Ready,
     now: Timestamp,
 ) -> Result<Vec<Outcome>, BackendError> {
-    let mut outcomes = Outcomes(writes.iter().map(|_| None).collect());
+    let mut outcomes = Outcomes::of(writes);
     start::apply(connection, writes, now, &mut outcomes).await?;
     rerun::fork(connection, writes, now, &mut outcomes).await?;
-    let asked = asked_by(writes);
-    let (fence, ready) = tokio::join!(fence::read(connection, &asked), async { attempt::prepare(writes) });
-    let mut fence = fence?;
-    attempt::apply(connection, writes, ready?, now, &fence, &mut outcomes).await?;
+    let mut fence = fence::read(connection, asked).await?;
+    attempt::apply(connection, writes, ready, now, &fence, &mut outcomes).await?;
     signal::apply(connection, writes, now, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;

@@ -18,7 +18,6 @@ pub(super) async fn end(
     fence: &mut Fence,
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
-    const OPERATION: &str = "end runs";
     let mut live: Vec<&EndWrite> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::End(write) = write else { continue };
@@ -26,9 +25,31 @@ pub(super) async fn end(
             live.push(write);
         }
     }
-    live.sort_unstable_by_key(|write| write.claim);
-    let mut rows = Vec::with_capacity(live.len());
-    for EndWrite { claim, end, .. } in live {
+    end_all(connection, live, now).await.map(drop)
+}
+
+/// Applies the ends of a plain batch. Says whether all claims held.
+pub(super) async fn end_plain(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    now: Timestamp,
+) -> Result<bool, BackendError> {
+    let ends = writes.iter().filter_map(|write| if let Write::End(write) = write { Some(write) } else { None });
+    let ends: Vec<&EndWrite> = ends.collect();
+    let count = ends.len() as u64;
+    Ok(end_all(connection, ends, now).await? == count)
+}
+
+/// Ends those of these runs whose claims hold, and says how many.
+async fn end_all(
+    connection: &mut SqliteConnection,
+    mut ends: Vec<&EndWrite>,
+    now: Timestamp,
+) -> Result<u64, BackendError> {
+    const OPERATION: &str = "end runs";
+    ends.sort_unstable_by_key(|write| write.claim);
+    let mut rows = Vec::with_capacity(ends.len());
+    for EndWrite { claim, end, .. } in ends {
         let (output, error) = match end {
             RunEnd::Succeeded(output) => (Some(output), None),
             RunEnd::Failed(error) => (None, Some(serde_json::to_string(error).during(OPERATION)?)),
@@ -62,7 +83,7 @@ pub(super) async fn park(
         let error = error.map(serde_json::to_string).transpose().during(OPERATION)?;
         rows.push((claim.run_id, claim.epoch, wakes, until, reset_crashes, error, until_deadline));
     }
-    update(connection, OPERATION, sql::PARK_RUNS, &rows, now).await
+    update(connection, OPERATION, sql::PARK_RUNS, &rows, now).await.map(drop)
 }
 
 /// Whether this write is the one that ends its claim.
@@ -88,11 +109,11 @@ async fn update<T: serde::Serialize>(
     statement: &'static str,
     rows: &[T],
     now: Timestamp,
-) -> Result<(), BackendError> {
+) -> Result<u64, BackendError> {
     if rows.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let rows = serde_json::to_string(rows).during(operation)?;
-    sqlx::query(statement).bind(rows).bind(now.as_micros()).execute(connection).await.during(operation)?;
-    Ok(())
+    let query = sqlx::query(statement).bind(rows).bind(now.as_micros());
+    Ok(query.execute(connection).await.during(operation)?.rows_affected())
 }

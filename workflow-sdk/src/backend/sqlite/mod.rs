@@ -27,6 +27,7 @@ mod lock_file;
 mod migrate;
 mod open;
 mod place;
+mod plain;
 mod read;
 mod rerun;
 mod row;

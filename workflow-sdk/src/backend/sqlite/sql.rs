@@ -42,7 +42,6 @@ statements! {
     MARK_TRANSACTION = "mark_transaction.sql";
     PARK_RUNS = "park_runs.sql";
     PAUSE_RUN = "pause_run.sql";
-    READ_CLAIMED = "read_claimed.sql";
     READ_DATA_VERSION = "read_data_version.sql";
     READ_EMITTED = "read_emitted.sql";
     READ_ENDED = "read_ended.sql";
@@ -68,5 +67,6 @@ statements! {
     TERMINATE_RUNS = "terminate_runs.sql";
     UNMARK_TRANSACTION = "unmark_transaction.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
+    UPSERT_HELD_ATTEMPTS = "upsert_held_attempts.sql";
     WAKE_RUNS = "wake_runs.sql";
 }

@@ -96,6 +96,12 @@ impl WriterGuard {
         began
     }
 
+    /// Rolls back and begins another transaction.
+    pub(super) async fn begin_again(&mut self) -> Result<(), BackendError> {
+        execute(self.connection()?, "ROLLBACK").await.during("begin a transaction again")?;
+        self.begin().await
+    }
+
     /// As [`WriterGuard::begin`], for statements of an author: a transaction that they begin by the driver becomes a
     /// savepoint inside of this one.
     pub(super) async fn begin_nesting(&mut self) -> Result<(), BackendError> {
