@@ -49,6 +49,7 @@ impl Fence {
     }
 
     /// Notes that a write of this batch ended the claim, so that a second one finds it ended.
+    #[cfg(feature = "sqlite")]
     pub(super) fn ended(&mut self, claim: Claim, status: RunStatus) {
         self.0.insert(claim.run_id, Some((claim.epoch, status)));
     }

@@ -19,8 +19,6 @@ use super::writer::Writer;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a large transaction the WAL is cut to this size again.
 const WAL_BYTES_KEPT: &str = "67108864";
-/// Pages that a connection keeps, as SQLite writes kibibytes. Its default of 2 MB is less than the inner pages of a large table.
-const CACHE_KIB: &str = "-16384";
 /// The first version without the WAL-reset corruption.
 const OLDEST_SQLITE: &str = "3.51.3";
 
@@ -53,7 +51,6 @@ fn connect_options() -> SqliteConnectOptions {
         .row_buffer_size(512)
         .pragma("synchronous", "FULL")
         .pragma("journal_size_limit", WAL_BYTES_KEPT)
-        .pragma("cache_size", CACHE_KIB)
         // Else every statement that changes many rows keeps what it would have to undo in a file that it makes and removes.
         .pragma("temp_store", "MEMORY")
         .disable_statement_logging()
