@@ -18,6 +18,9 @@ const MAX_BATCH: usize = 4096;
 /// The most payload in one batch: far below what one statement of either database can take (1 GB).
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
+/// The longest that the writer gathers, however long the last commit took: that may have been an outage of the database.
+const LONGEST_GATHER: Duration = Duration::from_millis(5);
+
 /// How often the writer looks whether enough has come.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -71,14 +74,22 @@ struct Commit {
     took: Duration,
 }
 
+impl Commit {
+    /// How many writes are enough for the next one, and how long it waits for them at most.
+    fn to_gather(self) -> (usize, Duration) {
+        (self.writes / 2, (self.took / 2).min(LONGEST_GATHER))
+    }
+}
+
 /// Takes what those send who are about to: the answers to the last commit have just woken many drives, and to commit for the
 /// first of them alone would make the others wait for two commits. Half of them is enough: while one half commits, the other
-/// half runs. Nobody waits for more than half of what the last commit took, and a lone sender not at all.
+/// half runs. Nobody waits for more than half of what the last commit took, or [`LONGEST_GATHER`], and a lone sender not at all.
 ///
 /// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
 fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
-    let until = Instant::now() + last.took / 2;
-    while queue.requests.len() < last.writes / 2 && Instant::now() < until {
+    let (enough, at_most) = last.to_gather();
+    let until = Instant::now() + at_most;
+    while queue.requests.len() < enough && Instant::now() < until {
         std::thread::sleep(LOOK);
         while queue.requests.len() < MAX_BATCH
             && let Ok(message) = receiver.try_recv()
@@ -209,4 +220,18 @@ impl Batch {
 /// One error for several senders.
 fn refused(error: &BackendError) -> Outcome {
     Outcome::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lone_sender_waits_for_nobody_and_nobody_waits_for_long() {
+        let after = |writes, millis| Commit { writes, took: Duration::from_millis(millis) }.to_gather();
+        assert_eq!(Commit::default().to_gather(), (0, Duration::ZERO));
+        assert_eq!(after(1, 2).0, 0, "one write is always there");
+        assert_eq!(after(500, 2), (250, Duration::from_millis(1)));
+        assert_eq!(after(500, 20_000), (250, LONGEST_GATHER), "the database was away");
+    }
 }
