@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, ClaimRequest, NewRun, StartTime, WorkerId, Write};
+use workflow_sdk::engine::{Claim, ClaimRequest, NewRun, StartOutcome, StartTime, WorkerId, Write};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
 use workflow_tests::make::{LEASE, claim_by, claim_request, lane, lane_of, new_run, park, start, succeed};
 use workflow_tests::{Fixture, outcome};
@@ -174,6 +174,60 @@ pub async fn two_claims_of_one_batch_share_the_runs(fixture: Fixture) {
         }
     }
     assert_eq!(sizes, [6, 4]);
+}
+
+/// The claim of an idle worker joins the batch that starts a run.
+pub async fn a_claim_takes_what_its_batch_starts(fixture: Fixture) {
+    let keyed = |key: &str| NewRun { key: Some(key.into()), ..new_run() };
+    let older = keyed("older");
+    fixture.start(&older).await;
+    fixture.advance(SECOND);
+    let (new, known) = (keyed("new"), keyed("older"));
+    let later = NewRun { start: StartTime::After(SECOND), ..new_run() };
+    let foreign = NewRun { lane: lane_of("slow", "checkout", "1"), ..new_run() };
+    let deadline = NewRun { deadline: Some(StartTime::After(9 * SECOND)), ..new_run() };
+    let request = claim_request();
+    let starts = [&new, &known, &later, &foreign, &deadline];
+    let writes: Vec<Write> =
+        starts.into_iter().map(start).chain(std::iter::once(Write::Claim(request.clone()))).collect();
+    let mut outcomes = fixture.commit(&writes).await;
+
+    let claimed = outcome::claimed(outcomes.pop().expect("of the claim"));
+    let now = fixture.now();
+    assert_eq!(claimed.now, now);
+    let mut ids: Vec<RunId> = claimed.runs.iter().map(|run| run.claim.run_id).collect();
+    assert_eq!(ids.remove(0), older.id, "the longest due");
+    assert_eq!(HashSet::from_iter(ids), HashSet::from([new.id, deadline.id]));
+    for run in claimed.runs {
+        assert_eq!(
+            (run.claim.epoch, run.wakes, run.crashes, run.attempt, run.generation, run.depth),
+            (1, 0, 0, 1, 0, 0)
+        );
+        assert_eq!((run.lane, run.input, run.parent_run_id), (new.lane.clone(), new.input.clone(), None));
+        assert_eq!((run.started_at, run.lease_until), (now, now + LEASE));
+        assert_eq!(run.deadline_at, (run.claim.run_id == deadline.id).then_some(now + 9 * SECOND));
+        let stored = fixture.run(run.claim.run_id).await;
+        assert_eq!((stored.status, stored.worker_id, stored.epoch), (RunStatus::Running, Some(request.worker), 1));
+        assert_eq!((stored.available_at, stored.started_at), (now + LEASE, Some(now)));
+    }
+    let existing = outcome::started(&outcomes.remove(1));
+    assert!(matches!(existing, StartOutcome::Existing { id, .. } if id == older.id), "{existing:?}");
+    outcomes.iter().for_each(outcome::created);
+    for run in [&later, &foreign] {
+        assert_eq!(fixture.status(run.id).await, RunStatus::Pending);
+    }
+    assert_eq!(fixture.claim_due().await, []);
+}
+
+pub async fn what_a_batch_starts_does_not_starve_what_was_due(fixture: Fixture) {
+    let older = new_run();
+    fixture.start(&older).await;
+    fixture.advance(SECOND);
+    let new = new_run();
+    let writes = [start(&new), Write::Claim(claim_by(WorkerId::generate(), 1))];
+    let claimed = outcome::claimed(fixture.commit(&writes).await.pop().expect("of the claim"));
+    let ids: Vec<RunId> = claimed.runs.iter().map(|run| run.claim.run_id).collect();
+    assert_eq!(ids, [older.id]);
 }
 
 pub async fn concurrent_claimers_never_share_a_run(fixture: Fixture) {

@@ -56,6 +56,8 @@ workflow_tests::cases! {
         nothing_is_claimed_before_it_is_due,
         an_ended_run_is_not_claimed,
         two_claims_of_one_batch_share_the_runs,
+        a_claim_takes_what_its_batch_starts,
+        what_a_batch_starts_does_not_starve_what_was_due,
         concurrent_claimers_never_share_a_run,
         next_due_is_the_earliest_of_the_lanes,
     }

@@ -52,7 +52,8 @@ pub enum Write {
         /// functions clean up.
         patience: Duration,
     },
-    /// Claim due runs for a worker.
+    /// Claim due runs for a worker, the longest due first; of those that its batch starts it takes some before others that are
+    /// due, if it could take more than its batch starts.
     Claim(ClaimRequest),
 }
 

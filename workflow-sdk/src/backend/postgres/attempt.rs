@@ -20,13 +20,29 @@ pub(super) async fn record(
     writes: Vec<&AttemptWrite>,
 ) -> Result<u64, Failure> {
     let rows = coalesce(writes);
-    let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let errors = error_texts(&rows)?;
     let inserted = bind(&sql.insert_attempts, &rows, &errors).execute(&mut *connection).await?.rows_affected();
     if inserted == rows.len() as u64 {
         return Ok(inserted);
     }
     let updated = bind(&sql.update_attempts, &rows, &errors).execute(connection).await?.rows_affected();
     Ok(inserted + updated)
+}
+
+/// Writes an attempt that no fence has asked about, in one statement. Says whether its claim held and the row is new; if not, it
+/// changed nothing.
+pub(super) async fn record_held(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    write: &AttemptWrite,
+) -> Result<bool, Failure> {
+    let rows = coalesce(vec![write]);
+    let errors = error_texts(&rows)?;
+    Ok(bind(&sql.insert_held_attempt, &rows, &errors).execute(connection).await?.rows_affected() == 1)
+}
+
+fn error_texts(rows: &[Coalesced<'_>]) -> Result<Vec<Option<String>>, Failure> {
+    rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect()
 }
 
 fn bind(

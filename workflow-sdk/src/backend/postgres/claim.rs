@@ -43,13 +43,22 @@ pub(super) async fn claim(
     clock: &Clock,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
-    let query = Lanes::of(&request.lanes)
-        .bind(sql.claim_runs.query().bind(clock.fixed().map(Timestamp::as_micros)))
-        .bind(i64::from(request.limit))
-        .bind(request.worker.as_uuid())
-        .bind(micros(request.lease));
-    let rows = query.fetch_all(connection).await?;
-    // Without a claimed run there is still one row, which says the time.
+    let query = sql.claim_runs.query().bind(clock.fixed().map(Timestamp::as_micros));
+    claimed(&bind(query, request, request.limit).fetch_all(connection).await?)
+}
+
+/// Binds what a claim of at most so many runs asks.
+pub(super) fn bind<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    request: &ClaimRequest,
+    limit: u32,
+) -> Query<'q, Postgres, PgArguments> {
+    let query = Lanes::of(&request.lanes).bind(query);
+    query.bind(i64::from(limit)).bind(request.worker.as_uuid()).bind(micros(request.lease))
+}
+
+/// What the rows of a claim say. Without a claimed run there is still one, which says the time.
+pub(super) fn claimed(rows: &[PgRow]) -> Result<Claimed, Failure> {
     let now = rows.first().ok_or_else(|| Failure::corrupt("a claim answered nothing"))?;
     let now = row::time(now, "now")?;
     let claimed = rows.iter().filter(|row| is_claimed(row)).map(row::claimed_run);

@@ -14,6 +14,7 @@ use super::error::Failure;
 use super::family::Ended;
 use super::fence::Wanted;
 use super::finish::Finishes;
+use super::plain::Plain;
 use super::sql::Sql;
 use super::worker_lock::Workers;
 use super::{attempt, claim, family, generation, rerun, settle, signal, start};
@@ -29,6 +30,11 @@ pub(super) async fn commit(
     workers: &Workers,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
+    if let Some(plain) = Plain::of(writes)
+        && let Some(outcomes) = plain.apply(connection, sql, clock).await?
+    {
+        return Ok(outcomes);
+    }
     let mut batch = Batch::sort(writes);
     let wanted = batch.wanted(workers);
     let begin = if wanted.recorded.is_empty() { BEGIN.to_owned() } else { workers.begin() };

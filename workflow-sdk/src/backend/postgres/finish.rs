@@ -72,13 +72,14 @@ impl Finishes {
         true
     }
 
-    /// Ends and parks them.
-    pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<(), Failure> {
+    /// Ends and parks them. Says how many of their claims held.
+    pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<u64, Failure> {
         if self.0.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let rows: Vec<&Finish> = self.0.values().collect();
-        sql.finish_claims
+        let query = sql
+            .finish_claims
             .query()
             .bind(clock.fixed().map(Timestamp::as_micros))
             .bind(rows.iter().map(|row| row.claim.run_id.as_uuid()).collect::<Vec<_>>())
@@ -89,10 +90,8 @@ impl Finishes {
             .bind(rows.iter().map(|row| row.park.map(|(wakes, _)| wakes)).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.reset_crashes).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
-            .execute(connection)
-            .await?;
-        Ok(())
+            .bind(rows.iter().map(|row| row.until_deadline).collect::<Vec<_>>());
+        Ok(query.execute(connection).await?.rows_affected())
     }
 }
 

@@ -33,6 +33,7 @@ mod hints;
 mod lease;
 mod migrate;
 mod open;
+mod plain;
 mod read;
 mod rerun;
 mod row;

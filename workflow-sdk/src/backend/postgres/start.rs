@@ -1,7 +1,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::backend::StartOutcome;
@@ -9,7 +11,7 @@ use crate::model::{Clock, NewRun, Parent, StartTime, Timestamp};
 
 use super::error::Failure;
 use super::row;
-use super::sql::Sql;
+use super::sql::{Sql, Statement};
 
 /// Starts runs and says for each, in order, what became of it.
 pub(super) async fn start(
@@ -18,7 +20,19 @@ pub(super) async fn start(
     clock: &Clock,
     runs: &[&NewRun],
 ) -> Result<Vec<StartOutcome>, Failure> {
-    if insert(connection, sql, clock, runs).await? == runs.len() as u64 {
+    let new = bind(&sql.insert_runs, clock, &in_order_of_keys(runs))?.execute(&mut *connection).await?.rows_affected();
+    outcomes(connection, sql, runs, new).await
+}
+
+/// What became of each of these starts, in their order, when so many of them are new. The statement says no more, for that is
+/// nearly always all.
+pub(super) async fn outcomes(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    runs: &[&NewRun],
+    new: u64,
+) -> Result<Vec<StartOutcome>, Failure> {
+    if new == runs.len() as u64 {
         return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
     }
     let mut found = find_started(connection, sql, runs).await?;
@@ -27,17 +41,24 @@ pub(super) async fn start(
     all.ok_or_else(|| Failure::busy("the run that holds the key cannot be seen yet"))
 }
 
-/// Inserts what is not there yet; says how many are new.
-async fn insert(connection: &mut PgConnection, sql: &Sql, clock: &Clock, runs: &[&NewRun]) -> Result<u64, Failure> {
+/// By key, for that is what concurrent inserts wait for. Stable: of two starts with one key, the first is created.
+pub(super) fn in_order_of_keys<'r>(runs: &[&'r NewRun]) -> Vec<&'r NewRun> {
     let mut runs = runs.to_vec();
-    // By key, for that is what concurrent inserts wait for. Stable: of two starts with one key, the first is created.
     runs.sort_by(|a, b| (&a.lane.workflow, &a.key).cmp(&(&b.lane.workflow, &b.key)));
+    runs
+}
+
+/// A statement that starts runs, with what all of these bind first.
+pub(super) fn bind(
+    statement: &Statement,
+    clock: &Clock,
+    runs: &[&NewRun],
+) -> Result<Query<'static, Postgres, PgArguments>, Failure> {
     let (start_at, start_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(Some(run.start))).unzip();
     let (deadline_at, deadline_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(run.deadline)).unzip();
     let tags = runs.iter().map(|run| serde_json::to_string(&run.tags)).collect::<Result<Vec<_>, _>>();
     let parents: Vec<Option<&Parent>> = runs.iter().map(|run| run.parent.as_ref()).collect();
-    let query = sql
-        .insert_runs
+    let query = statement
         .query()
         .bind(clock.fixed().map(Timestamp::as_micros))
         .bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>())
@@ -55,7 +76,7 @@ async fn insert(connection: &mut PgConnection, sql: &Sql, clock: &Clock, runs: &
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.run_id.as_uuid())).collect::<Vec<_>>())
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.step_key.as_str())).collect::<Vec<_>>())
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.on_end.as_str())).collect::<Vec<_>>());
-    Ok(query.execute(connection).await?.rows_affected())
+    Ok(query)
 }
 
 /// What became of the starts, by place.

@@ -1,0 +1,65 @@
+-- Called by: plain.rs, as a transaction of its own. $1-$16 are those of insert_runs.sql, $17 says of each run whether the claim
+-- takes it; $18-$20 are the lanes, $21 what the claim may take beside, $22 the worker, $23 the lease in microseconds.
+-- Guarantees: as insert_runs.sql and, for what is there already, as claim_runs.sql. A run that it starts and claims is written
+-- once, as the claim would leave it. Always one row, for the time and for how many runs were started.
+WITH started AS (
+    INSERT INTO {schema}.workflow_runs
+        (id, workflow_name, version, queue, status, input, key, available_at, deadline_at, created_at, tags, depth,
+         parent_run_id, parent_step_key, on_parent_end, epoch, worker_id, started_at)
+    SELECT s.id, s.workflow, s.version, s.queue, CASE WHEN s.claimed THEN 'running' ELSE 'pending' END, s.input, s.key,
+           CASE WHEN s.claimed THEN LEAST({now} + $23::bigint, {far_future}) ELSE LEAST(t.start, t.deadline) END, t.deadline, {now},
+           s.tags, s.depth, s.parent_run_id, s.parent_step_key, s.on_parent_end, s.claimed::integer,
+           CASE WHEN s.claimed THEN $22::uuid END, CASE WHEN s.claimed THEN {now} END
+    FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::uuid[],
+                $15::text[], $16::text[], $17::boolean[])
+        AS s(id, workflow, version, queue, input, key, start_at, start_delay, deadline_at, deadline_delay, tags, depth,
+             parent_run_id, parent_step_key, on_parent_end, claimed)
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN s.start_delay IS NULL THEN s.start_at
+                    ELSE LEAST({now} + s.start_delay, {far_future}) END AS start,
+               CASE WHEN s.deadline_delay IS NULL THEN s.deadline_at
+                    ELSE LEAST({now} + s.deadline_delay, {far_future}) END AS deadline
+    ) AS t
+    ON CONFLICT DO NOTHING
+    RETURNING id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
+              deadline_at, cancel_requested_at, started_at, available_at AS lease_until, error, created_at AS due_at, status
+), due AS MATERIALIZED (
+    SELECT first.place, first.id, first.available_at
+    FROM unnest($18::text[], $19::text[], $20::text[]) AS lane(queue, workflow, version)
+    CROSS JOIN LATERAL (
+        SELECT r.ctid AS place, r.id, r.available_at
+        FROM {schema}.workflow_runs AS r
+        WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+          AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+          AND (r.status <> 'running' OR r.worker_id IS NULL
+               OR pg_try_advisory_xact_lock_shared(2003792491, ('x' || right(r.worker_id::text, 8))::bit(32)::integer))
+        ORDER BY r.available_at, r.id
+        LIMIT $21
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS first
+    ORDER BY first.available_at, first.id
+    LIMIT $21
+), claimed AS (
+    UPDATE {schema}.workflow_runs AS r
+    SET epoch = r.epoch + 1, status = 'running', worker_id = $22,
+        available_at = LEAST({now} + $23::bigint, {far_future}), started_at = COALESCE(r.started_at, {now}),
+        crashes = r.crashes + (r.status = 'running')::integer
+    FROM due WHERE r.ctid = due.place
+    RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
+              r.depth, r.parent_run_id, r.deadline_at,
+              r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
+)
+SELECT clock.now, clock.started, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.attempt,
+       c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error
+FROM (SELECT {now} AS now, (SELECT count(*) FROM started) AS started) AS clock
+LEFT JOIN (
+    SELECT id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
+           deadline_at, cancel_requested_at, started_at, lease_until, error, due_at
+    FROM claimed
+    UNION ALL
+    SELECT id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
+           deadline_at, cancel_requested_at, started_at, lease_until, error, due_at
+    FROM started WHERE status = 'running'
+) AS c ON true
+ORDER BY c.due_at, c.id
