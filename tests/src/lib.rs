@@ -12,6 +12,7 @@ pub mod make;
 pub mod outcome;
 pub mod postgres;
 pub mod probe;
+pub mod proxy;
 pub mod raw;
 pub mod until;
 pub mod worker_process;
