@@ -2,8 +2,10 @@
 //! for facts instead of for time.
 
 pub mod audit;
+pub mod campaign;
 pub mod captured;
 pub mod cases;
+pub mod checker;
 pub mod declined;
 pub mod faulty;
 pub mod fixture;
