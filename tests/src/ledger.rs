@@ -1,26 +1,48 @@
-//! What steps did, written outside of the database under test: one line an effect, appended to a file.
+//! What steps did and what clients were told, written outside of the database under test: one line a fact, appended to a file.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// A step's body began.
     Begin,
     /// It came to its end.
     End,
+    /// A workflow saw the outcome of a call, now or on a replay.
+    Delivered,
     /// A start was acknowledged.
     Started,
+    /// A signal was acknowledged.
+    Signaled,
+    /// A cancel was acknowledged.
+    Canceled,
+    /// A client was told how its run ended.
+    Answered,
 }
 
 impl What {
-    const ALL: [(Self, &str); 3] = [(Self::Begin, "begin"), (Self::End, "end"), (Self::Started, "started")];
+    const ALL: [(Self, &str); 7] = [
+        (Self::Begin, "begin"),
+        (Self::End, "end"),
+        (Self::Delivered, "delivered"),
+        (Self::Started, "started"),
+        (Self::Signaled, "signaled"),
+        (Self::Canceled, "canceled"),
+        (Self::Answered, "answered"),
+    ];
 
     fn word(self) -> &'static str {
         Self::ALL.iter().find(|(what, _)| *what == self).map(|(_, word)| *word).expect("every kind has a word")
+    }
+
+    /// Whether a client was told of something that must outlast every fault.
+    #[must_use]
+    pub fn is_acknowledgement(self) -> bool {
+        matches!(self, Self::Started | Self::Signaled | Self::Canceled | Self::Answered)
     }
 }
 
@@ -33,10 +55,12 @@ pub struct Line {
     pub pid: u32,
     /// What happened.
     pub what: What,
-    /// Run and step as `run/step`; the run alone for a start.
+    /// Run and step as `run/step`; the run alone for what a client was told.
     pub subject: String,
-    /// The attempt of the step; 0 for a start.
+    /// The attempt of the step; 0 where there is none.
     pub attempt: u32,
+    /// What a workflow or a client was given: one word, or nothing.
+    pub value: String,
 }
 
 /// A file that many processes append to.
@@ -54,8 +78,13 @@ impl Ledger {
 
     /// Appends a line, in one system call: a process that is killed leaves it whole or not at all.
     pub fn append(&self, what: What, subject: &str, attempt: u32) {
+        self.append_value(what, subject, attempt, "");
+    }
+
+    /// The same, with what was given.
+    pub fn append_value(&self, what: What, subject: &str, attempt: u32, value: &str) {
         let at = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_micros();
-        let line = format!("{at} {} {} {subject} {attempt}\n", std::process::id(), what.word());
+        let line = format!("{at} {} {} {subject} {attempt} {value}\n", std::process::id(), what.word());
         self.open().write_all(line.as_bytes()).expect("append to the ledger");
     }
 
@@ -66,11 +95,9 @@ impl Ledger {
     /// Every line so far.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
-        match std::fs::read_to_string(&self.path) {
-            Ok(text) => text.lines().map(parse).collect(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => panic!("read the ledger: {error}"),
-        }
+        let mut reader = self.reader();
+        reader.read();
+        reader.lines
     }
 
     /// The lines of bodies that began.
@@ -78,11 +105,53 @@ impl Ledger {
     pub fn begins(&self) -> Vec<Line> {
         self.lines().into_iter().filter(|line| line.what == What::Begin).collect()
     }
+
+    /// Reads it bit by bit.
+    #[must_use]
+    pub fn reader(&self) -> LedgerReader {
+        LedgerReader { path: self.path.clone(), offset: 0, lines: Vec::new() }
+    }
+}
+
+/// The lines that were read so far; reading on costs only what is new.
+#[derive(Clone, Debug)]
+pub struct LedgerReader {
+    path: PathBuf,
+    offset: u64,
+    /// What was read.
+    pub lines: Vec<Line>,
+}
+
+impl LedgerReader {
+    /// Reads what was appended since. Gives the number of lines that are new.
+    pub fn read(&mut self) -> usize {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return 0,
+            Err(error) => panic!("read the ledger: {error}"),
+        };
+        let mut text = String::new();
+        file.seek(SeekFrom::Start(self.offset)).expect("seek in the ledger");
+        file.read_to_string(&mut text).expect("read the ledger");
+        // Each line is written whole, but a reader may see the first part of one.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        self.offset += whole as u64;
+        let before = self.lines.len();
+        self.lines.extend(text[..whole].lines().map(parse));
+        self.lines.len() - before
+    }
+
+    /// Whether a body began in this process and did not come to its end, as far as was read.
+    #[must_use]
+    pub fn is_cut(&self, pid: u32) -> bool {
+        let count = |what| self.lines.iter().filter(|line| line.pid == pid && line.what == what).count();
+        count(What::Begin) > count(What::End)
+    }
 }
 
 fn parse(line: &str) -> Line {
     let words: Vec<&str> = line.split(' ').collect();
-    let [at, pid, what, subject, attempt] = words[..] else { panic!("a torn line in the ledger: {line:?}") };
+    let [at, pid, what, subject, attempt, value] = words[..] else { panic!("a torn line in the ledger: {line:?}") };
     let (what, _) = What::ALL.into_iter().find(|(_, word)| *word == what).expect("a known kind of line");
     Line {
         at: at.parse().expect("a time"),
@@ -90,5 +159,6 @@ fn parse(line: &str) -> Line {
         what,
         subject: subject.to_owned(),
         attempt: attempt.parse().expect("an attempt"),
+        value: value.to_owned(),
     }
 }

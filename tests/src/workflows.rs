@@ -37,6 +37,18 @@ impl Site {
         Self { schema: schema.map(|schema| format!("{schema}.")).unwrap_or_default(), ..self }
     }
 
+    /// What its steps did.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// How long a short step takes.
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        self.pause
+    }
+
     /// The file whose existence lets the steps end that wait for this gate.
     #[must_use]
     pub fn gate(&self, name: &str) -> PathBuf {
@@ -81,7 +93,7 @@ async fn effect(ctx: &Ctx<Site>, value: u64) -> Result<u64> {
 }
 
 /// The body of a short transaction, whose effect is a row of the table `effects`.
-async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64> {
+pub(crate) async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
     site.ledger.append(What::Begin, &key, attempt);
     let insert = AssertSqlSafe(format!("INSERT INTO {}effects (subject) VALUES ('{key}')", site.schema));

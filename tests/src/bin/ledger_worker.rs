@@ -2,84 +2,8 @@
 //! ledger outside of the database. Dies with the process that started it.
 
 use std::error::Error;
-use std::io::Read;
-use std::time::Duration;
-
-use workflow_sdk::Client;
-use workflow_tests::ledger::{Ledger, What};
-use workflow_tests::worker_process::WorkerSettings;
-use workflow_tests::workflows::{
-    Site, Stubborn, aborter, blocker, chain, collect, debits, fan, gated, gatekeeper, herald, leaf, pages, parent,
-    sleepy, unlucky, waits,
-};
-use workflow_worker::Worker;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let settings = std::env::args().nth(1).ok_or("usage: ledger_worker SETTINGS")?;
-    let settings: WorkerSettings = serde_json::from_str(&settings)?;
-    // The tests' own server runs without fsync, and every process would say so.
-    let filter = "info,sqlx=error,workflow_sdk::backend::postgres::open=error";
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
-    std::thread::spawn(|| {
-        // The other end is held by the test alone, and closed by the system if that dies.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::abort();
-    });
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(settings.threads).enable_all().build()?;
-    runtime.block_on(run(settings))
-}
-
-async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
-    let mut connect = Client::connect(&settings.url).pool_size(4);
-    if let Some(schema) = &settings.schema {
-        connect = connect.schema(schema);
-    }
-    let client = connect.await?;
-    if settings.starts_runs { start_runs(&client, &settings).await } else { work(client, settings).await }
-}
-
-async fn work(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
-    let site = Site::new(settings.directory, Duration::from_millis(settings.pause), settings.threads)
-        .in_schema(settings.schema.as_deref());
-    let mut worker = Worker::new(client, site)
-        .register(chain)
-        .register(fan)
-        .register(pages)
-        .register(sleepy)
-        .register(debits)
-        .register(gated)
-        .register(herald)
-        .register(blocker)
-        .register(aborter)
-        .register(Stubborn)
-        .register(unlucky)
-        .register(waits)
-        .register(collect)
-        .register(leaf)
-        .register(parent)
-        .register(gatekeeper)
-        .concurrency(settings.concurrency)
-        .linger(Duration::from_millis(settings.linger))
-        .grace(Duration::from_millis(settings.grace));
-    if let Some(lease) = settings.lease {
-        worker = worker.lease(Duration::from_millis(lease));
-    }
-    if let Some(crashes) = settings.max_crashes {
-        worker = worker.max_crashes(crashes);
-    }
-    Ok(worker.run().await?)
-}
-
-/// Starts runs for ever, four at a time.
-async fn start_runs(client: &Client, settings: &WorkerSettings) -> Result<(), Box<dyn Error>> {
-    let ledger = Ledger::inside(&settings.directory);
-    let starter = async |first: u64| -> Result<(), workflow_sdk::ClientError> {
-        for n in (first..).step_by(4) {
-            let run = client.start(fan, n).await?;
-            ledger.append(What::Started, &run.id().to_string(), 0);
-        }
-        Ok(())
-    };
-    futures::try_join!(starter(0), starter(1), starter(2), starter(3))?;
-    Ok(())
+    workflow_tests::ledger_worker::work(&settings)
 }

@@ -104,3 +104,28 @@ pub async fn an_end_after_the_lease_stands_while_nobody_took_over(fixture: Fixtu
     assert_eq!(fixture.status(claim.run_id).await, RunStatus::Succeeded);
     assert_eq!(fixture.claim_due().await, []);
 }
+
+/// A run does not end before it began, nor begin before it was made, though the clock was set back meanwhile.
+pub async fn times_never_decrease_though_the_clock_does(fixture: Fixture) {
+    let hour = Duration::from_secs(3600);
+    let mut ended = vec![];
+    for by in [RunEnd::Succeeded("1".into()), RunEnd::Failed(error("no luck")), RunEnd::Canceled] {
+        let claim = fixture.held().await;
+        fixture.clock.set_back(hour);
+        applied(&fixture.write(end(claim, by)).await);
+        ended.push(claim.run_id);
+        fixture.advance(hour);
+    }
+    let claim = fixture.held().await;
+    fixture.clock.set_back(hour);
+    assert_eq!(canceled(&fixture.write(Write::Terminate(claim.run_id)).await), CancelOutcome::Canceled);
+    let never_claimed = fixture.started().await;
+    fixture.clock.set_back(hour);
+    assert_eq!(canceled(&fixture.write(Write::Cancel(never_claimed)).await), CancelOutcome::Canceled);
+    ended.extend([claim.run_id, never_claimed]);
+    for id in ended {
+        let run = fixture.run(id).await;
+        let times = [Some(run.created_at), run.started_at, run.completed_at];
+        assert!(run.completed_at.is_some() && times.iter().flatten().is_sorted(), "{times:?}");
+    }
+}

@@ -120,6 +120,7 @@ workflow_tests::cases! {
         of_two_ends_in_one_batch_the_first_stays,
         a_success_clears_the_reason_of_a_park,
         an_end_after_the_lease_stands_while_nobody_took_over,
+        times_never_decrease_though_the_clock_does,
     }
     generation {
         a_run_that_continues_is_due_with_its_new_input_and_no_steps,

@@ -2,7 +2,7 @@
 
 use workflow_tests::{Database, workflows};
 
-use crate::scene::{Scene, Started};
+use workflow_tests::scene::{Scene, Started};
 
 /// Two thirds of it must outlast the slowest commit of a renewal: a busy disk can stand still for most of a second.
 const LEASE: u64 = 3000;

@@ -4,7 +4,7 @@ use workflow_sdk::{ErrorKind, RunStatus};
 use workflow_tests::{Database, until, workflows};
 use workflow_worker::WorkerOptions;
 
-use crate::scene::{Scene, Started};
+use workflow_tests::scene::{Scene, Started};
 
 pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
     let scene = Scene::new(database).await;

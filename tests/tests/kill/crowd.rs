@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use workflow_tests::Database;
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 /// Three workers and a client write as fast as they can. Nobody is refused, nothing is lost or done twice, and no
 /// warning is given.

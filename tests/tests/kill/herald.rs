@@ -6,7 +6,7 @@ use workflow_sdk::prelude::*;
 use workflow_tests::Database;
 use workflow_tests::workflows::{self, GENERATIONS, PAGES};
 
-use crate::scene::{Scene, Started};
+use workflow_tests::scene::{Scene, Started};
 
 const RUNS: u64 = 4;
 
@@ -50,7 +50,7 @@ async fn die_once(database: Database, failpoint: String) {
     let second = scene.spawn("second", &settings);
     scene.all_end(&runs).await;
 
-    let violations = scene.raw().await.lines(crate::audit::VIOLATIONS, "violation").await;
+    let violations = scene.raw().await.lines(workflow_tests::audit::VIOLATIONS, "violation").await;
     assert_eq!(violations, Vec::<String>::new(), "what the database saw");
     let mut expected: Vec<(u64, u64)> =
         (0..GENERATIONS).flat_map(|generation| (0..PAGES).map(move |page| (generation, page))).collect();

@@ -3,7 +3,6 @@
 
 use workflow_tests::Database;
 
-mod audit;
 mod blocked;
 mod crash_loop;
 mod crowd;
@@ -14,7 +13,6 @@ mod point;
 mod random;
 mod rerun;
 mod saga;
-mod scene;
 mod shutdown;
 mod start;
 mod stopped;

@@ -6,7 +6,7 @@ use workflow_tests::Database;
 use workflow_tests::ledger::What;
 use workflow_tests::workflows::PAGES_AT_ONCE;
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 /// Each worker dies later than the one before it; the last comes to the end. No item that had its outcome runs again, and
 /// no process ever runs more items of a run at a time than the map allows.
@@ -31,7 +31,7 @@ pub async fn a_map_goes_on_where_its_worker_was_killed(database: Database) {
     recorded.iter().for_each(|recorded| scene.check_never_again(recorded));
     check_bound(&scene);
     dead.iter().chain([&last]).for_each(|worker| worker.assert_no_errors());
-    let recorded: Vec<usize> = recorded.iter().map(|recorded| recorded.len()).collect();
+    let recorded: Vec<usize> = recorded.iter().map(|recorded| recorded.count()).collect();
     println!("{database:?}: {recorded:?} outcomes before the kills");
     scene.sweep().await;
 }

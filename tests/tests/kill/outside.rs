@@ -7,7 +7,7 @@ use workflow_tests::until;
 use workflow_tests::worker_process::WorkerSettings;
 use workflow_tests::workflows::{NUMBERS, collect, gatekeeper, in_order, parent};
 
-use crate::scene::{Scene, Started};
+use workflow_tests::scene::{Scene, Started};
 
 const RUNS: u64 = 4;
 

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use workflow_tests::Database;
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 pub async fn executor_before_commit(database: Database) {
     die_at(database, "executor.before_commit", &[1, 2, 5, 20]).await;
@@ -68,6 +68,6 @@ async fn die_once(database: Database, failpoint: String) {
     scene.check_never_again(&recorded);
     first.assert_no_errors();
     second.assert_no_errors();
-    println!("{database:?} {failpoint}: {} outcomes before the kill", recorded.len());
+    println!("{database:?} {failpoint}: {} outcomes before the kill", recorded.count());
     scene.sweep().await;
 }

@@ -2,7 +2,7 @@
 
 use workflow_tests::Database;
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 const KILLS: usize = 10;
 

@@ -5,7 +5,7 @@ use workflow_sdk::RunStatus;
 use workflow_tests::ledger::Line;
 use workflow_tests::{Database, workflows};
 
-use crate::scene::{Scene, Started};
+use workflow_tests::scene::{Scene, Started};
 
 /// Between the failure of a run and the commit that gives it another attempt, and right after that commit.
 pub async fn a_kill_around_a_retry_loses_nothing(database: Database) {
@@ -37,7 +37,7 @@ async fn die_around_a_retry(database: Database, failpoint: &str) {
     let outcomes: Vec<_> =
         history.iter().filter(|row| row.position.is_some()).map(|row| row.step_key.as_str()).collect();
     assert_eq!(outcomes, ["steady", "stubborn"]);
-    let violations = scene.raw().await.lines(crate::audit::VIOLATIONS, "violation").await;
+    let violations = scene.raw().await.lines(workflow_tests::audit::VIOLATIONS, "violation").await;
     assert_eq!(violations, Vec::<String>::new(), "what the database saw");
     first.assert_no_errors();
     second.assert_no_errors();
@@ -75,7 +75,7 @@ async fn kill_a_fork(database: Database, failpoint: &str) {
     for key in keys(5..10) {
         assert!(begins.iter().any(|line| line.subject == key), "{failpoint}: {key} did not begin");
     }
-    let violations = scene.raw().await.lines(crate::audit::VIOLATIONS, "violation").await;
+    let violations = scene.raw().await.lines(workflow_tests::audit::VIOLATIONS, "violation").await;
     assert_eq!(violations, Vec::<String>::new(), "what the database saw");
     first.assert_no_errors();
     second.assert_no_errors();

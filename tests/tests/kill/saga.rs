@@ -8,8 +8,8 @@ use workflow_sdk::prelude::*;
 use workflow_sdk::{ErrorKind, RunId};
 use workflow_tests::{Database, until, workflows};
 
-use crate::audit::VIOLATIONS;
-use crate::scene::{Scene, Started};
+use workflow_tests::audit::VIOLATIONS;
+use workflow_tests::scene::{Scene, Started};
 
 /// More than the commits of either run: the last ones find it ended.
 const COMMITS: u32 = 9;

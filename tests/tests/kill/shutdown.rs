@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use workflow_tests::Database;
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 pub async fn a_worker_that_ends_gives_every_run_back(database: Database) {
     let scene = Scene::new(database).await;

@@ -5,7 +5,7 @@ use workflow_sdk::RunId;
 use workflow_tests::Database;
 use workflow_tests::ledger::What;
 
-use crate::scene::{Scene, Started};
+use workflow_tests::scene::{Scene, Started};
 
 /// Whatever was acknowledged is there; whatever is there, acknowledged or not, runs to its end.
 pub async fn an_acknowledged_start_outlives_its_process(database: Database) {

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use workflow_tests::{Database, until};
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 /// A stopped worker keeps its liveness lock, so only the end of its lease lets another take over. Once it comes back it
 /// finds its claim lost, in the middle of the other's work: it writes nothing, begins nothing, and serves new runs.

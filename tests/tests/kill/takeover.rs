@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use workflow_tests::{Database, until};
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 const RUNS: usize = 5;
 

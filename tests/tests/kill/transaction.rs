@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use workflow_tests::Database;
 
-use crate::scene::Scene;
+use workflow_tests::scene::Scene;
 
 pub async fn transaction_body(database: Database) {
     die_at(database, "transaction.body").await;
@@ -45,7 +45,7 @@ async fn die_once(database: Database, failpoint: String) {
     scene.check_effects(&runs).await;
     first.assert_no_errors();
     second.assert_no_errors();
-    println!("{database:?} {failpoint}: {} outcomes before the kill", recorded.len());
+    println!("{database:?} {failpoint}: {} outcomes before the kill", recorded.count());
     scene.sweep().await;
 }
 

@@ -32,7 +32,9 @@ pub(super) fn after_failure(
     fraction: f64,
 ) -> AfterFailure {
     if error.kind.is_transient() {
-        if elapsed >= PATIENCE {
+        // A database that went silent is heard of only when the deadline of a call has passed, which may be all the patience
+        // there is. So a batch is tried twice at least: by then there may be another way to the database.
+        if elapsed >= PATIENCE && failures > 1 {
             return AfterFailure::GiveUp;
         }
         let delay = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.min(16))).min(LAST_DELAY);
@@ -61,6 +63,13 @@ mod tests {
         let busy = error(BackendErrorKind::Busy);
         assert!(matches!(after_failure(&busy, 100, 1, Duration::ZERO, 0.5), AfterFailure::Again(_)));
         assert_eq!(after_failure(&busy, 100, 9, PATIENCE, 0.5), AfterFailure::GiveUp);
+    }
+
+    #[test]
+    fn a_batch_whose_first_answer_took_all_the_patience_is_tried_again() {
+        let silent = error(BackendErrorKind::Unreachable);
+        assert!(matches!(after_failure(&silent, 100, 1, 2 * PATIENCE, 0.5), AfterFailure::Again(_)));
+        assert_eq!(after_failure(&silent, 100, 2, 2 * PATIENCE, 0.5), AfterFailure::GiveUp);
     }
 
     #[test]

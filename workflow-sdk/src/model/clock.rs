@@ -33,6 +33,13 @@ impl Clock {
         }
     }
 
+    /// Moves a manual clock back, as the clock of a host is set right. Without effect on another.
+    pub fn set_back(&self, by: Duration) {
+        if let Some(micros) = &self.0 {
+            micros.fetch_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
+        }
+    }
+
     /// The time of a manual clock; `None` where the database or host decides.
     #[must_use]
     pub fn fixed(&self) -> Option<Timestamp> {

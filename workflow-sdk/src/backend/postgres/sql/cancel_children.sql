@@ -18,6 +18,6 @@ SET cancel_requested_at = COALESCE(r.cancel_requested_at, {now}),
     wakes = r.wakes + 1,
     paused_at = NULL,
     available_at = CASE WHEN r.status = 'running' THEN r.available_at ELSE {now} END,
-    completed_at = CASE WHEN r.epoch = 0 THEN {now} END,
+    completed_at = CASE WHEN r.epoch = 0 THEN GREATEST({now}, r.created_at) END,
     status = CASE WHEN r.epoch = 0 THEN 'canceled' ELSE r.status END
 WHERE r.id = ANY (ARRAY(SELECT children.id FROM children))

@@ -9,7 +9,7 @@ SET status = CASE WHEN r.epoch > 0 THEN r.status ELSE 'canceled' END,
                         THEN LEAST(r.available_at, {now}) ELSE r.available_at END,
     paused_at = CASE WHEN r.cancel_requested_at IS NOT NULL THEN r.paused_at END,
     error = CASE WHEN r.epoch > 0 THEN r.error END,
-    completed_at = CASE WHEN r.epoch > 0 THEN NULL ELSE {now} END,
+    completed_at = CASE WHEN r.epoch > 0 THEN NULL ELSE GREATEST({now}, r.created_at) END,
     cancel_requested_at = COALESCE(r.cancel_requested_at, {now})
 WHERE r.id = ANY ($2::uuid[]) AND r.status IN ('pending', 'running', 'parked')
 RETURNING r.id, r.status

@@ -9,6 +9,6 @@ WITH late AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {schema}.workflow_runs AS r
-SET status = 'failed', error = $2, completed_at = {now}, paused_at = NULL
+SET status = 'failed', error = $2, completed_at = GREATEST({now}, r.created_at, r.started_at), paused_at = NULL
 WHERE r.id = ANY (ARRAY(SELECT late.id FROM late))
 RETURNING r.id

@@ -3,7 +3,7 @@
 -- One that is parked until its deadline is due then at the latest.
 UPDATE {schema}.workflow_runs AS r
 SET status = f.status, worker_id = NULL, output = f.output, error = f.error,
-    completed_at = CASE WHEN f.status <> 'parked' THEN {now} END,
+    completed_at = CASE WHEN f.status <> 'parked' THEN GREATEST({now}, r.created_at, r.started_at) END,
     available_at = CASE WHEN f.status <> 'parked' THEN r.available_at
                         WHEN r.wakes <> f.wakes THEN {now}
                         WHEN f.until_deadline THEN LEAST(GREATEST(f.until, {now}), r.deadline_at)

@@ -3,6 +3,6 @@
 -- those; an ended run is not named.
 UPDATE {schema}.workflow_runs AS r
 SET epoch = r.epoch + (r.status = 'running')::integer, status = 'canceled', worker_id = NULL, error = NULL,
-    completed_at = {now}, cancel_requested_at = COALESCE(r.cancel_requested_at, {now})
+    completed_at = GREATEST({now}, r.created_at, r.started_at), cancel_requested_at = COALESCE(r.cancel_requested_at, {now})
 WHERE r.id = ANY ($2::uuid[]) AND r.status IN ('pending', 'running', 'parked')
 RETURNING r.id, r.status

@@ -3,7 +3,7 @@
 -- worker must know of each, as one JSON array of the columns of `ClaimedRow`: a value each would cost more.
 UPDATE workflow_runs
 SET epoch = epoch + 1, status = 'running', worker_id = ?2, available_at = ?3,
-    started_at = coalesce(started_at, ?4), crashes = crashes + (status = 'running')
+    started_at = coalesce(started_at, max(?4, created_at)), crashes = crashes + (status = 'running')
 WHERE id IN (SELECT value FROM json_each(?1))
 RETURNING json_array(
     id, epoch, queue, workflow_name, version, wakes, crashes, attempt, generation, depth, parent_run_id, deadline_at,

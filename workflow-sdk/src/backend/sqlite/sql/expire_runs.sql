@@ -2,7 +2,7 @@
 -- Guarantees: fails at most so many runs past their deadline that no worker holds; reads no others. One that was claimed
 -- before is left to the workers that know it until ?4.
 UPDATE workflow_runs
-SET status = 'failed', error = ?2, completed_at = ?1, paused_at = NULL
+SET status = 'failed', error = ?2, completed_at = max(?1, created_at, coalesce(started_at, 0)), paused_at = NULL
 WHERE id IN (
     SELECT id FROM workflow_runs
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked') AND deadline_at <= ?1

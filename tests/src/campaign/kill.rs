@@ -1,0 +1,26 @@
+//! Workers that die.
+
+use std::time::Duration;
+
+use super::{Part, Report, Round, RoundOptions};
+
+/// Between two kills, in milliseconds, at most: a worker must have had the time to begin something.
+const GAP: u64 = 600;
+
+pub(super) async fn round(part: Part) -> Report {
+    let count = part.count;
+    let mut round = Round::begin(part, "kill", RoundOptions::default()).await;
+    for _ in 0..count {
+        tokio::time::sleep(Duration::from_millis(round.random.u64(20..GAP))).await;
+        let victim = match round.random.u32(0..4) {
+            0 => round.random.usize(0..round.workers.len()),
+            _ => round.busiest(),
+        };
+        let was_at_work = round.kill(victim).await;
+        round.report.faults += 1;
+        round.report.done += 1;
+        round.report.delivered += usize::from(was_at_work);
+        round.spawn();
+    }
+    round.finish().await
+}

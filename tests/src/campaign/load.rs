@@ -1,0 +1,218 @@
+//! Work that is kept under way.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use workflow_sdk::{CancelOutcome, Client, ClientError, RunId, SignalOutcome};
+
+use crate::ledger::{Ledger, What};
+use crate::program::{Answer, Program, Shape, generate, program};
+
+/// How long no program may end before the load counts as stuck. Far above what takes longest: two leases and the work.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Programs under way: each is started, sent its signals, canceled if it waits for that, and its result is waited for. What a
+/// client is told is written to the ledger at once.
+#[derive(Debug)]
+pub struct Load {
+    shared: Arc<Shared>,
+    driver: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    told: Mutex<Told>,
+    is_over: AtomicBool,
+    ended: AtomicUsize,
+}
+
+/// What the load knows.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// How the runs end that it started.
+    pub foretold: BTreeMap<String, Answer>,
+    /// What was answered wrongly.
+    pub complaints: Vec<String>,
+}
+
+impl Load {
+    /// Keeps so many under way until it is told to end, or until `most` were started.
+    #[must_use]
+    pub fn start(client: &Client, ledger: &Ledger, seed: u64, shape: Shape, at_once: usize, most: usize) -> Self {
+        let shared = Shared { told: Mutex::default(), is_over: AtomicBool::new(false), ended: AtomicUsize::new(0) };
+        let shared = Arc::new(shared);
+        let (client, ledger) = (client.clone(), ledger.clone());
+        let driver = tokio::spawn(drive(Arc::clone(&shared), client, ledger, seed, shape, at_once, most));
+        Self { shared, driver }
+    }
+
+    /// How many have ended.
+    #[must_use]
+    pub fn ended(&self) -> usize {
+        self.shared.ended.load(Ordering::Relaxed)
+    }
+
+    /// Whether everything was started and has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.driver.is_finished()
+    }
+
+    /// Starts no more, and waits for the end of what runs; gives up once nothing ends any more.
+    pub async fn end(mut self) -> Told {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let (mut ended, mut since) = (self.ended(), Instant::now());
+        loop {
+            if tokio::time::timeout(Duration::from_secs(1), &mut self.driver).await.is_ok() {
+                break;
+            }
+            if self.ended() > ended {
+                (ended, since) = (self.ended(), Instant::now());
+            }
+            if since.elapsed() > PATIENCE {
+                self.driver.abort();
+                break;
+            }
+        }
+        let told = self.shared.told.lock().expect("no panic while it was held");
+        told.clone()
+    }
+}
+
+async fn drive(
+    shared: Arc<Shared>,
+    client: Client,
+    ledger: Ledger,
+    seed: u64,
+    shape: Shape,
+    at_once: usize,
+    most: usize,
+) {
+    let mut random = Rng::with_seed(seed);
+    let permits = Arc::new(Semaphore::new(at_once));
+    let mut under_way = JoinSet::new();
+    for number in 0..most {
+        let permit = Arc::clone(&permits).acquire_owned().await.expect("never closed");
+        while under_way.try_join_next().is_some() {}
+        if shared.is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let agent = Agent {
+            wanted: generate(&mut random, shape),
+            number,
+            random: random.fork(),
+            shared: Arc::clone(&shared),
+            client: client.clone(),
+            ledger: ledger.clone(),
+        };
+        under_way.spawn(async move {
+            let shared = Arc::clone(&agent.shared);
+            if let Err(complaint) = agent.follow().await {
+                shared.told.lock().expect("no panic while it was held").complaints.push(complaint);
+            }
+            shared.ended.fetch_add(1, Ordering::Relaxed);
+            drop(permit);
+        });
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+/// Follows one program.
+struct Agent {
+    wanted: Program,
+    number: usize,
+    random: Rng,
+    shared: Arc<Shared>,
+    client: Client,
+    ledger: Ledger,
+}
+
+impl Agent {
+    async fn follow(mut self) -> Result<(), String> {
+        let key = format!("p{}", self.number);
+        let run = patiently(|| self.client.start(program, self.wanted.clone()).key(&key)).await?;
+        let (id, subject) = (run.id(), run.id().to_string());
+        self.ledger.append(What::Started, &subject, 0);
+        let answer = self.wanted.answer();
+        self.shared.told.lock().expect("no panic while it was held").foretold.insert(subject.clone(), answer.clone());
+        self.send_signals(id).await?;
+        if answer == Answer::Canceled {
+            tokio::time::sleep(Duration::from_millis(self.random.u64(0..200))).await;
+            let canceled = patiently(|| self.client.cancel(id)).await?;
+            let word = match canceled {
+                CancelOutcome::Canceled => "canceled".to_owned(),
+                CancelOutcome::Requested => "requested".to_owned(),
+                CancelOutcome::Ended(status) => status.to_string(),
+                other => return Err(format!("{subject}: a cancel was answered with {other:?}")),
+            };
+            self.ledger.append_value(What::Canceled, &subject, 0, &word);
+        }
+        let result = patiently_for_result(|| run.result()).await?;
+        let told = match result {
+            Ok(value) => value.to_string(),
+            Err(ClientError::RunFailed { .. }) => "failed".to_owned(),
+            Err(ClientError::RunCanceled { .. }) => "canceled".to_owned(),
+            Err(other) => return Err(format!("{subject}: {other}")),
+        };
+        self.ledger.append_value(What::Answered, &subject, 0, &told);
+        Ok(())
+    }
+
+    async fn send_signals(&mut self, id: RunId) -> Result<(), String> {
+        for (number, (name, value)) in self.wanted.signals().into_iter().enumerate() {
+            if self.random.bool() {
+                tokio::time::sleep(Duration::from_millis(self.random.u64(0..20))).await;
+            }
+            let key = format!("s{number}");
+            let sent = patiently(|| self.client.signal(id, name.as_str(), &value).key(&key)).await?;
+            match sent {
+                SignalOutcome::Accepted | SignalOutcome::Repeated => {
+                    self.ledger.append_value(What::Signaled, &id.to_string(), 0, &format!("{name}={value}"));
+                }
+                // A join whose other branch failed ends its run before all signals are taken.
+                SignalOutcome::Finished => return Ok(()),
+                other => return Err(format!("{id}: a signal was answered with {other:?}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Asks again while the database is away: what every client has to do. What is asked must be safe to ask twice.
+pub(super) async fn patiently<T, F>(ask: impl FnMut() -> F) -> Result<T, String>
+where
+    F: IntoFuture<Output = Result<T, ClientError>>,
+{
+    patiently_for_result(ask).await?.map_err(|error| error.to_string())
+}
+
+/// The same; an answer that is an error is an answer.
+pub(super) async fn patiently_for_result<T, F>(mut ask: impl FnMut() -> F) -> Result<Result<T, ClientError>, String>
+where
+    F: IntoFuture<Output = Result<T, ClientError>>,
+{
+    let begun = Instant::now();
+    loop {
+        match ask().await {
+            Err(ClientError::Backend(error)) if begun.elapsed() > PATIENCE => {
+                return Err(format!("the database stayed away: {error}"));
+            }
+            Err(ClientError::Backend(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
+            other => return Ok(other),
+        }
+    }
+}
+
+/// Waits so long, or until everything has ended; says whether it has.
+pub(super) async fn over_within(load: &Load, time: Duration) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < time && !load.is_over() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    load.is_over()
+}

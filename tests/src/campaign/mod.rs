@@ -1,0 +1,161 @@
+//! Long fault campaigns on real processes: work is kept under way, faults hit it, and once everything has ended a
+//! [checker](crate::checker) says what is wrong.
+//!
+//! A campaign is cut into rounds, each with a database, a ledger and a seed of its own; so a round can be repeated alone, and
+//! what the checker reads stays small. A new kind is one more line of [`KINDS`] and a file beside this one: a function that
+//! puts faults into a [`Round`] until enough were delivered.
+
+mod cluster;
+mod kill;
+mod load;
+mod programs;
+mod report;
+mod round;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fastrand::Rng;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream;
+
+use crate::Database;
+
+pub use cluster::Cluster;
+pub use load::{Load, Told};
+pub use report::{Report, RoundViolation};
+pub use round::{Round, RoundOptions};
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Decides everything that a campaign decides; the rest is left to the machine.
+    pub seed: u64,
+    /// Faults that are to be delivered; programs, races or files, for kinds of those.
+    pub count: usize,
+    /// Which database.
+    pub database: Database,
+    /// Rounds at once.
+    pub jobs: usize,
+    /// The program whose argument are a worker's settings; `None`: the one that was built with this.
+    pub program: Option<PathBuf>,
+    /// Where rounds keep their data; `None`: the directory for temporary files.
+    pub directory: Option<PathBuf>,
+    /// Says how far it is, on standard error.
+    pub is_loud: bool,
+}
+
+impl Plan {
+    /// A plan of this many faults, one round at a time.
+    #[must_use]
+    pub fn new(seed: u64, count: usize, database: Database) -> Self {
+        Self { seed, count, database, jobs: 1, program: None, directory: None, is_loud: false }
+    }
+}
+
+/// One round of a campaign: its part of the count, its seed.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The whole.
+    pub plan: Arc<Plan>,
+    /// A campaign of one round with this seed repeats it.
+    pub seed: u64,
+    /// What this round is to do.
+    pub count: usize,
+    /// The server of the campaign, on PostgreSQL, unless rounds make their own.
+    pub server: Option<String>,
+}
+
+/// A kind of campaign.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// What counts as a delivered fault.
+    pub delivered: &'static str,
+    /// The databases that it is for.
+    pub databases: &'static [Database],
+    /// How much of the count one round does.
+    pub round: usize,
+    /// Whether each round makes its own server.
+    pub has_own_servers: bool,
+    /// Does one round.
+    pub run: fn(Part) -> BoxFuture<'static, Report>,
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kind").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+const BOTH: &[Database] = &[Database::Sqlite, Database::Postgres];
+
+/// Every kind.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "kill",
+        what: "workers die of SIGKILL at random moments, several a second, and are replaced at once",
+        delivered: "the process had a body that had begun and not ended, or held the claim of a run",
+        databases: BOTH,
+        round: 50,
+        has_own_servers: false,
+        run: |part| Box::pin(kill::round(part)),
+    },
+    Kind {
+        name: "programs",
+        what: "random programs with a known answer, while workers die of SIGKILL about once a second",
+        delivered: "as for kill; the count is that of the programs",
+        databases: BOTH,
+        round: 500,
+        has_own_servers: false,
+        run: |part| Box::pin(programs::round(part)),
+    },
+];
+
+/// The kind of this name.
+#[must_use]
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// Runs a campaign to its end.
+///
+/// # Panics
+/// If the kind is not for this database.
+pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
+    assert!(kind.databases.contains(&plan.database), "{} is not for {:?}", kind.name, plan.database);
+    let begun = Instant::now();
+    let cluster = match plan.database {
+        Database::Postgres if !kind.has_own_servers => Some(Cluster::start(plan.directory.as_deref()).await),
+        _ => None,
+    };
+    let server = cluster.as_ref().map(Cluster::url);
+    let mut total = Report::new(kind.name, &plan);
+    let plan = Arc::new(plan);
+    let mut seeds = Rng::with_seed(plan.seed);
+    let rounds = plan.count.div_ceil(kind.round);
+    let parts: Vec<Part> = (0..rounds)
+        .map(|n| Part {
+            plan: Arc::clone(&plan),
+            // The first is the campaign's own, so that a campaign of one round repeats it.
+            seed: if n == 0 { plan.seed } else { seeds.u64(..) },
+            count: kind.round.min(plan.count - n * kind.round),
+            server: server.clone(),
+        })
+        .collect();
+    let mut reports = stream::iter(parts).map(|part| tokio::spawn((kind.run)(part))).buffer_unordered(plan.jobs);
+    while let Some(report) = reports.next().await {
+        total.add(report.unwrap_or_else(|error| Report::broken(kind.name, &plan, &error.to_string())));
+        if plan.is_loud {
+            total.wall = begun.elapsed();
+            eprintln!("{}", total.line());
+        }
+    }
+    total.wall = begun.elapsed();
+    total
+}

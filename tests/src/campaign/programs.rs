@@ -1,0 +1,32 @@
+//! Programs with a known answer, and a kill now and then.
+
+use std::time::Duration;
+
+use super::{Part, Report, Round, RoundOptions};
+
+/// Between two kills, in milliseconds.
+const GAP: std::ops::Range<u64> = 500..1500;
+
+pub(super) async fn round(part: Part) -> Report {
+    let count = part.count;
+    let options = RoundOptions { at_once: 100, most: count, ..RoundOptions::default() };
+    let mut round = Round::begin_with(part, "programs", options, |settings| {
+        settings.concurrency = 50;
+        settings.pause = 1;
+    })
+    .await;
+    loop {
+        let gap = round.random.u64(GAP);
+        let over = crate::campaign::load::over_within(&round.load, Duration::from_millis(gap)).await;
+        if over {
+            break;
+        }
+        let victim = round.busiest();
+        let was_at_work = round.kill(victim).await;
+        round.report.faults += 1;
+        round.report.delivered += usize::from(was_at_work);
+        round.spawn();
+    }
+    round.report.done += round.load.ended();
+    round.finish().await
+}

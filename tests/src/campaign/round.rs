@@ -1,0 +1,234 @@
+//! One scene, its workers, its load, and its end.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use rustix::process::Signal;
+
+use super::{Load, Part, Report, RoundViolation, Told};
+use crate::checker::{self, Evidence};
+use crate::ledger::LedgerReader;
+use crate::program::Shape;
+use crate::scene::{Scene, SceneOptions};
+use crate::worker_process::{WorkerProcess, WorkerSettings};
+
+/// How a round is made.
+#[derive(Clone, Debug)]
+pub struct RoundOptions {
+    /// Worker processes.
+    pub workers: usize,
+    /// Programs under way.
+    pub at_once: usize,
+    /// Programs at most.
+    pub most: usize,
+    /// How large they are.
+    pub shape: Shape,
+    /// Words that no log may have.
+    pub forbidden: &'static [&'static str],
+}
+
+/// Words that no process may write, whatever becomes of others.
+pub const FORBIDDEN: &[&str] = &["ERROR", "panicked", "database is locked", "SQLITE_BUSY", "deadlock"];
+
+impl Default for RoundOptions {
+    fn default() -> Self {
+        Self { workers: 3, at_once: 24, most: usize::MAX, shape: Shape::default(), forbidden: FORBIDDEN }
+    }
+}
+
+/// A round that is under way.
+#[derive(Debug)]
+pub struct Round {
+    /// What it is a part of.
+    pub part: Part,
+    /// Decides what the kind decides.
+    pub random: Rng,
+    /// The database, the ledger.
+    pub scene: Scene,
+    /// How workers work; a change counts for those that are spawned later.
+    pub settings: WorkerSettings,
+    /// Those that live.
+    pub workers: Vec<WorkerProcess>,
+    /// Those that were killed.
+    pub dead: Vec<WorkerProcess>,
+    /// Processes that may have lost claims while they lived.
+    pub disturbed: BTreeSet<u32>,
+    /// What was written so far.
+    pub ledger: LedgerReader,
+    /// What is under way.
+    pub load: Load,
+    /// Counts, kept by the kind.
+    pub report: Report,
+    options: RoundOptions,
+    spawned: usize,
+}
+
+impl Round {
+    /// A fresh database, so many workers, and programs under way.
+    pub async fn begin(part: Part, kind: &'static str, options: RoundOptions) -> Self {
+        Self::begin_with(part, kind, options, |_| {}).await
+    }
+
+    /// The same, with other settings of the workers.
+    pub async fn begin_with(
+        part: Part,
+        kind: &'static str,
+        options: RoundOptions,
+        change: impl FnOnce(&mut WorkerSettings),
+    ) -> Self {
+        let mut scene_options = SceneOptions::new(part.plan.database);
+        scene_options.server.clone_from(&part.server);
+        scene_options.directory.clone_from(&part.plan.directory);
+        scene_options.program.clone_from(&part.plan.program);
+        let scene = Scene::with(scene_options).await;
+        scene.make_effects().await;
+        let mut settings = scene.settings();
+        settings.concurrency = 12;
+        settings.linger = 20;
+        settings.pause = 3;
+        // Chance may hit the same run every time.
+        settings.max_crashes = Some(MAX_CRASHES);
+        change(&mut settings);
+        let mut random = Rng::with_seed(part.seed);
+        let load =
+            Load::start(&scene.client, &scene.ledger, random.u64(..), options.shape, options.at_once, options.most);
+        let report = Report::new(kind, &part.plan);
+        let mut round = Self {
+            random,
+            settings,
+            workers: Vec::new(),
+            dead: Vec::new(),
+            disturbed: BTreeSet::new(),
+            ledger: scene.ledger.reader(),
+            load,
+            report,
+            spawned: 0,
+            scene,
+            part,
+            options,
+        };
+        for _ in 0..round.options.workers {
+            round.spawn();
+        }
+        round
+    }
+
+    /// One more worker.
+    pub fn spawn(&mut self) {
+        self.spawned += 1;
+        self.workers.push(self.scene.spawn(&format!("worker-{}", self.spawned), &self.settings));
+    }
+
+    /// Runs that the worker of this process holds, as the database says: its log says which worker it is.
+    pub async fn held_by(&self, worker: &WorkerProcess) -> i64 {
+        let log = worker.log();
+        let Some(id) = log.split("worker started worker=").nth(1).and_then(|rest| rest.split_whitespace().next())
+        else {
+            return 0;
+        };
+        let held = format!("SELECT count(*) FROM workflow_runs WHERE worker_id = '{id}' AND status = 'running'");
+        self.scene.raw().await.number(held).await
+    }
+
+    /// Kills a worker, and says whether it was at work: whether a body of it was cut off, or it held the claim of a run.
+    pub async fn kill(&mut self, number: usize) -> bool {
+        let mut victim = self.workers.swap_remove(number);
+        victim.kill();
+        self.ledger.read();
+        let was_at_work = self.ledger.is_cut(victim.pid()) || self.held_by(&victim).await > 0;
+        self.dead.push(victim);
+        was_at_work
+    }
+
+    /// The worker that wrote to the ledger last, if it lives; else any.
+    pub fn busiest(&mut self) -> usize {
+        self.ledger.read();
+        let pid = self.ledger.lines.iter().rev().map(|line| line.pid);
+        let busy = pid.take(50).find_map(|pid| self.workers.iter().position(|worker| worker.pid() == pid));
+        busy.unwrap_or_else(|| self.random.usize(0..self.workers.len()))
+    }
+
+    /// Waits for the end of everything, ends the workers, and checks.
+    pub async fn finish(self) -> Report {
+        let Self { part, scene, mut workers, dead, disturbed, load, mut report, options, settings, .. } = self;
+        let Told { foretold, complaints } = load.end().await;
+        settle(&scene).await;
+        let mut complaints = complaints;
+        for worker in &mut workers {
+            complaints.extend(end(worker).await);
+        }
+        for worker in dead.iter().chain(&workers) {
+            let log = worker.log();
+            let bad = log.lines().filter(|line| options.forbidden.iter().any(|word| line.contains(word)));
+            complaints.extend(bad.take(3).map(|line| format!("process {}: {line}", worker.pid())));
+        }
+        let mut evidence = Evidence::of(&scene).await;
+        evidence.foretold = foretold;
+        evidence.dead = dead.iter().map(WorkerProcess::pid).collect();
+        evidence.disturbed = disturbed;
+        evidence.complaints = complaints;
+        evidence.max_crashes = settings.max_crashes.map_or(i64::MAX, i64::from);
+        count(&mut report, &evidence);
+        let found = checker::violations(&evidence);
+        report.violations.extend(found.into_iter().map(|violation| RoundViolation {
+            violation,
+            seed: part.seed,
+            count: part.count,
+        }));
+        let mut scene = scene;
+        match report.violations.is_empty() {
+            true => scene.sweep().await,
+            false => scene.keep(),
+        }
+        report
+    }
+}
+
+/// The limit of crashes in rounds in which chance may hit one run again and again.
+const MAX_CRASHES: u32 = 1000;
+
+fn count(report: &mut Report, evidence: &Evidence) {
+    report.runs += evidence.runs.len();
+    report.ended += evidence.runs.values().filter(|run| run.has_ended()).count();
+    report.steps += evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()).count();
+    report.acknowledged += evidence.lines.iter().filter(|line| line.what.is_acknowledgement()).count();
+    report.crashes += evidence.noted.iter().filter(|(kind, ..)| kind == "crash").count();
+}
+
+/// Waits until no run is left, children included; gives up once nothing ends any more.
+async fn settle(scene: &Scene) {
+    let mut raw = scene.raw().await;
+    let (mut left, mut since) = (i64::MAX, Instant::now());
+    while left > 0 && since.elapsed() < Duration::from_secs(90) {
+        let open = "SELECT count(*) FROM workflow_runs WHERE status IN ('pending', 'running', 'parked')";
+        let now = raw.number(open).await;
+        if now < left {
+            (left, since) = (now, Instant::now());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Ends a worker as an operator does.
+async fn end(worker: &mut WorkerProcess) -> Option<String> {
+    if let Some(status) = worker.ended() {
+        return Some(format!("process {} had ended by itself, {status}: {}", worker.pid(), last_lines(worker)));
+    }
+    worker.signal(Signal::TERM);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(60) {
+        if let Some(status) = worker.ended() {
+            let failed = format!("process {} ended with {status}: {}", worker.pid(), last_lines(worker));
+            return (!status.success()).then_some(failed);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Some(format!("process {} did not end when it was asked to", worker.pid()))
+}
+
+fn last_lines(worker: &WorkerProcess) -> String {
+    let log = worker.log();
+    let lines: Vec<&str> = log.lines().rev().take(3).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}

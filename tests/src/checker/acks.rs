@@ -1,0 +1,90 @@
+//! Nothing is lost that somebody was told of.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ledger::What;
+
+use super::Found;
+use super::evidence::{Evidence, run_of};
+
+pub(super) fn starts(evidence: &Evidence, found: &mut Found) {
+    for line in evidence.lines.iter().filter(|line| line.what == What::Started) {
+        if !evidence.runs.contains_key(&line.subject) {
+            found.add(&line.subject, "its start was acknowledged, and it is not stored");
+        }
+    }
+}
+
+pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
+    let mut stored: HashSet<(&str, String)> = evidence
+        .signals
+        .iter()
+        .map(|signal| (signal.run.as_str(), format!("{}={}", signal.name, signal.payload)))
+        .collect();
+    stored.extend(evidence.taken.iter().map(|taken| (taken.run.as_str(), format!("{}={}", taken.name, taken.payload))));
+    for line in evidence.lines.iter().filter(|line| line.what == What::Signaled) {
+        if !stored.contains(&(line.subject.as_str(), line.value.clone())) {
+            found.add(
+                &line.subject,
+                format!("signal {} was acknowledged, and is neither stored nor was taken", line.value),
+            );
+        }
+    }
+}
+
+/// A cancel is kept as a request; of a run that nobody had claimed, as its end.
+pub(super) fn cancels(evidence: &Evidence, found: &mut Found) {
+    for line in evidence.lines.iter().filter(|line| line.what == What::Canceled) {
+        let Some(run) = evidence.runs.get(&line.subject) else {
+            found.add(&line.subject, "a cancel was acknowledged, and the run is not stored");
+            continue;
+        };
+        let holds = match line.value.as_str() {
+            "canceled" => run.status == "canceled",
+            "requested" => run.cancel_requested_at.is_some(),
+            ended => run.status == ended,
+        };
+        if !holds {
+            found.add(&line.subject, format!("a cancel was answered with {}, and the run is {run:?}", line.value));
+        }
+    }
+}
+
+pub(super) fn answers(evidence: &Evidence, found: &mut Found) {
+    for line in evidence.lines.iter().filter(|line| line.what == What::Answered) {
+        let told = line.value.as_str();
+        let stored = evidence.runs.get(&line.subject).map(|run| match (run.status.as_str(), &run.output) {
+            ("succeeded", Some(output)) => output.clone(),
+            (status, _) => status.to_owned(),
+        });
+        if stored.as_deref() != Some(told) {
+            found.add(&line.subject, format!("a client was told {told}, stored is {stored:?}"));
+        }
+    }
+}
+
+/// What a workflow saw was committed then, so it is recorded now.
+pub(super) fn outcomes(evidence: &Evidence, found: &mut Found) {
+    let mut recorded: HashMap<String, HashSet<String>> = HashMap::new();
+    for outcome in evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()) {
+        let subject = outcome.subject();
+        let (run, step_key) = subject.split_once('/').unwrap_or((&subject, ""));
+        recorded.entry(run.to_owned()).or_default().insert(last(step_key).to_owned());
+    }
+    for line in evidence.lines.iter().filter(|line| line.what == What::Delivered) {
+        let (run, name) = line.subject.split_once('/').unwrap_or((&line.subject, ""));
+        if !recorded.get(run).is_some_and(|names| names.contains(name)) {
+            found.add(run_of(run), format!("the workflow saw the outcome of {name}, and none is recorded"));
+        }
+    }
+}
+
+/// The part of a step's key that is unique in its run: its name, and before it the scope that a wait was given for it.
+pub(super) fn last(step_key: &str) -> &str {
+    let end = step_key.rfind('/').map_or(0, |slash| slash + 1);
+    if matches!(&step_key[end..], "sleep" | "program") {
+        let scope = step_key[..end.saturating_sub(1)].rfind('/').map_or(0, |slash| slash + 1);
+        return &step_key[scope..];
+    }
+    &step_key[end..]
+}

@@ -1,0 +1,25 @@
+//! What is left over.
+
+use super::Found;
+use super::evidence::Evidence;
+
+pub(super) fn database(evidence: &Evidence, found: &mut Found) {
+    for damage in &evidence.damage {
+        found.add("", damage.as_str());
+    }
+}
+
+pub(super) fn rows(evidence: &Evidence, found: &mut Found) {
+    for row in evidence.attempts.iter().filter(|row| !evidence.runs.contains_key(&row.run)) {
+        found.add(&row.run, format!("there is no such run, and it has a step {}", row.step_key));
+    }
+    for signal in evidence.signals.iter().filter(|signal| !evidence.runs.contains_key(&signal.run)) {
+        found.add(&signal.run, format!("there is no such run, and it has a signal {}", signal.name));
+    }
+}
+
+pub(super) fn logs(evidence: &Evidence, found: &mut Found) {
+    for complaint in &evidence.complaints {
+        found.add("", complaint.as_str());
+    }
+}

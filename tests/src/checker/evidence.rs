@@ -1,0 +1,333 @@
+//! All that the checks look at, read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::ledger::Line;
+use crate::program::Answer;
+use crate::scene::Scene;
+use crate::{Database, RawConnection};
+
+/// All that the checks look at.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The ledger.
+    pub lines: Vec<Line>,
+    /// The runs, by their ids.
+    pub runs: BTreeMap<String, Row>,
+    /// What is recorded of their present generations.
+    pub attempts: Vec<Attempt>,
+    /// Their inboxes.
+    pub signals: Vec<Signal>,
+    /// What the triggers noted: kind, run, what.
+    pub noted: Vec<(String, String, String)>,
+    /// Every claim, in order.
+    pub claims: Vec<Claimed>,
+    /// Every outcome, in order, of all generations.
+    pub outcomes: Vec<Outcome>,
+    /// Every signal that was taken, in order.
+    pub taken: Vec<Taken>,
+    /// The effects of transactions: the idempotency keys of their steps. `None`: the scene has no table for them.
+    pub effects: Option<Vec<String>>,
+    /// How runs end that others know beforehand.
+    pub foretold: BTreeMap<String, Answer>,
+    /// Processes that were killed.
+    pub dead: BTreeSet<u32>,
+    /// Processes that may have lost claims while they lived.
+    pub disturbed: BTreeSet<u32>,
+    /// What is wrong with the database itself.
+    pub damage: Vec<String>,
+    /// What processes wrote that they must not, with the names of the processes.
+    pub complaints: Vec<String>,
+    /// The limit of crashes.
+    pub max_crashes: i64,
+}
+
+/// A run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Row {
+    /// Its id.
+    pub id: String,
+    /// Its workflow.
+    pub workflow: String,
+    /// Its status.
+    pub status: String,
+    /// How often it was claimed.
+    pub epoch: i64,
+    /// How often it continued as new.
+    pub generation: i64,
+    /// How often it was tried.
+    pub attempt: i64,
+    /// Crashes since it last parked.
+    pub crashes: i64,
+    /// Its parent, and the key of the step there.
+    pub parent: Option<String>,
+    /// See [`Row::parent`].
+    pub parent_step_key: Option<String>,
+    /// What becomes of it when that ends.
+    pub on_parent_end: Option<String>,
+    /// When somebody asked it to end.
+    pub cancel_requested_at: Option<i64>,
+    /// What it gave.
+    pub output: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+impl Row {
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "succeeded" | "failed" | "canceled")
+    }
+}
+
+/// A row of a history.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Attempt {
+    /// The run.
+    pub run: String,
+    /// The step.
+    pub step_key: String,
+    /// Which attempt.
+    pub attempt: i64,
+    /// What kind.
+    pub kind: String,
+    /// What became of it.
+    pub status: String,
+    /// Its place.
+    pub position: Option<i64>,
+    /// By which claim.
+    pub epoch: i64,
+    /// What it gave.
+    pub output: Option<String>,
+}
+
+/// A row of an inbox.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Signal {
+    /// The run.
+    pub run: String,
+    /// Its number.
+    pub seq: i64,
+    /// Its name.
+    pub name: String,
+    /// Its payload.
+    pub payload: String,
+    /// The step that took it.
+    pub consumed_by: Option<String>,
+}
+
+/// A claim.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Claimed {
+    /// Of this run.
+    pub run: String,
+    /// In this generation.
+    pub generation: i64,
+    /// The epoch.
+    pub epoch: i64,
+    /// By this worker.
+    pub worker: Option<String>,
+}
+
+/// An outcome at the moment at which it was recorded; or a child, when its step was.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Outcome {
+    /// The run.
+    pub run: String,
+    /// Its generation.
+    pub generation: i64,
+    /// The step.
+    pub step_key: String,
+    /// Which attempt.
+    pub attempt: i64,
+    /// What kind.
+    pub kind: String,
+    /// What became of it.
+    pub status: String,
+    /// Its place; `None` for a child that has not ended.
+    pub position: Option<i64>,
+    /// By which claim.
+    pub epoch: i64,
+    /// What it gave.
+    pub output: Option<String>,
+    /// When it began.
+    pub started_at: i64,
+    /// When it ended.
+    pub completed_at: Option<i64>,
+}
+
+impl Outcome {
+    /// Its idempotency key, which the ledger has.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        match self.generation {
+            0 => format!("{}/{}", self.run, self.step_key),
+            generation => format!("{}.{generation}/{}", self.run, self.step_key),
+        }
+    }
+}
+
+/// A signal at the moment at which it was taken.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Taken {
+    /// The run.
+    pub run: String,
+    /// Its number.
+    pub seq: i64,
+    /// Its name.
+    pub name: String,
+    /// Its payload.
+    pub payload: String,
+    /// The step that took it.
+    pub consumed_by: String,
+}
+
+impl Evidence {
+    /// What there is of a scene, whose workers have ended. What only the caller knows is left empty: what was foretold, and who
+    /// was killed.
+    pub async fn of(scene: &Scene) -> Self {
+        let mut raw = scene.raw().await;
+        let has_effects = raw.table_names().await.contains("effects");
+        let effects = match has_effects {
+            true => Some(raw.lines("SELECT subject FROM effects", "subject").await),
+            false => None,
+        };
+        let runs: Vec<Row> = rows(
+            &mut raw,
+            "'id', id, 'workflow', workflow_name, 'status', status, 'epoch', epoch, 'generation', generation,
+             'attempt', attempt, 'crashes', crashes, 'parent', parent_run_id, 'parent_step_key', parent_step_key,
+             'on_parent_end', on_parent_end, 'cancel_requested_at', cancel_requested_at, 'output', output, 'error', error",
+            "workflow_runs",
+        )
+        .await;
+        Self {
+            lines: scene.ledger.lines(),
+            runs: runs.into_iter().map(|run| (run.id.clone(), run)).collect(),
+            attempts: rows(
+                &mut raw,
+                "'run', run_id, 'step_key', step_key, 'attempt', attempt, 'kind', kind, 'status', status,
+                 'position', position, 'epoch', epoch, 'output', output",
+                "step_attempts ORDER BY run_id, position, step_key, attempt",
+            )
+            .await,
+            signals: rows(
+                &mut raw,
+                "'run', run_id, 'seq', seq, 'name', name, 'payload', payload, 'consumed_by', consumed_by",
+                "workflow_signals ORDER BY run_id, seq",
+            )
+            .await,
+            noted: list(&mut raw, "kind, run_id, detail", "audit").await,
+            claims: rows(
+                &mut raw,
+                "'run', run_id, 'generation', generation, 'epoch', epoch, 'worker', worker_id",
+                "audit_claims ORDER BY n",
+            )
+            .await,
+            outcomes: rows(
+                &mut raw,
+                "'run', run_id, 'generation', generation, 'step_key', step_key, 'attempt', attempt, 'kind', kind,
+                 'status', status, 'position', position, 'epoch', epoch, 'output', output, 'started_at', started_at,
+                 'completed_at', completed_at",
+                "audit_outcomes ORDER BY n",
+            )
+            .await,
+            taken: rows(
+                &mut raw,
+                "'run', run_id, 'seq', seq, 'name', name, 'payload', payload, 'consumed_by', consumed_by",
+                "audit_taken ORDER BY n",
+            )
+            .await,
+            effects,
+            damage: damage(&mut raw, scene).await,
+            max_crashes: i64::MAX,
+            ..Self::default()
+        }
+    }
+
+    /// The ids of the runs whose steps need not all have outcomes: those that failed, were canceled or continued as new may
+    /// have left calls behind.
+    #[must_use]
+    pub fn is_cut_short(&self, run: &str) -> bool {
+        self.runs.get(run).is_none_or(|run| run.status != "succeeded" || run.generation > 0)
+    }
+
+    /// What a user sees of the runs that somebody outside knows, without ids and times, in the order of what was foretold:
+    /// the same on every database, if the order of what happened is.
+    #[must_use]
+    pub fn observable(&self, runs: &[String]) -> Vec<String> {
+        let mut seen = Vec::new();
+        for (number, id) in runs.iter().enumerate() {
+            let Some(run) = self.runs.get(id) else { continue };
+            let error = run.error.as_deref().unwrap_or_default();
+            seen.push(format!("{number} {} {:?} {error}", run.status, run.output));
+            let mut outcomes: Vec<String> = self
+                .outcomes
+                .iter()
+                .filter(|outcome| outcome.run == *id && outcome.position.is_some())
+                .map(|o| {
+                    format!(
+                        "{number}.{} {} {} {} {} {:?}",
+                        o.generation, o.step_key, o.attempt, o.kind, o.status, o.output
+                    )
+                })
+                .collect();
+            outcomes.sort_unstable();
+            seen.extend(outcomes);
+        }
+        seen
+    }
+}
+
+/// Run and generation, and the rest, of a subject in the ledger.
+#[must_use]
+pub(super) fn run_of(subject: &str) -> &str {
+    let key = subject.split_once('/').map_or(subject, |(run, _)| run);
+    key.split_once('.').map_or(key, |(run, _)| run)
+}
+
+async fn rows<T: DeserializeOwned>(raw: &mut RawConnection, fields: &str, from: &str) -> Vec<T> {
+    parse(raw, &object(raw, "json_object", "json_build_object", fields), from).await
+}
+
+async fn list<T: DeserializeOwned>(raw: &mut RawConnection, fields: &str, from: &str) -> Vec<T> {
+    parse(raw, &object(raw, "json_array", "json_build_array", fields), from).await
+}
+
+fn object(raw: &RawConnection, sqlite: &str, postgres: &str, fields: &str) -> String {
+    match raw {
+        RawConnection::Sqlite(_) => format!("{sqlite}({fields})"),
+        RawConnection::Postgres(_) => format!("{postgres}({fields})::text"),
+    }
+}
+
+async fn parse<T: DeserializeOwned>(raw: &mut RawConnection, select: &str, from: &str) -> Vec<T> {
+    let lines = raw.lines(format!("SELECT {select} AS line FROM {from}"), "line").await;
+    lines.iter().map(|line| serde_json::from_str(line).expect("a row as JSON")).collect()
+}
+
+/// What the database says of itself.
+async fn damage(raw: &mut RawConnection, scene: &Scene) -> Vec<String> {
+    let mut damage = Vec::new();
+    match scene.database {
+        Database::Sqlite => {
+            let check = raw.lines("PRAGMA integrity_check", "integrity_check").await;
+            damage.extend(check.into_iter().filter(|line| line != "ok"));
+        }
+        Database::Postgres => {
+            let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+            let deadlocks = raw.number(deadlocks).await;
+            if deadlocks > 0 {
+                damage.push(format!("{deadlocks} deadlocks"));
+            }
+            let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
+            if raw.number(invalid).await > 0 {
+                damage.push("an index is not valid".into());
+            }
+        }
+    }
+    damage
+}

@@ -1,0 +1,123 @@
+//! Says what is wrong, once everything has ended: compares what an outside [ledger](crate::ledger) has, what
+//! [triggers](crate::audit) noted, and what is stored. What the engine says of itself plays no part in it.
+
+mod acks;
+mod answers;
+mod bodies;
+mod claims;
+mod clean;
+mod evidence;
+mod history;
+mod waits;
+
+use std::fmt;
+
+use serde::Serialize;
+
+pub use evidence::{Attempt, Claimed, Evidence, Outcome, Row, Signal, Taken};
+
+/// Something that must never be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The name of the invariant.
+    pub invariant: &'static str,
+    /// The run; empty where it is none's.
+    pub run: String,
+    /// What is wrong, and where.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.invariant, if self.run.is_empty() { "-" } else { &self.run }, self.what)
+    }
+}
+
+/// One thing that is looked for.
+#[derive(Clone, Copy)]
+pub struct Check {
+    /// The name of the invariant.
+    pub invariant: &'static str,
+    /// What holds.
+    pub holds: &'static str,
+    find: fn(&Evidence, &mut Found),
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").field("invariant", &self.invariant).field("holds", &self.holds).finish_non_exhaustive()
+    }
+}
+
+/// Everything that is looked for. `I-Equal` is not here, for it compares two databases: see [`Evidence::observable`].
+pub const CHECKS: &[Check] = &[
+    Check { invariant: "I-Ack", holds: "an acknowledged start is stored", find: acks::starts },
+    Check { invariant: "I-Ack", holds: "an acknowledged signal is stored or was taken", find: acks::signals },
+    Check { invariant: "I-Ack", holds: "an acknowledged cancel is stored", find: acks::cancels },
+    Check { invariant: "I-Ack", holds: "what a client was told is what is stored", find: acks::answers },
+    Check { invariant: "I-Ack", holds: "an outcome that a workflow saw was recorded before", find: acks::outcomes },
+    Check { invariant: "I-One", holds: "one outcome a step, which stays as it was recorded", find: history::one },
+    Check { invariant: "I-Fence", holds: "no write by a stale claim", find: claims::fence },
+    Check { invariant: "I-Fence", holds: "epochs rise by one", find: claims::epochs },
+    Check { invariant: "I-NoDual", holds: "a run ends once, and one claim records a step", find: claims::dual },
+    Check { invariant: "I-Live", holds: "every run ends", find: answers::live },
+    Check { invariant: "I-AtLeast", holds: "a body began for each outcome of one", find: bodies::began },
+    Check {
+        invariant: "I-AtLeast",
+        holds: "a body begins again only after a death or a lost claim",
+        find: bodies::again,
+    },
+    Check {
+        invariant: "I-Exact",
+        holds: "one effect for each recorded transaction, and none else",
+        find: bodies::exact,
+    },
+    Check { invariant: "I-Mono", holds: "statuses, times and histories go forward", find: history::forward },
+    Check { invariant: "I-Mono", holds: "positions are distinct, one after the other", find: history::positions },
+    Check {
+        invariant: "I-Replay",
+        holds: "a replay is given what was given first, and is recorded",
+        find: history::replayed,
+    },
+    Check { invariant: "I-Signal", holds: "a signal is taken once, in order of its name", find: waits::signals },
+    Check { invariant: "I-Timer", holds: "a sleep ends once, and not early", find: waits::timers },
+    Check { invariant: "I-Tree", holds: "a child is there exactly if its parent says so", find: waits::children },
+    Check { invariant: "I-Tree", holds: "no child outlives a parent that takes it along", find: waits::orphans },
+    Check { invariant: "I-Attempts", holds: "no more attempts than the policy allows", find: bodies::attempts },
+    Check { invariant: "I-Attempts", holds: "no innocent run is failed for its crashes", find: claims::innocent },
+    Check { invariant: "I-Answer", holds: "a run ends as was foretold", find: answers::foretold },
+    Check {
+        invariant: "I-Clean",
+        holds: "the database is whole, without deadlocks and sessions left",
+        find: clean::database,
+    },
+    Check { invariant: "I-Clean", holds: "no rows without a run", find: clean::rows },
+    Check { invariant: "I-Clean", holds: "no process complained", find: clean::logs },
+];
+
+/// Invariants that say nothing yet, and why.
+pub const NOT_YET: &[(&str, &str)] = &[("I-Slot", "there are no schedules")];
+
+/// What was found so far.
+#[derive(Debug)]
+pub struct Found {
+    invariant: &'static str,
+    violations: Vec<Violation>,
+}
+
+impl Found {
+    fn add(&mut self, run: impl Into<String>, what: impl Into<String>) {
+        self.violations.push(Violation { invariant: self.invariant, run: run.into(), what: what.into() });
+    }
+}
+
+/// Looks for everything.
+#[must_use]
+pub fn violations(evidence: &Evidence) -> Vec<Violation> {
+    let mut found = Found { invariant: "", violations: Vec::new() };
+    for check in CHECKS {
+        found.invariant = check.invariant;
+        (check.find)(evidence, &mut found);
+    }
+    found.violations
+}

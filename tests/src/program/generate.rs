@@ -1,0 +1,93 @@
+//! Makes programs.
+
+use fastrand::Rng;
+
+use super::{ATTEMPTS, End, Failing, Op, Program};
+
+/// How large programs become.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Things that a sequence does at most.
+    pub length: usize,
+    /// Joins, children and generations within each other at most.
+    pub depth: usize,
+    /// The longest sleep, in milliseconds.
+    pub nap: u64,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { length: 5, depth: 2, nap: 30 }
+    }
+}
+
+/// A program of this shape: the same for the same numbers.
+#[must_use]
+pub fn generate(random: &mut Rng, shape: Shape) -> Program {
+    Generator { random, shape, next: 0, may_arm: true }.program(shape.depth, true)
+}
+
+struct Generator<'a> {
+    random: &'a mut Rng,
+    shape: Shape,
+    next: u32,
+    /// A run that continues as new must have nothing armed.
+    may_arm: bool,
+}
+
+impl Generator<'_> {
+    fn program(&mut self, depth: usize, is_top: bool) -> Program {
+        let end = match self.random.u32(0..20) {
+            0 => End::Error,
+            1 => End::Panic,
+            2 if is_top => End::Cancel,
+            3 | 4 if depth > 0 => End::Continue(Box::new(self.program(depth - 1, is_top))),
+            _ => End::Value,
+        };
+        let outer = std::mem::replace(&mut self.may_arm, !matches!(end, End::Continue(_)));
+        let ops = self.ops(depth, is_top);
+        self.may_arm = outer;
+        Program { ops, end, start: self.value() }
+    }
+
+    fn ops(&mut self, depth: usize, is_top: bool) -> Vec<Op> {
+        let length = self.random.usize(1..=self.shape.length);
+        (0..length).map(|_| self.op(depth, is_top)).collect()
+    }
+
+    fn op(&mut self, depth: usize, is_top: bool) -> Op {
+        self.next += 1;
+        let id = self.next;
+        match self.random.u32(0..24) {
+            0..6 => Op::Step(id, self.value(), Failing::Never),
+            6 => Op::Step(id, self.value(), Failing::Errors(self.random.u32(1..ATTEMPTS))),
+            7 => Op::Step(id, self.value(), Failing::Panics(self.random.u32(1..ATTEMPTS))),
+            8 => Op::Hopeless(id, Failing::Errors(1)),
+            9 => Op::Hopeless(id, Failing::Panics(1)),
+            10 | 11 => Op::Sleep(id, self.random.u64(1..=self.shape.nap)),
+            // Only runs that somebody outside knows are sent signals.
+            12 | 13 if is_top => Op::Signals(id, self.values(3)),
+            14 => Op::Lapse(id, self.random.u64(1..=self.shape.nap)),
+            15 if depth > 0 => Op::Child(id, Box::new(self.program(depth - 1, false))),
+            16 | 17 => Op::Transaction(id, self.value()),
+            18 | 19 if depth > 0 => {
+                let branches = self.random.usize(2..4);
+                Op::Join(id, (0..branches).map(|_| self.ops(depth - 1, is_top)).collect())
+            }
+            20 => Op::Race(id, self.random.u32(2..4), self.value()),
+            21 => Op::Beside(id, self.value()),
+            22 => Op::Map(id, self.values(5), self.random.usize(1..4)),
+            23 if self.may_arm => Op::Arm(id),
+            _ => Op::Tell(id, self.value()),
+        }
+    }
+
+    fn value(&mut self) -> u64 {
+        self.random.u64(..)
+    }
+
+    fn values(&mut self, most: usize) -> Vec<u64> {
+        let count = self.random.usize(1..=most);
+        (0..count).map(|_| self.value()).collect()
+    }
+}

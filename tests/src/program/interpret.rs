@@ -1,0 +1,172 @@
+//! Does what a program says.
+
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt, try_join_all};
+use workflow_sdk::prelude::*;
+use workflow_sdk::{Either, Error, ErrorKind};
+
+use super::{ATTEMPTS, End, FAILED, Failing, NOTHING, Op, PLANNED, Program, mix};
+use crate::ledger::What;
+use crate::workflows::{Site, debit};
+
+/// Long enough that nothing waits for its end.
+const FOREVER: Duration = Duration::from_secs(100_000);
+
+/// Does what its input says. Gives what [`Program::answer`] says.
+///
+/// # Errors
+/// Where the program is to fail.
+#[workflow]
+pub async fn program(ctx: &Ctx<Site>, wanted: Program) -> Result<u64> {
+    let all = run(ctx, &wanted.ops, wanted.start).await?;
+    match wanted.end {
+        End::Value => Ok(all),
+        End::Error => Err(Error::msg(format!("it ends with {all}"))),
+        End::Panic => std::panic::panic_any(PLANNED),
+        End::Cancel => ctx.sleep(FOREVER).await.map(|()| all),
+        End::Continue(next) => ctx.continue_as_new(*next),
+    }
+}
+
+fn run<'a>(ctx: &'a Ctx<Site>, ops: &'a [Op], all: u64) -> BoxFuture<'a, Result<u64>> {
+    async move {
+        let mut all = all;
+        for op in ops {
+            all = one(ctx, op).await?.into_iter().fold(all, mix);
+        }
+        Ok(all)
+    }
+    .boxed()
+}
+
+async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
+    Ok(vec![match op {
+        Op::Step(id, value, failing) => {
+            let name = format!("s{id}");
+            let step = ctx.step(&name, || effect(ctx, *value, *failing)).retry(patience());
+            given(ctx, &name, step.await?)
+        }
+        Op::Hopeless(id, failing) => {
+            let name = format!("h{id}");
+            let step = ctx.step(&name, || effect(ctx, 0, *failing)).retry(Retry::none());
+            given(ctx, &name, or_failed(step.await)?)
+        }
+        Op::Sleep(id, milliseconds) => {
+            let name = format!("z{id}-{milliseconds}");
+            ctx.scope(&name).sleep(Duration::from_millis(*milliseconds)).await?;
+            given(ctx, &format!("{name}/sleep"), NOTHING)
+        }
+        Op::Signals(id, values) => {
+            let name = format!("g{id}");
+            let mut taken = Vec::new();
+            for number in 0..values.len() {
+                let value = ctx.signal::<u64>(name.as_str()).await?.unwrap_or(0);
+                let key = if number == 0 { name.clone() } else { format!("{name}:{number}") };
+                taken.push(given(ctx, &key, value));
+            }
+            return Ok(taken);
+        }
+        Op::Lapse(id, milliseconds) => {
+            let name = format!("l{id}");
+            let wait = ctx.signal::<u64>(name.as_str()).timeout(Duration::from_millis(*milliseconds));
+            given(ctx, &name, wait.await?.unwrap_or(NOTHING))
+        }
+        Op::Child(id, child) => {
+            let name = format!("c{id}");
+            let scope = ctx.scope(&name);
+            let value = or_failed(scope.child(program, (**child).clone()).await)?;
+            given(ctx, &format!("{name}/program"), value)
+        }
+        Op::Transaction(id, value) => {
+            let name = format!("t{id}");
+            given(ctx, &name, ctx.transaction(&name, |tx| debit(ctx, tx, *value)).await?)
+        }
+        Op::Join(id, branches) => {
+            let scopes: Vec<_> = (0..branches.len()).map(|branch| ctx.scope(format!("j{id}-{branch}"))).collect();
+            return try_join_all(scopes.iter().zip(branches).map(|(scope, ops)| run(scope, ops, 0))).await;
+        }
+        Op::Race(id, runners, value) => {
+            let runners = (0..*runners).map(|n| ctx.step(format!("r{id}-{n}"), || effect(ctx, *value, Failing::Never)));
+            let (winner, value) = ctx.race(runners).await?;
+            given(ctx, &format!("r{id}-{winner}"), value?)
+        }
+        Op::Beside(id, value) => {
+            let name = format!("b{id}");
+            let step = ctx.step(&name, || effect(ctx, *value, Failing::Never));
+            match ctx.select(step, ctx.sleep(FOREVER)).await {
+                Either::Left(value) => given(ctx, &name, value?),
+                Either::Right(_) => 0,
+            }
+        }
+        Op::Map(id, values, at_once) => {
+            let each = ctx.map(values.iter().enumerate(), *at_once, |ctx, (number, value)| async move {
+                let name = format!("m{id}-{number}");
+                let value = ctx.step(&name, || effect(&ctx, *value, Failing::Never)).await?;
+                Ok::<_, Error>(given(&ctx, &name, value))
+            });
+            return each.name(format!("m{id}")).await;
+        }
+        Op::Arm(id) => {
+            let name = format!("u{id}");
+            let subject = format!("{}/{name}", generation(ctx));
+            let _armed = ctx.compensate(&name, move |site: std::sync::Arc<Site>| {
+                let subject = subject.clone();
+                async move {
+                    site.ledger().append(What::Begin, &subject, 1);
+                    tokio::time::sleep(site.pause()).await;
+                    site.ledger().append(What::End, &subject, 1);
+                    Ok::<_, Error>(())
+                }
+            })?;
+            return Ok(Vec::new());
+        }
+        Op::Tell(id, value) => {
+            ctx.publish("told", value)?;
+            ctx.emit("news", &(id, value))?;
+            return Ok(Vec::new());
+        }
+    }])
+}
+
+/// A failure counts as a value. That the run is told to end is none of the call's.
+fn or_failed(outcome: Result<u64>) -> Result<u64> {
+    match outcome {
+        Err(error) if error.kind() != ErrorKind::Canceled => Ok(FAILED),
+        other => other,
+    }
+}
+
+fn patience() -> Retry {
+    Retry::fixed(Duration::from_millis(5)).max_attempts(ATTEMPTS)
+}
+
+/// Notes what the workflow was given, so that a replay can be held to it.
+fn given(ctx: &Ctx<Site>, name: &str, value: u64) -> u64 {
+    let subject = format!("{}/{name}", generation(ctx));
+    ctx.state().ledger().append_value(What::Delivered, &subject, 0, &value.to_string());
+    value
+}
+
+/// What stands before the step key in the idempotency key of a step.
+fn generation(ctx: &Ctx<Site>) -> String {
+    match ctx.generation() {
+        0 => ctx.run_id().to_string(),
+        generation => format!("{}.{generation}", ctx.run_id()),
+    }
+}
+
+/// The body of a step.
+async fn effect(ctx: &Ctx<Site>, value: u64, failing: Failing) -> Result<u64> {
+    let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
+    site.ledger().append(What::Begin, &key, attempt);
+    tokio::time::sleep(site.pause()).await;
+    site.ledger().append(What::End, &key, attempt);
+    if attempt > failing.count() {
+        return Ok(value);
+    }
+    match failing {
+        Failing::Panics(_) => std::panic::panic_any(PLANNED),
+        Failing::Never | Failing::Errors(_) => Err(Error::msg("a planned failure")),
+    }
+}

@@ -1,0 +1,118 @@
+//! A proxy of our own between clients and a PostgreSQL server. It reads the protocol, so that a connection is cut exactly at
+//! the COMMIT, or at its answer.
+
+use std::io;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use sqlx::ConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+pub use self::fault::{Delivered, Fault, Moment};
+use self::path::Path;
+
+mod fault;
+mod frame;
+mod link;
+mod path;
+
+/// A port of this host by whose way a server is reached. It has a thread of its own, so that a load on the runtime of its user
+/// does not slow it. Ends, with all its connections, when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    options: PgConnectOptions,
+    path: Arc<Path>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// A way to the server of this URL, which must name a host by its IP address.
+    ///
+    /// # Errors
+    /// If the URL names none, or no port can be had.
+    pub fn to(url: &str) -> io::Result<Self> {
+        let options = PgConnectOptions::from_str(url).map_err(io::Error::other)?;
+        let host = options.get_host().parse().map_err(|_| io::Error::other("the URL must name an IP address"))?;
+        let path = Arc::new(Path::new(SocketAddr::new(host, options.get_port())));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let passes = Arc::clone(&path);
+        let thread = std::thread::Builder::new().name("proxy".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped => {}
+                    () = accept(listener, passes) => {}
+                }
+            });
+        })?;
+        Ok(Self { address, options, path, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The URL of the server by this way.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let options = self.options.clone().host(&self.address.ip().to_string()).port(self.address.port());
+        options.to_url_lossy().to_string()
+    }
+
+    /// Has this fault happen once, at the next such moment. Takes the place of one that has not happened yet.
+    pub fn arm(&self, fault: Fault, moment: Moment) {
+        self.path.arm(fault, moment);
+    }
+
+    /// Lets everything pass again, but for connections that fell into a hole. A fault that has not happened yet does not.
+    pub fn heal(&self) {
+        self.path.heal();
+    }
+
+    /// New connections lead to this server from now on.
+    pub fn lead_to(&self, target: SocketAddr) {
+        self.path.lead_to(target);
+    }
+
+    /// The faults that happened, in order.
+    #[must_use]
+    pub fn delivered(&self) -> Vec<Delivered> {
+        self.path.delivered()
+    }
+
+    /// How many answers to a COMMIT came through to a client.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.path.commits()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: std::net::TcpListener, path: Arc<Path>) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let mut links = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                if let Ok((client, _)) = accepted {
+                    links.spawn(link::pass(Arc::clone(&path), client));
+                }
+            }
+            Some(_) = links.join_next() => {}
+        }
+    }
+}

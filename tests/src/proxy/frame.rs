@@ -1,0 +1,142 @@
+//! The frames of PostgreSQL's protocol, version 3.
+
+/// Requests before the start of a session, by the code in the place of the protocol's version.
+const TLS: u32 = 80_877_103;
+const GSS: u32 = 80_877_104;
+
+/// A frame, whole, with its head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Its type; 0 for the frames that have none.
+    pub(super) kind: u8,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Frame {
+    /// The query `COMMIT`, and nothing else.
+    pub(super) fn is_commit(&self) -> bool {
+        self.kind == b'Q' && self.body().trim_ascii().eq_ignore_ascii_case(b"COMMIT")
+    }
+
+    /// The server's word that it has committed.
+    pub(super) fn is_commit_reply(&self) -> bool {
+        self.kind == b'C' && self.body() == b"COMMIT"
+    }
+
+    /// The server waits for the next request: whether within a transaction.
+    pub(super) fn is_ready(&self) -> Option<bool> {
+        (self.kind == b'Z').then(|| self.bytes.last() != Some(&b'I'))
+    }
+
+    /// The client says farewell.
+    pub(super) fn is_farewell(&self) -> bool {
+        self.kind == b'X'
+    }
+
+    /// Whether the server answers with one byte instead of a frame.
+    pub(super) fn asks_for_a_byte(&self) -> bool {
+        self.kind == 0 && matches!(self.number(4), Some(TLS | GSS))
+    }
+
+    /// The text of a frame that holds one.
+    fn body(&self) -> &[u8] {
+        let text = self.bytes.get(5..).unwrap_or_default();
+        text.strip_suffix(b"\0").unwrap_or(text)
+    }
+
+    fn number(&self, at: usize) -> Option<u32> {
+        Some(u32::from_be_bytes(self.bytes.get(at..at + 4)?.try_into().ok()?))
+    }
+}
+
+/// Bytes of one direction, cut into frames.
+#[derive(Debug)]
+pub(super) struct Frames {
+    bytes: Vec<u8>,
+    /// What stands before the length of the next frame: its type, or nothing.
+    typed: bool,
+}
+
+impl Frames {
+    /// Of a client, whose first frames have no type.
+    pub(super) fn of_client() -> Self {
+        Self { bytes: Vec::new(), typed: false }
+    }
+
+    /// Of a server.
+    pub(super) fn of_server() -> Self {
+        Self { bytes: Vec::new(), typed: true }
+    }
+
+    /// Takes what was read.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next frame that is whole.
+    pub(super) fn next(&mut self) -> Option<Frame> {
+        let head = usize::from(self.typed);
+        let length = self.bytes.get(head..head + 4)?;
+        let length = u32::from_be_bytes(length.try_into().ok()?) as usize + head;
+        if self.bytes.len() < length {
+            return None;
+        }
+        let rest = self.bytes.split_off(length);
+        let bytes = std::mem::replace(&mut self.bytes, rest);
+        let frame = Frame { kind: if self.typed { bytes[0] } else { 0 }, bytes };
+        self.typed |= !frame.asks_for_a_byte();
+        Some(frame)
+    }
+
+    /// A byte that is no frame.
+    pub(super) fn next_byte(&mut self) -> Option<u8> {
+        (!self.bytes.is_empty()).then(|| self.bytes.remove(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[kind], length.as_slice(), body].concat()
+    }
+
+    #[test]
+    fn bytes_become_frames_however_they_come() {
+        let mut startup = 8_u32.to_be_bytes().to_vec();
+        startup.extend(196_608_u32.to_be_bytes());
+        let mut tls = 8_u32.to_be_bytes().to_vec();
+        tls.extend(TLS.to_be_bytes());
+        let all = [tls.clone(), startup.clone(), frame(b'Q', b"COMMIT\0"), frame(b'X', b"")].concat();
+        let mut frames = Frames::of_client();
+        let mut found = Vec::new();
+        for byte in all {
+            frames.take(&[byte]);
+            found.extend(frames.next());
+        }
+        let kinds: Vec<u8> = found.iter().map(|frame| frame.kind).collect();
+        assert_eq!(kinds, [0, 0, b'Q', b'X']);
+        assert!(found[0].asks_for_a_byte() && !found[1].asks_for_a_byte());
+        assert!(found[2].is_commit() && found[3].is_farewell());
+    }
+
+    #[test]
+    fn a_servers_answers_are_known() {
+        let mut frames = Frames::of_server();
+        frames.take(
+            &[frame(b'C', b"COMMIT\0"), frame(b'C', b"ROLLBACK\0"), frame(b'Z', b"I"), frame(b'Z', b"T")].concat(),
+        );
+        let found: Vec<Frame> = std::iter::from_fn(|| frames.next()).collect();
+        assert_eq!(found.iter().map(Frame::is_commit_reply).collect::<Vec<_>>(), [true, false, false, false]);
+        assert_eq!(found.iter().map(Frame::is_ready).collect::<Vec<_>>(), [None, None, Some(false), Some(true)]);
+    }
+
+    #[test]
+    fn only_a_commit_alone_is_a_commit() {
+        let is_commit = |text: &[u8]| Frame { kind: b'Q', bytes: frame(b'Q', text) }.is_commit();
+        assert!(is_commit(b"COMMIT\0") && is_commit(b" commit \0"));
+        assert!(!is_commit(b"COMMIT; BEGIN\0") && !is_commit(b"SELECT 'COMMIT'\0"));
+    }
+}

@@ -1,0 +1,180 @@
+//! One connection that comes by way of the proxy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::fault::Fault;
+use super::frame::{Frame, Frames};
+use super::path::{Path, Place};
+
+/// How a connection ends.
+enum End {
+    /// One side hung up, or a fault that looks like that.
+    Closed,
+    Reset,
+    Hole,
+}
+
+/// What both directions know.
+struct Link {
+    path: Arc<Path>,
+    /// A request is under way.
+    asked: AtomicBool,
+    in_transaction: AtomicBool,
+    /// The server answers with one byte.
+    byte_expected: AtomicBool,
+    /// Waits until so long has passed: see [`Fault::Stall`].
+    stalled: tokio::sync::RwLock<()>,
+}
+
+/// Passes a connection on until it ends.
+pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
+    if path.is_hole() {
+        return fall_silent(client, None).await;
+    }
+    let Ok(server) = TcpStream::connect(path.target()).await else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let link = Link {
+        path,
+        asked: false.into(),
+        in_transaction: false.into(),
+        byte_expected: false.into(),
+        stalled: tokio::sync::RwLock::default(),
+    };
+    let (mut up, mut down) = (Half::new(from_client, to_server), Half::new(from_server, to_client));
+    let end = tokio::select! {
+        end = link.pass_requests(&mut up) => end,
+        end = link.pass_answers(&mut down) => end,
+    };
+    // Both halves of one stream.
+    let (Ok(client), Ok(server)) = (up.from.reunite(down.to), down.from.reunite(up.to)) else { return };
+    match end {
+        End::Closed => {}
+        End::Reset => drop((client.set_zero_linger(), server.set_zero_linger())),
+        End::Hole => fall_silent(client, Some(server)).await,
+    }
+}
+
+/// Reads what the client says until it gives up, and answers nothing. The server, if there is one, hears nothing either.
+async fn fall_silent(mut client: TcpStream, _server: Option<TcpStream>) {
+    let mut nobody_cares = [0; 4096];
+    while matches!(client.read(&mut nobody_cares).await, Ok(1..)) {}
+}
+
+impl Link {
+    async fn pass_requests(&self, half: &mut Half) -> End {
+        let mut frames = Frames::of_client();
+        loop {
+            while let Some(frame) = frames.next() {
+                self.asked.store(!frame.is_farewell(), Relaxed);
+                self.byte_expected.store(frame.asks_for_a_byte(), Relaxed);
+                let place = if frame.is_commit() { Place::Commit } else { Place::Other };
+                if let Err(end) = self.pass_frame(half, &frame, place).await {
+                    return end;
+                }
+            }
+            match half.read().await {
+                Some(bytes) => frames.take(bytes),
+                None => return End::Closed,
+            }
+        }
+    }
+
+    async fn pass_answers(&self, half: &mut Half) -> End {
+        let mut frames = Frames::of_server();
+        loop {
+            if self.byte_expected.load(Relaxed)
+                && let Some(byte) = frames.next_byte()
+            {
+                self.byte_expected.store(false, Relaxed);
+                if half.to.write_all(&[byte]).await.is_err() {
+                    return End::Closed;
+                }
+            }
+            while let Some(frame) = frames.next() {
+                let place = if frame.is_commit_reply() { Place::CommitReply } else { Place::Other };
+                if let Err(end) = self.pass_frame(half, &frame, place).await {
+                    return end;
+                }
+                if let Some(in_transaction) = frame.is_ready() {
+                    self.asked.store(false, Relaxed);
+                    self.in_transaction.store(in_transaction, Relaxed);
+                }
+            }
+            match half.read().await {
+                Some(bytes) => frames.take(bytes),
+                None => return End::Closed,
+            }
+        }
+    }
+
+    /// Passes one on, or does to it what was asked for.
+    async fn pass_frame(&self, half: &mut Half, frame: &Frame, place: Place) -> Result<(), End> {
+        drop(self.stalled.read().await);
+        let in_transaction = self.in_transaction.load(Relaxed);
+        let at_work = in_transaction || self.asked.load(Relaxed);
+        match self.path.due(place, at_work, in_transaction) {
+            Some(Fault::Close) => return Err(End::Closed),
+            Some(Fault::Reset) => return Err(End::Reset),
+            Some(Fault::Torn) => {
+                let _ = half.to.write_all(&frame.bytes[..frame.bytes.len() / 2]).await;
+                return Err(End::Reset);
+            }
+            Some(Fault::Hole) => return Err(End::Hole),
+            Some(Fault::Stall(time)) => {
+                let _stalled = self.stalled.write().await;
+                tokio::time::sleep(time).await;
+            }
+            // These are the path's, from now on.
+            Some(Fault::Slow(_) | Fault::Bytes) | None => {}
+        }
+        // The path may have become one while this frame was under way.
+        if self.path.is_hole() {
+            return Err(End::Hole);
+        }
+        let (delay, bytewise) = self.path.pace();
+        if delay > Duration::ZERO {
+            tokio::time::sleep(delay).await;
+        }
+        half.write(&frame.bytes, bytewise).await?;
+        if place == Place::CommitReply {
+            self.path.commit_passed();
+        }
+        Ok(())
+    }
+}
+
+/// One direction.
+struct Half {
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    buffer: Box<[u8]>,
+}
+
+impl Half {
+    fn new(from: OwnedReadHalf, to: OwnedWriteHalf) -> Self {
+        Self { from, to, buffer: vec![0; 65_536].into() }
+    }
+
+    async fn read(&mut self) -> Option<&[u8]> {
+        match self.from.read(&mut self.buffer).await {
+            Ok(length @ 1..) => Some(&self.buffer[..length]),
+            Ok(0) | Err(_) => None,
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8], bytewise: bool) -> Result<(), End> {
+        let piece = if bytewise { 1 } else { bytes.len() };
+        for piece in bytes.chunks(piece) {
+            self.to.write_all(piece).await.map_err(|_| End::Closed)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! What must hold of a scene.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{RunId, StepAttempt, StepKind};
+
+use crate::ledger::{Line, What};
+use crate::workflows::{self, NAP};
+
+use super::{Recorded, Scene, Started, subject};
+
+impl Scene {
+    /// Asserts that each transaction of these runs, which have ended, had its effect exactly once, and is recorded.
+    pub async fn check_effects(&self, runs: &[Started]) {
+        let mut effects = self.raw().await.lines("SELECT subject FROM effects ORDER BY subject", "subject").await;
+        let mut recorded = Vec::new();
+        for run in runs {
+            let rows = self.history(run.id).await.into_iter();
+            let debits = rows.filter(|row| row.kind == StepKind::Transaction && row.position.is_some());
+            let debits: Vec<String> = debits.map(|row| subject(run.id, &row.step_key)).collect();
+            assert_eq!(debits.len(), workflows::DEBITS, "{debits:?}");
+            recorded.extend(debits);
+        }
+        effects.sort_unstable();
+        recorded.sort_unstable();
+        assert_eq!(effects, recorded, "one row of effect for each recorded transaction");
+    }
+
+    /// Asserts that what is in the database at this moment is whole: each effect has its record, each record its effect.
+    pub async fn check_effects_so_far(&self) {
+        let lone = "SELECT count(*) FROM effects WHERE NOT EXISTS (SELECT 1 FROM step_attempts AS a
+            WHERE a.run_id || '/' || a.step_key = effects.subject AND a.status = 'succeeded')";
+        assert_eq!(self.raw().await.number(lone).await, 0, "effects without a record");
+        let missing = "SELECT count(*) FROM step_attempts AS a WHERE a.kind = 'transaction' AND a.status = 'succeeded'
+            AND NOT EXISTS (SELECT 1 FROM effects WHERE effects.subject = a.run_id || '/' || a.step_key)";
+        assert_eq!(self.raw().await.number(missing).await, 0, "records without an effect");
+    }
+
+    /// The outcomes that stand in the database now.
+    pub async fn recorded(&self, runs: &[Started]) -> Recorded {
+        let mut steps = HashSet::new();
+        for run in runs {
+            let outcomes = self.history(run.id).await.into_iter().filter(|row| row.position.is_some());
+            steps.extend(outcomes.map(|row| subject(run.id, &row.step_key)));
+        }
+        Recorded { steps, lines: self.ledger.lines().len() }
+    }
+
+    /// What must hold of every run once all have ended, whoever was killed: `dead` are the processes that were.
+    pub async fn check(&self, runs: &[Started], dead: &[u32]) {
+        let violations = self.raw().await.lines(crate::audit::VIOLATIONS, "violation").await;
+        assert_eq!(violations, Vec::<String>::new(), "what the database saw");
+        let mut begins: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+        for line in self.ledger.begins() {
+            begins.entry(line.subject.clone()).or_default().push(line);
+        }
+        for run in runs {
+            self.check_run(*run, &mut begins).await;
+        }
+        let orphans: Vec<&String> =
+            begins.keys().filter(|subject| runs.iter().any(|run| subject.starts_with(&run.id.to_string()))).collect();
+        assert!(orphans.is_empty(), "bodies that ran and left no outcome: {orphans:?}");
+        for line in self.ledger.begins() {
+            let again = self.ledger_begins_after(&line);
+            assert!(
+                again.is_empty() || dead.contains(&line.pid),
+                "{} began in {}, which was not killed, and again: {again:?}",
+                line.subject,
+                line.pid
+            );
+        }
+    }
+
+    fn ledger_begins_after(&self, first: &Line) -> Vec<Line> {
+        let begins = self.ledger.begins();
+        let place = begins.iter().position(|line| line == first).expect("a line of the ledger");
+        begins.into_iter().skip(place + 1).filter(|line| line.subject == first.subject).collect()
+    }
+
+    /// Takes the begun bodies of this run out of `begins`.
+    async fn check_run(&self, started: Started, begins: &mut BTreeMap<String, Vec<Line>>) {
+        let run = self.client.run(started.id).await.expect("an acknowledged start is never lost");
+        assert_eq!(run.status, RunStatus::Succeeded, "{run:?}");
+        assert_eq!(run.output.as_deref(), Some(started.output.to_string().as_str()), "{run:?}");
+        let history = self.history(run.id).await;
+        let outcomes: Vec<&StepAttempt> = history.iter().filter(|row| row.position.is_some()).collect();
+        let keys: HashSet<&str> = outcomes.iter().map(|row| row.step_key.as_str()).collect();
+        assert_eq!(keys.len(), outcomes.len(), "one outcome a step: {history:?}");
+        assert!(outcomes.iter().map(|row| row.position).is_sorted(), "{history:?}");
+        for row in &outcomes {
+            let subject = subject(run.id, &row.step_key);
+            let bodies = begins.remove(&subject);
+            match row.kind {
+                StepKind::Sleep | StepKind::Signal | StepKind::Approval | StepKind::Child => {
+                    assert_eq!(bodies, None, "a wait has no body");
+                }
+                _ => assert!(bodies.is_some(), "{subject} has an outcome, but its body never began"),
+            }
+        }
+        self.check_nap(run.id, &outcomes);
+    }
+
+    /// A sleep fires once, and not too early, however often its run changed hands.
+    fn check_nap(&self, id: RunId, outcomes: &[&StepAttempt]) {
+        let naps: Vec<_> = outcomes.iter().filter(|row| row.kind == StepKind::Sleep).collect();
+        let Some(nap) = naps.first() else { return };
+        assert_eq!(naps.len(), 1, "{outcomes:?}");
+        let after = subject(id, "after");
+        let woke = self.ledger.begins().into_iter().find(|line| line.subject == after).expect("the step after it");
+        let began = u128::try_from(nap.started_at.as_micros()).expect("a time after 1970");
+        // The worker's clock follows the database's within the time that one statement takes.
+        let slack = Duration::from_millis(10);
+        assert!(woke.at + slack.as_micros() >= began + NAP.as_micros(), "woke {} us after {nap:?}", woke.at - began);
+    }
+
+    /// Asserts that no body began before the outcomes that it follows were committed: a workflow that went on past a step
+    /// has seen its outcome.
+    pub fn check_order(&self, recorded: &Recorded) {
+        for line in self.ledger.lines().into_iter().take(recorded.lines).filter(|line| line.what == What::Begin) {
+            let (run, step_key) = line.subject.split_once('/').expect("run and step");
+            for before in workflows::before(step_key) {
+                let seen = format!("{run}/{before}");
+                assert!(recorded.steps.contains(&seen), "{} began, but {seen} is not recorded", line.subject);
+            }
+        }
+    }
+
+    /// Asserts that no body began again whose outcome stood in the database then.
+    pub fn check_never_again(&self, recorded: &Recorded) {
+        let later = self.ledger.lines().split_off(recorded.lines);
+        let again: Vec<&Line> =
+            later.iter().filter(|line| line.what == What::Begin && recorded.steps.contains(&line.subject)).collect();
+        assert!(again.is_empty(), "recorded steps began again: {again:?}");
+    }
+}

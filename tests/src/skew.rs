@@ -1,0 +1,104 @@
+//! A wall clock of another process that is wrong, and can be moved while it runs.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The shim, as C: `unsafe` is forbidden here, and a process must not know that its clock is wrong.
+const SOURCE: &str = include_str!("skew/clock.c");
+
+/// A direction and how far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shift {
+    /// The clock is ahead of the true one.
+    Ahead(Duration),
+    /// It is behind.
+    Behind(Duration),
+}
+
+impl Shift {
+    fn nanos(self) -> i64 {
+        let nanos = |by: Duration| i64::try_from(by.as_nanos()).expect("less than 292 years");
+        match self {
+            Self::Ahead(by) => nanos(by),
+            Self::Behind(by) => -nanos(by),
+        }
+    }
+}
+
+/// A clock for a process that is not started yet.
+#[derive(Debug)]
+pub struct Skew {
+    library: PathBuf,
+    shift: PathBuf,
+}
+
+impl Skew {
+    /// Compiles the shim in this directory, with a clock of this name that is right until it is moved.
+    ///
+    /// # Errors
+    /// In one line why there is none.
+    pub fn make(directory: &Path, name: &str) -> Result<Self, String> {
+        let library = directory.join("skew.so");
+        if !library.exists() {
+            compile(&library)?;
+        }
+        let shift = directory.join(format!("skew-{name}"));
+        fs::write(&shift, 0_i64.to_ne_bytes()).map_err(|error| format!("write {}: {error}", shift.display()))?;
+        Ok(Self { library, shift })
+    }
+
+    /// The variables of the process whose clock it is.
+    #[must_use]
+    pub fn variables(&self) -> [(&'static str, &Path); 2] {
+        [("LD_PRELOAD", &self.library), ("WORKFLOW_SKEW", &self.shift)]
+    }
+
+    /// Moves the clock.
+    pub fn set(&self, shift: Shift) {
+        // In place: the process has mapped this file.
+        let file = fs::OpenOptions::new().write(true).open(&self.shift).expect("open the clock");
+        file.write_all_at(&shift.nanos().to_ne_bytes(), 0).expect("move the clock");
+    }
+}
+
+fn compile(library: &Path) -> Result<(), String> {
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-shared", "-fPIC", "-x", "c", "-", "-ldl", "-o"]).arg(library);
+    let needed = |why: String| format!("a clock that is wrong needs a C compiler (cc): {why}");
+    let child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| needed(error.to_string()))?;
+    let mut source = child.stdin.take().ok_or_else(|| needed("no standard input".into()))?;
+    source.write_all(SOURCE.as_bytes()).map_err(|error| needed(error.to_string()))?;
+    drop(source);
+    let output = child.wait_with_output().map_err(|error| needed(error.to_string()))?;
+    let why = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(needed(why.lines().next().unwrap_or("failed").to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_sees_the_time_that_it_is_given() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let skew = match Skew::make(directory.path(), "one") {
+            Ok(skew) => skew,
+            Err(why) => return eprintln!("not tested here: {why}"),
+        };
+        let year = || -> i64 {
+            let output = Command::new("date").args(["-u", "+%Y"]).envs(skew.variables()).output().expect("run date");
+            String::from_utf8_lossy(&output.stdout).trim().parse().expect("a year")
+        };
+        let now = year();
+        const DECADE: Duration = Duration::from_secs(10 * 366 * 86_400);
+        skew.set(Shift::Ahead(DECADE));
+        assert!((9..=11).contains(&(year() - now)), "{}", year());
+        skew.set(Shift::Behind(DECADE));
+        assert!((9..=11).contains(&(now - year())), "{}", year());
+    }
+}

@@ -1,0 +1,61 @@
+/* Shifts the wall clock of one process: compiled and preloaded by skew.rs. The file that WORKFLOW_SKEW names holds the shift in
+ * nanoseconds, as eight bytes of this host, and is mapped: whoever writes to it moves the clock while the process runs. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static const volatile int64_t *shift;
+
+__attribute__((constructor)) static void map_shift(void)
+{
+    const char *path = getenv("WORKFLOW_SKEW");
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0)
+        return;
+    void *mapped = mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    if (mapped != MAP_FAILED)
+        shift = mapped;
+}
+
+static int (*real_clock_gettime)(clockid_t, struct timespec *);
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    if (!real_clock_gettime)
+        real_clock_gettime = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real_clock_gettime(clock, now);
+    if (result == 0 && shift && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+        int64_t nanos = now->tv_nsec + *shift % 1000000000;
+        now->tv_sec += *shift / 1000000000 + (nanos >= 1000000000) - (nanos < 0);
+        now->tv_nsec = nanos + (nanos < 0 ? 1000000000 : 0) - (nanos >= 1000000000 ? 1000000000 : 0);
+    }
+    return result;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    (void)zone;
+    struct timespec time;
+    int result = clock_gettime(CLOCK_REALTIME, &time);
+    if (result == 0 && now) {
+        now->tv_sec = time.tv_sec;
+        now->tv_usec = time.tv_nsec / 1000;
+    }
+    return result;
+}
+
+time_t time(time_t *now)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    if (now)
+        *now = time.tv_sec;
+    return time.tv_sec;
+}
