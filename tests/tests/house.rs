@@ -123,6 +123,33 @@ fn only_a_step_transaction_commits_beside_the_executor() {
     assert!(port.contains("backend().begin("), "the rule looks for what is not there any more");
 }
 
+/// Names in the form of a failpoint's, in files that have any.
+fn failpoints_in(text: &str) -> BTreeSet<String> {
+    let is_name = |word: &str| word.bytes().all(|c| c.is_ascii_lowercase() || matches!(c, b'_' | b'.'));
+    let literals = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| line.split('"').skip(1).step_by(2));
+    let names = literals.filter(|word| is_name(word) && word.split('.').filter(|part| part.len() > 2).count() == 2);
+    if text.contains("failpoint") { names.map(str::to_owned).collect() } else { BTreeSet::new() }
+}
+
+#[test]
+fn every_failpoint_is_in_the_table_and_in_the_code() {
+    let mut in_code = BTreeSet::new();
+    for package in ["workflow-sdk", "workflow-worker"] {
+        for (path, text) in shipped(package).into_iter().filter(|(path, _)| !path.starts_with("failpoint")) {
+            in_code.extend(failpoints_in(&text));
+            let calls = text.matches("failpoint(").count() + text.matches("failpoint_error(").count();
+            let named = text.matches("failpoint(\"").count() + text.matches("failpoint_error(\"").count();
+            assert!(calls == named || path == "conclude.rs", "{package}/{path} names a failpoint elsewhere");
+        }
+    }
+    let in_table: BTreeSet<String> = workflow_sdk::engine::POINTS.iter().map(|point| point.name.to_owned()).collect();
+    assert_eq!(in_table.len(), workflow_sdk::engine::POINTS.len(), "a name twice");
+    assert_eq!(in_code, in_table, "left: in the code; right: in failpoint/points.rs");
+}
+
 #[test]
 fn shipped_files_are_small() {
     for package in ["workflow-sdk", "workflow-macros", "workflow-worker"] {

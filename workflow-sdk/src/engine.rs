@@ -14,7 +14,9 @@ pub use crate::ctx::{
     settle,
 };
 pub use crate::executor::{Cancel, ClaimAnswer, Executor, ExecutorStopped, Hub, PendingClaim, PendingOutcome};
-pub use crate::failpoint::failpoint;
+#[cfg(feature = "failpoints")]
+pub use crate::failpoint::{Action, POINTS, Point};
+pub use crate::failpoint::{Fault, failpoint, failpoint_error};
 pub use crate::model::{
     Admission, Circuit, CircuitChange, Claim, Clock, Effect, InboxSignal, Lane, NewRun, NewSignal, ServiceReport,
     SignalKey, StartTime, WorkerId, attempted_again, check_name, check_queue, check_tag, retry_of_run,

@@ -1,55 +1,72 @@
-//! Named points at which a test kills or stops its own process, to see that what was promised there survives. Compiled to nothing
-//! without the feature `failpoints`.
+//! Named points at which a test makes something go wrong, to see that what was promised there survives. Compiled to nothing
+//! without the feature `failpoints`; never in a release.
 //!
-//! The points of the engine, and what is true there:
-//! - `executor.before_commit`: a batch was taken from the queue, nothing of it is in the database;
-//! - `backend.in_transaction`: every statement of a batch was executed, the transaction is open;
-//! - `transaction.body_ended`: the body of a transaction has done its work in it, which is open and lacks the outcome;
-//! - `transaction.before_commit`: the outcome was written too, the transaction is open;
-//! - `transaction.after_commit`: it is committed, its drive does not know;
-//! - `executor.after_commit`: the batch is committed, none of its senders knows;
-//! - `record.before_commit`: a drive has an outcome of a step, the executor does not have it;
-//! - `claim.after_commit`: runs are claimed, no drive was started;
-//! - `park.before_commit`, `park.after_commit`: a drive has dropped its run and gives it back, or has given it back;
-//! - `retry.before_commit`, `retry.after_commit`: a drive has a failure of its run that another attempt follows, or has written
-//!   so;
-//! - `end.before_commit`, `end.after_commit`: a drive has an answer of its run, or has written it.
+//! The variable `WORKFLOW_FAILPOINT` arms them: `NAME[@HIT][:ACTION]`, several separated by commas. `HIT` is the time it is reached
+//! that counts: `3` the third (default: the first), `3+` the third and every later one. `ACTION` is one of [`Action`]'s words
+//! (default `kill`); `delay` may say how many milliseconds: `delay=50`. What a point did is said on standard error, in a line
+//! `failpoint NAME: ACTION`.
+//!
+//! All points of the engine, what is true there, and what they can do: `POINTS` in `failpoint/points.rs`. A name that is not
+//! among them is a point of a test's own workflow.
 
-/// A named point: of the engine, or of a workflow in a test.
+use crate::backend::BackendError;
+
+#[cfg(feature = "failpoints")]
+mod armed;
+#[cfg(feature = "failpoints")]
+mod points;
+
+#[cfg(feature = "failpoints")]
+pub use points::{Action, POINTS, Point};
+
+/// An error that a failpoint makes: as of a database that went away.
+#[cfg(feature = "failpoints")]
+#[derive(Debug)]
+pub struct Fault(&'static str);
+
+/// There are none without the feature `failpoints`.
+#[cfg(not(feature = "failpoints"))]
+#[derive(Debug)]
+pub enum Fault {}
+
+// What is returned at each point takes no room, and no code reads it.
+#[cfg(not(feature = "failpoints"))]
+const _: () = assert!(size_of::<Result<(), Fault>>() == 0);
+
+/// A point at which nothing can be answered: it kills, stops or delays.
 #[inline(always)]
 pub fn failpoint(name: &'static str) {
     #[cfg(feature = "failpoints")]
-    reached(name);
+    // An action that makes an error is refused when such a point is armed with it.
+    drop(armed::reach(name));
     #[cfg(not(feature = "failpoints"))]
     let _ = name;
 }
 
-/// Kills this process with SIGKILL if the variable `WORKFLOW_FAILPOINT` names this point: `name` for the first time that
-/// it is reached, `name@3` for the third. `name@3:stop` stops it with SIGSTOP.
-#[cfg(feature = "failpoints")]
-fn reached(name: &str) {
-    use std::sync::LazyLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use rustix::process::{Signal, getpid, kill_process};
-
-    struct Armed {
-        point: String,
-        hits_left: AtomicU64,
-        signal: Signal,
+/// A point that can also answer with an error: `failpoint_error("...")?`.
+///
+/// # Errors
+/// [`Fault`], if it was armed with `error` or `lost`.
+#[inline(always)]
+pub fn failpoint_error(name: &'static str) -> Result<(), Fault> {
+    #[cfg(feature = "failpoints")]
+    return armed::reach(name);
+    #[cfg(not(feature = "failpoints"))]
+    {
+        let _ = name;
+        Ok(())
     }
-    static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
-        let wanted = std::env::var("WORKFLOW_FAILPOINT").ok()?;
-        let (wanted, signal) = match wanted.strip_suffix(":stop") {
-            Some(wanted) => (wanted, Signal::STOP),
-            None => (wanted.as_str(), Signal::KILL),
-        };
-        let (point, hit) = wanted.split_once('@').unwrap_or((wanted, "1"));
-        Some(Armed { point: point.to_owned(), hits_left: AtomicU64::new(hit.parse().ok()?), signal })
-    });
-    let Some(armed) = ARMED.as_ref().filter(|armed| armed.point == name) else { return };
-    if armed.hits_left.fetch_sub(1, Ordering::Relaxed) == 1 {
-        // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
-        let _ = kill_process(getpid(), armed.signal);
+}
+
+impl From<Fault> for BackendError {
+    #[cfg(feature = "failpoints")]
+    fn from(Fault(point): Fault) -> Self {
+        let why = format!("a fault of the failpoint {point}");
+        Self::new(crate::backend::BackendErrorKind::Unreachable, "reach a failpoint", why)
+    }
+
+    #[cfg(not(feature = "failpoints"))]
+    fn from(fault: Fault) -> Self {
+        match fault {}
     }
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
-use workflow_sdk::engine::{ClaimAnswer, ClaimRequest, ClaimedRun, ExecutorStopped, Outcome, Write, failpoint};
+use workflow_sdk::engine::{ClaimAnswer, ClaimRequest, ClaimedRun, ExecutorStopped, Outcome, Write, failpoint_error};
 use workflow_sdk::{BackendError, Timestamp};
 
 use crate::WorkerError;
@@ -28,18 +28,15 @@ pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
     loop {
         let permits = take_permits(&shared).await;
         let asked = permits.num_permits();
-        let answer = if more_are_due {
-            claim(&shared, asked).await
-        } else {
-            claim_when_due(&shared, asked, &mut look_from).await
+        let answer = match failpoint_error("claim.before_commit") {
+            Ok(()) if more_are_due => claim(&shared, asked).await,
+            Ok(()) => claim_when_due(&shared, asked, &mut look_from).await,
+            Err(fault) => Ok(ClaimAnswer { outcome: Err(fault.into()), begun: Instant::now() }),
         };
-        match answer {
+        match answer.map(answered) {
             Ok(ClaimAnswer { outcome: Ok(claimed), begun }) => {
                 shared.clock.set(claimed.now);
                 more_are_due = claimed.runs.len() == asked;
-                if !claimed.runs.is_empty() {
-                    failpoint("claim.after_commit");
-                }
                 start_drives(&shared, claimed.runs, begun, permits);
             }
             Ok(ClaimAnswer { outcome: Err(error), .. }) => {
@@ -67,6 +64,18 @@ async fn take_permits(shared: &Shared) -> OwnedSemaphorePermit {
         permits.merge(more);
     }
     permits
+}
+
+/// The answer, unless a test loses it.
+fn answered(answer: ClaimAnswer) -> ClaimAnswer {
+    let ClaimAnswer { outcome, begun } = answer;
+    let outcome = outcome.and_then(|claimed| {
+        if !claimed.runs.is_empty() {
+            failpoint_error("claim.after_commit")?;
+        }
+        Ok(claimed)
+    });
+    ClaimAnswer { outcome, begun }
 }
 
 async fn claim(shared: &Shared, limit: usize) -> Result<ClaimAnswer, ExecutorStopped> {

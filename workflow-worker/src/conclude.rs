@@ -1,8 +1,8 @@
 //! The end of a drive: what its function has come to, and the write that says so.
 
 use workflow_sdk::engine::{
-    ClaimedRun, Divergence, Entry, Interrupted, Interruption, Outcome, RetryWrite, Write, attempted_again, failpoint,
-    retry_of_run,
+    ClaimedRun, Divergence, Entry, ExecutorStopped, Interrupted, Interruption, Outcome, RetryWrite, Write,
+    attempted_again, failpoint, failpoint_error, retry_of_run,
 };
 use workflow_sdk::{ErrorKind, StoredError};
 
@@ -18,15 +18,21 @@ pub(crate) async fn finish(shared: &Shared, write: Option<Write>) {
         Write::Retry(_) => ("retry.before_commit", "retry.after_commit"),
         _ => ("end.before_commit", "end.after_commit"),
     };
-    failpoint(before);
     // A lost claim's run has another owner; a stopped executor ends the worker.
-    if let Ok(Outcome::Refused(error)) = shared.executor().commit(write).await {
+    if let Ok(Outcome::Refused(error)) = commit(shared, write, before).await {
         tracing::error!(
             error = &error as &dyn std::error::Error,
             "the end of a run was not written; it is taken up again when its lease ends"
         );
     }
     failpoint(after);
+}
+
+async fn commit(shared: &Shared, write: Write, before: &'static str) -> Result<Outcome, ExecutorStopped> {
+    match failpoint_error(before) {
+        Ok(()) => shared.executor().commit(write).await,
+        Err(fault) => Ok(Outcome::Refused(fault.into())),
+    }
 }
 
 pub(crate) fn report(run: &ClaimedRun, exit: &Exit) {

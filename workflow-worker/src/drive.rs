@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
     AttemptWrite, CallId, ClaimedRun, EndWrite, Executor, HistorySize, Interruption, Next, OutboxRow, Outcome,
-    PendingOutcome, Polled, Poller, RunCell, RunSettings, Write, failpoint,
+    PendingOutcome, Polled, Poller, RunCell, RunSettings, Write, failpoint, failpoint_error,
 };
 use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
 
@@ -372,6 +372,7 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
     if run.claim.epoch == 1 {
         return Ok(Vec::new());
     }
+    failpoint_error("drive.before_history").map_err(|fault| Exit::Unreadable(fault.into()))?;
     shared.client.backend().history(run.claim.run_id).await.map_err(Exit::Unreadable)
 }
 

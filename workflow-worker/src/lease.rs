@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
-use workflow_sdk::engine::{Backend, Claim, Hub, Lane, LeaseSession, Renewed, WorkerId};
+use workflow_sdk::BackendError;
+use workflow_sdk::engine::{Backend, Claim, Hub, Lane, LeaseSession, Renewed, WorkerId, failpoint, failpoint_error};
 
 use crate::WorkerError;
 use crate::held::{Held, Order};
@@ -80,6 +81,7 @@ fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
     runtime.block_on(async {
         match keeper.backend.open_lease(keeper.worker, &keeper.lanes).await {
             Ok(session) => {
+                failpoint("lease.after_open");
                 let _ = opened.send(Ok(()));
                 keeper.keep(session, stopping).await;
             }
@@ -127,7 +129,7 @@ impl Keeper {
         }
         // The lease counts from before the request left: the answer may have been under way for long.
         let valid_until = Instant::now() + self.lease;
-        match session.renew(&claims, self.lease).await {
+        match try_renew(session, &claims, self.lease).await {
             Ok(renewed) => self.take_renewals(&claims, &renewed, valid_until),
             // Unknown, not lost: the drives go on until their leases may have run out, and then begin no more bodies.
             Err(error) => {
@@ -168,7 +170,7 @@ impl Keeper {
         };
         let before = std::mem::replace(&mut self.unlocked, unlocked);
         for worker in self.unlocked.iter().copied().filter(|worker| before.contains(worker)) {
-            match session.release_worker(worker).await {
+            match try_release(session, worker).await {
                 Ok(claims) => {
                     tracing::info!(%worker, claims, "worker is dead; its runs are due");
                     self.hub.nudge();
@@ -179,6 +181,24 @@ impl Keeper {
             }
         }
     }
+}
+
+async fn try_renew(
+    session: &mut dyn LeaseSession,
+    claims: &[Claim],
+    lease: Duration,
+) -> Result<Vec<Renewed>, BackendError> {
+    failpoint_error("lease.before_renew")?;
+    let renewed = session.renew(claims, lease).await?;
+    failpoint_error("lease.after_renew")?;
+    Ok(renewed)
+}
+
+async fn try_release(session: &mut dyn LeaseSession, worker: WorkerId) -> Result<u64, BackendError> {
+    failpoint_error("lease.before_release")?;
+    let claims = session.release_worker(worker).await?;
+    failpoint_error("lease.after_release")?;
+    Ok(claims)
 }
 
 fn interval(period: Duration) -> tokio::time::Interval {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use workflow_sdk::engine::{Awaited, ChildEnd, EndedRun, INBOX_PAGE, Inbox};
+use workflow_sdk::engine::{Awaited, ChildEnd, EndedRun, INBOX_PAGE, Inbox, failpoint_error};
 use workflow_sdk::{BackendError, ErrorKind, RunId, RunStatus, StoredError};
 
 use crate::drive::Drive;
@@ -58,6 +58,7 @@ type Read = Result<(Option<Inbox>, Vec<EndedRun>), BackendError>;
 
 /// The wakes first: what happens after they were read makes the run due, should it be parked with them.
 async fn read_outside(shared: &Shared, run_id: RunId, awaited: &Awaited) -> Read {
+    failpoint_error("drive.before_look")?;
     let backend = shared.client.backend();
     let inbox = backend.inbox(run_id, &awaited.signals).await?;
     let ended = match awaited.children.as_slice() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    Admission, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
+    Admission, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write, failpoint_error,
 };
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
@@ -61,7 +61,11 @@ impl Port for DrivePort {
 
     fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
         Box::pin(async move {
-            match self.client.backend().begin(self.claim).await {
+            let opened = match failpoint_error("transaction.before_begin") {
+                Ok(()) => self.client.backend().begin(self.claim).await,
+                Err(fault) => Err(fault.into()),
+            };
+            match opened {
                 Ok(Some(transaction)) => Ok(transaction),
                 Ok(None) => {
                     self.held.order(self.claim, Order::Lost);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use workflow_sdk::engine::{AttemptWrite, Backend, CallId, Claim, Effect, StepCommit, TransactionCommit, failpoint};
+use workflow_sdk::engine::{
+    AttemptWrite, Backend, CallId, Claim, Effect, StepCommit, TransactionCommit, failpoint, failpoint_error,
+};
 use workflow_sdk::{BackendError, ErrorKind, StoredError};
 
 /// How long a commit whose answer was lost is asked after: as long as the executor tries to write.
@@ -35,10 +37,10 @@ impl Commits {
         self.0.spawn(async move {
             failpoint("transaction.body_ended");
             let ended = match transaction.commit(write.clone()).await {
-                StepCommit::Committed => {
-                    failpoint("transaction.after_commit");
-                    Ended::Known(Ok(()))
-                }
+                StepCommit::Committed => match failpoint_error("transaction.after_commit") {
+                    Ok(()) => Ended::Known(Ok(())),
+                    Err(fault) => look(backend.as_ref(), &write, fault.into()).await,
+                },
                 StepCommit::Lost => Ended::Lost,
                 StepCommit::RolledBack(error) => Ended::Known(Err(not_committed(&error))),
                 StepCommit::Broken(error) => Ended::Known(Err(broken(&error))),

@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::backend::{Outcome, StartOutcome, Write};
+use crate::backend::{BackendError, Outcome, StartOutcome, Write};
+use crate::failpoint::failpoint_error;
 use crate::model::{Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, check_name, check_queue, check_tag};
 use crate::payload::{PayloadError, round_trip};
 use crate::workflow::Workflow;
@@ -153,7 +154,9 @@ impl<O: 'static> IntoFuture for Start<O> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (client, run) = self.checked()?;
+            failpoint_error("start.before_commit").map_err(BackendError::from)?;
             let outcome = client.commit(Write::Start(run.clone())).await?;
+            failpoint_error("start.after_commit").map_err(BackendError::from)?;
             answer_outcome(client, &run, outcome)
         })
     }

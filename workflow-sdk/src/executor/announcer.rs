@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use crate::backend::{
     BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
 };
+use crate::failpoint::failpoint;
 use crate::model::{RunId, SignalOutcome, StepKind};
 
 use super::Hub;
@@ -24,6 +25,7 @@ pub(super) struct Committed {
 /// Announces and answers commits, in their order, until the writer has ended.
 pub(super) async fn run(mut committed: mpsc::UnboundedReceiver<Committed>, hub: Arc<Hub>) {
     while let Some(Committed { batch, outcomes, begun }) = committed.recv().await {
+        failpoint("executor.before_answer");
         announce(&hub, &batch.writes, &outcomes);
         answer(batch, outcomes, begun);
     }

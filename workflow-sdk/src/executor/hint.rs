@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, BackendError};
+use crate::failpoint::failpoint_error;
 
 /// After a hint for one changed run: who is heard at once costs the others a look each.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
@@ -43,12 +44,17 @@ pub(super) async fn send_hints(backend: Weak<dyn Backend>, hint: Arc<Hint>) {
         }
         let changed = hint.changed.swap(0, Ordering::Relaxed);
         let Some(backend) = backend.upgrade() else { return };
-        if let Err(error) = backend.hint().await {
+        if let Err(error) = try_hint(backend.as_ref()).await {
             tracing::debug!(%error, "a hint to other processes was not sent; they find the change by polling");
         }
         drop(backend);
         tokio::time::sleep(pause_after(changed)).await;
     }
+}
+
+async fn try_hint(backend: &dyn Backend) -> Result<(), BackendError> {
+    failpoint_error("executor.before_hint")?;
+    backend.hint().await
 }
 
 /// How long no other hint follows one of so many changes: a run that is started now and then is heard of at once, while a

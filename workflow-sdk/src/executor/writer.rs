@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use crate::backend::{Backend, BackendError, Outcome, Write};
-use crate::failpoint::failpoint;
+use crate::failpoint::failpoint_error;
 
 use super::announcer::Committed;
 use super::batch::{AfterFailure, after_failure, may_repeat};
@@ -105,6 +105,13 @@ struct Writer {
 }
 
 impl Writer {
+    async fn try_commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        failpoint_error("executor.before_commit")?;
+        let outcomes = self.backend.commit(writes).await?;
+        failpoint_error("executor.after_commit")?;
+        Ok(outcomes)
+    }
+
     /// Commits a batch, in parts if it must be, in the order of its writes.
     async fn commit(&mut self, offers: &mut Offers, batch: Batch) {
         let mut parts = VecDeque::from([batch]);
@@ -123,10 +130,8 @@ impl Writer {
         loop {
             let begun = Instant::now();
             tracing::trace!(writes = batch.writes.len(), "commit");
-            failpoint("executor.before_commit");
-            let error = match self.backend.commit(&batch.writes).await {
+            let error = match self.try_commit(&batch.writes).await {
                 Ok(outcomes) => {
-                    failpoint("executor.after_commit");
                     offers.committed(&batch.writes, &outcomes);
                     // It fails only after the runtime of those who wait has ended, and they with it.
                     let _ = self.committed.send(Committed { batch, outcomes, begun });

@@ -111,7 +111,9 @@ impl Machine {
         // An interruption that waits for a recorded outcome before it is no reason to stay.
         let delivered = self.undelivered.values().all(|next| next.committed && next.receiver == Receiver::Run);
         let written = self.outbox.is_empty() && self.in_flight.is_empty() && delivered;
-        let quiet = self.bodies == 0 && self.idle.is_empty() && written;
+        // A signal that could not be taken yet, for the run is held: its wake was seen, and nobody would wake the run again.
+        let met = self.waits_with_a_signal();
+        let quiet = self.bodies == 0 && self.idle.is_empty() && written && !met;
         self.waits.first().map(|(until, _)| *until).filter(|_| quiet)
     }
 

@@ -36,6 +36,20 @@ fn a_signal_is_taken_whether_it_was_sent_before_the_wait_or_after() {
     assert!(replay.cell.take_outbox().is_empty());
 }
 
+/// Parked, it would have seen the wake of the signal, and nobody would wake it again.
+#[test]
+fn while_a_run_is_held_it_is_not_parked_over_a_signal_that_it_knows_of() {
+    let mut table = Table::default();
+    let mut life = Life::begin(&table, &two_waits());
+    assert!(life.quiesce(&mut table).park_until().is_some());
+    life.hold(true);
+    assert_eq!(life.hear(&mut table, |outside| outside.send("paid", 1)).park_until(), None);
+    assert_eq!(taken_by(&table), [None]);
+    life.hold(false);
+    assert!(life.quiesce(&mut table).park_until().is_some());
+    assert_eq!(taken_by(&table), [Some("paid")]);
+}
+
 #[test]
 fn a_signal_is_not_seen_before_its_consumption_is_committed() {
     let mut table = Table::default();

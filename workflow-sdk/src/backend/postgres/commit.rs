@@ -7,7 +7,7 @@ use crate::backend::{
     AttemptWrite, CancelOutcome, ContinueWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome,
     Write,
 };
-use crate::failpoint::failpoint;
+use crate::failpoint::failpoint_error;
 use crate::model::{Claim, Clock, Effect, NewRun, NewSignal, RunId};
 
 use super::error::Failure;
@@ -43,7 +43,7 @@ pub(super) async fn commit(
     let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
     match batch.apply(&mut transaction, sql, clock, (wanted, workers)).await {
         Ok(()) => {
-            failpoint("backend.in_transaction");
+            failpoint_error("backend.in_transaction")?;
             transaction.commit().await?;
         }
         Err(failure) => {

@@ -3,6 +3,7 @@
 use sqlx::postgres::PgDatabaseError;
 
 use crate::backend::{BackendError, BackendErrorKind};
+use crate::failpoint::Fault;
 
 /// An error of a call before it is known to its caller by what was being done.
 #[derive(Debug)]
@@ -56,6 +57,14 @@ impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         let (kind, breaks_connection) = classify(&error);
         Self { kind, breaks_connection, source: error.into() }
+    }
+}
+
+/// As when the connection breaks.
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let BackendError { kind, source, .. } = fault.into();
+        Self { kind, breaks_connection: true, source }
     }
 }
 

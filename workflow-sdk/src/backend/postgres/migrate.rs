@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
+use crate::failpoint::failpoint_error;
+
 use super::call::Limit;
 use super::error::Failure;
 use super::sql::{Sql, quoted};
@@ -57,11 +59,15 @@ async fn apply_missing(connection: &mut PgConnection, sql: &Sql, schema: &str) -
             sql.create_schema.query().execute(&mut *transaction).await?;
         }
         sql.create_schema_table.query().execute(&mut *transaction).await?;
+        failpoint_error("migrate.before_statements")?;
         sqlx::raw_sql(AssertSqlSafe(text.replace("{schema}", &quoted(schema)))).execute(&mut *transaction).await?;
+        failpoint_error("migrate.before_version")?;
         sql.insert_schema_version.query().bind(version).execute(&mut *transaction).await?;
     }
     let version = schema_version(&mut transaction, sql, schema).await?;
+    failpoint_error("migrate.before_commit")?;
     transaction.commit().await?;
+    failpoint_error("migrate.after_commit")?;
     Ok(version)
 }
 

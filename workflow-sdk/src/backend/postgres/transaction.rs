@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::backend::fence::Asked;
 use crate::backend::{AttemptWrite, Backend, BackendError, StepCommit, StepTransaction};
-use crate::failpoint::failpoint;
+use crate::failpoint::failpoint_error;
 use crate::model::{Claim, RunId, StepAttempt};
 
 use super::call::Limit;
@@ -106,7 +106,6 @@ impl StepTransaction for PostgresTransaction {
                 return StepCommit::RolledBack(failure.during(COMMIT_OPERATION));
             }
         }
-        failpoint("transaction.before_commit");
         let Self { transaction, _permit, .. } = *self;
         match limit.run(async { Ok(transaction.commit().await?) }).await {
             Ok(()) => StepCommit::Committed,
@@ -146,5 +145,6 @@ async fn prepare(connection: &mut PgConnection, sql: &Sql, outcome: &AttemptWrit
         return Ok(Prepared::Lost);
     }
     let written = attempt::record(connection, sql, vec![outcome]).await?;
+    failpoint_error("transaction.before_commit")?;
     Ok(if written == 1 { Prepared::Ready } else { Prepared::Recorded })
 }

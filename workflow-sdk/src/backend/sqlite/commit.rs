@@ -4,7 +4,7 @@ use sqlx::SqliteConnection;
 
 use crate::backend::fence::{Asked, asked_by};
 use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, Outcome, Write};
-use crate::failpoint::failpoint;
+use crate::failpoint::failpoint_error;
 use crate::model::{RunId, Timestamp};
 
 use super::attempt::Ready;
@@ -67,7 +67,7 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         Ok(ready) => apply_ready(&mut writer, database, writes, &asked, ready).await,
         Err(error) => Err(error),
     };
-    failpoint("backend.in_transaction");
+    let outcomes = outcomes.and_then(|outcomes| Ok(failpoint_error("backend.in_transaction").map(|()| outcomes)?));
     writer.end(outcomes).await
 }
 

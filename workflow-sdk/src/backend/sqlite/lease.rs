@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use sqlx::{Connection, SqliteConnection};
 
 use crate::backend::{BackendError, BackendErrorKind, LeaseSession, Renewed};
+use crate::failpoint::failpoint_error;
 use crate::model::{Claim, Lane, WorkerId};
 
 use super::database::Database;
@@ -136,6 +137,7 @@ impl Session {
         let (id, now) = (worker.to_string(), self.database.now().as_micros());
         let query = sqlx::query(sql::RELEASE_CLAIMS).bind(id).bind(now);
         let released = query.execute(self.connection().await?.get()?).await.during("release claims")?.rows_affected();
+        failpoint_error("lease.in_release")?;
         self.forget(worker).await?;
         if let Some(own) = &self.own {
             own.files.remove(worker).map_err(|error| file_error("remove a worker's lock file", error))?;

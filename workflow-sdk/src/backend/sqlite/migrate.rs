@@ -3,6 +3,7 @@
 use sqlx::SqliteConnection;
 
 use crate::backend::{BackendError, BackendErrorKind};
+use crate::failpoint::{Fault, failpoint_error};
 
 use super::error::During;
 use super::sql;
@@ -32,6 +33,12 @@ impl From<BackendError> for MigrateError {
     }
 }
 
+impl From<Fault> for MigrateError {
+    fn from(fault: Fault) -> Self {
+        Self::Backend(fault.into())
+    }
+}
+
 /// Applies what is missing, all in one transaction. Takes no write lock if nothing is missing. Loops while others hold
 /// the lock; the caller's deadline ends it. The connection is of no use after an error.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
@@ -58,7 +65,9 @@ async fn try_migrate(connection: &mut SqliteConnection) -> Result<(), MigrateErr
     if is_missing_any(applied)? {
         apply_missing(connection, applied).await?;
     }
+    failpoint_error("migrate.before_commit")?;
     sqlx::query("COMMIT").execute(connection).await.during(OPERATION)?;
+    failpoint_error("migrate.after_commit")?;
     Ok(())
 }
 
@@ -83,7 +92,9 @@ async fn applied(connection: &mut SqliteConnection) -> Result<i64, BackendError>
 
 async fn apply_missing(connection: &mut SqliteConnection, applied: i64) -> Result<(), BackendError> {
     for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > applied) {
+        failpoint_error("migrate.before_statements")?;
         sqlx::raw_sql(*migration).execute(&mut *connection).await.during(OPERATION)?;
+        failpoint_error("migrate.before_version")?;
         sqlx::query(sql::INSERT_SCHEMA_VERSION)
             .bind::<i64>(version)
             .execute(&mut *connection)

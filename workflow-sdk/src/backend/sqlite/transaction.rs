@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::backend::fence::Asked;
 use crate::backend::{AttemptWrite, Backend, BackendError, BackendErrorKind, StepCommit, StepTransaction};
-use crate::failpoint::failpoint;
+use crate::failpoint::failpoint_error;
 use crate::model::{Claim, RunId, StepAttempt};
 
 use super::database::Database;
@@ -107,6 +107,7 @@ async fn commit(mut writer: WriterGuard, outcome: AttemptWrite) -> StepCommit {
         Ok(connection) => attempt::record(connection, &outcome).await,
         Err(error) => Err(error),
     };
+    let written = written.and_then(|written| Ok(failpoint_error("transaction.before_commit").map(|()| written)?));
     match written {
         Ok(true) => {}
         Ok(false) => {
@@ -119,7 +120,6 @@ async fn commit(mut writer: WriterGuard, outcome: AttemptWrite) -> StepCommit {
             return StepCommit::RolledBack(error);
         }
     }
-    failpoint("transaction.before_commit");
     match writer.commit().await {
         Ok(()) => StepCommit::Committed,
         Err((error, true)) => StepCommit::Unknown(error),

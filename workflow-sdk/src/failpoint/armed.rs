@@ -1,0 +1,128 @@
+//! What the variable `WORKFLOW_FAILPOINT` asks for, and what is done about it.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::Fault;
+use super::points::{Action, POINTS};
+
+/// How long a delay takes that does not say.
+const DELAY: Duration = Duration::from_millis(100);
+
+/// A point that is to do something.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    point: String,
+    /// The first time that counts.
+    hit: u64,
+    /// Whether every later one counts too.
+    and_later: bool,
+    action: Action,
+    delay: Duration,
+}
+
+struct Armed {
+    wanted: Wanted,
+    hits: AtomicU64,
+}
+
+/// Notes that a point was reached, and does what it is armed with.
+pub(super) fn reach(name: &'static str) -> Result<(), Fault> {
+    static ARMED: LazyLock<Vec<Armed>> = LazyLock::new(|| match std::env::var("WORKFLOW_FAILPOINT") {
+        Ok(text) => match text.split(',').map(parse).collect::<Result<Vec<_>, _>>() {
+            Ok(wanted) => wanted.into_iter().map(|wanted| Armed { wanted, hits: AtomicU64::new(0) }).collect(),
+            Err(why) => {
+                eprintln!("WORKFLOW_FAILPOINT={text}: {why}");
+                // A test that arms nothing proves nothing, and must not pass.
+                std::process::abort();
+            }
+        },
+        Err(_) => Vec::new(),
+    });
+    for armed in ARMED.iter().filter(|armed| armed.wanted.point == name) {
+        let hit = armed.hits.fetch_add(1, Ordering::Relaxed) + 1;
+        if hit == armed.wanted.hit || armed.wanted.and_later && hit > armed.wanted.hit {
+            act(name, &armed.wanted)?;
+        }
+    }
+    Ok(())
+}
+
+fn act(name: &'static str, wanted: &Wanted) -> Result<(), Fault> {
+    eprintln!("failpoint {name}: {}", wanted.action.word());
+    match wanted.action {
+        // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
+        Action::Kill => drop(kill_process(getpid(), Signal::KILL)),
+        Action::Stop => drop(kill_process(getpid(), Signal::STOP)),
+        // The thread, not the call: as on a machine that is starved.
+        Action::Delay => std::thread::sleep(wanted.delay),
+        Action::Error | Action::Lost => return Err(Fault(name)),
+    }
+    Ok(())
+}
+
+fn parse(text: &str) -> Result<Wanted, String> {
+    let (place, action) = text.split_once(':').unwrap_or((text, Action::Kill.word()));
+    let (point, hit) = place.split_once('@').unwrap_or((place, "1"));
+    let (hit, and_later) = hit.strip_suffix('+').map_or((hit, false), |hit| (hit, true));
+    if point.is_empty() {
+        return Err("it names no point".into());
+    }
+    let hit = hit.parse().ok().filter(|hit| *hit > 0).ok_or(format!("{hit:?} is no number of a hit"))?;
+    let (action, delay) = match action.split_once('=') {
+        Some((action, millis)) if action == Action::Delay.word() => {
+            let millis = millis.parse().map_err(|_| format!("{millis:?} is no number of milliseconds"))?;
+            (action, Duration::from_millis(millis))
+        }
+        _ => (action, DELAY),
+    };
+    let known = Action::ALL.into_iter().find(|known| known.word() == action);
+    let action = known.ok_or(format!("{action:?} is no action"))?;
+    let allowed = POINTS.iter().find(|known| known.name == point).map_or(Action::OF_TESTS, |point| point.actions);
+    if !allowed.contains(&action) {
+        return Err(format!("{point} cannot {:?}, only {allowed:?}", action.word()));
+    }
+    Ok(Wanted { point: point.to_owned(), hit, and_later, action, delay })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(point: &str, hit: u64, and_later: bool, action: Action, millis: u64) -> Wanted {
+        Wanted { point: point.into(), hit, and_later, action, delay: Duration::from_millis(millis) }
+    }
+
+    #[test]
+    fn a_point_is_armed_as_it_is_written() {
+        for (text, expected) in [
+            ("park.before_commit", wanted("park.before_commit", 1, false, Action::Kill, 100)),
+            ("step.body@3:stop", wanted("step.body", 3, false, Action::Stop, 100)),
+            ("executor.before_commit@2+:error", wanted("executor.before_commit", 2, true, Action::Error, 100)),
+            ("executor.after_commit:lost", wanted("executor.after_commit", 1, false, Action::Lost, 100)),
+            ("claim.after_commit@1:delay=7", wanted("claim.after_commit", 1, false, Action::Delay, 7)),
+        ] {
+            assert_eq!(parse(text), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused() {
+        for text in [
+            "",
+            "step.body@0",
+            "step.body@x",
+            "step.body:explode",
+            "step.body:delay=x",
+            "step.body:error",
+            "executor.before_commit:lost",
+            "executor.after_commit:error",
+            "record.before_commit:error",
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+}
