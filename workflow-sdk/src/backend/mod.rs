@@ -174,6 +174,14 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The database's.
     async fn listen(&self) -> Result<Box<dyn Hints>, BackendError>;
 
+    /// Whether the database is memory of this process: no call waits for anything, so a body that blocks starves nobody
+    /// who would need a thread of his own, and no hint is lost. Executor and lease keeper then run on the runtime of the
+    /// caller, whose clock, which may be a paused one, decides what waits for how long; and what others do is looked for
+    /// after hints, hardly ever without.
+    fn in_process(&self) -> bool {
+        false
+    }
+
     /// Ends all connections. Calls after it fail with kind [`BackendErrorKind::Unreachable`].
     async fn close(&self);
 
