@@ -238,6 +238,10 @@ impl Backend for FaultyBackend {
         self.inner.listen().await
     }
 
+    fn in_process(&self) -> bool {
+        self.inner.in_process()
+    }
+
     async fn close(&self) {
         self.inner.close().await;
     }

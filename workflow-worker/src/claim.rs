@@ -1,7 +1,8 @@
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use tracing::Instrument;
 use workflow_sdk::engine::{ClaimAnswer, ClaimRequest, ClaimedRun, ExecutorStopped, Outcome, Write, failpoint_error};
 use workflow_sdk::{BackendError, Timestamp};
@@ -130,7 +131,7 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
 async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
     let pause = async {
         loop {
-            tokio::time::sleep_until((*look_from).into()).await;
+            tokio::time::sleep_until(*look_from).await;
             *look_from = Instant::now() + LOOK_INTERVAL;
             let (due, wait) = match shared.client.backend().next_due(&shared.lanes).await {
                 Ok(next) => {

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use workflow_sdk::Timestamp;
 
 /// The database's clock, as this process knows it: read with each claim, carried on by the host's monotonic clock. So a

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use workflow_sdk::RunId;
 use workflow_sdk::engine::Claim;
 

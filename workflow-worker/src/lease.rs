@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use workflow_sdk::BackendError;
 use workflow_sdk::engine::{Backend, Claim, Hub, Lane, LeaseSession, Renewed, WorkerId, failpoint, failpoint_error};
 
@@ -15,13 +15,17 @@ use crate::shared::Shared;
 /// dead process: half a second is more than any restart of a connection that keeps its lock.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The same on a backend in this process, where the end of the lease tells it too: on a paused clock months pass in a moment.
+const RARE_LIVENESS_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// The thread that keeps a worker's claims: an OS thread with a runtime and a connection of its own, so that neither a
-/// step that blocks nor a busy pool can starve it.
+/// step that blocks nor a busy pool can starve it. On a backend in this process, a part of the caller's runtime instead.
 #[derive(Debug)]
 pub(crate) struct LeaseThread {
     stop: watch::Sender<bool>,
     ended: oneshot::Receiver<()>,
-    thread: JoinHandle<()>,
+    /// `None`: it is a part of the caller's runtime.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl LeaseThread {
@@ -36,15 +40,19 @@ impl LeaseThread {
             hub: Arc::clone(shared.executor().hub()),
             held: Arc::clone(&shared.held),
             lease: shared.options.lease,
+            liveness: shared.pace(LIVENESS_INTERVAL, RARE_LIVENESS_INTERVAL),
             unlocked: Vec::new(),
         };
-        let thread = std::thread::Builder::new()
-            .name("workflow-lease".into())
-            .spawn(move || {
-                run_keeper(keeper, stopping, opened_sender);
+        let in_process = shared.client.backend().in_process();
+        let thread = if in_process {
+            tokio::spawn(async move {
+                keeper.run(stopping, opened_sender).await;
                 let _ = ended_sender.send(());
-            })
-            .map_err(|error| WorkerError::LeaseThread { reason: error.to_string() })?;
+            });
+            None
+        } else {
+            Some(on_a_thread(keeper, stopping, opened_sender, ended_sender)?)
+        };
         match opened.await {
             Ok(opened) => opened?,
             Err(_) => return Err(WorkerError::LeaseThread { reason: "it ended before it began".into() }),
@@ -62,13 +70,26 @@ impl LeaseThread {
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
         let _ = self.ended.await;
-        if self.thread.join().is_err() {
+        if self.thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::warn!("the lease thread panicked");
         }
     }
 }
 
 type Opened = oneshot::Sender<Result<(), WorkerError>>;
+
+fn on_a_thread(
+    keeper: Keeper,
+    stopping: watch::Receiver<bool>,
+    opened: Opened,
+    ended: oneshot::Sender<()>,
+) -> Result<JoinHandle<()>, WorkerError> {
+    let thread = std::thread::Builder::new().name("workflow-lease".into()).spawn(move || {
+        run_keeper(keeper, stopping, opened);
+        let _ = ended.send(());
+    });
+    thread.map_err(|error| WorkerError::LeaseThread { reason: error.to_string() })
+}
 
 fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -78,18 +99,7 @@ fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
             return;
         }
     };
-    runtime.block_on(async {
-        match keeper.backend.open_lease(keeper.worker, &keeper.lanes).await {
-            Ok(session) => {
-                failpoint("lease.after_open");
-                let _ = opened.send(Ok(()));
-                keeper.keep(session, stopping).await;
-            }
-            Err(error) => {
-                let _ = opened.send(Err(error.into()));
-            }
-        }
-    });
+    runtime.block_on(keeper.run(stopping, opened));
 }
 
 struct Keeper {
@@ -99,17 +109,32 @@ struct Keeper {
     hub: Arc<Hub>,
     held: Arc<Held>,
     lease: Duration,
+    /// How often the locks of others are looked at.
+    liveness: Duration,
     /// Workers whose lock was free at the last look.
     unlocked: Vec<WorkerId>,
 }
 
 impl Keeper {
+    async fn run(self, stopping: watch::Receiver<bool>, opened: Opened) {
+        match self.backend.open_lease(self.worker, &self.lanes).await {
+            Ok(session) => {
+                failpoint("lease.after_open");
+                let _ = opened.send(Ok(()));
+                self.keep(session, stopping).await;
+            }
+            Err(error) => {
+                let _ = opened.send(Err(error.into()));
+            }
+        }
+    }
+
     async fn keep(mut self, mut session: Box<dyn LeaseSession>, mut stopping: watch::Receiver<bool>) {
         let mut renewal = interval(self.lease / 3);
-        let mut liveness = interval(LIVENESS_INTERVAL);
+        let mut liveness = interval(self.liveness);
         loop {
             tokio::select! {
-                _ = stopping.wait_for(|stop| *stop) => break,
+                () = told_to_stop(&mut stopping) => break,
                 _ = renewal.tick() => self.renew(session.as_mut()).await,
                 _ = liveness.tick() => self.look_for_dead(session.as_mut()).await,
             }
@@ -199,6 +224,11 @@ async fn try_release(session: &mut dyn LeaseSession, worker: WorkerId) -> Result
     let claims = session.release_worker(worker).await?;
     failpoint_error("lease.after_release")?;
     Ok(claims)
+}
+
+async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // An error says that the worker is gone.
+    let _ = stopping.wait_for(|stop| *stop).await;
 }
 
 fn interval(period: Duration) -> tokio::time::Interval {

@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use workflow_sdk::Client;
@@ -50,6 +51,11 @@ impl Shared {
 
     pub(crate) fn executor(&self) -> &Executor {
         self.client.executor()
+    }
+
+    /// How often something is looked for that no hint tells of: rarely on a backend in this process.
+    pub(crate) fn pace(&self, usual: Duration, rare: Duration) -> Duration {
+        if self.client.backend().in_process() { rare } else { usual }
     }
 
     /// True once for each workflow, or whatever else is warned of.

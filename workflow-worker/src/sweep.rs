@@ -18,6 +18,10 @@ const UNSERVED_FIRST: Duration = Duration::from_secs(5);
 /// How often after that: `explain` says of each run at once, the warning is for those who do not ask.
 const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
+/// How often both are done on a backend in this process: on a paused clock months pass in a moment, in which the worker should
+/// not look a million times.
+const RARE_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// How long a run that was claimed before is left, after its deadline and the grace, to the workers that know it: one of them
 /// may be about to come back.
 const EXPIRY_PATIENCE: Duration = Duration::from_secs(300);
@@ -28,8 +32,9 @@ const EXPIRY_LIMIT: u32 = 1000;
 /// Fails runs past their deadline, until it is dropped.
 pub(crate) async fn expire_runs(shared: Arc<Shared>) {
     let patience = shared.options.cancel_grace.saturating_add(EXPIRY_PATIENCE);
+    let interval = shared.pace(EXPIRY_INTERVAL, RARE_INTERVAL);
     loop {
-        tokio::time::sleep(jittered(EXPIRY_INTERVAL)).await;
+        tokio::time::sleep(jittered(interval)).await;
         let expire = Write::Expire { limit: EXPIRY_LIMIT, patience };
         if let Ok(Outcome::Refused(error)) = shared.executor().commit(expire).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "deadlines not looked at, trying again");
@@ -43,7 +48,7 @@ pub(crate) async fn warn_of_unserved(shared: Arc<Shared>) {
     let mut interval = UNSERVED_FIRST;
     loop {
         tokio::time::sleep(jittered(interval)).await;
-        interval = UNSERVED_INTERVAL;
+        interval = shared.pace(UNSERVED_INTERVAL, RARE_INTERVAL);
         if let Err(error) = look_for_unserved(&shared).await {
             tracing::debug!(error = &error as &dyn std::error::Error, "unserved versions not looked for, trying again");
         }

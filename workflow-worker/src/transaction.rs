@@ -1,9 +1,10 @@
 //! The commits of transactional steps, which do not go through the executor.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use workflow_sdk::engine::{
     AttemptWrite, Backend, CallId, Claim, Effect, StepCommit, TransactionCommit, failpoint, failpoint_error,
 };

@@ -313,6 +313,7 @@ async fn parse<T: DeserializeOwned>(raw: &mut RawConnection, select: &str, from:
 async fn damage(raw: &mut RawConnection, scene: &Scene) -> Vec<String> {
     let mut damage = Vec::new();
     match scene.database {
+        Database::Memory => unreachable!("a scene is on a database of its own"),
         Database::Sqlite => {
             let check = raw.lines("PRAGMA integrity_check", "integrity_check").await;
             damage.extend(check.into_iter().filter(|line| line != "ok"));

@@ -97,6 +97,7 @@ impl Scene {
         };
         let directory = directory.expect("a directory for the scene");
         let (url, schema) = match database {
+            Database::Memory => unreachable!("not on this list: it takes no SQL"),
             Database::Sqlite => (format!("sqlite://{}", directory.path().join("test.db").display()), None),
             Database::Postgres => {
                 let schema = format!("k_{}", &uuid::Uuid::new_v4().simple().to_string()[..24]);

@@ -1,8 +1,9 @@
 //! The single writer, over a backend that fails on demand.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use workflow_sdk::engine::{Claim, Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, WorkerId, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{BackendErrorKind, ClientError, DEFAULT_PAYLOAD_LIMIT, RunFilter, RunId};

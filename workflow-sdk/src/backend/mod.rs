@@ -20,8 +20,10 @@ use crate::model::{
 mod connect;
 mod connect_error;
 mod error;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "testing"))]
 mod fence;
+#[cfg(feature = "testing")]
+pub(crate) mod memory;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
@@ -32,6 +34,8 @@ mod write;
 pub use connect::{BackendOptions, connect, redact};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
+#[cfg(feature = "testing")]
+pub(crate) use transaction::MEMORY;
 pub use transaction::{StepCommit, StepTransaction};
 pub use write::{
     AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, ContinueWrite, EndWrite, ForkWrite, Outcome,
@@ -169,6 +173,14 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// The database's.
     async fn listen(&self) -> Result<Box<dyn Hints>, BackendError>;
+
+    /// Whether the database is memory of this process: no call waits for anything, so a body that blocks starves nobody
+    /// who would need a thread of his own, and no hint is lost. Executor and lease keeper then run on the runtime of the
+    /// caller, whose clock, which may be a paused one, decides what waits for how long; and what others do is looked for
+    /// after hints, hardly ever without.
+    fn in_process(&self) -> bool {
+        false
+    }
 
     /// Ends all connections. Calls after it fail with kind [`BackendErrorKind::Unreachable`].
     async fn close(&self);

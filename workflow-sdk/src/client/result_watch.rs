@@ -14,6 +14,9 @@ use super::ClientError;
 /// How long a wait can last after the end of its run if every notification of it was lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The same where no notification is lost, and the clock may be one that leaps over months.
+const RARE_POLL_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// Between two questions for all runs that are waited for: hints can come at any rate, and each question costs.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_A_RUN: Duration = Duration::from_micros(20);
@@ -69,6 +72,8 @@ impl ResultWatch {
 
 async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64>) {
     let mut next_question = Instant::now();
+    let in_process = results.upgrade().is_some_and(|results| results.backend.in_process());
+    let poll_interval = if in_process { RARE_POLL_INTERVAL } else { POLL_INTERVAL };
     loop {
         let Some(results) = results.upgrade() else { return };
         let now = Instant::now();
@@ -91,11 +96,11 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
         let pause = if changes.has_changed().unwrap_or(false) {
             next_question.saturating_duration_since(Instant::now())
         } else {
-            POLL_INTERVAL
+            poll_interval
         };
         tokio::select! {
             () = results.added.notified() => {}
-            changed = changes.changed(), if pause == POLL_INTERVAL => if changed.is_err() { return } else { changes.mark_changed() },
+            changed = changes.changed(), if pause == poll_interval => if changed.is_err() { return } else { changes.mark_changed() },
             () = tokio::time::sleep(pause) => changes.mark_changed(),
         }
     }

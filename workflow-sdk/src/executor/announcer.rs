@@ -1,9 +1,9 @@
 //! Makes commits known, on the runtime of those who wait for them, while the writer is busy with the next one.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::backend::{
     BackendError, BackendErrorKind, CancelOutcome, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,

@@ -12,11 +12,13 @@ mod writer;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::backend::{Backend, BackendError, BackendErrorKind, ClaimRequest, Claimed, Outcome, Write};
+
+use writer::Gather;
 
 pub use hub::{Cancel, Hub};
 
@@ -100,15 +102,19 @@ pub type PendingOutcome = oneshot::Receiver<Outcome>;
 pub type PendingClaim = oneshot::Receiver<ClaimAnswer>;
 
 impl Executor {
-    /// Starts the executor of this process on a thread of its own; its answers come by the current runtime. It ends when its last
-    /// sender is gone.
+    /// Starts the executor of this process on a thread of its own, or on the current runtime if the backend is
+    /// [in this process](Backend::in_process); its answers come by the current runtime. It ends when its last sender is gone.
     #[must_use]
     pub fn start(backend: Arc<dyn Backend>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let hub = Hub::start(Arc::clone(&backend));
         let (committed, to_announce) = mpsc::unbounded_channel();
         tokio::spawn(announcer::run(to_announce, Arc::clone(&hub)));
-        thread::start(writer::run(backend, receiver, committed));
+        if backend.in_process() {
+            tokio::spawn(writer::run(backend, receiver, committed, Gather::Never));
+        } else {
+            thread::start(writer::run(backend, receiver, committed, Gather::Asleep));
+        }
         Self { sender, hub }
     }
 

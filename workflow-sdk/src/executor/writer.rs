@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::backend::{Backend, BackendError, Outcome, Write};
 use crate::failpoint::failpoint_error;
@@ -24,11 +25,21 @@ const LONGEST_GATHER: Duration = Duration::from_millis(5);
 /// How often the writer looks whether enough has come.
 const LOOK: Duration = Duration::from_micros(50);
 
+/// How the writer waits for those who are about to send.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gather {
+    /// On its own thread, which may sleep.
+    Asleep,
+    /// Not at all: those for whom it would wait run on the same thread.
+    Never,
+}
+
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
 pub(super) async fn run(
     backend: Arc<dyn Backend>,
     mut receiver: mpsc::Receiver<Message>,
     committed: mpsc::UnboundedSender<Committed>,
+    how: Gather,
 ) {
     let mut queue = Queue::default();
     let mut writer = Writer { backend, committed };
@@ -36,7 +47,9 @@ pub(super) async fn run(
     let mut messages = Vec::with_capacity(MAX_BATCH);
     while receiver.recv_many(&mut messages, MAX_BATCH).await > 0 {
         messages.drain(..).for_each(|message| queue.take(message));
-        gather(&mut receiver, &mut queue, last);
+        if how == Gather::Asleep {
+            gather(&mut receiver, &mut queue, last);
+        }
         queue.offers.join(&mut queue.requests);
         if queue.requests.is_empty() {
             continue;

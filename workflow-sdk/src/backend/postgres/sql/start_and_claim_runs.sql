@@ -43,7 +43,7 @@ WITH started AS (
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $22,
-        available_at = LEAST({now} + $23::bigint, {far_future}), started_at = COALESCE(r.started_at, {now}),
+        available_at = LEAST({now} + $23::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST({now}, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
