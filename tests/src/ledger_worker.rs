@@ -11,6 +11,7 @@ use crate::workflows::{
     Site, Stubborn, aborter, blocker, chain, collect, debits, fan, gated, gatekeeper, herald, leaf, pages, parent,
     sleepy, unlucky, waits,
 };
+use tokio::signal::unix::{SignalKind, signal};
 use workflow_sdk::Client;
 use workflow_worker::Worker;
 
@@ -44,6 +45,8 @@ fn silence_planned_panics() {
 }
 
 async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
+    // A file that may not grow further is then an error of the write, not the end of the process.
+    let _limits = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let mut connect = Client::connect(&settings.url).pool_size(4);
     if let Some(schema) = &settings.schema {
         connect = connect.schema(schema);

@@ -11,6 +11,7 @@ mod load;
 mod programs;
 mod report;
 mod round;
+mod wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -114,6 +115,15 @@ pub const KINDS: &[Kind] = &[
         round: 500,
         has_own_servers: false,
         run: |part| Box::pin(programs::round(part)),
+    },
+    Kind {
+        name: "wire",
+        what: "the connections of a worker and of a client are cut, torn, stalled or slowed, half of them at a COMMIT",
+        delivered: "the connection was at work: at a COMMIT or its answer, within a transaction, or within a request",
+        databases: &[Database::Postgres],
+        round: 50,
+        has_own_servers: false,
+        run: |part| Box::pin(wire::round(part)),
     },
 ];
 
