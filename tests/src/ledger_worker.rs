@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::ledger::{Ledger, What};
 use crate::program::{PLANNED, program};
 use crate::worker_process::WorkerSettings;
+use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
     Site, Stubborn, aborter, blocker, chain, collect, debits, fan, gated, gatekeeper, herald, leaf, pages, parent,
     sleepy, unlucky, waits,
@@ -57,7 +58,8 @@ async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
 
 async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
     let site = Site::new(settings.directory, Duration::from_millis(settings.pause), settings.threads)
-        .in_schema(settings.schema.as_deref());
+        .in_schema(settings.schema.as_deref())
+        .of_release(settings.release);
     let mut worker = Worker::new(client, site)
         .register(chain)
         .register(fan)
@@ -76,9 +78,14 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(parent)
         .register(gatekeeper)
         .register(program)
+        .register(rolled)
+        .register(FirstVersion)
         .concurrency(settings.concurrency)
         .linger(Duration::from_millis(settings.linger))
         .grace(Duration::from_millis(settings.grace));
+    if settings.release > 0 {
+        worker = worker.register(SecondVersion);
+    }
     if let Some(lease) = settings.lease {
         worker = worker.lease(Duration::from_millis(lease));
     }
