@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::Duration;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ impl Ledger {
 
     /// The same, with what was given.
     pub fn append_value(&self, what: What, subject: &str, attempt: u32, value: &str) {
-        let at = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_micros();
+        let at = now();
         let line = format!("{at} {} {} {subject} {attempt} {value}\n", std::process::id(), what.word());
         self.open().write_all(line.as_bytes()).expect("append to the ledger");
     }
@@ -111,6 +111,13 @@ impl Ledger {
     pub fn reader(&self) -> LedgerReader {
         LedgerReader { path: self.path.clone(), offset: 0, lines: Vec::new() }
     }
+}
+
+/// The true time, also in a process whose clock was made wrong: that is done to the functions of the C library.
+fn now() -> u128 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let now = Duration::new(now.tv_sec.cast_unsigned(), u32::try_from(now.tv_nsec).expect("less than a second"));
+    now.as_micros()
 }
 
 /// The lines that were read so far; reading on costs only what is new.

@@ -7,10 +7,12 @@ use std::time::Duration;
 use crate::ledger::{Ledger, What};
 use crate::program::{PLANNED, program};
 use crate::worker_process::WorkerSettings;
+use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
     Site, Stubborn, aborter, blocker, chain, collect, debits, fan, gated, gatekeeper, herald, leaf, pages, parent,
     sleepy, unlucky, waits,
 };
+use tokio::signal::unix::{SignalKind, signal};
 use workflow_sdk::Client;
 use workflow_worker::Worker;
 
@@ -44,6 +46,8 @@ fn silence_planned_panics() {
 }
 
 async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
+    // A file that may not grow further is then an error of the write, not the end of the process.
+    let _limits = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let mut connect = Client::connect(&settings.url).pool_size(4);
     if let Some(schema) = &settings.schema {
         connect = connect.schema(schema);
@@ -54,7 +58,8 @@ async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
 
 async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
     let site = Site::new(settings.directory, Duration::from_millis(settings.pause), settings.threads)
-        .in_schema(settings.schema.as_deref());
+        .in_schema(settings.schema.as_deref())
+        .of_release(settings.release);
     let mut worker = Worker::new(client, site)
         .register(chain)
         .register(fan)
@@ -73,9 +78,14 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(parent)
         .register(gatekeeper)
         .register(program)
+        .register(rolled)
+        .register(FirstVersion)
         .concurrency(settings.concurrency)
         .linger(Duration::from_millis(settings.linger))
         .grace(Duration::from_millis(settings.grace));
+    if settings.release > 0 {
+        worker = worker.register(SecondVersion);
+    }
     if let Some(lease) = settings.lease {
         worker = worker.lease(Duration::from_millis(lease));
     }

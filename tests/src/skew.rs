@@ -5,29 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// The shim, as C: `unsafe` is forbidden here, and a process must not know that its clock is wrong.
 const SOURCE: &str = include_str!("skew/clock.c");
-
-/// A direction and how far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shift {
-    /// The clock is ahead of the true one.
-    Ahead(Duration),
-    /// It is behind.
-    Behind(Duration),
-}
-
-impl Shift {
-    fn nanos(self) -> i64 {
-        let nanos = |by: Duration| i64::try_from(by.as_nanos()).expect("less than 292 years");
-        match self {
-            Self::Ahead(by) => nanos(by),
-            Self::Behind(by) => -nanos(by),
-        }
-    }
-}
 
 /// A clock for a process that is not started yet.
 #[derive(Debug)]
@@ -37,6 +17,15 @@ pub struct Skew {
 }
 
 impl Skew {
+    /// Whether this machine has what it takes.
+    ///
+    /// # Errors
+    /// In one line what is missing.
+    pub fn available() -> Result<(), String> {
+        let directory = tempfile::tempdir().map_err(|error| format!("no directory for a trial: {error}"))?;
+        Self::make(directory.path(), "trial").map(drop)
+    }
+
     /// Compiles the shim in this directory, with a clock of this name that is right until it is moved.
     ///
     /// # Errors
@@ -57,11 +46,12 @@ impl Skew {
         [("LD_PRELOAD", &self.library), ("WORKFLOW_SKEW", &self.shift)]
     }
 
-    /// Moves the clock.
-    pub fn set(&self, shift: Shift) {
+    /// Moves the clock to so many milliseconds before or after the true time.
+    pub fn set(&self, milliseconds: i64) {
         // In place: the process has mapped this file.
         let file = fs::OpenOptions::new().write(true).open(&self.shift).expect("open the clock");
-        file.write_all_at(&shift.nanos().to_ne_bytes(), 0).expect("move the clock");
+        let nanos = milliseconds * 1_000_000;
+        file.write_all_at(&nanos.to_ne_bytes(), 0).expect("move the clock");
     }
 }
 
@@ -95,10 +85,10 @@ mod tests {
             String::from_utf8_lossy(&output.stdout).trim().parse().expect("a year")
         };
         let now = year();
-        const DECADE: Duration = Duration::from_secs(10 * 366 * 86_400);
-        skew.set(Shift::Ahead(DECADE));
+        const DECADE: i64 = 10 * 366 * 86_400_000;
+        skew.set(DECADE);
         assert!((9..=11).contains(&(year() - now)), "{}", year());
-        skew.set(Shift::Behind(DECADE));
+        skew.set(-DECADE);
         assert!((9..=11).contains(&(now - year())), "{}", year());
     }
 }

@@ -35,6 +35,12 @@ pub struct WorkerSettings {
     pub threads: usize,
     /// Starts runs instead of working, and writes each to the ledger when its start is acknowledged.
     pub starts_runs: bool,
+    /// Which release of the workflows that change it has.
+    #[serde(default)]
+    pub release: u32,
+    /// Variables of the process.
+    #[serde(default)]
+    pub variables: Vec<(String, String)>,
 }
 
 /// The process. Killed when dropped.
@@ -55,6 +61,7 @@ impl WorkerProcess {
         command
             .arg(serde_json::to_string(settings).expect("settings are JSON"))
             .env_remove("WORKFLOW_FAILPOINT")
+            .envs(settings.variables.iter().cloned())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(File::create(&log).expect("make the log"));

@@ -1,5 +1,7 @@
 //! Workflows whose steps leave a trace in a [`Ledger`].
 
+pub mod rolled;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -22,19 +24,27 @@ pub struct Site {
     threads: usize,
     /// Stands before the name of a table of the test's own.
     schema: String,
+    /// Which release of the workflows that change it has.
+    release: u32,
 }
 
 impl Site {
     /// In this directory; a short step takes `pause`, and the runtime has this many threads.
     #[must_use]
     pub fn new(directory: PathBuf, pause: Duration, threads: usize) -> Self {
-        Self { ledger: Ledger::inside(&directory), directory, pause, threads, schema: String::new() }
+        Self { ledger: Ledger::inside(&directory), directory, pause, threads, schema: String::new(), release: 0 }
     }
 
     /// The same, with its own tables in this schema of PostgreSQL; `None`: in the file of SQLite.
     #[must_use]
     pub fn in_schema(self, schema: Option<&str>) -> Self {
         Self { schema: schema.map(|schema| format!("{schema}.")).unwrap_or_default(), ..self }
+    }
+
+    /// The same, of a worker that has this release of the workflows that change.
+    #[must_use]
+    pub fn of_release(self, release: u32) -> Self {
+        Self { release, ..self }
     }
 
     /// What its steps did.

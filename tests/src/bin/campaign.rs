@@ -11,6 +11,9 @@ use workflow_tests::campaign::{self, KINDS, Plan};
 /// The bug that is planted into the engine, for the campaign to find.
 const PLANTED: &str = "WORKFLOW_PLANTED";
 
+/// How it ends where the machine cannot do what a kind needs: neither a success nor a failure.
+const REFUSED: u8 = 3;
+
 #[derive(Debug, Parser)]
 #[command(about = "A fault campaign on real processes", after_help = kinds())]
 struct Arguments {
@@ -76,6 +79,10 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     if !kind.databases.contains(&database) {
         return Err(format!("{} is not for {}", kind.name, arguments.database).into());
+    }
+    if let Some(why) = campaign::refusal(kind) {
+        eprintln!("not done here: {why}");
+        return Ok(ExitCode::from(REFUSED));
     }
     let mut plan = Plan::new(arguments.seed, arguments.count, database);
     plan.jobs = arguments.jobs.max(1);

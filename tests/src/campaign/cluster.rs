@@ -16,7 +16,9 @@ const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 /// The server. Stopped and removed when dropped.
 #[derive(Debug)]
 pub struct Cluster {
-    directory: TempDir,
+    directory: PathBuf,
+    /// Removes it; `None`: it belongs to another.
+    _made: Option<TempDir>,
     programs: PathBuf,
     port: u16,
     postmaster: Child,
@@ -51,9 +53,30 @@ impl Cluster {
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         let port = free_port();
         let postmaster = postmaster(&programs, directory.path(), port);
-        let mut cluster = Self { directory, programs, port, postmaster };
+        let mut cluster =
+            Self { directory: directory.path().to_owned(), _made: Some(directory), programs, port, postmaster };
         cluster.ready().await;
         cluster
+    }
+
+    /// Starts another on what a power cut has left of the directory of one.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub async fn recover(&self, left: &Path) -> Self {
+        // It names a process that the machine does not have any more, or so it would be.
+        let _ = std::fs::remove_file(left.join("data/postmaster.pid"));
+        let (programs, port) = (self.programs.clone(), free_port());
+        let postmaster = postmaster(&programs, left, port);
+        let mut cluster = Self { directory: left.to_owned(), _made: None, programs, port, postmaster };
+        cluster.ready().await;
+        cluster
+    }
+
+    /// Where it keeps its data.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Its URL.
@@ -78,7 +101,7 @@ impl Cluster {
     pub async fn restart(&mut self) {
         let begun = Instant::now();
         loop {
-            self.postmaster = postmaster(&self.programs, self.directory.path(), self.port);
+            self.postmaster = postmaster(&self.programs, &self.directory, self.port);
             if self.answers().await {
                 return;
             }
@@ -110,7 +133,7 @@ impl Cluster {
     /// The end of what it wrote.
     #[must_use]
     pub fn log(&self) -> String {
-        let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().rev().take(10).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }

@@ -6,11 +6,16 @@
 //! puts faults into a [`Round`] until enough were delivered.
 
 mod cluster;
+mod disk;
 mod kill;
 mod load;
+mod power;
 mod programs;
 mod report;
+mod rolling;
 mod round;
+mod skew;
+mod wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +27,8 @@ use futures::future::BoxFuture;
 use futures::stream;
 
 use crate::Database;
+use crate::image::Image;
+use crate::skew::Skew;
 
 pub use cluster::Cluster;
 pub use load::{Load, Told};
@@ -115,7 +122,62 @@ pub const KINDS: &[Kind] = &[
         has_own_servers: false,
         run: |part| Box::pin(programs::round(part)),
     },
+    Kind {
+        name: "wire",
+        what: "the connections of a worker and of a client are cut, torn, stalled or slowed, half of them at a COMMIT",
+        delivered: "the connection was at work: at a COMMIT or its answer, within a transaction, or within a request",
+        databases: &[Database::Postgres],
+        round: 50,
+        has_own_servers: false,
+        run: |part| Box::pin(wire::round(part)),
+    },
+    Kind {
+        name: "disk",
+        what: "the disk under SQLite is full, or the files of a worker may not grow, until somebody is refused and a little longer",
+        delivered: "a commit of a worker was refused for want of space",
+        databases: &[Database::Sqlite],
+        round: 10,
+        has_own_servers: false,
+        run: |part| Box::pin(disk::round(part)),
+    },
+    Kind {
+        name: "power",
+        what: "a copy of the disk, as it is at one moment, is what a power cut leaves: it is opened and compared with the ledger",
+        delivered: "a body had begun and not ended",
+        databases: BOTH,
+        round: 20,
+        has_own_servers: true,
+        run: |part| Box::pin(power::round(part)),
+    },
+    Kind {
+        name: "skew",
+        what: "on PostgreSQL the clocks of workers are off by an hour or ten years; on SQLite that of the host is set back and forth",
+        delivered: "the process whose clock moved had a body that had begun and not ended, or held the claim of a run",
+        databases: BOTH,
+        round: 40,
+        has_own_servers: false,
+        run: |part| Box::pin(skew::round(part)),
+    },
+    Kind {
+        name: "rolling",
+        what: "workers of two releases replace each other, forward and back, at last under a migration of the schema",
+        delivered: "the process that was replaced had a body that had begun and not ended, or held the claim of a run",
+        databases: BOTH,
+        round: 15,
+        has_own_servers: false,
+        run: |part| Box::pin(rolling::round(part)),
+    },
 ];
+
+/// Why this machine cannot do a kind, in one line; `None`: it can.
+#[must_use]
+pub fn refusal(kind: &Kind) -> Option<String> {
+    match kind.name {
+        "disk" | "power" => Image::available().err(),
+        "skew" => Skew::available().err(),
+        _ => None,
+    }
+}
 
 /// The kind of this name.
 #[must_use]

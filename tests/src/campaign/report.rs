@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Report {
     pub acknowledged: usize,
     /// Claims that found their run's worker dead.
     pub crashes: usize,
+    /// What the kind counted.
+    pub notes: BTreeMap<String, usize>,
     /// How long it took.
     pub wall: Duration,
     /// What was found.
@@ -69,6 +72,7 @@ impl Report {
             steps: 0,
             acknowledged: 0,
             crashes: 0,
+            notes: BTreeMap::new(),
             wall: Duration::ZERO,
             violations: Vec::new(),
         }
@@ -94,6 +98,9 @@ impl Report {
         self.steps += round.steps;
         self.acknowledged += round.acknowledged;
         self.crashes += round.crashes;
+        for (what, count) in round.notes {
+            *self.notes.entry(what).or_default() += count;
+        }
         self.violations.extend(round.violations);
     }
 
@@ -148,6 +155,9 @@ impl fmt::Display for Report {
         writeln!(f, "runs          {}, ended {}", self.runs, self.ended)?;
         writeln!(f, "steps         {}, crashes counted {}", self.steps, self.crashes)?;
         writeln!(f, "acknowledged  {}", self.acknowledged)?;
+        for (what, count) in &self.notes {
+            writeln!(f, "              {count} {what}")?;
+        }
         writeln!(
             f,
             "wall time     {seconds:.1} s, {:.1} faults/s, {:.1} runs/s",

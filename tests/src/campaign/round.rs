@@ -1,13 +1,15 @@
 //! One scene, its workers, its load, and its end.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use rustix::process::Signal;
+use workflow_sdk::engine::Clock;
 
 use super::{Load, Part, Report, RoundViolation, Told};
-use crate::checker::{self, Evidence};
+use crate::checker::{self, Evidence, Violation};
 use crate::ledger::LedgerReader;
 use crate::program::Shape;
 use crate::scene::{Scene, SceneOptions};
@@ -26,6 +28,10 @@ pub struct RoundOptions {
     pub shape: Shape,
     /// Words that no log may have.
     pub forbidden: &'static [&'static str],
+    /// The directory of SQLite's file, if it is not that of the scene.
+    pub files: Option<PathBuf>,
+    /// The clock of the client, if it is not the true one; then those of the workers are not either.
+    pub clock: Option<Clock>,
 }
 
 /// Words that no process may write, whatever becomes of others.
@@ -33,7 +39,15 @@ pub const FORBIDDEN: &[&str] = &["ERROR", "panicked", "database is locked", "SQL
 
 impl Default for RoundOptions {
     fn default() -> Self {
-        Self { workers: 3, at_once: 24, most: usize::MAX, shape: Shape::default(), forbidden: FORBIDDEN }
+        Self {
+            workers: 3,
+            at_once: 24,
+            most: usize::MAX,
+            shape: Shape::default(),
+            forbidden: FORBIDDEN,
+            files: None,
+            clock: None,
+        }
     }
 }
 
@@ -81,6 +95,8 @@ impl Round {
         scene_options.server.clone_from(&part.server);
         scene_options.directory.clone_from(&part.plan.directory);
         scene_options.program.clone_from(&part.plan.program);
+        scene_options.files.clone_from(&options.files);
+        scene_options.clock.clone_from(&options.clock);
         let scene = Scene::with(scene_options).await;
         scene.make_effects().await;
         let mut settings = scene.settings();
@@ -149,6 +165,18 @@ impl Round {
         busy.unwrap_or_else(|| self.random.usize(0..self.workers.len()))
     }
 
+    /// Something that the kind itself finds wrong.
+    pub fn violation(&mut self, invariant: &'static str, what: String) {
+        let violation = Violation { invariant, run: String::new(), what };
+        let (seed, count) = (self.part.seed, self.part.count);
+        self.report.violations.push(RoundViolation { violation, seed, count });
+    }
+
+    /// Counts something that the report is to name.
+    pub fn note(&mut self, what: &str, count: usize) {
+        *self.report.notes.entry(what.to_owned()).or_default() += count;
+    }
+
     /// Waits for the end of everything, ends the workers, and checks.
     pub async fn finish(self) -> Report {
         let Self { part, scene, mut workers, dead, disturbed, load, mut report, options, settings, .. } = self;
@@ -168,6 +196,7 @@ impl Round {
         evidence.dead = dead.iter().map(WorkerProcess::pid).collect();
         evidence.disturbed = disturbed;
         evidence.complaints = complaints;
+        evidence.has_wrong_clocks = options.clock.is_some();
         evidence.max_crashes = settings.max_crashes.map_or(i64::MAX, i64::from);
         count(&mut report, &evidence);
         let found = checker::violations(&evidence);

@@ -43,6 +43,8 @@ pub struct Evidence {
     pub complaints: Vec<String>,
     /// The limit of crashes.
     pub max_crashes: i64,
+    /// Whether the clocks of this host were wrong, and moved.
+    pub has_wrong_clocks: bool,
 }
 
 /// A run.
@@ -190,14 +192,18 @@ impl Evidence {
     /// What there is of a scene, whose workers have ended. What only the caller knows is left empty: what was foretold, and who
     /// was killed.
     pub async fn of(scene: &Scene) -> Self {
-        let mut raw = scene.raw().await;
+        Self::read(&mut scene.raw().await, scene.database, scene.ledger.lines()).await
+    }
+
+    /// The same, of a database without a scene.
+    pub async fn read(raw: &mut RawConnection, database: Database, lines: Vec<Line>) -> Self {
         let has_effects = raw.table_names().await.contains("effects");
         let effects = match has_effects {
             true => Some(raw.lines("SELECT subject FROM effects", "subject").await),
             false => None,
         };
         let runs: Vec<Row> = rows(
-            &mut raw,
+            raw,
             "'id', id, 'workflow', workflow_name, 'status', status, 'epoch', epoch, 'generation', generation,
              'attempt', attempt, 'crashes', crashes, 'parent', parent_run_id, 'parent_step_key', parent_step_key,
              'on_parent_end', on_parent_end, 'cancel_requested_at', cancel_requested_at, 'output', output, 'error', error",
@@ -205,30 +211,30 @@ impl Evidence {
         )
         .await;
         Self {
-            lines: scene.ledger.lines(),
+            lines,
             runs: runs.into_iter().map(|run| (run.id.clone(), run)).collect(),
             attempts: rows(
-                &mut raw,
+                raw,
                 "'run', run_id, 'step_key', step_key, 'attempt', attempt, 'kind', kind, 'status', status,
                  'position', position, 'epoch', epoch, 'output', output",
                 "step_attempts ORDER BY run_id, position, step_key, attempt",
             )
             .await,
             signals: rows(
-                &mut raw,
+                raw,
                 "'run', run_id, 'seq', seq, 'name', name, 'payload', payload, 'consumed_by', consumed_by",
                 "workflow_signals ORDER BY run_id, seq",
             )
             .await,
-            noted: list(&mut raw, "kind, run_id, detail", "audit").await,
+            noted: list(raw, "kind, run_id, detail", "audit").await,
             claims: rows(
-                &mut raw,
+                raw,
                 "'run', run_id, 'generation', generation, 'epoch', epoch, 'worker', worker_id",
                 "audit_claims ORDER BY n",
             )
             .await,
             outcomes: rows(
-                &mut raw,
+                raw,
                 "'run', run_id, 'generation', generation, 'step_key', step_key, 'attempt', attempt, 'kind', kind,
                  'status', status, 'position', position, 'epoch', epoch, 'output', output, 'started_at', started_at,
                  'completed_at', completed_at",
@@ -236,13 +242,13 @@ impl Evidence {
             )
             .await,
             taken: rows(
-                &mut raw,
+                raw,
                 "'run', run_id, 'seq', seq, 'name', name, 'payload', payload, 'consumed_by', consumed_by",
                 "audit_taken ORDER BY n",
             )
             .await,
             effects,
-            damage: damage(&mut raw, scene).await,
+            damage: damage(raw, database).await,
             max_crashes: i64::MAX,
             ..Self::default()
         }
@@ -310,9 +316,9 @@ async fn parse<T: DeserializeOwned>(raw: &mut RawConnection, select: &str, from:
 }
 
 /// What the database says of itself.
-async fn damage(raw: &mut RawConnection, scene: &Scene) -> Vec<String> {
+async fn damage(raw: &mut RawConnection, database: Database) -> Vec<String> {
     let mut damage = Vec::new();
-    match scene.database {
+    match database {
         Database::Memory => unreachable!("a scene is on a database of its own"),
         Database::Sqlite => {
             let check = raw.lines("PRAGMA integrity_check", "integrity_check").await;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use sqlx::Executor;
 use tempfile::TempDir;
+use workflow_sdk::engine::Clock;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt};
 
@@ -46,13 +47,17 @@ pub struct SceneOptions {
     pub directory: Option<PathBuf>,
     /// The program whose argument are a worker's settings; `None`: `ledger_worker`, as it was built with this one.
     pub program: Option<PathBuf>,
+    /// The directory of SQLite's file; `None`: that of the scene.
+    pub files: Option<PathBuf>,
+    /// The clock of this process's client; `None`: the true one.
+    pub clock: Option<Clock>,
 }
 
 impl SceneOptions {
     /// Nothing but the database.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        Self { database, server: None, directory: None, program: None }
+        Self { database, server: None, directory: None, program: None, files: None, clock: None }
     }
 }
 
@@ -90,7 +95,7 @@ impl Scene {
 
     /// A fresh database where the options say.
     pub async fn with(options: SceneOptions) -> Self {
-        let SceneOptions { database, server, directory, program } = options;
+        let SceneOptions { database, server, directory, program, files, clock } = options;
         let directory = match directory {
             Some(parent) => tempfile::tempdir_in(parent),
             None => tempfile::tempdir(),
@@ -98,7 +103,10 @@ impl Scene {
         let directory = directory.expect("a directory for the scene");
         let (url, schema) = match database {
             Database::Memory => unreachable!("not on this list: it takes no SQL"),
-            Database::Sqlite => (format!("sqlite://{}", directory.path().join("test.db").display()), None),
+            Database::Sqlite => {
+                let files = files.as_deref().unwrap_or(directory.path());
+                (format!("sqlite://{}", files.join("test.db").display()), None)
+            }
             Database::Postgres => {
                 let schema = format!("k_{}", &uuid::Uuid::new_v4().simple().to_string()[..24]);
                 (server.unwrap_or_else(postgres_url), Some(schema))
@@ -108,6 +116,9 @@ impl Scene {
         let mut connect = Client::connect(&url).pool_size(4);
         if let Some(schema) = &schema {
             connect = connect.schema(schema);
+        }
+        if let Some(clock) = clock {
+            connect = connect.clock(clock);
         }
         let client = connect.await.expect("connect to a fresh database");
         let scene =
@@ -176,6 +187,8 @@ impl Scene {
             pause: 2,
             threads: 2,
             starts_runs: false,
+            release: 0,
+            variables: Vec::new(),
         }
     }
 

@@ -1,0 +1,59 @@
+//! A small slice of each campaign of faults around processes: the wire, the disk, the power, clocks, releases. The long ones
+//! are run by the program `campaign`.
+
+use workflow_tests::Database;
+use workflow_tests::campaign::{self, Plan};
+
+/// The same in every run of the suite.
+const SEED: u64 = 5;
+
+async fn slice(kind: &str, database: Database, count: usize) {
+    let kind = campaign::kind(kind).expect("a kind");
+    if let Some(why) = campaign::refusal(kind) {
+        eprintln!("{} is not tested here: {why}", kind.name);
+        return;
+    }
+    let report = campaign::run(kind, Plan::new(SEED, count, database)).await;
+    println!("{report}");
+    assert_eq!(report.failure(), None, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wire_that_is_cut_loses_nothing() {
+    slice("wire", Database::Postgres, 24).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_loses_nothing() {
+    slice("disk", Database::Sqlite, 6).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_power_cut_loses_nothing_on_sqlite() {
+    slice("power", Database::Sqlite, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_power_cut_loses_nothing_on_postgres() {
+    slice("power", Database::Postgres, 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clocks_of_workers_do_not_matter_to_postgres() {
+    slice("skew", Database::Postgres, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_and_forth_loses_nothing_on_sqlite() {
+    slice("skew", Database::Sqlite, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_releases_work_side_by_side_on_sqlite() {
+    slice("rolling", Database::Sqlite, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_releases_work_side_by_side_on_postgres() {
+    slice("rolling", Database::Postgres, 5).await;
+}
