@@ -9,6 +9,7 @@ pub mod fixture;
 pub mod ledger;
 pub mod live;
 pub mod make;
+pub mod marked;
 pub mod outcome;
 pub mod postgres;
 pub mod probe;

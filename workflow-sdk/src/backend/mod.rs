@@ -14,9 +14,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, InboxSignal, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId,
+    Claim, InboxSignal, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, UnreadablePayload,
+    WorkerId,
 };
 
+mod coded;
+mod coded_writes;
+mod coding;
+#[cfg(test)]
+mod coding_tests;
 mod connect;
 mod connect_error;
 mod error;
@@ -24,14 +30,18 @@ mod error;
 mod fence;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
+mod redact;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 mod transaction;
 mod write;
 
-pub use connect::{BackendOptions, connect, redact};
+pub(crate) use coded::CodedBackend;
+pub use coding::Coding;
+pub use connect::{BackendOptions, connect};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
+pub use redact::redact;
 pub use transaction::{StepCommit, StepTransaction};
 pub use write::{
     AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, ContinueWrite, EndWrite, ForkWrite, Outcome,
@@ -299,4 +309,13 @@ pub struct EndedRun {
     pub output: Option<String>,
     /// Why it failed, if it failed.
     pub error: Option<StoredError>,
+}
+
+impl EndedRun {
+    /// What of it cannot be decoded, if anything.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<UnreadablePayload> {
+        let output = self.output.as_deref().and_then(UnreadablePayload::in_place_of);
+        output.or_else(|| UnreadablePayload::in_place_of_error(self.error.as_ref()?))
+    }
 }

@@ -1,8 +1,9 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 
-use crate::backend::{BackendOptions, ConnectError, connect, redact};
-use crate::model::Clock;
+use crate::backend::{BackendOptions, Coding, ConnectError, connect, redact};
+use crate::model::{Clock, PayloadCodec};
 use crate::payload::DEFAULT_PAYLOAD_LIMIT;
 
 use super::Client;
@@ -14,11 +15,17 @@ pub struct Connect {
     url: String,
     options: BackendOptions,
     payload_limit: usize,
+    coding: Coding,
 }
 
 impl Connect {
     pub(super) fn new(url: String) -> Self {
-        Self { url, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT }
+        Self {
+            url,
+            options: BackendOptions::default(),
+            payload_limit: DEFAULT_PAYLOAD_LIMIT,
+            coding: Coding::default(),
+        }
     }
 
     /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes; a worker opens another for its
@@ -43,6 +50,16 @@ impl Connect {
         self
     }
 
+    /// What encodes every payload before it is stored and decodes what is read, for this client and its workers: encryption, for
+    /// one (feature `encryption`, `docs/security.md`). Every program that works on the same runs needs a codec that decodes what
+    /// the others write. The payload limit is that of the plain text. Default: none; payloads are stored as JSON text.
+    ///
+    /// See [`PayloadCodec`](crate::PayloadCodec) for one of your own.
+    pub fn codec(mut self, codec: impl PayloadCodec) -> Self {
+        self.coding = Coding::new(Arc::new(codec));
+        self
+    }
+
     /// A clock that tests move.
     #[doc(hidden)]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -58,7 +75,7 @@ impl IntoFuture for Connect {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let backend = connect(&self.url, self.options).await?;
-            Ok(Client::over(backend, self.payload_limit))
+            Ok(Client::coded(backend, self.payload_limit, self.coding))
         })
     }
 }
