@@ -17,6 +17,18 @@ pub fn capture_log() {
     });
 }
 
+/// From the first call on, everything that is logged in the whole process is kept. Instead of [`capture_log`], not beside it.
+pub fn capture_everything() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            .with_ansi(false)
+            .with_writer(|| Writer)
+            .init();
+    });
+}
+
 /// Lines of the log that hold all of these texts.
 #[must_use]
 pub fn log_lines(texts: &[&str]) -> Vec<String> {

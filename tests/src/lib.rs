@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod ledger_worker;
 pub mod live;
 pub mod make;
+pub mod marked;
 pub mod outcome;
 pub mod postgres;
 pub mod probe;

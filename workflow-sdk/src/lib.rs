@@ -42,6 +42,7 @@
 //! | `sqlite` | yes | the SQLite backend, with SQLite bundled |
 //! | `postgres` | yes | the PostgreSQL backend |
 //! | `testing` | no | [`mod@testing`]: replays of stored histories and a database in memory, for tests |
+//! | `encryption` | no | [`Encryption`]: every stored payload encrypted, with keys that rotate |
 //! | `failpoints` | no | points at which a test kills the process |
 
 // The expansion of `#[workflow]` names this crate as a user does.
@@ -50,6 +51,8 @@ extern crate self as workflow_sdk;
 mod backend;
 mod client;
 mod ctx;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod error;
 mod executor;
 mod failpoint;
@@ -77,11 +80,14 @@ pub use ctx::{
     Map, Misfit, Race, Replayed, Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval,
     WaitForSignal,
 };
+#[cfg(feature = "encryption")]
+pub use encryption::{Encryption, EncryptionKey, InvalidKey};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use model::{
-    AttemptStatus, Breaker, ErrorKind, HistoryError, InvalidBreaker, InvalidName, NameSubject, NamesSignal,
-    OnParentEnd, Parent, RecordedRun, Retry, Run, RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome,
-    StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    AttemptStatus, Breaker, CodecError, CodedPayload, ErrorKind, HistoryError, InvalidBreaker, InvalidName,
+    NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run,
+    RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp,
+    TypedPayload, UnreadablePayload, UnreadableReason,
 };
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
 pub use replay::{CurrentCall, Divergence, RecordedCall};
@@ -96,6 +102,11 @@ pub use sqlx;
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../docs/errors-and-retries.md")]
 struct Pages;
+
+/// As [`Pages`].
+#[cfg(all(doctest, feature = "encryption", feature = "sqlite"))]
+#[doc = include_str!("../../docs/security.md")]
+struct SecurityPage;
 
 #[cfg(feature = "macros")]
 pub use workflow_macros::{StepError, workflow};

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::model::unquoted;
+
 /// Largest payload unless a client or worker says otherwise: 2 MiB, the limit that Temporal sets, and small enough that a
 /// batch of them fits in memory.
 pub const DEFAULT_PAYLOAD_LIMIT: usize = 2 * 1024 * 1024;
@@ -63,7 +65,7 @@ where
     let value = serde_json::from_str(&text).map_err(|source| PayloadError::RoundTrip {
         subject: subject.to_owned(),
         type_name: std::any::type_name::<T>(),
-        source,
+        source: unquoted(source),
     })?;
     Ok((text, value))
 }

@@ -10,7 +10,7 @@ use workflow_sdk::engine::{
     AttemptWrite, CallId, ClaimedRun, EndWrite, Executor, HistorySize, Interruption, Next, OutboxRow, Outcome,
     PendingOutcome, Polled, Poller, RunCell, RunSettings, Write, failpoint, failpoint_error,
 };
-use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp};
+use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
 use crate::ForeignAwait;
 use crate::conclude::{finish, report};
@@ -369,6 +369,9 @@ impl<'a> Drive<'a> {
 }
 
 async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttempt>, Exit> {
+    if let Some(unreadable) = UnreadablePayload::in_place_of(&run.input) {
+        return Err(Exit::Unreadable(unreadable.into()));
+    }
     // The first claim of a run is the first that can write; a fork that has a history begins with epoch 1.
     if run.claim.epoch == 1 {
         return Ok(Vec::new());

@@ -65,6 +65,9 @@ async fn read_outside(shared: &Shared, run_id: RunId, awaited: &Awaited) -> Read
         [] => Vec::new(),
         children => backend.ended(children).await?,
     };
+    if let Some(unreadable) = ended.iter().find_map(EndedRun::unreadable) {
+        return Err(unreadable.into());
+    }
     Ok((inbox, ended))
 }
 

@@ -42,7 +42,7 @@ impl Port for DrivePort {
             match executor.commit(Write::Signal(signal)).await? {
                 Outcome::Signaled(outcome) => Ok(outcome),
                 Outcome::Refused(error) => Err(error.into()),
-                other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {other:?}"))),
+                other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {}", other.name()))),
             }
         })
     }

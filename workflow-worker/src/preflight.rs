@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use workflow_sdk::engine::{dry_replay, run_history};
-use workflow_sdk::{BackendErrorKind, Client, Misfit, Replayed, Run, RunFilter, RunHistory, RunId, RunStatus};
+use workflow_sdk::{
+    BackendErrorKind, Client, Misfit, Replayed, Run, RunFilter, RunHistory, RunId, RunStatus, UnreadablePayload,
+};
 
 use crate::WorkerError;
 use crate::preflight_report::{Finding, PreflightReport, Unregistered};
@@ -44,9 +46,13 @@ async fn look(
     };
     let subject = Subject { run_id: run.id, workflow: run.lane.workflow.clone(), version: run.lane.version.clone() };
     let judge = |history: &RunHistory| dry_replay(entry, history, client.payload_limit());
-    let steps = match client.backend().history(run.id).await {
+    let read = match UnreadablePayload::in_place_of(&run.input) {
+        Some(unreadable) => Err(unreadable.into()),
+        None => client.backend().history(run.id).await,
+    };
+    let steps = match read {
         Ok(steps) => steps,
-        Err(error) if error.kind == BackendErrorKind::Corrupt => {
+        Err(error) if matches!(error.kind, BackendErrorKind::Corrupt | BackendErrorKind::Codec) => {
             report.unreadable.push(subject.found(unreadable(&error)));
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use workflow_sdk::engine::{
     ClaimedRun, ContinueWrite, Divergence, EndWrite, Interruption, ParkWrite, RetryWrite, RunEnd, Write,
 };
-use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp};
+use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
 use crate::suspicion::RETRIAL_DELAY;
 
@@ -101,6 +101,10 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
 
 /// A history that cannot be read, as the error of its run.
 pub(crate) fn unreadable(error: &BackendError) -> StoredError {
+    // It says itself what to do.
+    if let Some(unreadable) = error.source.downcast_ref::<UnreadablePayload>() {
+        return StoredError::new(ErrorKind::Divergence, unreadable.to_string());
+    }
     let mut stored = StoredError::from_error(ErrorKind::Divergence, error);
     stored.message = format!("the run's history cannot be read ({}); mend it or terminate the run", stored.message);
     stored

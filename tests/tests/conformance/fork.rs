@@ -7,7 +7,7 @@ use workflow_tests::make::{DAWN, attempt, begun, error, failed, keyed, new_run, 
 use workflow_tests::outcome::{applied, started};
 
 fn fork(source: RunId, new: &NewRun, before: i64) -> Write {
-    Write::Fork(Box::new(ForkWrite { source, new: new.clone(), before }))
+    Write::Fork(Box::new(ForkWrite { source, new: new.clone(), before, kept: None }))
 }
 
 /// A run with outcomes at the positions 1 to 4, the second a failure after a failed attempt, and rows without a position.
@@ -75,6 +75,23 @@ pub async fn a_fork_is_not_told_to_end_as_the_other_run_was(fixture: Fixture) {
         started(&fixture.write(fork(claim.run_id, &new, before)).await);
         assert_eq!(kept(&fixture, new.id).await, [row("a", 1, Some(1))], "{before}");
     }
+}
+
+pub async fn a_fork_writes_the_rows_that_it_is_given(fixture: Fixture) {
+    let source = source(&fixture).await.run_id;
+    let new = new_run();
+    let rows =
+        vec![failed("b", 1), succeeded("a", 1, "\"another\""), StepAttempt { position: Some(2), ..failed("b", 2) }];
+    let write = ForkWrite { source, new: new.clone(), before: 3, kept: Some(rows) };
+    let write = Write::Fork(Box::new(write));
+    assert_eq!(started(&fixture.write(write.clone()).await), StartOutcome::Created);
+    let written = fixture.history(new.id).await;
+    assert_eq!(kept(&fixture, new.id).await, [row("a", 1, Some(1)), row("b", 2, Some(2)), row("b", 1, None)]);
+    assert_eq!(written[0].output.as_deref(), Some("\"another\""));
+    assert!(written.iter().all(|row| row.epoch == 1), "as if written under a claim before the first");
+    assert_eq!(started(&fixture.write(write).await), StartOutcome::Created, "its reply was lost");
+    assert_eq!(fixture.history(new.id).await, written);
+    assert_eq!(fixture.claim_due().await.len(), 1);
 }
 
 pub async fn a_fork_without_history_is_a_start(fixture: Fixture) {

@@ -232,6 +232,7 @@ workflow_tests::cases! {
     fork {
         a_fork_keeps_what_came_before_its_position,
         a_fork_is_not_told_to_end_as_the_other_run_was,
+        a_fork_writes_the_rows_that_it_is_given,
         a_fork_without_history_is_a_start,
         a_forked_run_is_claimed_with_its_history,
         a_fork_applied_again_copies_nothing_more,

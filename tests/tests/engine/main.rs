@@ -12,6 +12,7 @@ mod breaker;
 mod cancel;
 mod children;
 mod client;
+mod codec;
 mod concurrency;
 mod deadline;
 mod divergence;
@@ -232,6 +233,15 @@ workflow_tests::cases! {
         a_history_shows_what_runs,
         a_list_has_each_run_once_on_its_pages,
         an_unknown_run_is_told_everywhere,
+    }
+    codec {
+        nothing_that_an_author_hands_over_is_stored_in_plain,
+        a_client_without_the_key_sees_names_and_no_values,
+        a_run_waits_for_a_worker_that_has_its_key,
+        a_row_that_was_changed_or_moved_is_refused,
+        what_is_older_than_the_codec_is_read_unless_it_is_refused,
+        a_codec_that_fails_or_panics_hurts_one_write,
+        the_limit_is_that_of_the_plain_text,
     }
     within {
         a_run_exists_if_its_transaction_commits,

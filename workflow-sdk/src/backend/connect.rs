@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::model::Clock;
 
-use super::{Backend, ConnectError};
+use super::{Backend, ConnectError, redact};
 
 /// How a backend is opened.
 #[derive(Clone, Debug)]
@@ -52,30 +52,6 @@ pub async fn connect(url: &str, options: BackendOptions) -> Result<Arc<dyn Backe
     }
 }
 
-/// The URL without its password, so that it may be shown.
-#[must_use]
-pub fn redact(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // The last @ ends the user part: a password may hold one that nobody escaped, even with a slash before it.
-    let Some(at) = rest[..authority_end].rfind('@').or_else(|| rest.rfind('@')) else {
-        return redact_query(url);
-    };
-    let user = rest[..at].split(':').next().unwrap_or_default();
-    let shown = if user.len() == at { user.to_owned() } else { format!("{user}:***") };
-    redact_query(&format!("{scheme}://{shown}{}", &rest[at..]))
-}
-
-/// PostgreSQL also takes the password as a parameter.
-fn redact_query(url: &str) -> String {
-    let Some((before, query)) = url.split_once('?') else { return url.to_owned() };
-    let hide = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) if name.eq_ignore_ascii_case("password") => format!("{name}=***"),
-        _ => pair.to_owned(),
-    };
-    format!("{before}?{}", query.split('&').map(hide).collect::<Vec<_>>().join("&"))
-}
-
 fn check_pool_size(size: u32) -> Result<(), ConnectError> {
     if (1..=BackendOptions::MAX_POOL_SIZE).contains(&size) {
         return Ok(());
@@ -90,24 +66,4 @@ fn check_schema(name: &str) -> Result<(), ConnectError> {
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if fits { Ok(()) } else { Err(ConnectError::InvalidSchema { name: name.to_owned() }) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::redact;
-
-    #[test]
-    fn a_password_is_never_shown() {
-        for (url, shown) in [
-            ("postgres://ann:secret@db/app", "postgres://ann:***@db/app"),
-            ("postgres://ann:se@cret@db/app", "postgres://ann:***@db/app"),
-            ("postgres://ann:se/cr@db/app", "postgres://ann:***@db/app"),
-            ("postgres://ann@db/app", "postgres://ann@db/app"),
-            ("postgres://db/app?user=ann&password=secret", "postgres://db/app?user=ann&password=***"),
-            ("sqlite://orders.db", "sqlite://orders.db"),
-            ("sqlite::memory:", "sqlite::memory:"),
-        ] {
-            assert_eq!(redact(url), shown, "{url}");
-        }
-    }
 }

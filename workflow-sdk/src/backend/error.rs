@@ -14,6 +14,9 @@ pub enum BackendErrorKind {
     ReadOnly,
     /// What is stored cannot be understood, or the database says that it is damaged.
     Corrupt,
+    /// A payload could not be encoded or decoded; the source of the latter is an
+    /// [`UnreadablePayload`](crate::UnreadablePayload).
+    Codec,
     /// Anything else.
     Other,
 }
@@ -24,7 +27,7 @@ impl BackendErrorKind {
     pub const fn is_transient(self) -> bool {
         match self {
             Self::Busy | Self::Unreachable | Self::ReadOnly => true,
-            Self::Invalid | Self::Corrupt | Self::Other => false,
+            Self::Invalid | Self::Corrupt | Self::Codec | Self::Other => false,
         }
     }
 }
@@ -60,6 +63,7 @@ impl fmt::Display for BackendErrorKind {
             Self::Invalid => "the database refused the data",
             Self::ReadOnly => "the database is read-only",
             Self::Corrupt => "the stored data cannot be understood",
+            Self::Codec => "a payload cannot be encoded or decoded",
             Self::Other => "the database failed",
         })
     }

@@ -14,9 +14,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, InboxSignal, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, WorkerId,
+    Claim, InboxSignal, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, UnreadablePayload,
+    WorkerId,
 };
 
+mod coded;
+mod coded_writes;
+mod coding;
+#[cfg(test)]
+mod coding_tests;
 mod connect;
 mod connect_error;
 mod error;
@@ -26,14 +32,18 @@ mod fence;
 pub(crate) mod memory;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
+mod redact;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 mod transaction;
 mod write;
 
-pub use connect::{BackendOptions, connect, redact};
+pub(crate) use coded::CodedBackend;
+pub use coding::Coding;
+pub use connect::{BackendOptions, connect};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
+pub use redact::redact;
 #[cfg(feature = "testing")]
 pub(crate) use transaction::MEMORY;
 pub use transaction::{StepCommit, StepTransaction};
@@ -178,9 +188,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// who would need a thread of his own, and no hint is lost. Executor and lease keeper then run on the runtime of the
     /// caller, whose clock, which may be a paused one, decides what waits for how long; and what others do is looked for
     /// after hints, hardly ever without.
-    fn in_process(&self) -> bool {
-        false
-    }
+    fn in_process(&self) -> bool;
 
     /// Ends all connections. Calls after it fail with kind [`BackendErrorKind::Unreachable`].
     async fn close(&self);
@@ -311,4 +319,13 @@ pub struct EndedRun {
     pub output: Option<String>,
     /// Why it failed, if it failed.
     pub error: Option<StoredError>,
+}
+
+impl EndedRun {
+    /// What of it cannot be decoded, if anything.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<UnreadablePayload> {
+        let output = self.output.as_deref().and_then(UnreadablePayload::in_place_of);
+        output.or_else(|| UnreadablePayload::in_place_of_error(self.error.as_ref()?))
+    }
 }

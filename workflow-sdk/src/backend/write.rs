@@ -221,6 +221,8 @@ pub struct ForkWrite {
     pub new: NewRun,
     /// The first position that is not copied; at most 1: nothing is copied.
     pub before: i64,
+    /// The rows in the place of those that the database would copy: theirs are bound to the other run by a codec.
+    pub kept: Option<Vec<StepAttempt>>,
 }
 
 /// Makes a failed run pending and due now, its attempt one higher, its error, crashes and cancel requests forgotten, its
@@ -306,6 +308,27 @@ impl Outcome {
             // What was there before may come from a commit whose reply was lost.
             Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) => false,
             Self::Canceled(_) | Self::Paused(_) | Self::Resumed(_) | Self::Claimed(_) | Self::Changed(_) => false,
+        }
+    }
+}
+
+impl Outcome {
+    /// Which outcome it is, for a text: its Debug shows payloads.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Duplicate => "duplicate",
+            Self::Lost => "lost",
+            Self::Refused(_) => "refused",
+            Self::Started(_) => "started",
+            Self::Signaled(_) => "signaled",
+            Self::KeyTaken { .. } => "key taken",
+            Self::Canceled(_) => "canceled",
+            Self::Paused(_) => "paused",
+            Self::Resumed(_) => "resumed",
+            Self::Claimed(_) => "claimed",
+            Self::Changed(_) => "changed",
         }
     }
 }

@@ -1,8 +1,9 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 
-use crate::backend::{BackendOptions, ConnectError, connect, redact};
-use crate::model::Clock;
+use crate::backend::{BackendOptions, Coding, ConnectError, connect, redact};
+use crate::model::{Clock, PayloadCodec};
 use crate::payload::DEFAULT_PAYLOAD_LIMIT;
 
 use super::Client;
@@ -14,6 +15,7 @@ pub struct Connect {
     to: Database,
     options: BackendOptions,
     payload_limit: usize,
+    coding: Coding,
 }
 
 /// What a connection leads to.
@@ -28,7 +30,12 @@ pub(super) enum Database {
 
 impl Connect {
     pub(super) fn new(to: Database) -> Self {
-        Self { to, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT }
+        Self {
+            to,
+            options: BackendOptions::default(),
+            payload_limit: DEFAULT_PAYLOAD_LIMIT,
+            coding: Coding::default(),
+        }
     }
 
     /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes; a worker opens another for its
@@ -53,6 +60,16 @@ impl Connect {
         self
     }
 
+    /// What encodes every payload before it is stored and decodes what is read, for this client and its workers: encryption, for
+    /// one (feature `encryption`, `docs/security.md`). Every program that works on the same runs needs a codec that decodes what
+    /// the others write. The payload limit is that of the plain text. Default: none; payloads are stored as JSON text.
+    ///
+    /// See [`PayloadCodec`](crate::PayloadCodec) for one of your own.
+    pub fn codec(mut self, codec: impl PayloadCodec) -> Self {
+        self.coding = Coding::new(Arc::new(codec));
+        self
+    }
+
     /// A clock that tests move.
     #[doc(hidden)]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -72,7 +89,7 @@ impl IntoFuture for Connect {
                 #[cfg(feature = "testing")]
                 Database::Memory(database) => database.handle(),
             };
-            Ok(Client::over(backend, self.payload_limit))
+            Ok(Client::coded(backend, self.payload_limit, self.coding))
         })
     }
 }

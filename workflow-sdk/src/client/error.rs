@@ -1,6 +1,6 @@
 use crate::backend::{BackendError, BackendErrorKind, Outcome};
 use crate::executor::ExecutorStopped;
-use crate::model::{InvalidName, RunId, RunStatus, StoredError, Timestamp};
+use crate::model::{InvalidName, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload};
 use crate::payload::PayloadError;
 use crate::transaction::TransactionOver;
 
@@ -137,10 +137,13 @@ pub enum ClientError {
     /// The transaction of a step was used after the end of its body.
     #[error(transparent)]
     TransactionOver(#[from] TransactionOver),
+    /// A payload that the call needs was encoded, and this program cannot decode it.
+    #[error(transparent)]
+    Unreadable(#[from] UnreadablePayload),
     /// The database answered with an error. Where its kind is [`Unreachable`](BackendErrorKind::Unreachable) or
     /// [`Busy`](BackendErrorKind::Busy) it is unknown whether the call had its effect.
     #[error(transparent)]
-    Backend(#[from] BackendError),
+    Backend(BackendError),
     /// The executor of this process has stopped.
     #[error(transparent)]
     Stopped(#[from] ExecutorStopped),
@@ -150,12 +153,21 @@ impl ClientError {
     /// A refusal, or an outcome that does not belong to the write.
     pub(super) fn unexpected(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Refused(error) => Self::Backend(error),
+            Outcome::Refused(error) => error.into(),
             other => Self::Backend(BackendError::new(
                 BackendErrorKind::Other,
                 "commit",
-                format!("the backend answered with another write's outcome: {other:?}"),
+                format!("the backend answered with another write's outcome: {}", other.name()),
             )),
+        }
+    }
+}
+
+impl From<BackendError> for ClientError {
+    fn from(error: BackendError) -> Self {
+        match error.source.downcast::<UnreadablePayload>() {
+            Ok(unreadable) => Self::Unreadable(*unreadable),
+            Err(source) => Self::Backend(BackendError { source, ..error }),
         }
     }
 }

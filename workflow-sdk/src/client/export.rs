@@ -3,7 +3,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use crate::backend::{Backend, BackendError};
-use crate::model::{RunHistory, RunId};
+use crate::model::{RunHistory, RunId, UnreadablePayload};
 
 use super::{Client, ClientError};
 
@@ -77,6 +77,11 @@ impl IntoFuture for Export {
 pub async fn run_history(backend: &dyn Backend, id: RunId) -> Result<Option<RunHistory>, BackendError> {
     let Some(mut run) = backend.run(id).await? else { return Ok(None) };
     loop {
+        let error = run.error.as_ref().and_then(UnreadablePayload::in_place_of_error);
+        let payloads = [Some(&run.input), run.output.as_ref()].into_iter().flatten();
+        if let Some(unreadable) = payloads.filter_map(|text| UnreadablePayload::in_place_of(text)).next().or(error) {
+            return Err(unreadable.into());
+        }
         let steps = backend.history(id).await?;
         let Some(again) = backend.run(id).await? else { return Ok(None) };
         if (run.generation, run.attempt) == (again.generation, again.attempt) {

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::backend::{ForkWrite, Outcome, StartOutcome, Write};
 use crate::model::{
-    Lane, NameSubject, NewRun, Run, RunId, StartTime, StepChoice, Timestamp, check_name, check_queue, check_tag,
-    fork_position,
+    Lane, NameSubject, NewRun, Run, RunId, StartTime, StepChoice, Timestamp, UnreadablePayload, check_name,
+    check_queue, check_tag, fork_position,
 };
 use crate::payload::{PayloadError, encode_readable};
 
@@ -141,6 +141,9 @@ impl<O> Fork<O> {
             check_tag(name, value)?;
         }
         let source = self.client.run(self.source).await?;
+        if let Some(unreadable) = UnreadablePayload::in_place_of(&source.input).filter(|_| input.is_none()) {
+            return Err(unreadable.into());
+        }
         let before = match self.from {
             None => 1,
             Some(key) => position(&self.client, self.source, key).await?,
@@ -163,7 +166,7 @@ impl<O> Fork<O> {
             parent: None,
             depth: 0,
         };
-        Ok(ForkWrite { source: self.source, new, before })
+        Ok(ForkWrite { source: self.source, new, before, kept: None })
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::backend::{CancelOutcome, PauseOutcome, ResumeOutcome};
-use crate::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError};
+use crate::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError, unquoted};
 
 use super::{Client, ClientError, Explanation, Fork, RetryRun, SendSignal};
 use crate::model::NamesSignal;
@@ -137,19 +137,23 @@ impl<O: DeserializeOwned> RunHandle<O> {
     /// is lost. All waits of a process share one query.
     ///
     /// # Errors
-    /// [`ClientError::RunFailed`], [`ClientError::RunCanceled`], [`ClientError::Decode`]; those of the database.
+    /// [`ClientError::RunFailed`], [`ClientError::RunCanceled`], [`ClientError::Decode`],
+    /// [`ClientError::Unreadable`]; those of the database.
     ///
     /// # Cancel safety
     /// Can be dropped and called again.
     pub async fn result(&self) -> Result<O, ClientError> {
         let ended = self.client.results().wait(self.id).await?;
+        if let Some(unreadable) = ended.unreadable() {
+            return Err(unreadable.into());
+        }
         match ended.status {
             RunStatus::Succeeded => {
                 let output = ended.output.as_deref().unwrap_or("null");
                 serde_json::from_str(output).map_err(|source| ClientError::Decode {
                     run_id: self.id,
                     type_name: std::any::type_name::<O>(),
-                    source,
+                    source: unquoted(source),
                 })
             }
             RunStatus::Canceled => Err(ClientError::RunCanceled { run_id: self.id }),

@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{NameSubject, RunId, check_name};
+use crate::model::{NameSubject, RunId, check_name, unquoted};
 
 use super::{Client, ClientError, RunHandle, RunStream};
 
@@ -31,7 +31,7 @@ impl Client {
             run_id: id,
             what: format!("the published value {name:?}"),
             type_name: std::any::type_name::<T>(),
-            source,
+            source: unquoted(source),
         })
     }
 

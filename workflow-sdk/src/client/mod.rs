@@ -22,7 +22,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::backend::{Backend, Outcome, PauseOutcome, ResumeOutcome, Write};
+use crate::backend::{
+    Backend, BackendError, BackendErrorKind, CodedBackend, Coding, Outcome, PauseOutcome, ResumeOutcome, Write,
+};
 use crate::executor::Executor;
 use crate::model::{Run, RunFilter, RunId, StepAttempt};
 use crate::workflow::Workflow;
@@ -70,6 +72,7 @@ struct Inner {
     executor: Executor,
     results: Arc<ResultWatch>,
     payload_limit: usize,
+    coding: Coding,
 }
 
 impl Client {
@@ -100,9 +103,17 @@ impl Client {
     #[doc(hidden)]
     #[must_use]
     pub fn over(backend: Arc<dyn Backend>, payload_limit: usize) -> Self {
+        Self::coded(backend, payload_limit, Coding::default())
+    }
+
+    /// The same, with a codec.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn coded(backend: Arc<dyn Backend>, payload_limit: usize, coding: Coding) -> Self {
+        let backend: Arc<dyn Backend> = Arc::new(CodedBackend::new(backend, coding.clone()));
         let executor = Executor::start(Arc::clone(&backend));
         let results = ResultWatch::new(Arc::clone(&backend), Arc::clone(executor.hub()));
-        Self(Arc::new(Inner { backend, executor, results, payload_limit }))
+        Self(Arc::new(Inner { backend, executor, results, payload_limit, coding }))
     }
 
     /// Starts a run of this workflow. Returns a builder: set its options, then await it.
@@ -279,7 +290,12 @@ impl Client {
     pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
         let backend = &self.0.backend;
         let run = self.run(id).await?;
-        let history = if run.status.is_terminal() { Vec::new() } else { backend.history(id).await? };
+        let history = match backend.history(id).await {
+            _ if run.status.is_terminal() => Vec::new(),
+            // What the run waits for at last is in its own row.
+            Err(BackendError { kind: BackendErrorKind::Codec, .. }) => Vec::new(),
+            history => history?,
+        };
         // Asked for even if the run is not due yet: it may become due before the time is read.
         let workers = if run.status.is_terminal() { Vec::new() } else { backend.workers().await? };
         let now = backend.next_due(&[]).await?.now;
@@ -309,6 +325,10 @@ impl Client {
     #[must_use]
     pub fn payload_limit(&self) -> usize {
         self.0.payload_limit
+    }
+
+    fn coding(&self) -> &Coding {
+        &self.0.coding
     }
 
     fn results(&self) -> &Arc<ResultWatch> {

@@ -60,7 +60,8 @@ impl SendSignal {
     ) -> Result<SignalOutcome, ClientError> {
         let (client, signal) = self.checked()?;
         let run_id = signal.run_id;
-        answer(run_id, transaction.signal(client.backend().as_ref(), &signal).await?)
+        let coded = client.coding().encode_signal(&signal)?;
+        answer(run_id, transaction.signal(client.backend().as_ref(), &coded).await?)
     }
 
     fn checked(self) -> Result<(Client, NewSignal), ClientError> {

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use crate::backend::{BackendError, Outcome, StartOutcome, Write};
 use crate::failpoint::failpoint_error;
-use crate::model::{Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, check_name, check_queue, check_tag};
+use crate::model::{
+    Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue, check_tag,
+};
 use crate::payload::{PayloadError, round_trip};
 use crate::workflow::Workflow;
 
@@ -122,7 +124,9 @@ impl<O> Start<O> {
         transaction: &mut T,
     ) -> Result<RunHandle<O>, ClientError> {
         let (client, run) = self.checked()?;
-        let outcome = transaction.start(client.backend().as_ref(), &run).await?;
+        let coded = client.coding().encode_start(&run)?;
+        let outcome = transaction.start(client.backend().as_ref(), &coded).await?;
+        let outcome = client.coding().decode_started(outcome);
         answer(client, &run, outcome)
     }
 
@@ -191,10 +195,13 @@ fn answer<O>(client: Client, run: &NewRun, outcome: StartOutcome) -> Result<RunH
         StartOutcome::Created => Ok(RunHandle::new(client, run.id)),
         StartOutcome::Continued { id } => Ok(RunHandle::new(client, id)),
         StartOutcome::Existing { id, input } if same_input(&input, &run.input) => Ok(RunHandle::new(client, id)),
-        StartOutcome::Existing { id, .. } => Err(ClientError::KeyConflict {
-            workflow: run.lane.workflow.clone(),
-            key: run.key.clone().unwrap_or_default(),
-            run_id: id,
+        StartOutcome::Existing { id, input } => Err(match UnreadablePayload::in_place_of(&input) {
+            Some(unreadable) => unreadable.into(),
+            None => ClientError::KeyConflict {
+                workflow: run.lane.workflow.clone(),
+                key: run.key.clone().unwrap_or_default(),
+                run_id: id,
+            },
         }),
     }
 }

@@ -10,7 +10,7 @@ use futures::{FutureExt, Stream};
 use serde::de::DeserializeOwned;
 
 use crate::backend::EmittedItem;
-use crate::model::{NameSubject, RunId, check_name};
+use crate::model::{NameSubject, RunId, UnreadablePayload, check_name, unquoted};
 
 use super::{Client, ClientError};
 
@@ -28,7 +28,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 /// as new goes on with the same stream.
 ///
 /// # Errors
-/// Items are [`ClientError::DecodeLive`] where one is no `T`; the next one follows. After any other error (an unknown run, an
+/// Items are [`ClientError::DecodeLive`] where one is no `T`, [`ClientError::Unreadable`] where one cannot be decoded at all; the next
+/// one follows. After any other error (an unknown run, an
 /// invalid name, the database) it may be polled again: it goes on where it was.
 ///
 /// # Cancel safety
@@ -147,11 +148,14 @@ impl Source {
     }
 
     fn decode<T: DeserializeOwned>(&self, item: &EmittedItem) -> Result<T, ClientError> {
+        if let Some(unreadable) = UnreadablePayload::in_place_of(&item.item) {
+            return Err(unreadable.into());
+        }
         serde_json::from_str(&item.item).map_err(|source| ClientError::DecodeLive {
             run_id: self.run_id,
             what: format!("item {} of stream {:?}", item.number, self.name),
             type_name: std::any::type_name::<T>(),
-            source,
+            source: unquoted(source),
         })
     }
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::{ErrorKind, Retry, StoredError};
+use crate::model::{ErrorKind, Retry, StoredError, unquoted};
 use crate::payload::round_trip;
 use crate::workflow::RunsWith;
 
@@ -62,7 +62,7 @@ impl Entry {
 }
 
 fn decode_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> Result<I, StoredError> {
-    serde_json::from_str(input).map_err(|error| {
+    serde_json::from_str(input).map_err(unquoted).map_err(|error| {
         let type_name = std::any::type_name::<I>();
         let message = format!(
             "the input of workflow {workflow:?} is no {type_name}: {error}; \
@@ -74,7 +74,7 @@ fn decode_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> 
 
 /// Before the old generation is gone: afterwards nobody could mend the input.
 fn check_next_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> Result<(), StoredError> {
-    serde_json::from_str::<I>(input).map(drop).map_err(|error| {
+    serde_json::from_str::<I>(input).map(drop).map_err(unquoted).map_err(|error| {
         let type_name = std::any::type_name::<I>();
         let message = format!(
             "the input of ctx.continue_as_new is no {type_name}: {error}; workflow {workflow:?} continues with an input of that type"

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::BoxError;
 use crate::model::NamesSignal;
+use crate::model::unquoted;
 use crate::model::{
     ErrorKind, NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, StepKind, StoredError, check_name,
 };
@@ -154,7 +155,7 @@ pub(super) fn received<T: DeserializeOwned>(delivered: Delivered, name: &str) ->
         Delivered::Recorded(text) => text,
         Delivered::Kept => return Ok(None),
     };
-    let payloads: Result<[T; 1], _> = serde_json::from_str(&text);
+    let payloads: Result<[T; 1], _> = serde_json::from_str(&text).map_err(unquoted);
     match payloads {
         Ok([payload]) => Ok(Some(payload)),
         Err(_) if text == "[]" => Ok(None),

@@ -70,7 +70,9 @@ impl Reply {
                 let outcome = match outcome {
                     Outcome::Claimed(claimed) => Ok(claimed),
                     Outcome::Refused(error) => Err(error),
-                    other => Err(BackendError::new(BackendErrorKind::Other, "claim runs", format!("got {other:?}"))),
+                    other => {
+                        Err(BackendError::new(BackendErrorKind::Other, "claim runs", format!("got {}", other.name())))
+                    }
                 };
                 drop(sender.send(ClaimAnswer { outcome, begun }));
             }

@@ -1,5 +1,6 @@
 //! Which part of a history is kept when a run is tried again or forked.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{AttemptStatus, ErrorKind, Retry, RunId, StepAttempt, StepKind, StoredError, derived_fraction};
@@ -60,6 +61,24 @@ pub fn attempted_again(history: &[StepAttempt], error: Option<&StoredError>) -> 
     let named = outcomes.iter().position(|(_, row)| failed(row) && Some(row.step_key.as_str()) == named);
     let first = named.unwrap_or_else(|| outcomes.iter().rposition(|(_, row)| !failed(row)).map_or(0, |last| last + 1));
     outcomes[first..].iter().filter(|(_, row)| failed(row)).map(|(_, row)| row.step_key.clone()).collect()
+}
+
+/// The rows of a history that a fork keeps whose first position that is not kept is `before`: outcomes before it, the failed attempts
+/// before each, and the changes of the code taken. `copy_history.sql` says the same to the databases.
+pub(crate) fn kept_by_fork(history: Vec<StepAttempt>, before: i64) -> Vec<StepAttempt> {
+    let told_to_end =
+        history.iter().filter(|row| row.kind == StepKind::Interruption).filter_map(|row| row.position).min();
+    let cut = told_to_end.map_or(before, |position| position.min(before));
+    let is_before = |row: &StepAttempt| row.position.is_some_and(|position| position < cut);
+    let outcomes: HashSet<String> =
+        history.iter().filter(|row| is_before(row)).map(|row| row.step_key.clone()).collect();
+    let is_kept = |row: &StepAttempt| match row.kind {
+        StepKind::Published | StepKind::Emitted => false,
+        _ if row.position.is_some() => is_before(row),
+        StepKind::Patch => true,
+        _ => row.status == AttemptStatus::Failed && outcomes.contains(&row.step_key),
+    };
+    history.into_iter().filter(is_kept).collect()
 }
 
 /// How long a run waits before its next attempt; `None`: this was the last. `attempt` is that of the run, from 1.

@@ -3,6 +3,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::hidden::Hidden;
 use super::{RunId, StartTime, StoredError, Timestamp, WorkerId};
 
 /// Where a run is in its life.
@@ -153,7 +154,7 @@ pub struct NewRun {
 }
 
 /// A run as it stands in the database.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
     /// Its id.
@@ -203,4 +204,35 @@ pub struct Run {
     pub completed_at: Option<Timestamp>,
     /// Labels to find it by.
     pub tags: BTreeMap<String, String>,
+}
+
+/// Without payloads: their sizes, and of the error its kind.
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("id", &self.id)
+            .field("lane", &self.lane)
+            .field("status", &self.status)
+            .field("input", &Hidden::new(&self.input))
+            .field("output", &self.output.as_deref().map(Hidden::new))
+            .field("error", &self.error.as_ref().map(|error| error.kind))
+            .field("key", &self.key)
+            .field("available_at", &self.available_at)
+            .field("worker_id", &self.worker_id)
+            .field("epoch", &self.epoch)
+            .field("wakes", &self.wakes)
+            .field("crashes", &self.crashes)
+            .field("attempt", &self.attempt)
+            .field("generation", &self.generation)
+            .field("depth", &self.depth)
+            .field("parent", &self.parent)
+            .field("deadline_at", &self.deadline_at)
+            .field("cancel_requested_at", &self.cancel_requested_at)
+            .field("paused_at", &self.paused_at)
+            .field("created_at", &self.created_at)
+            .field("started_at", &self.started_at)
+            .field("completed_at", &self.completed_at)
+            .field("tags", &self.tags)
+            .finish()
+    }
 }

@@ -3,6 +3,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::decode_error::unquoted;
+use super::hidden::Hidden;
 use super::{Run, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp};
 
 /// A run with everything that is recorded of it: what a replay needs, as a value and as a JSON document.
@@ -42,7 +44,7 @@ pub struct RunHistory {
 }
 
 /// What a history says of its run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedRun {
     /// Its id: what the run draws at random follows from it.
@@ -74,6 +76,26 @@ pub struct RecordedRun {
     pub depth: i64,
     /// When a worker first claimed it; before that, when it was created.
     pub started_at: Timestamp,
+}
+
+/// Without payloads: their sizes, and of the error its kind.
+impl fmt::Debug for RecordedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordedRun")
+            .field("id", &self.id)
+            .field("queue", &self.queue)
+            .field("workflow", &self.workflow)
+            .field("version", &self.version)
+            .field("status", &self.status)
+            .field("input", &Hidden::new(&self.input))
+            .field("output", &self.output.as_deref().map(Hidden::new))
+            .field("error", &self.error.as_ref().map(|error| error.kind))
+            .field("attempt", &self.attempt)
+            .field("generation", &self.generation)
+            .field("depth", &self.depth)
+            .field("started_at", &self.started_at)
+            .finish()
+    }
 }
 
 fn first_attempt() -> i64 {
@@ -137,7 +159,7 @@ pub enum HistoryError {
 impl HistoryError {
     fn malformed(place: impl Into<String>) -> impl FnOnce(serde_json::Error) -> Self {
         let place = place.into();
-        move |source| Self::Malformed { place, source }
+        move |source| Self::Malformed { place, source: unquoted(source) }
     }
 }
 

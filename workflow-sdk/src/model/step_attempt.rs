@@ -2,6 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::hidden::Hidden;
 use super::{StoredError, Timestamp};
 
 /// What kind of durable operation a step is.
@@ -127,7 +128,7 @@ impl fmt::Display for AttemptStatus {
 }
 
 /// One attempt of a step as it stands in the database: one row of a run's history.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepAttempt {
     /// The step's name, with `:1`, `:2`, ... for its repeats in the run.
     pub step_key: String,
@@ -149,4 +150,22 @@ pub struct StepAttempt {
     pub started_at: Timestamp,
     /// When it ended.
     pub completed_at: Option<Timestamp>,
+}
+
+/// Without payloads: their sizes, and of the error its kind.
+impl fmt::Debug for StepAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepAttempt")
+            .field("step_key", &self.step_key)
+            .field("attempt", &self.attempt)
+            .field("kind", &self.kind)
+            .field("status", &self.status)
+            .field("position", &self.position)
+            .field("output", &self.output.as_deref().map(Hidden::new))
+            .field("error", &self.error.as_ref().map(|error| error.kind))
+            .field("epoch", &self.epoch)
+            .field("started_at", &self.started_at)
+            .field("completed_at", &self.completed_at)
+            .finish()
+    }
 }

@@ -90,6 +90,10 @@ pub struct StoredError {
     /// Of a failed attempt that another one follows: when that one was to come. `None` in an error that is final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<Timestamp>,
+    /// Of an error that is not decoded: all of it, as the [codec](crate::PayloadCodec) made it; message, causes and value are
+    /// then missing above. See [`UnreadablePayload::in_place_of_error`](crate::UnreadablePayload::in_place_of_error).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coded: Option<Box<str>>,
 }
 
 /// Longer texts are cut here: errors of some drivers quote whole documents, and an error must always be storable.
@@ -112,6 +116,7 @@ impl StoredError {
             payload: None,
             attempts_left: None,
             next_attempt_at: None,
+            coded: None,
         }
     }
 
@@ -158,6 +163,14 @@ impl StoredError {
     #[must_use]
     pub(crate) fn with_payload(self, payload: TypedPayload) -> Self {
         Self { payload: Some(Box::new(payload)), ..self }
+    }
+
+    /// What of the error may be read without the codec, with this in the place of the rest.
+    #[must_use]
+    pub(crate) fn without_payloads(&self, message: String, coded: String) -> Self {
+        let Self { kind, fatal, retry_after_us, attempts_left, next_attempt_at, .. } = *self;
+        let (step_key, coded) = (self.step_key.clone(), Some(coded.into()));
+        Self { fatal, retry_after_us, step_key, attempts_left, next_attempt_at, coded, ..Self::new(kind, message) }
     }
 
     /// The delay that the author asked for before the next attempt.

@@ -6,6 +6,7 @@
 //! hold, so two batches, or a batch and a renewal, cannot deadlock.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -69,7 +70,6 @@ use sql::Sql;
 use writer::Writer;
 
 /// A schema of a PostgreSQL database.
-#[derive(Debug)]
 pub(crate) struct PostgresBackend {
     pool: PgPool,
     writer: Writer,
@@ -80,6 +80,19 @@ pub(crate) struct PostgresBackend {
     channel: String,
     /// Half of the pool: reads must find a connection whatever the bodies of steps do.
     transactions: Arc<Semaphore>,
+}
+
+/// The driver's options show their password.
+impl fmt::Debug for PostgresBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, port) = (self.options.get_host(), self.options.get_port());
+        f.debug_struct("PostgresBackend")
+            .field("host", &host)
+            .field("port", &port)
+            .field("database", &self.options.get_database())
+            .field("channel", &self.channel)
+            .finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
@@ -194,6 +207,10 @@ impl Backend for PostgresBackend {
         // The pool waits for its connections to come back, which one whose server is gone may not do.
         let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
         self.writer.close().await;
+    }
+
+    fn in_process(&self) -> bool {
+        false
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -94,14 +94,48 @@ pub(super) fn pool_of(size: u32, sql: &Sql) -> PgPoolOptions {
 }
 
 fn parse(url: &str) -> Result<PgConnectOptions, ConnectError> {
-    let options = url.parse::<PgConnectOptions>().map_err(|error| ConnectError::InvalidUrl {
+    // The driver logs parameters that it does not know with their values: a mistyped name would show a password.
+    let silent = tracing::subscriber::NoSubscriber::default();
+    let parsed = tracing::subscriber::with_default(silent, || url.parse::<PgConnectOptions>());
+    let options = parsed.map_err(|error| ConnectError::InvalidUrl {
         url: redact(url),
         reason: match error {
             sqlx::Error::Configuration(reason) => reason.to_string(),
             error => error.to_string(),
         },
     })?;
+    for name in unknown_parameters(url) {
+        tracing::warn!(name, "the database URL has a parameter that is not known, and that is passed over");
+    }
     Ok(options.application_name("workflow"))
+}
+
+/// The names of parameters that the driver passes over.
+fn unknown_parameters(url: &str) -> Vec<&str> {
+    const KNOWN: [&str; 18] = [
+        "sslmode",
+        "ssl-mode",
+        "sslrootcert",
+        "ssl-root-cert",
+        "ssl-ca",
+        "sslcert",
+        "ssl-cert",
+        "sslkey",
+        "ssl-key",
+        "statement-cache-capacity",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "password",
+        "application_name",
+        "options",
+    ];
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let names = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name);
+    // An escaped name may be a known one.
+    names.filter(|name| !KNOWN.contains(name) && !name.starts_with("options[") && !name.contains('%')).collect()
 }
 
 async fn check_server(connection: &mut PgConnection, sql: &Sql, url: &str) -> Result<(), ConnectError> {
@@ -172,6 +206,13 @@ mod tests {
             fsync: true,
             full_page_writes: true,
         }
+    }
+
+    #[test]
+    fn parameters_that_are_passed_over_are_named_without_their_values() {
+        let url = "postgres://db/app?user=a&passwort=secret&options[a]=b&connect_timeout=3&host=h";
+        assert_eq!(unknown_parameters(url), ["passwort", "connect_timeout"]);
+        assert_eq!(unknown_parameters("postgres://db/app"), Vec::<&str>::new());
     }
 
     #[test]

@@ -3,7 +3,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::backend::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
-use crate::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
+use crate::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp, unquoted};
 
 use super::claim::Lanes;
 use super::error::Failure;
@@ -134,7 +134,7 @@ pub(super) async fn workers(connection: &mut PgConnection, sql: &Sql) -> Result<
     map_all(&sql.read_workers.query().fetch_all(connection).await?, |row| {
         Ok(WorkerRecord {
             id: row.try_get::<Uuid, _>("id")?.into(),
-            lanes: serde_json::from_str(row.try_get("lanes")?).map_err(Failure::corrupt)?,
+            lanes: serde_json::from_str(row.try_get("lanes")?).map_err(unquoted).map_err(Failure::corrupt)?,
             started_at: row::time(row, "started_at")?,
             live: row.try_get("live")?,
         })

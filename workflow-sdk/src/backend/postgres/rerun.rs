@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::backend::{ForkWrite, Outcome, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite};
-use crate::model::{Clock, RunId, RunStatus, Timestamp};
+use crate::backend::{AttemptWrite, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite};
+use crate::model::{Claim, Clock, Effect, RunId, RunStatus, Timestamp};
 
 use super::error::Failure;
 use super::finish::error_text;
 use super::sql::Sql;
 use super::start::columns;
-use super::{read, row};
+use super::{attempt, read, row};
 
 /// Gives the new run its part of the history, unless it has been claimed.
 pub(super) async fn copy(connection: &mut PgConnection, sql: &Sql, fork: &ForkWrite) -> Result<(), Failure> {
@@ -20,7 +20,15 @@ pub(super) async fn copy(connection: &mut PgConnection, sql: &Sql, fork: &ForkWr
         return Ok(());
     }
     let (source, new) = (fork.source.as_uuid(), fork.new.id.as_uuid());
-    if sql.mark_fork.query().bind(new).fetch_optional(&mut *connection).await?.is_some() {
+    if sql.mark_fork.query().bind(new).fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(());
+    }
+    if let Some(kept) = &fork.kept {
+        let claim = Claim { run_id: fork.new.id, epoch: 1 };
+        let rows = kept.iter().map(|row| AttemptWrite { claim, row: row.clone(), effect: Effect::None });
+        let rows: Vec<AttemptWrite> = rows.collect();
+        attempt::record(connection, sql, rows.iter().collect()).await?;
+    } else {
         sql.copy_history.query().bind(source).bind(new).bind(fork.before).execute(connection).await?;
     }
     Ok(())

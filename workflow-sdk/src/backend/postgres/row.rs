@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::backend::{ClaimedRun, EndedRun, WaitingApproval};
 use crate::model::{
     AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
-    StoredError, Timestamp, WorkerId,
+    StoredError, Timestamp, WorkerId, unquoted,
 };
 
 use super::error::Failure;
@@ -37,7 +37,7 @@ pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
         created_at: time(row, "created_at")?,
         started_at: time_if_any(row, "started_at")?,
         completed_at: time_if_any(row, "completed_at")?,
-        tags: serde_json::from_str(row.try_get("tags")?).map_err(Failure::corrupt)?,
+        tags: serde_json::from_str(row.try_get("tags")?).map_err(unquoted).map_err(Failure::corrupt)?,
     })
 }
 
@@ -144,7 +144,7 @@ pub(super) fn lane(row: &PgRow) -> Result<Lane, Failure> {
 
 fn stored_error(row: &PgRow) -> Result<Option<StoredError>, Failure> {
     let text: Option<&str> = row.try_get("error")?;
-    text.map(serde_json::from_str).transpose().map_err(Failure::corrupt)
+    text.map(serde_json::from_str).transpose().map_err(unquoted).map_err(Failure::corrupt)
 }
 
 fn unknown_word(what: &str, word: &str) -> Failure {

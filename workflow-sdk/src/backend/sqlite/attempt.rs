@@ -154,9 +154,17 @@ fn merge<'a>(merged: &mut BTreeMap<Key<'a>, Merged<'a>>, write: &'a AttemptWrite
 
 /// Writes one attempt, whose claim holds. Says whether the row was written: not if it was final already.
 pub(super) async fn record(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
+    Ok(record_all(connection, std::slice::from_ref(write)).await? > 0)
+}
+
+/// Writes attempts whose claims hold. Says how many rows were written.
+pub(super) async fn record_all(
+    connection: &mut SqliteConnection,
+    writes: &[AttemptWrite],
+) -> Result<u64, BackendError> {
     let mut merged = BTreeMap::new();
-    merge(&mut merged, write);
-    Ok(upsert(connection, sql::UPSERT_ATTEMPTS, &rows_of(&merged)?).await? > 0)
+    writes.iter().for_each(|write| merge(&mut merged, write));
+    upsert(connection, sql::UPSERT_ATTEMPTS, &rows_of(&merged)?).await
 }
 
 /// The rows as the statement takes them; empty if there is none.

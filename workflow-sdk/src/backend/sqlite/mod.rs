@@ -157,6 +157,10 @@ impl Backend for SqliteBackend {
         }
     }
 
+    fn in_process(&self) -> bool {
+        false
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

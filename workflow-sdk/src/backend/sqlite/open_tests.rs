@@ -49,6 +49,37 @@ fn network_filesystems_are_known() {
     assert_eq!(network_filesystem(0xEF53), None, "ext4");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn files_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("runs.db");
+    let backend = open(&format!("sqlite://{}", path.display())).await.unwrap();
+    let worker = crate::model::WorkerId::generate();
+    let lease = backend.open_lease(worker, &[]).await.unwrap();
+    backend.list(&RunFilter::new()).await.unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let beside = |suffix: &str| directory.path().join(format!("runs.db{suffix}"));
+    for file in [path.clone(), beside("-wal"), beside("-shm"), beside("-workers").join(format!("{worker}.lock"))] {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    assert_eq!(mode(&beside("-workers")), 0o700);
+    assert_eq!(place::open_to_others(&path), Vec::<String>::new());
+    lease.close().await.unwrap();
+    backend.close().await;
+
+    let set = |path: &std::path::Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    set(&path, 0o640);
+    let warnings = place::open_to_others(&path);
+    assert!(warnings.len() == 1 && warnings[0].contains("(mode 0640); chmod 600"), "{warnings:?}");
+    set(directory.path(), 0o777);
+    assert!(place::open_to_others(&path)[1].contains("may replace files in"));
+    set(directory.path(), 0o1777);
+    assert_eq!(place::open_to_others(&path).len(), 1, "as in /tmp");
+    set(directory.path(), 0o700);
+}
+
 #[tokio::test]
 async fn sixteen_at_once_migrate_once() {
     let directory = tempfile::tempdir().unwrap();

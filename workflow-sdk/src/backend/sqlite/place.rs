@@ -35,7 +35,55 @@ pub(super) fn prepare(path: &Path, url: &str) -> Result<PathBuf, ConnectError> {
         _ => Err(not_writable(path, error)),
     })?;
     // Two processes that came by different links must find the same files beside the database.
-    path.canonicalize().map_err(|error| not_writable(path, error))
+    let path = path.canonicalize().map_err(|error| not_writable(path, error))?;
+    warn_of_others(&path);
+    Ok(path)
+}
+
+/// Says what others than the owner may do with the database: the file holds every payload, and who may write to its directory can
+/// put another file in its place. The modes are the operator's choice, a shared group for one, and are left as they are.
+fn warn_of_others(path: &Path) {
+    for warning in open_to_others(path) {
+        tracing::warn!(path = %path.display(), "{warning}");
+    }
+}
+
+/// What is open to others than the owner.
+#[cfg(unix)]
+pub(super) fn open_to_others(path: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.mode() & 0o7777);
+    let mut warnings = Vec::new();
+    let beside = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    for file in [path.to_owned(), beside("-wal"), beside("-shm")] {
+        let bits = mode(&file);
+        if bits & 0o077 != 0 {
+            let file = file.display();
+            warnings.push(format!(
+                "others than its owner have rights on {file} (mode {bits:04o}); chmod 600 takes them away"
+            ));
+        }
+    }
+    if let Some(directory) = path.parent() {
+        let bits = mode(directory);
+        // With the sticky bit others can add files, but neither remove nor rename this one.
+        if bits & 0o022 != 0 && bits & 0o1000 == 0 {
+            let directory = directory.display();
+            warnings.push(format!(
+                "others than its owner may replace files in {directory} (mode {bits:04o}); chmod 700 takes it away"
+            ));
+        }
+    }
+    warnings
+}
+
+#[cfg(not(unix))]
+pub(super) fn open_to_others(_: &Path) -> Vec<String> {
+    Vec::new()
 }
 
 /// SQLite gives the files that it makes beside the database the mode of the database.

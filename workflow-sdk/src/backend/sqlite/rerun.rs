@@ -4,14 +4,15 @@ use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
 use crate::backend::{
-    BackendError, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, StartOutcome, Write,
+    AttemptWrite, BackendError, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, StartOutcome,
+    Write,
 };
-use crate::model::{Run, RunId, RunStatus, Timestamp};
+use crate::model::{Claim, Effect, Run, RunId, RunStatus, Timestamp};
 
 use super::commit::Outcomes;
 use super::error::During;
 use super::finish::let_go;
-use super::{row, sql, start};
+use super::{attempt, row, sql, start};
 
 /// Applies the forks of a batch, one after the other: somebody asks for each.
 pub(super) async fn fork(
@@ -39,7 +40,14 @@ async fn copy(connection: &mut SqliteConnection, fork: &ForkWrite) -> Result<(),
     }
     let (source, new) = (fork.source.to_string(), fork.new.id.to_string());
     let marked = sqlx::query(sql::MARK_FORK).bind(&new).fetch_optional(&mut *connection).await.during(OPERATION)?;
-    if marked.is_some() {
+    if marked.is_none() {
+        return Ok(());
+    }
+    if let Some(kept) = &fork.kept {
+        let claim = Claim { run_id: fork.new.id, epoch: 1 };
+        let rows = kept.iter().map(|row| AttemptWrite { claim, row: row.clone(), effect: Effect::None });
+        attempt::record_all(connection, &rows.collect::<Vec<_>>()).await?;
+    } else {
         let query = sqlx::query(sql::COPY_HISTORY).bind(source).bind(new).bind(fork.before);
         query.execute(connection).await.during(OPERATION)?;
     }

@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteRow;
 use crate::backend::{BackendError, EndedRun, Renewed, WaitingApproval};
 use crate::model::{
     AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
-    StoredError, Timestamp, WorkerId,
+    StoredError, Timestamp, WorkerId, unquoted,
 };
 
 use super::error::{During, corrupt};
@@ -159,7 +159,7 @@ fn error(row: &SqliteRow) -> Result<Option<StoredError>> {
 
 /// What JSON text of ours says.
 pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| corrupt(OPERATION, error))
+    serde_json::from_str(text).map_err(|error| corrupt(OPERATION, unquoted(error)))
 }
 
 fn word<T>(row: &SqliteRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {

@@ -1,0 +1,329 @@
+//! Payloads that are encoded before they reach the database.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use workflow_sdk::prelude::*;
+use workflow_sdk::{
+    BackendErrorKind, ClientError, CodecError, CodedPayload, Encryption, EncryptionKey, PayloadCodec, PayloadContext,
+    PayloadPlace, RunFilter, UnreadablePayload, UnreadableReason,
+};
+use workflow_tests::marked::{MARK, marked, marked_child, marked_failure, marked_panic, secret, tell};
+use workflow_tests::{Database, Live, Probe, Working};
+use workflow_worker::Worker;
+
+use crate::{failure, reaches};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn key(id: &str) -> EncryptionKey {
+    EncryptionKey::new(id, [id.len() as u8 + id.as_bytes()[1]; 32]).unwrap()
+}
+
+async fn client(db: &Live, codec: impl PayloadCodec) -> Client {
+    db.connect().codec(codec).await.unwrap()
+}
+
+/// Cells of any table that hold this text, named.
+async fn found(db: &Live, text: &str) -> Vec<String> {
+    let mut raw = db.raw().await;
+    let mut found = Vec::new();
+    for table in raw.table_names().await {
+        let columns = match db.database {
+            Database::Sqlite => format!("SELECT name FROM pragma_table_info('{table}')"),
+            Database::Postgres => format!(
+                "SELECT column_name::text AS name FROM information_schema.columns \
+                 WHERE table_schema = current_schema() AND table_name = '{table}'"
+            ),
+        };
+        for column in raw.lines(columns, "name").await {
+            let cells = format!("SELECT count(*) FROM {table} WHERE CAST({column} AS text) LIKE '%{text}%'");
+            if raw.number(cells).await > 0 {
+                found.push(format!("{table}.{column}"));
+            }
+        }
+    }
+    found
+}
+
+fn worker(client: &Client, probe: &Probe) -> Working {
+    let worker = Worker::new(client.clone(), probe.clone()).linger(Duration::ZERO);
+    Working::start(worker.register(marked).register(marked_child).register(marked_failure).register(marked_panic))
+}
+
+/// Runs everything, and looks at what came of it through the same client.
+async fn run_everything(client: &Client, within: impl AsyncFn(workflow_sdk::Start<String>) -> RunHandle<String>) {
+    let probe = Probe::new();
+    let working = worker(client, &probe);
+    let run = client.start(marked, secret("input")).key("k").await.unwrap();
+    for _ in 0..2 {
+        tell(client, &run).await;
+    }
+    let output = format!("{} and {}", secret("the next input"), secret("output"));
+    assert_eq!(run.result().await.unwrap(), output);
+    assert_eq!(run.run().await.unwrap().output, Some(serde_json::to_string(&output).unwrap()));
+    assert_eq!(run.state::<String>("shown").await.unwrap(), Some(secret("shown")));
+    let lines: Vec<String> = run.stream("lines").map(|line| line.unwrap()).collect().await;
+    assert_eq!(lines, [0, 1, 2, 0, 1, 2].map(|number| secret(&format!("line {number}"))));
+
+    let failed = client.start(marked_failure, secret("input of a failure")).await.unwrap();
+    assert!(failure(failed.result().await).to_string().contains(&secret("failure")));
+    let panicked = client.start(marked_panic, secret("input of a panic")).await.unwrap();
+    assert!(failure(panicked.result().await).to_string().contains(MARK));
+    let child = within(client.start(marked_child, secret("within"))).await;
+    assert_eq!(child.result().await.unwrap(), secret("within"));
+
+    let fork = run.fork().from("transaction").await.unwrap();
+    let kept = fork.history().await.unwrap();
+    assert!(kept.iter().any(|row| row.output == Some(serde_json::to_string(&secret("value")).unwrap())));
+    tell(client, &fork).await;
+    assert_eq!(fork.run().await.unwrap().generation, 0, "a fork has an input of its own");
+    tell(client, &fork).await;
+    fork.result().await.unwrap();
+    let again = fork.fork().from("flaky").input(&secret("another")).await.unwrap();
+    assert!(again.history().await.unwrap().iter().any(|row| row.step_key == "value"));
+    again.terminate().await.unwrap();
+    let export = client.export(run.id()).await.unwrap().to_json();
+    assert!(export.contains(MARK), "an export is plain");
+    working.stop().await;
+}
+
+async fn start_within(db: &Live, start: workflow_sdk::Start<String>) -> RunHandle<String> {
+    use workflow_sdk::sqlx::{Connection, PgConnection, SqliteConnection};
+    match db.database {
+        Database::Sqlite => {
+            let mut connection = SqliteConnection::connect(&db.url()).await.unwrap();
+            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
+            let run = start.within(&mut transaction).await.unwrap();
+            transaction.commit().await.unwrap();
+            run
+        }
+        Database::Postgres => {
+            let mut connection = PgConnection::connect(&db.url()).await.unwrap();
+            let mut transaction = connection.begin().await.unwrap();
+            let run = start.within(&mut transaction).await.unwrap();
+            transaction.commit().await.unwrap();
+            run
+        }
+    }
+}
+
+pub async fn nothing_that_an_author_hands_over_is_stored_in_plain(db: Live) {
+    let client = client(&db, Encryption::new(key("k1")).refuse_plain()).await;
+    run_everything(&client, async |start| start_within(&db, start).await).await;
+    assert_eq!(found(&db, MARK).await, Vec::<String>::new());
+    assert!(!found(&db, "coded:1:k1:").await.is_empty(), "it was looked in the right place");
+    // The mark would be found: the same work without a codec leaves it in every column that holds payloads.
+    let plain = Live::new(db.database).await;
+    run_everything(&plain.client, async |start| start_within(&plain, start).await).await;
+    let columns = found(&plain, MARK).await;
+    for column in [
+        "step_attempts.error",
+        "step_attempts.output",
+        "workflow_runs.error",
+        "workflow_runs.input",
+        "workflow_runs.output",
+        "workflow_signals.payload",
+    ] {
+        assert!(columns.iter().any(|found| found == column), "{column} is not among {columns:?}");
+    }
+    assert_eq!(columns.len(), 6, "{columns:?}");
+    plain.sweep().await;
+}
+
+/// What a run of [`marked_child`] gives to a client of this codec.
+async fn unreadable(db: &Live, codec: impl PayloadCodec, run: RunId) -> UnreadablePayload {
+    let client = client(db, codec).await;
+    let error = client.handle::<String>(run).await.unwrap().result().await.unwrap_err();
+    match error {
+        ClientError::Unreadable(unreadable) => unreadable,
+        error => panic!("expected Unreadable, got {error:?}"),
+    }
+}
+
+pub async fn a_client_without_the_key_sees_names_and_no_values(db: Live) {
+    let owner = client(&db, Encryption::new(key("k1"))).await;
+    let probe = Probe::new();
+    let working = worker(&owner, &probe);
+    let run = owner.start(marked_child, secret("input")).tag("region", "eu").await.unwrap();
+    run.result().await.unwrap();
+    let failed = owner.start(marked_failure, secret("input")).await.unwrap();
+    failed.result().await.unwrap_err();
+    working.stop().await;
+
+    let listed = db.client.list(&RunFilter::new()).await.unwrap();
+    assert_eq!(listed.len(), 2, "one run hides no other");
+    let seen = db.client.run(run.id()).await.unwrap();
+    assert_eq!((seen.status, seen.tags["region"].as_str()), (RunStatus::Succeeded, "eu"));
+    let why = UnreadablePayload::in_place_of(&seen.input).unwrap();
+    assert_eq!((why.run_id, why.key_id.as_deref(), &why.reason), (run.id(), Some("k1"), &UnreadableReason::NoCodec));
+    assert!(why.to_string().contains("connect with the codec"), "{why}");
+    let error = db.client.run(failed.id()).await.unwrap().error.unwrap();
+    assert_eq!(error.kind, ErrorKind::Application, "the kind is no payload");
+    assert_eq!(UnreadablePayload::in_place_of_error(&error).unwrap().reason, UnreadableReason::NoCodec);
+    for refused in [
+        db.client.handle::<String>(run.id()).await.unwrap().result().await.err(),
+        db.client.handle::<String>(failed.id()).await.unwrap().result().await.err(),
+        db.client.export(run.id()).await.err(),
+        db.client.history(failed.id()).await.err(),
+        db.client.fork(run.id()).await.err(),
+    ] {
+        assert!(matches!(refused, Some(ClientError::Unreadable(_))), "{refused:?}");
+    }
+    let other = unreadable(&db, Encryption::new(key("k2")), run.id()).await;
+    assert_eq!(other.reason, UnreadableReason::UnknownKey);
+    let same_id = Encryption::new(EncryptionKey::new("k1", [9; 32]).unwrap());
+    assert_eq!(unreadable(&db, same_id, run.id()).await.reason, UnreadableReason::NotAuthentic);
+}
+
+#[workflow]
+async fn waits(ctx: &Ctx<Probe>, text: String) -> Result<String> {
+    let value = ctx.step("value", async || Ok::<_, Error>(secret("value"))).await?;
+    ctx.sleep(HOUR).await?;
+    Ok(format!("{text} {value} {}", ctx.state().count("ended")))
+}
+
+async fn make_due(db: &Live) {
+    db.raw().await.execute("UPDATE workflow_runs SET available_at = 0 WHERE status IN ('pending', 'parked')").await;
+}
+
+/// Lets a worker of this client take the run up, and gives the error with which it parks it.
+async fn parks(db: &Live, client: &Client, run: RunId) -> String {
+    make_due(db).await;
+    let working = Working::start(Worker::new(client.clone(), Probe::new()).register(waits));
+    let told = async || db.client.run(run).await.unwrap().error.map(|_| ());
+    workflow_tests::until("the run is parked with an error", told).await;
+    let parked = client.run(run).await.unwrap();
+    assert_eq!((parked.status, parked.completed_at), (RunStatus::Parked, None), "it is not failed");
+    let error = parked.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::Divergence);
+    assert!(client.explain(run).await.unwrap().to_string().contains("cannot be decoded"));
+    working.stop().await;
+    db.raw().await.execute("UPDATE workflow_runs SET error = NULL").await;
+    error.to_string()
+}
+
+pub async fn a_run_waits_for_a_worker_that_has_its_key(db: Live) {
+    let owner = client(&db, Encryption::new(key("k1"))).await;
+    let run = owner.start(waits, secret("input")).await.unwrap();
+    // Before its first claim, and after a part of its history.
+    let error = parks(&db, &db.client, run.id()).await;
+    assert!(error.contains("the input of run") && error.contains("\"k1\"") && error.contains("no codec"), "{error}");
+    let worker = |client: &Client| Worker::new(client.clone(), Probe::new()).register(waits).linger(Duration::ZERO);
+    make_due(&db).await;
+    let working = Working::start(worker(&owner));
+    let stepped = async || (run.history().await.unwrap().len() == 2).then_some(());
+    workflow_tests::until("the first step is recorded", stepped).await;
+    reaches(&run, RunStatus::Parked).await;
+    working.stop().await;
+    let stranger = client(&db, Encryption::new(key("k2"))).await;
+    assert!(parks(&db, &stranger, run.id()).await.contains("give its codec that key too"));
+
+    let rotated = Encryption::new(key("k3")).with_old(key("k1")).unwrap();
+    let history = client(&db, rotated).await.history(run.id()).await.unwrap();
+    assert_eq!(history[0].output, Some(serde_json::to_string(&secret("value")).unwrap()), "another key decodes too");
+}
+
+pub async fn a_row_that_was_changed_or_moved_is_refused(db: Live) {
+    let owner = client(&db, Encryption::new(key("k1"))).await;
+    let probe = Probe::new();
+    let working = Working::start(Worker::new(owner.clone(), probe).register(waits).linger(Duration::ZERO));
+    let mut runs = Vec::new();
+    for text in ["a", "b"] {
+        let run = owner.start(waits, text.into()).await.unwrap();
+        let slept = async || (run.history().await.unwrap().len() == 2).then_some(());
+        workflow_tests::until("the step is recorded", slept).await;
+        reaches(&run, RunStatus::Parked).await;
+        runs.push(run);
+    }
+    working.stop().await;
+    let value =
+        |run: RunId| format!("(SELECT output FROM step_attempts WHERE step_key = 'value' AND run_id = '{run}')");
+    let put = async |text: &str| {
+        let run = runs[1].id();
+        let set = format!("UPDATE step_attempts SET output = {text} WHERE step_key = 'value' AND run_id = '{run}'");
+        db.raw().await.execute(set).await;
+        match runs[1].history().await {
+            Err(ClientError::Unreadable(unreadable)) => unreadable,
+            other => panic!("expected Unreadable, got {other:?}"),
+        }
+    };
+    let moved = put(&value(runs[0].id())).await;
+    assert_eq!((moved.reason, moved.run_id), (UnreadableReason::NotAuthentic, runs[1].id()));
+    assert_eq!((moved.step_key.as_deref(), moved.key_id.as_deref()), (Some("value"), Some("k1")));
+    for (text, reason) in [
+        ("'coded:1:k1:AAAA'", UnreadableReason::NotAuthentic),
+        ("'coded:1:k1:no base64'", UnreadableReason::Malformed),
+        ("'coded:1:k1'", UnreadableReason::Malformed),
+        ("'coded:'", UnreadableReason::Malformed),
+        ("'coded:2:k1:AAAA'", UnreadableReason::Malformed),
+        ("'coded:1:k 1:AAAA'", UnreadableReason::Malformed),
+        ("'coded:1:k9:AAAA'", UnreadableReason::UnknownKey),
+    ] {
+        assert_eq!(put(text).await.reason, reason, "{text}");
+    }
+    let parked = parks(&db, &owner, runs[1].id()).await;
+    assert!(parked.contains("\"value\"") && parked.contains("\"k9\""), "{parked}");
+    runs[0].history().await.unwrap();
+}
+
+pub async fn what_is_older_than_the_codec_is_read_unless_it_is_refused(db: Live) {
+    let run = db.client.start(marked_child, secret("input")).await.unwrap();
+    let strict = client(&db, Encryption::new(key("k1")).refuse_plain()).await;
+    let seen = strict.run(run.id()).await.unwrap();
+    assert_eq!(UnreadablePayload::in_place_of(&seen.input).unwrap().reason, UnreadableReason::Plain);
+    let lenient = client(&db, Encryption::new(key("k1"))).await;
+    assert_eq!(lenient.run(run.id()).await.unwrap().input, serde_json::to_string(&secret("input")).unwrap());
+    let probe = Probe::new();
+    let working = worker(&lenient, &probe);
+    assert_eq!(lenient.handle::<String>(run.id()).await.unwrap().result().await.unwrap(), secret("input"));
+    working.stop().await;
+    assert_eq!(found(&db, MARK).await, ["workflow_runs.input"], "what is written is encoded");
+}
+
+/// Fails where it is told to.
+#[derive(Debug)]
+struct Moody(fn(&PayloadContext<'_>) -> Result<(), CodecError>);
+
+impl PayloadCodec for Moody {
+    fn encode(&self, context: &PayloadContext<'_>, plain: &[u8]) -> Result<CodedPayload, CodecError> {
+        (self.0)(context).map(|()| CodedPayload::new("moody", plain))
+    }
+
+    fn decode(&self, _: &PayloadContext<'_>, coded: &CodedPayload) -> Result<Vec<u8>, CodecError> {
+        if coded.bytes == b"\"panic\"" { panic!("on purpose") } else { Ok(coded.bytes.clone()) }
+    }
+}
+
+pub async fn a_codec_that_fails_or_panics_hurts_one_write(db: Live) {
+    let moody = Moody(|context| match context.place {
+        PayloadPlace::Signal { name: "fails" } => Err(CodecError::Failed("no key today".into())),
+        PayloadPlace::Signal { name: "panics" } => panic!("on purpose"),
+        _ => Ok(()),
+    });
+    let client = client(&db, moody).await;
+    let run = client.start(marked_child, "panic".into()).await.unwrap();
+    let send = |name: &str| client.signal(run.id(), name, &1_u8);
+    let (fails, panics, good) =
+        futures::join!(send("fails").into_future(), send("panics").into_future(), send("good").into_future());
+    let Err(ClientError::Backend(error)) = fails else { panic!("expected Backend, got {fails:?}") };
+    assert_eq!(error.kind, BackendErrorKind::Codec);
+    let why = error.source.to_string();
+    assert!(why.contains("a signal \"fails\" to run") && why.contains("no key today"), "{why}");
+    assert!(matches!(panics, Err(ClientError::Backend(_))), "{panics:?}");
+    assert_eq!(good.unwrap(), SignalOutcome::Accepted, "its neighbours are committed");
+    let why = UnreadablePayload::in_place_of(&client.run(run.id()).await.unwrap().input).unwrap();
+    assert_eq!(why.reason, UnreadableReason::Failed("it panicked".into()));
+}
+
+pub async fn the_limit_is_that_of_the_plain_text(db: Live) {
+    let client = db.connect().codec(Encryption::new(key("k1"))).payload_limit(1000).await.unwrap();
+    let run = client.start(marked_child, "x".repeat(998)).await.unwrap();
+    assert_eq!(run.run().await.unwrap().input.len(), 1000);
+    assert!(
+        db.raw().await.number("SELECT CAST(length(input) AS bigint) FROM workflow_runs").await > 1300,
+        "it is stored as base64"
+    );
+    let refused = client.start(marked_child, "x".repeat(999)).await;
+    assert!(matches!(refused, Err(ClientError::Payload(_))), "{refused:?}");
+}

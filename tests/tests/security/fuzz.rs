@@ -1,0 +1,80 @@
+//! Documents and names that nobody would write.
+
+use proptest::prelude::*;
+use workflow_sdk::engine::{check_name, check_queue, check_tag, redact};
+use workflow_sdk::{NameSubject, RunHistory, UnreadablePayload};
+
+const HISTORY: &str = r#"{"format":1,"run":{"id":"018f0000-0000-7000-8000-000000000001","queue":"default","workflow":"greet",
+"version":"1","status":"parked","input":"\"Ada\"","started_at":1700000000000000},"steps":[{"step_key":"compose","attempt":1,
+"kind":"step","status":"failed","position":1,"output":"\"hello\"","error":{"kind":"application","message":"no","causes":["a"],
+"coded":"coded:1:k:e30="},"epoch":1,"started_at":1700000000000000,"completed_at":1700000000001000}]}"#;
+
+/// Parts of a document, by which another part is replaced.
+fn part() -> impl Strategy<Value = String> {
+    let known = [
+        "null",
+        "-1",
+        "1e999",
+        "\"\"",
+        "[]",
+        "{}",
+        "true",
+        "\"coded:\"",
+        "\u{0}",
+        "\"\\ud800\"",
+        "9223372036854775808",
+        ",",
+    ];
+    prop_oneof![
+        proptest::sample::select(known.to_vec()).prop_map(str::to_owned),
+        "[\\[\\]{}\",:0-9a-z\\\\]{0,12}",
+        (1..300_usize).prop_map(|depth| "[".repeat(depth)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_history_is_refused_or_read(at in 0..HISTORY.len(), length in 0..40_usize, part in part()) {
+        let mut bytes = HISTORY.as_bytes().to_vec();
+        let end = (at + length).min(bytes.len());
+        bytes.splice(at..end, part.bytes());
+        let text = String::from_utf8_lossy(&bytes);
+        if let Ok(history) = RunHistory::from_json(&text) {
+            prop_assert_eq!(RunHistory::from_json(&history.to_json()).unwrap(), history);
+        }
+    }
+
+    #[test]
+    fn a_name_is_accepted_or_refused(name in any::<String>(), value in any::<String>()) {
+        let fits = (1..=255).contains(&name.len()) && !name.chars().any(char::is_control);
+        prop_assert_eq!(check_name(NameSubject::Workflow, &name).is_ok(), fits);
+        prop_assert_eq!(check_queue(&name).is_ok(), fits);
+        prop_assert!(fits || check_tag(&name, &value).is_err());
+    }
+
+    #[test]
+    fn a_password_in_its_place_is_never_shown(
+        user in "[a-z]{0,5}", password in "[a-zA-Z0-9@/?#:&=%]{0,8}", rest in "(:[0-9]{4})?/[a-z]{0,5}(\\?sslmode=x)?",
+    ) {
+        let shown = redact(&format!("postgres://{user}:S3CR3T{password}S3CR3T@db{rest}"));
+        prop_assert!(!shown.contains("S3CR3T"), "{}", shown);
+    }
+
+    #[test]
+    fn no_text_is_taken_for_an_unreadable_payload(text in any::<String>()) {
+        prop_assert!(UnreadablePayload::in_place_of(&text).is_none());
+        let marked = format!("unreadable:{text}");
+        prop_assert!(UnreadablePayload::in_place_of(&marked).is_none());
+    }
+}
+
+#[test]
+fn a_document_that_is_nested_too_deep_is_refused() {
+    for depth in [128, 1000, 1_000_000] {
+        assert!(RunHistory::from_json(&"[".repeat(depth)).is_err());
+        let steps = format!(r#"{{"format":1,"run":{{}},"steps":{}"#, "[".repeat(depth));
+        assert!(RunHistory::from_json(&steps).is_err());
+    }
+}

@@ -1,0 +1,110 @@
+//! The roles of `docs/security.md`: one that owns the schema, one that works in it, one that looks.
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{ConnectError, RunFilter};
+use workflow_tests::marked::{marked, marked_child, marked_failure, secret, tell};
+use workflow_tests::{Database, Live, Probe, RawConnection, Working};
+use workflow_worker::Worker;
+
+const GUIDE: &str = include_str!("../../../docs/security.md");
+
+/// The block of SQL of the guide that begins with this comment, for this schema and roles of this test alone.
+fn sql(begin: &str, schema: &str) -> String {
+    let block = GUIDE.split("```sql\n").find(|block| block.starts_with(begin)).expect("the guide has this block");
+    let block = block.split("```").next().expect("a block ends");
+    let block =
+        block.replace("SCHEMA workflow", &format!("SCHEMA {schema}")).replace("workflow.", &format!("{schema}."));
+    ["owner", "runtime", "reader"]
+        .iter()
+        .fold(block, |block, role| block.replace(&format!("workflow_{role}"), &format!("{schema}_{role}")))
+}
+
+async fn connect(db: &Live, schema: &str, role: &str) -> Result<Client, ConnectError> {
+    let url = db.url().replace("postgres@", &format!("{schema}_{role}@"));
+    Client::connect(url).schema(schema).await
+}
+
+/// What the database says to this statement of this role.
+async fn refusal(db: &Live, schema: &str, role: &str, statement: &str) -> Option<String> {
+    use workflow_sdk::sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
+    let url = db.url().replace("postgres@", &format!("{schema}_{role}@"));
+    let mut connection = PgConnection::connect(&url).await.expect("the role may log in");
+    let statement = statement.replace("{schema}", schema);
+    let result = raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await;
+    result.err().and_then(|error| Some(error.as_database_error()?.code()?.into_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_needs_no_right_to_change_the_schema() {
+    let db = Live::new(Database::Postgres).await;
+    let schema = format!("r_{}", &db.schema().expect("a schema")[2..20]);
+    let schema = schema.as_str();
+    let mut raw: RawConnection = db.raw().await;
+    raw.execute(sql("-- As a superuser", schema).replace("DATABASE app", "DATABASE postgres")).await;
+
+    assert!(connect(&db, schema, "runtime").await.is_err(), "it cannot make the schema");
+    let owner = connect(&db, schema, "owner").await.expect("the owner migrates");
+    owner.backend().close().await;
+    raw.execute(format!("SET ROLE {schema}_owner; {}; RESET ROLE", sql("-- As workflow_owner", schema))).await;
+
+    let client = connect(&db, schema, "runtime").await.expect("the schema is up to date");
+    let probe = Probe::new();
+    let worker = Worker::new(client.clone(), probe).register(marked).register(marked_child).register(marked_failure);
+    let working = Working::start(worker);
+    let run = client.start(marked, secret("input")).key("k").await.unwrap();
+    for _ in 0..2 {
+        tell(&client, &run).await;
+    }
+    run.result().await.unwrap();
+    let failed = client.start(marked_failure, secret("input")).await.unwrap();
+    failed.result().await.unwrap_err();
+    let fork = run.fork().from("flaky").await.unwrap();
+    fork.cancel().await.unwrap();
+    client.pause(fork.id()).await.unwrap();
+    working.stop().await;
+
+    let reader = connect(&db, schema, "reader").await.expect("a reader connects");
+    assert!(reader.list(&RunFilter::new()).await.unwrap().len() >= 4);
+    reader.export(run.id()).await.unwrap();
+    let report = Worker::new(reader.clone(), Probe::new()).register(marked).preflight().await;
+    report.expect("a preflight reads only");
+    let start = reader.start(marked_child, "no".into()).await;
+    assert!(start.is_err(), "{start:?}");
+
+    const DENIED: &str = "42501";
+    let tables = ["workflow_runs", "step_attempts", "workflow_signals", "workflow_workers", "workflow_schema"];
+    for role in ["runtime", "reader"] {
+        for table in tables {
+            for statement in [
+                format!("ALTER TABLE {{schema}}.{table} ADD COLUMN x text"),
+                format!("DROP TABLE {{schema}}.{table}"),
+                format!("TRUNCATE {{schema}}.{table}"),
+                format!("CREATE INDEX x ON {{schema}}.{table} ((1))"),
+            ] {
+                assert_eq!(
+                    refusal(&db, schema, role, &statement).await.as_deref(),
+                    Some(DENIED),
+                    "{role}: {statement}"
+                );
+            }
+        }
+        for statement in ["CREATE TABLE {schema}.x (a text)", "DROP SCHEMA {schema} CASCADE", "CREATE SCHEMA x"] {
+            assert_eq!(refusal(&db, schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
+        }
+    }
+    for (role, statement) in [
+        ("runtime", "DELETE FROM {schema}.workflow_runs"),
+        ("runtime", "INSERT INTO {schema}.workflow_schema VALUES (99)"),
+        ("runtime", "UPDATE {schema}.workflow_schema SET version = 99"),
+        ("reader", "UPDATE {schema}.workflow_runs SET status = 'canceled'"),
+        ("reader", "INSERT INTO {schema}.workflow_signals VALUES (NULL)"),
+        ("reader", "DELETE FROM {schema}.step_attempts"),
+    ] {
+        assert_eq!(refusal(&db, schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
+    }
+    client.backend().close().await;
+    reader.backend().close().await;
+    let roles = ["owner", "runtime", "reader"].map(|role| format!("{schema}_{role}")).join(", ");
+    raw.execute(format!("DROP SCHEMA {schema} CASCADE; DROP OWNED BY {roles}; DROP ROLE {roles}")).await;
+    db.sweep().await;
+}

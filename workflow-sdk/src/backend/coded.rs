@@ -1,0 +1,268 @@
+//! The door through which every payload passes: encoded on its way to a database, decoded on its way back.
+//!
+//! It stands here, below executor, client and worker and above both databases, for here alone each payload has its run and step with
+//! it in both directions, and what writes or reads one cannot go past it: `Write` is matched without a wildcard. The one other way to
+//! a database, the application's own transaction, uses [`Coding`](super::Coding) by `encode_start` and its like.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::model::{
+    Claim, Lane, PayloadContext, PayloadPlace, Run, RunFilter, RunId, StepAttempt, StepKind, StoredError, WorkerId,
+};
+
+use super::coded_writes::Encoded;
+use super::{
+    AttemptWrite, Backend, BackendError, ClaimedRun, Coding, EmittedItem, EndedRun, ForkWrite, Hints, Inbox,
+    LeaseSession, NextDue, Outcome, StepCommit, StepTransaction, WaitingApproval, WorkerRecord, Write,
+};
+
+/// Another backend, whose payloads are coded.
+///
+/// What is read of one run, to be used, fails with kind [`Codec`](super::BackendErrorKind::Codec) if it cannot be decoded: histories,
+/// inboxes, published values. What is read of many (lists, ends, claims, pages of streams), or to be looked at, says so in the
+/// place of the payload: one run must not hide the others.
+#[derive(Debug)]
+pub(crate) struct CodedBackend {
+    inner: Arc<dyn Backend>,
+    coding: Coding,
+}
+
+impl CodedBackend {
+    pub(crate) fn new(inner: Arc<dyn Backend>, coding: Coding) -> Self {
+        Self { inner, coding }
+    }
+
+    fn show_run(&self, run: &mut Run) {
+        let context = |place| PayloadContext::new(run.id, place);
+        self.coding.show(&context(PayloadPlace::Input), &mut run.input);
+        if let Some(output) = &mut run.output {
+            self.coding.show(&context(PayloadPlace::Output), output);
+        }
+        self.show_error(run.id, run.error.as_mut());
+    }
+
+    fn show_error(&self, run_id: RunId, error: Option<&mut StoredError>) {
+        if let Some(error) = error {
+            self.coding.show_error(&PayloadContext::new(run_id, PayloadPlace::Error), error);
+        }
+    }
+
+    fn show_claimed(&self, run: &mut ClaimedRun) {
+        let run_id = run.claim.run_id;
+        self.coding.show(&PayloadContext::new(run_id, PayloadPlace::Input), &mut run.input);
+        self.show_error(run_id, run.error.as_mut());
+    }
+
+    fn decode_outcome(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Started(started) => Outcome::Started(self.coding.decode_started(started)),
+            Outcome::Claimed(mut claimed) => {
+                claimed.runs.iter_mut().for_each(|run| self.show_claimed(run));
+                Outcome::Claimed(claimed)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// A database copies rows as they are, and these are bound to the run that they are copied from.
+    async fn encode_fork(&self, fork: &ForkWrite) -> Result<ForkWrite, BackendError> {
+        let new = self.coding.encode_start(&fork.new)?.into_owned();
+        let mut kept = Vec::new();
+        if fork.before > 1 {
+            let history = self.history(fork.source).await?;
+            for row in crate::model::kept_by_fork(history, fork.before) {
+                kept.push(self.coding.encode_row(new.id, &row)?);
+            }
+        }
+        Ok(ForkWrite { new, kept: Some(kept), ..fork.clone() })
+    }
+
+    async fn encode<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, BackendError> {
+        match write {
+            Write::Fork(fork) => Ok(Cow::Owned(Write::Fork(Box::new(self.encode_fork(fork).await?)))),
+            write => self.coding.encode_write(write),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for CodedBackend {
+    /// A write whose payload cannot be encoded is refused; the others of the batch are committed.
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        let outcomes = if self.coding.encodes() {
+            let mut encoded = Encoded::with_capacity(writes.len());
+            for write in writes {
+                encoded.add(self.encode(write).await);
+            }
+            let outcomes =
+                if encoded.writes.is_empty() { Vec::new() } else { self.inner.commit(&encoded.writes).await? };
+            encoded.outcomes(outcomes)
+        } else {
+            self.inner.commit(writes).await?
+        };
+        Ok(outcomes.into_iter().map(|outcome| self.decode_outcome(outcome)).collect())
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+        let transaction = self.inner.begin(claim).await?;
+        let coded =
+            |inner| Box::new(CodedTransaction { inner, coding: self.coding.clone() }) as Box<dyn StepTransaction>;
+        Ok(transaction.map(coded))
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError> {
+        let mut row = self.inner.recorded(run, step_key, attempt).await?;
+        if let Some(row) = &mut row {
+            self.coding.open_row(run, row)?;
+        }
+        Ok(row)
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+        self.inner.next_due(lanes).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, BackendError> {
+        let mut run = self.inner.run(id).await?;
+        run.iter_mut().for_each(|run| self.show_run(run));
+        Ok(run)
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+        let mut runs = self.inner.list(filter).await?;
+        runs.iter_mut().for_each(|run| self.show_run(run));
+        Ok(runs)
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+        let mut rows = self.inner.history(id).await?;
+        for row in &mut rows {
+            self.coding.open_row(id, row)?;
+        }
+        Ok(rows)
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        let mut text = self.inner.published(id, name).await?;
+        if let Some(text) = &mut text {
+            let key = StepKind::Published.key_of(name);
+            self.coding.open(&PayloadContext::new(id, PayloadPlace::StepOutput { key: &key }), text)?;
+        }
+        Ok(text)
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        let mut items = self.inner.emitted(id, name, after, limit).await?;
+        let key = StepKind::Emitted.key_of(name);
+        for EmittedItem { number, item } in &mut items {
+            self.coding.show(&PayloadContext::new(id, PayloadPlace::Item { key: &key, number: *number }), item);
+        }
+        Ok(items)
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+        let mut ended = self.inner.ended(ids).await?;
+        for EndedRun { id, output, error, .. } in &mut ended {
+            if let Some(output) = output {
+                self.coding.show(&PayloadContext::new(*id, PayloadPlace::Output), output);
+            }
+            self.show_error(*id, error.as_mut());
+        }
+        Ok(ended)
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        let mut inbox = self.inner.inbox(id, names).await?;
+        for signal in inbox.iter_mut().flat_map(|inbox| &mut inbox.signals) {
+            let place = PayloadPlace::Signal { name: &signal.name };
+            self.coding.open(&PayloadContext::new(id, place), &mut signal.payload)?;
+        }
+        Ok(inbox)
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+        self.inner.wakes(ids).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+        let mut approvals = self.inner.approvals(run, limit).await?;
+        for WaitingApproval { run_id, step_key, output, .. } in &mut approvals {
+            if let Some(output) = output {
+                self.coding.show(&PayloadContext::new(*run_id, PayloadPlace::StepOutput { key: step_key }), output);
+            }
+        }
+        Ok(approvals)
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+        self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        self.inner.workers().await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        self.inner.due_lanes(lanes).await
+    }
+
+    async fn hint(&self) -> Result<(), BackendError> {
+        self.inner.hint().await
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, BackendError> {
+        self.inner.listen().await
+    }
+
+    fn in_process(&self) -> bool {
+        self.inner.in_process()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.inner.as_any()
+    }
+}
+
+/// A transaction whose outcome is coded.
+#[derive(Debug)]
+struct CodedTransaction {
+    inner: Box<dyn StepTransaction>,
+    coding: Coding,
+}
+
+#[async_trait]
+impl StepTransaction for CodedTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        self.inner.connection()
+    }
+
+    fn database(&self) -> &'static str {
+        self.inner.database()
+    }
+
+    fn belongs_to(&self, backend: &dyn Backend) -> bool {
+        self.inner.belongs_to(backend)
+    }
+
+    async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
+        match self.coding.encode_row(outcome.claim.run_id, &outcome.row) {
+            Ok(row) => self.inner.commit(AttemptWrite { row, ..outcome }).await,
+            Err(error) => {
+                self.inner.roll_back().await;
+                StepCommit::RolledBack(error)
+            }
+        }
+    }
+
+    async fn roll_back(self: Box<Self>) {
+        self.inner.roll_back().await;
+    }
+}

@@ -1,0 +1,121 @@
+//! URLs without their secrets.
+
+/// What stands in the place of a secret.
+const HIDDEN: &str = "***";
+
+/// Parameters whose values are secrets, in lower case.
+const SECRET: [&str; 3] = ["password", "sslpassword", "passwd"];
+
+/// The URL without its password, so that it may be shown. Hides too much of what is no URL rather than too little.
+#[must_use]
+pub fn redact(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return redact_text(url) };
+    let pairs = |query: &str| query.split('&').map(redact_pair).collect::<Vec<_>>().join("&");
+    match rest.split_once('?').map(|(place, query)| (place, query, pairs(query))) {
+        Some((place, query, redacted)) if query != redacted => {
+            // Without an @ a password that holds a question mark looks like a port.
+            let is_known = place.contains('@') || place.matches(':').count() == 0 || has_port(place);
+            let place = if is_known { redact_user(place) } else { HIDDEN.into() };
+            format!("{scheme}://{place}?{redacted}")
+        }
+        _ => format!("{scheme}://{}", redact_user(rest)),
+    }
+}
+
+fn has_port(place: &str) -> bool {
+    let port = place.split('/').next().and_then(|host| host.rsplit_once(':')).map(|(_, port)| port);
+    port.is_some_and(|port| port.ends_with(']') || port.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The last @ ends the user part: a password may hold one that nobody escaped, even with slashes around it.
+fn redact_user(place: &str) -> String {
+    let Some(at) = place.rfind('@') else { return place.to_owned() };
+    let user_end = [place[..at].find(':'), place[..at].to_ascii_lowercase().find("%3a")].into_iter().flatten().min();
+    match user_end {
+        Some(end) => format!("{}:{HIDDEN}{}", &place[..end], &place[at..]),
+        None => place.to_owned(),
+    }
+}
+
+/// PostgreSQL also takes the password as a parameter.
+fn redact_pair(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, _)) if is_secret(&unescaped(name)) => format!("{name}={HIDDEN}"),
+        _ => pair.to_owned(),
+    }
+}
+
+/// What is no URL: a list of parameters (`host=db password=secret`), or a URL that was mistyped.
+fn redact_text(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    if text.contains('@') || SECRET.iter().any(|name| lower.contains(name)) {
+        let scheme = text.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        return format!("{scheme}{HIDDEN}");
+    }
+    text.to_owned()
+}
+
+fn is_secret(name: &str) -> bool {
+    SECRET.iter().any(|secret| name.trim().eq_ignore_ascii_case(secret))
+}
+
+/// The name of a parameter as the driver reads it.
+fn unescaped(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = tail.get(..2).filter(|_| *first == b'%');
+        let value = escaped.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        bytes.push(value.unwrap_or(if *first == b'+' { b' ' } else { *first }));
+        rest = if value.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("postgres://ann:secret@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann:se@cret@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann:se/cr@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann:se%40cret@db:5432/app", "postgres://ann:***@db:5432/app"),
+            ("postgres://ann%3Asecret@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann%3asecret@db/app", "postgres://ann:***@db/app"),
+            ("postgres://:secret@db/app", "postgres://:***@db/app"),
+            ("postgres://ann:@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann:secret@[::1]:5432/app", "postgres://ann:***@[::1]:5432/app"),
+            ("postgres://ann:secret?x@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann:secret@/secret@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann:secret#x@db/app", "postgres://ann:***@db/app"),
+            ("postgresql://ann:secret@/app?host=/run", "postgresql://ann:***@/app?host=/run"),
+            ("postgres://ann@db/app", "postgres://ann@db/app"),
+            ("postgres://db/app?user=ann&password=secret", "postgres://db/app?user=ann&password=***"),
+            ("postgres://db/app?PassWord=secret&user=ann", "postgres://db/app?PassWord=***&user=ann"),
+            ("postgres://db/app?p%61ssword=secret", "postgres://db/app?p%61ssword=***"),
+            ("postgres://db/app?user=ann&password=a@secret", "postgres://db/app?user=ann&password=***"),
+            ("postgres://db:5432/app?user=a&password=a@secret", "postgres://db:5432/app?user=a&password=***"),
+            ("postgres://[::1]/app?password=secret", "postgres://[::1]/app?password=***"),
+            ("postgres://ann:secret?password=x@db", "postgres://***?password=***"),
+            ("postgres://ann:secret@db/app?password=secret", "postgres://ann:***@db/app?password=***"),
+            ("postgres://db/app?sslpassword=secret", "postgres://db/app?sslpassword=***"),
+            ("postgres://db/app?password=", "postgres://db/app?password=***"),
+            ("postgres:ann:secret@db/app", "postgres***"),
+            ("postgres:/ann:secret@db/app", "postgres***"),
+            ("host=db user=ann password=secret", "host***"),
+            ("ann:secret@db", "ann***"),
+            ("mysql://ann:secret@db/app", "mysql://ann:***@db/app"),
+            ("sqlite://orders.db", "sqlite://orders.db"),
+            ("sqlite::memory:", "sqlite::memory:"),
+            ("", ""),
+            ("%", "%"),
+        ] {
+            let redacted = redact(url);
+            assert!(!redacted.contains("secret") && !redacted.contains("cret@"), "{url} is shown as {redacted}");
+            assert_eq!(redacted, shown, "{url}");
+        }
+    }
+}

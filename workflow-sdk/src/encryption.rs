@@ -1,0 +1,215 @@
+//! Encryption of payloads (feature `encryption`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+use zeroize::Zeroizing;
+
+use crate::model::{CodecError, CodedPayload, PayloadCodec, PayloadContext};
+
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+
+/// Bytes of a nonce: long enough to be drawn at random for each of any number of payloads.
+const NONCE_BYTES: usize = 24;
+
+/// What is authenticated before all else, so that a later form cannot be taken for this one.
+const FORM: &[u8] = b"workflow-sdk/xchacha20-poly1305/1\0";
+
+/// A key of 256 bits and its id. Its bytes are overwritten when it is dropped; Debug shows the id alone.
+pub struct EncryptionKey {
+    id: String,
+    bytes: Zeroizing<[u8; KEY_BYTES]>,
+}
+
+impl EncryptionKey {
+    /// A key of these bytes, which must come from a source of randomness, not from a password. The id is stored in the clear beside
+    /// each payload; 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_`, `-`. One id stands for one key for ever.
+    ///
+    /// # Errors
+    /// [`InvalidKey::Id`].
+    pub fn new(id: impl Into<String>, bytes: [u8; KEY_BYTES]) -> Result<Self, InvalidKey> {
+        let bytes = Zeroizing::new(bytes);
+        let id = id.into();
+        if CodedPayload::is_key_id(&id) { Ok(Self { id, bytes }) } else { Err(InvalidKey::Id { id }) }
+    }
+
+    /// A key from base64, as an environment variable or a secret store holds it; `openssl rand -base64 32` makes one. White space around
+    /// it is passed over, padding may be left out.
+    ///
+    /// # Errors
+    /// [`InvalidKey`].
+    pub fn from_base64(id: impl Into<String>, text: &str) -> Result<Self, InvalidKey> {
+        const LENIENT: GeneralPurpose = GeneralPurpose::new(
+            &STANDARD,
+            GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+        );
+        let id = id.into();
+        let Ok(decoded) = LENIENT.decode(text.trim()).map(Zeroizing::new) else {
+            return Err(InvalidKey::Base64 { id });
+        };
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        if decoded.len() != KEY_BYTES {
+            return Err(InvalidKey::Length { id, bytes: decoded.len() });
+        }
+        bytes.copy_from_slice(&decoded);
+        Self::new(id, *bytes)
+    }
+}
+
+impl fmt::Debug for EncryptionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EncryptionKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A key that cannot be used. Nothing of the key stands in its text.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidKey {
+    /// Its id is of another form.
+    #[error("{id:?} is no id of a key; use 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")]
+    Id {
+        /// The id.
+        id: String,
+    },
+    /// It is no base64.
+    #[error("key {id:?} is no base64; make one with: openssl rand -base64 32")]
+    Base64 {
+        /// Its id.
+        id: String,
+    },
+    /// It has another length.
+    #[error("key {id:?} has {bytes} bytes, it needs 32; make one with: openssl rand -base64 32")]
+    Length {
+        /// Its id.
+        id: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Two keys have one id.
+    #[error("two keys have the id {id:?}; one id stands for one key for ever, so give the new one another")]
+    Twice {
+        /// The id.
+        id: String,
+    },
+}
+
+/// A [`PayloadCodec`] that encrypts every payload with XChaCha20-Poly1305, a random nonce each, and binds it to its place: run, kind,
+/// and step key or signal name are authenticated with it.
+///
+/// One key encrypts, all decrypt: so a key is rotated by giving each program the new one as an old one first, then as the
+/// current one, and by taking the old one away when nothing is left that was encrypted with it.
+///
+/// ```
+/// use workflow_sdk::prelude::*;
+/// use workflow_sdk::{Encryption, EncryptionKey};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let secret = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+/// // let secret = std::env::var("PAYLOAD_KEY")?;
+/// let encryption = Encryption::new(EncryptionKey::from_base64("2026-11", &secret)?);
+/// let client = Client::connect("sqlite::memory:").codec(encryption).await?;
+/// # let run = client.start_by_name("checkout", &"order 42".into()).await?;
+/// # assert_eq!(run.run().await?.input, "\"order 42\"");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Encryption {
+    current: String,
+    ciphers: BTreeMap<String, XChaCha20Poly1305>,
+    reads_plain: bool,
+}
+
+impl Encryption {
+    /// Encrypts with this key.
+    #[must_use]
+    pub fn new(current: EncryptionKey) -> Self {
+        let cipher = cipher(&current);
+        Self { current: current.id.clone(), ciphers: BTreeMap::from([(current.id, cipher)]), reads_plain: true }
+    }
+
+    /// Decrypts with this key too: one that encrypted before, or that will.
+    ///
+    /// # Errors
+    /// [`InvalidKey::Twice`].
+    pub fn with_old(mut self, key: EncryptionKey) -> Result<Self, InvalidKey> {
+        if self.ciphers.contains_key(&key.id) {
+            return Err(InvalidKey::Twice { id: key.id });
+        }
+        let cipher = cipher(&key);
+        self.ciphers.insert(key.id, cipher);
+        Ok(self)
+    }
+
+    /// Refuses payloads that are stored in plain. Default: they are read, so that runs which are older than the encryption go on; what
+    /// is written is encrypted in either case.
+    #[must_use]
+    pub fn refuse_plain(mut self) -> Self {
+        self.reads_plain = false;
+        self
+    }
+
+    fn seal(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        context: &PayloadContext<'_>,
+        plain: &[u8],
+    ) -> Result<CodedPayload, CodecError> {
+        let cipher = self.ciphers.get(&self.current).ok_or(CodecError::UnknownKey)?;
+        let aad = associated(&self.current, context);
+        let sealed = cipher
+            .encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: &aad })
+            .map_err(|_| CodecError::Failed("the payload is too long for the cipher".into()))?;
+        Ok(CodedPayload::new(&self.current, [&nonce, sealed.as_slice()].concat()))
+    }
+}
+
+fn cipher(key: &EncryptionKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new((&*key.bytes).into())
+}
+
+fn associated(key_id: &str, context: &PayloadContext<'_>) -> Vec<u8> {
+    // A key id holds no NUL, so the parts cannot run into each other.
+    [FORM, key_id.as_bytes(), b"\0", &context.to_bytes()].concat()
+}
+
+impl PayloadCodec for Encryption {
+    fn encode(&self, context: &PayloadContext<'_>, plain: &[u8]) -> Result<CodedPayload, CodecError> {
+        let mut nonce = [0; NONCE_BYTES];
+        getrandom::fill(&mut nonce).map_err(|error| CodecError::Failed(format!("no randomness: {error}")))?;
+        self.seal(nonce, context, plain)
+    }
+
+    fn decode(&self, context: &PayloadContext<'_>, coded: &CodedPayload) -> Result<Vec<u8>, CodecError> {
+        let cipher = self.ciphers.get(&coded.key_id).ok_or(CodecError::UnknownKey)?;
+        let Some((nonce, sealed)) = coded.bytes.split_first_chunk::<NONCE_BYTES>() else {
+            return Err(CodecError::NotAuthentic);
+        };
+        let aad = associated(&coded.key_id, context);
+        cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: &aad }).map_err(|_| CodecError::NotAuthentic)
+    }
+
+    fn reads_plain(&self) -> bool {
+        self.reads_plain
+    }
+}
+
+impl fmt::Debug for Encryption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encryption")
+            .field("current", &self.current)
+            .field("keys", &self.ciphers.keys().collect::<Vec<_>>())
+            .field("reads_plain", &self.reads_plain)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
