@@ -5,8 +5,15 @@ use std::path::Path;
 /// Makes a test of each case of the list for each database, and one more that compares the list with the files, so that no
 /// case can be forgotten. The test binary has a `check(database, case)`, and its cases are the `pub async fn`s of the files
 /// beside its `main.rs` that take what the name before the list says.
+///
+/// With `in memory too` each case also runs on the backend in memory, but for those behind whose name stands why they cannot; the
+/// test program shows them, and why, as ignored.
 #[macro_export]
 macro_rules! cases {
+    ($binary:literal, $argument:literal, in memory too, $($noun:ident { $($case:ident $(: $not_in_memory:literal)?,)+ })+) => {
+        $crate::cases! { @memory $($noun { $($case $(: $not_in_memory)?,)+ })+ }
+        $crate::cases! { $binary, $argument, $($noun { $($case,)+ })+ }
+    };
     ($binary:literal, $argument:literal, $($noun:ident { $($case:ident,)+ })+) => {
         $crate::cases! { @database sqlite Sqlite $($noun { $($case,)+ })+ }
         $crate::cases! { @database postgres Postgres $($noun { $($case,)+ })+ }
@@ -24,6 +31,17 @@ macro_rules! cases {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
                 async fn $case() {
                     super::super::check($crate::Database::$database, super::super::$noun::$case).await;
+                })+
+            })+
+        }
+    };
+    (@memory $($noun:ident { $($case:ident $(: $not_in_memory:literal)?,)+ })+) => {
+        mod memory {
+            $(mod $noun {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                $(#[ignore = $not_in_memory])?
+                async fn $case() {
+                    super::super::check($crate::Database::Memory, super::super::$noun::$case).await;
                 })+
             })+
         }

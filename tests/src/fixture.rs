@@ -8,6 +8,7 @@ use workflow_sdk::engine::{
     Backend, BackendOptions, Claim, ClaimRequest, Claimed, ClaimedRun, Clock, NewRun, Outcome, StartOutcome, Write,
     connect,
 };
+use workflow_sdk::testing::MemoryDatabase;
 use workflow_sdk::{ConnectError, Run, RunId, RunStatus, StepAttempt, Timestamp};
 
 use crate::make::{DAWN, claim_request, lane, new_run};
@@ -22,6 +23,8 @@ pub enum Database {
     Sqlite,
     /// A schema on the tests' server.
     Postgres,
+    /// The maps of the backend for tests.
+    Memory,
 }
 
 /// A fresh database, a backend on it, and a clock that stands still until it is moved.
@@ -41,11 +44,13 @@ pub struct Fixture {
 pub(crate) enum Place {
     File(Arc<TempDir>),
     Schema(String),
+    Memory(MemoryDatabase),
 }
 
 impl Place {
-    pub(crate) fn new(database: Database) -> Self {
+    pub(crate) fn new(database: Database, clock: &Clock) -> Self {
         match database {
+            Database::Memory => Self::Memory(MemoryDatabase::new(clock.clone())),
             Database::Sqlite => Self::File(Arc::new(tempfile::tempdir().expect("a directory for the database"))),
             // 31 bytes at most are accepted: 2 and 24 random digits.
             Database::Postgres => Self::Schema(format!("t_{}", &uuid::Uuid::new_v4().simple().to_string()[..24])),
@@ -54,7 +59,7 @@ impl Place {
 
     pub(crate) fn schema(&self) -> Option<&str> {
         match self {
-            Self::File(_) => None,
+            Self::File(_) | Self::Memory(_) => None,
             Self::Schema(schema) => Some(schema),
         }
     }
@@ -63,9 +68,9 @@ impl Place {
 impl Fixture {
     /// A new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
-        let place = Place::new(database);
         let clock = Clock::manual(DAWN);
-        let backend = connect(&url(&place), options(&place, &clock)).await.expect("connect to a fresh database");
+        let place = Place::new(database, &clock);
+        let backend = connect_to(&place, &clock).await.expect("connect to a fresh database");
         Self { database, backend, clock, place }
     }
 
@@ -91,7 +96,7 @@ impl Fixture {
     /// # Errors
     /// The backend's.
     pub async fn connect(&self) -> Result<Arc<dyn Backend>, ConnectError> {
-        connect(&self.url(), self.options()).await
+        connect_to(&self.place, &self.clock).await
     }
 
     /// A connection of the test's own, past the contract.
@@ -102,7 +107,7 @@ impl Fixture {
     /// A place of its own for data of this kind, without tables.
     #[must_use]
     pub fn empty(&self) -> Empty {
-        Empty { place: Place::new(self.database), clock: self.clock.clone() }
+        Empty { place: Place::new(self.database, &self.clock), clock: self.clock.clone() }
     }
 
     /// What removes the data, to be called after the last use of the fixture.
@@ -217,8 +222,20 @@ impl Fixture {
     }
 }
 
+async fn connect_to(place: &Place, clock: &Clock) -> Result<Arc<dyn Backend>, ConnectError> {
+    match place {
+        Place::Memory(database) => Ok(database.handle()),
+        Place::File(_) | Place::Schema(_) => connect(&url(place), options(place, clock)).await,
+    }
+}
+
+/// The URL of data that has one.
+///
+/// # Panics
+/// For data in memory: a case that needs the URL, or SQL, must say in its list that it does not run there.
 pub(crate) fn url(place: &Place) -> String {
     match place {
+        Place::Memory(_) => panic!("a database in memory has no URL and takes no SQL"),
         Place::File(dir) => format!("sqlite://{}", dir.path().join("test.db").display()),
         Place::Schema(_) => postgres_url(),
     }

@@ -1,5 +1,6 @@
 //! A fresh database under the real clock, as an application and its workers have one.
 
+use workflow_sdk::engine::Clock;
 use workflow_sdk::{Client, Connect};
 use workflow_worker::Worker;
 
@@ -19,7 +20,7 @@ pub struct Live {
 impl Live {
     /// A new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
-        let place = Place::new(database);
+        let place = Place::new(database, &Clock::default());
         let client = connect(&place).await.expect("connect to a fresh database");
         Self { database, client, place }
     }
@@ -64,9 +65,9 @@ impl Live {
 }
 
 fn connect(place: &Place) -> Connect {
-    let connect = Client::connect(url(place));
-    match place.schema() {
-        Some(schema) => connect.schema(schema),
-        None => connect,
+    match place {
+        Place::Memory(database) => Client::in_memory(database),
+        Place::File(_) => Client::connect(url(place)),
+        Place::Schema(schema) => Client::connect(url(place)).schema(schema),
     }
 }

@@ -41,7 +41,7 @@
 //! | `macros` | yes | `#[workflow]` and `#[derive(StepError)]` |
 //! | `sqlite` | yes | the SQLite backend, with SQLite bundled |
 //! | `postgres` | yes | the PostgreSQL backend |
-//! | `testing` | no | [`mod@testing`]: replays of stored histories, for tests |
+//! | `testing` | no | [`mod@testing`]: replays of stored histories and a database in memory, for tests |
 //! | `failpoints` | no | points at which a test kills the process |
 
 // The expansion of `#[workflow]` names this crate as a user does.

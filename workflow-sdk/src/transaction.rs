@@ -109,6 +109,12 @@ impl Tx {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn wrong(&self, asked: &str, instead: &str) -> StoredError {
         let database = self.open.as_ref().map_or("another database", |open| open.database());
+        #[cfg(feature = "testing")]
+        if database == crate::backend::MEMORY {
+            let message = "this transaction is one of a database in memory, which has no tables and takes no SQL; test this body \
+                 on SQLite (a file in a temporary directory), or keep its statements behind the worker's state";
+            return StoredError::new(ErrorKind::Refused, message).fatal();
+        }
         let message = format!("this transaction is one of {database}, not of {asked}; use {instead}");
         StoredError::new(ErrorKind::Refused, message).fatal()
     }

@@ -2,10 +2,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Backend, Claim, NewRun, Outcome, Renewed, StartTime, WorkerId, Write};
+use workflow_sdk::engine::{Backend, Claim, NewRun, Outcome, Renewed, RetryWrite, StartTime, WorkerId, Write};
 use workflow_sdk::{CancelOutcome, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, claim_by, claim_request, new_run, park, park_write, succeed};
+use workflow_tests::make::{LEASE, claim_by, claim_request, error, new_run, park, park_write, succeed};
 use workflow_tests::outcome::{applied, canceled, claimed, lost, one};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -52,11 +52,7 @@ pub async fn a_parked_run_is_asked_and_due_at_once(fixture: Fixture) {
     for until in [fixture.now() + HOUR, Timestamp::FAR_FUTURE] {
         let claim = fixture.held().await;
         applied(&fixture.write(park(claim, until)).await);
-        fixture
-            .raw()
-            .await
-            .execute(format!("UPDATE workflow_runs SET paused_at = 1 WHERE id = '{}'", claim.run_id))
-            .await;
+        fixture.write(Write::Pause(claim.run_id)).await;
         fixture.advance(Duration::from_secs(1));
         assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
         let run = fixture.run(claim.run_id).await;
@@ -77,8 +73,10 @@ pub async fn a_parked_run_is_asked_and_due_at_once(fixture: Fixture) {
 
 pub async fn a_run_that_waits_for_a_retry_is_asked(fixture: Fixture) {
     let claim = fixture.held().await;
-    applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
-    fixture.raw().await.execute("UPDATE workflow_runs SET status = 'pending'").await;
+    let until = Timestamp::FAR_FUTURE;
+    let retry = RetryWrite { claim, until, again: vec![], error: error("no luck") };
+    applied(&fixture.write(Write::Retry(retry)).await);
+    assert_eq!(fixture.status(claim.run_id).await, RunStatus::Pending);
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
     assert_eq!(fixture.claim_due().await, [claim.run_id]);
 }

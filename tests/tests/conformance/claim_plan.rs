@@ -41,6 +41,7 @@ async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &
     let due = DAWN.as_micros() + due_in;
     let to = from + CROWD - 1;
     let (id, series) = match fixture.database {
+        Database::Memory => unreachable!("not on this list: it takes no SQL"),
         Database::Sqlite => (
             "printf('00000000-0000-7000-8000-%012x', i)",
             format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})"),

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, NewRun, StartOutcome, StartTime, Write};
-use workflow_sdk::{CancelOutcome, RunStatus, StepAttempt, StepKind};
-use workflow_tests::Fixture;
-use workflow_tests::make::{attempt, begun, continue_as_new, keyed, new_run, park, succeed, succeeded};
+use workflow_sdk::engine::{Claim, NewRun, NewSignal, SignalKey, StartOutcome, StartTime, Write};
+use workflow_sdk::{CancelOutcome, RunStatus, SignalOutcome, StepAttempt, StepKind};
+use workflow_tests::make::{
+    attempt, begun, consume, continue_as_new, keyed, new_run, park, signal, succeed, succeeded,
+};
 use workflow_tests::outcome::{applied, canceled, duplicate, lost};
+use workflow_tests::{Fixture, outcome};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -75,17 +77,26 @@ pub async fn a_continue_leaves_other_runs_alone(fixture: Fixture) {
 pub async fn signals_that_wait_outlive_a_continue(fixture: Fixture) {
     let claim = held(&fixture).await;
     let run = claim.run_id;
-    let mut raw = fixture.raw().await;
-    for (seq, key, consumed_by) in [(1, "NULL", "'a'"), (2, "'k'", "'a'"), (3, "NULL", "NULL"), (4, "'l'", "NULL")] {
-        raw.execute(format!(
-            "INSERT INTO workflow_signals (run_id, seq, name, key, consumed_by, created_at, payload)
-             VALUES ('{run}', {seq}, 'go', {key}, {consumed_by}, 0, '1')"
-        ))
-        .await;
+    let (once, given) = (SignalKey::generate(), SignalKey::Given("k".into()));
+    let send = async |key: &SignalKey| {
+        outcome::signaled(&fixture.write(Write::Signal(NewSignal { key: key.clone(), ..signal(run, "go", "1") })).await)
+    };
+    for key in [&once, &given, &SignalKey::generate(), &SignalKey::Given("l".into())] {
+        assert_eq!(send(key).await, SignalOutcome::Accepted);
+    }
+    let waiting = async || {
+        let inbox = fixture.backend.inbox(run, &["go".into()]).await.unwrap().unwrap();
+        inbox.signals.iter().map(|signal| signal.seq).collect::<Vec<_>>()
+    };
+    let all = waiting().await;
+    for (step, seq) in ["go", "go:1"].into_iter().zip(&all) {
+        applied(&fixture.write(consume(claim, succeeded(step, 1, "1"), *seq)).await);
     }
     applied(&fixture.write(continue_as_new(claim, "1")).await);
-    let left = raw.lines("SELECT CAST(seq AS TEXT) AS left_over FROM workflow_signals ORDER BY seq", "left_over").await;
-    assert_eq!(left, ["2", "3", "4"], "what was received and has no key is gone");
+    assert_eq!(waiting().await, all[2..]);
+    assert_eq!(send(&given).await, SignalOutcome::Repeated, "what was received, but has a key");
+    assert_eq!(send(&once).await, SignalOutcome::Accepted);
+    assert_eq!(waiting().await.len(), 3, "what was received and has no key is gone, so it is a new one");
 }
 
 pub async fn a_stale_continue_changes_nothing(fixture: Fixture) {

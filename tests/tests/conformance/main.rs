@@ -1,4 +1,5 @@
-//! What every backend owes: one list of cases, each run on each database.
+//! What every backend owes: one list of cases, each run on each database and in memory. Behind a case that cannot run in memory
+//! stands why.
 
 use workflow_tests::{Database, Fixture};
 
@@ -29,7 +30,7 @@ mod transaction;
 mod workers;
 
 workflow_tests::cases! {
-    "conformance", "fixture: Fixture)",
+    "conformance", "fixture: Fixture)", in memory too,
     start {
         a_run_is_stored_as_it_was_started,
         a_key_that_exists_returns_its_run,
@@ -206,10 +207,10 @@ workflow_tests::cases! {
         a_closed_backend_is_unreachable,
     }
     migrate {
-        connecting_again_changes_nothing,
-        concurrent_connects_migrate_once,
-        sixteen_processes_migrate_once,
-        a_newer_schema_is_refused,
+        connecting_again_changes_nothing: "maps have no schema to migrate",
+        concurrent_connects_migrate_once: "maps have no schema to migrate",
+        sixteen_processes_migrate_once: "maps have no schema to migrate",
+        a_newer_schema_is_refused: "maps have no schema to migrate",
     }
     hint {
         a_hint_wakes_a_listener,
@@ -303,7 +304,7 @@ workflow_tests::cases! {
         families_end_from_many_sides_at_once,
     }
     claim_plan {
-        a_claim_touches_only_what_is_due,
+        a_claim_touches_only_what_is_due: "it looks at the plans of SQL statements",
     }
 }
 

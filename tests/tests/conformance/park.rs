@@ -3,7 +3,7 @@ use std::time::Duration;
 use workflow_sdk::engine::{NewRun, ParkWrite, StartTime, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, claim_request, new_run, park, park_write};
+use workflow_tests::make::{LEASE, claim_request, new_run, park, park_write, signal};
 use workflow_tests::outcome::{applied, canceled};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -31,7 +31,9 @@ pub async fn a_parked_run_is_due_at_its_wake_time(fixture: Fixture) {
 
 pub async fn a_wake_that_was_not_seen_keeps_the_run_due(fixture: Fixture) {
     let claim = fixture.held().await;
-    fixture.raw().await.execute("UPDATE workflow_runs SET wakes = wakes + 3").await;
+    for _ in 0..3 {
+        fixture.write(Write::Signal(signal(claim.run_id, "paid", "1"))).await;
+    }
     for (seen, until) in [(0, Timestamp::FAR_FUTURE), (2, fixture.now() + HOUR), (4, fixture.now() + HOUR)] {
         let current = fixture.run(claim.run_id).await.epoch;
         let claim = workflow_sdk::engine::Claim { epoch: current, ..claim };

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use workflow_sdk::engine::{Claim, INBOX_PAGE, NewRun, NewSignal, SignalKey, StartTime, WorkerId, Write};
 use workflow_sdk::{AttemptStatus, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
-use workflow_tests::Fixture;
 use workflow_tests::make::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, duplicate, lost, signaled};
+use workflow_tests::{Database, Fixture};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -232,8 +232,12 @@ pub async fn a_signal_is_taken_once(fixture: Fixture) {
         assert_eq!(left.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>(), [second]);
     }
     assert_eq!(fixture.history(claim.run_id).await.len(), 1);
-    let by = fixture.raw().await.text(format!("SELECT consumed_by FROM workflow_signals WHERE seq = {first}")).await;
-    assert_eq!(by, "paid");
+    // For those who look into the tables; the engine never reads it.
+    if fixture.database != Database::Memory {
+        let by =
+            fixture.raw().await.text(format!("SELECT consumed_by FROM workflow_signals WHERE seq = {first}")).await;
+        assert_eq!(by, "paid");
+    }
 }
 
 pub async fn a_stale_claim_takes_nothing(fixture: Fixture) {

@@ -8,18 +8,29 @@ use workflow_tests::make::{LEASE, attempt, begun, claim_request, failed, succeed
 use workflow_tests::outcome::{applied, claimed, one};
 use workflow_tests::{Database, Fixture};
 
+/// Rows of the author's. In memory there are none: only what the engine writes is looked at there.
+fn has_rows(fixture: &Fixture) -> bool {
+    fixture.database != Database::Memory
+}
+
 async fn table(fixture: &Fixture) {
+    if !has_rows(fixture) {
+        return;
+    }
     fixture.raw().await.execute("CREATE TABLE effects (note TEXT NOT NULL)").await;
 }
 
-async fn effects(fixture: &Fixture) -> Vec<String> {
-    fixture.raw().await.lines("SELECT note FROM effects ORDER BY note", "note").await
+async fn has_effects(fixture: &Fixture, expected: &[&str]) {
+    if has_rows(fixture) {
+        let notes = fixture.raw().await.lines("SELECT note FROM effects ORDER BY note", "note").await;
+        assert_eq!(notes, expected);
+    }
 }
 
 /// Where the fixture's tables are: connections of transactions have no search path of the test's.
 async fn schema(fixture: &Fixture) -> String {
     match fixture.database {
-        Database::Sqlite => String::new(),
+        Database::Sqlite | Database::Memory => String::new(),
         Database::Postgres => format!("{}.", fixture.raw().await.text("SELECT current_schema()::text").await),
     }
 }
@@ -29,8 +40,10 @@ async fn add(transaction: &mut Box<dyn StepTransaction>, schema: &str, note: &st
     let connection = transaction.connection();
     if let Some(connection) = connection.downcast_mut::<SqliteConnection>() {
         connection.execute(insert).await.unwrap();
+    } else if let Some(connection) = connection.downcast_mut::<PgConnection>() {
+        connection.execute(insert).await.unwrap();
     } else {
-        connection.downcast_mut::<PgConnection>().unwrap().execute(insert).await.unwrap();
+        assert_eq!(transaction.database(), "a database in memory");
     }
 }
 
@@ -57,9 +70,10 @@ pub async fn the_rows_and_the_outcome_are_committed_together(fixture: Fixture) {
     let claim = fixture.held().await;
     let mut transaction = open(fixture.backend.as_ref(), claim).await;
     add(&mut transaction, &schema, "a").await;
-    assert_eq!((effects(&fixture).await, fixture.history(claim.run_id).await), (vec![], vec![]), "nobody sees it yet");
+    has_effects(&fixture, &[]).await;
+    assert_eq!(fixture.history(claim.run_id).await, [], "nobody sees it yet");
     committed(&transaction.commit(write(claim, outcome("debit", 3))).await);
-    assert_eq!(effects(&fixture).await, ["a"]);
+    has_effects(&fixture, &["a"]).await;
     let history = fixture.history(claim.run_id).await;
     assert_eq!(history, [StepAttempt { epoch: claim.epoch, ..outcome("debit", 3) }]);
     assert_eq!(fixture.backend.recorded(claim.run_id, "debit", 1).await.unwrap().as_ref(), Some(&history[0]));
@@ -81,12 +95,12 @@ pub async fn what_is_rolled_back_or_dropped_leaves_nothing(fixture: Fixture) {
         }
         // Neither a lock nor a transaction is left behind: the next write goes through at once.
         applied(&fixture.write(attempt(claim, begun("after"))).await);
-        assert_eq!(effects(&fixture).await, [""; 0]);
+        has_effects(&fixture, &[]).await;
     }
     let mut transaction = open(fixture.backend.as_ref(), claim).await;
     add(&mut transaction, &schema, "b").await;
     committed(&transaction.commit(write(claim, outcome("debit", 1))).await);
-    assert_eq!(effects(&fixture).await, ["b"]);
+    has_effects(&fixture, &["b"]).await;
 }
 
 pub async fn a_claim_that_does_not_hold_begins_no_transaction(fixture: Fixture) {
@@ -117,7 +131,7 @@ pub async fn a_claim_that_was_lost_meanwhile_commits_nothing(fixture: Fixture) {
     let before = fixture.snapshot(stale.run_id).await;
     let commit = transaction.commit(write(stale, outcome("debit", 1))).await;
     assert!(matches!(commit, StepCommit::Lost), "{commit:?}");
-    assert_eq!(effects(&fixture).await, [""; 0]);
+    has_effects(&fixture, &[]).await;
     assert_eq!(fixture.snapshot(stale.run_id).await, before);
     applied(&fixture.write(succeed(current, "1")).await);
 }
@@ -155,7 +169,7 @@ pub async fn a_claim_never_gets_between_the_check_and_the_commit(fixture: Fixtur
         assert_eq!(fixture.history(next.run_id).await, seen, "nothing came after the claim");
         claim = next;
     }
-    assert_eq!(effects(&fixture).await, kept);
+    has_effects(&fixture, &kept.iter().map(String::as_str).collect::<Vec<_>>()).await;
 }
 
 pub async fn an_attempt_that_has_ended_is_not_committed_again(fixture: Fixture) {
@@ -171,7 +185,7 @@ pub async fn an_attempt_that_has_ended_is_not_committed_again(fixture: Fixture) 
         assert_eq!(matches!(commit, StepCommit::Committed), round == 0, "{commit:?}");
         assert!(round == 0 || matches!(commit, StepCommit::Unknown(_)), "{commit:?}");
     }
-    assert_eq!(effects(&fixture).await, ["debit"]);
+    has_effects(&fixture, &["debit"]).await;
     let row = fixture.backend.recorded(claim.run_id, "debit", 1).await.unwrap().unwrap();
     assert_eq!((row.status, row.position), (AttemptStatus::Succeeded, Some(1)));
 }

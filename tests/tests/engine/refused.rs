@@ -46,6 +46,7 @@ pub async fn an_unknown_scheme(db: Live) {
 
 pub async fn a_url_that_is_not_understood(db: Live) {
     let (url, text) = match db.database {
+        Database::Memory => unreachable!("not on this list: it takes no SQL"),
         Database::Sqlite => (
             "sqlite://orders.db?mode=rwc&password=secret",
             "database URL \"sqlite://orders.db?mode=rwc&password=***\" cannot be understood: \

@@ -43,6 +43,7 @@ impl Shop {
     async fn execute(&self, tx: &mut Tx, statement: &str) -> Result<()> {
         let query = sqlx::raw_sql(AssertSqlSafe(statement.replace("{schema}", &self.schema)));
         match self.database {
+            Database::Memory => unreachable!("not on this list: it takes no SQL"),
             Database::Sqlite => sqlx::Executor::execute(tx.sqlite()?, query).await.map(drop)?,
             Database::Postgres => sqlx::Executor::execute(tx.postgres()?, query).await.map(drop)?,
         }
@@ -135,7 +136,7 @@ pub async fn the_handle_of_the_other_database_is_refused(db: Live) {
     #[workflow]
     async fn confused(ctx: &Ctx<Shop>) -> Result<()> {
         let body = async |mut tx: Tx| match ctx.state().database {
-            Database::Sqlite => tx.postgres().map(drop),
+            Database::Sqlite | Database::Memory => tx.postgres().map(drop),
             Database::Postgres => tx.sqlite().map(drop),
         };
         ctx.transaction("debit", body).await
@@ -146,6 +147,10 @@ pub async fn the_handle_of_the_other_database_is_refused(db: Live) {
     let message = match db.database {
         Database::Sqlite => "this transaction is one of SQLite, not of PostgreSQL; use tx.sqlite()",
         Database::Postgres => "this transaction is one of PostgreSQL, not of SQLite; use tx.postgres()",
+        Database::Memory => {
+            "this transaction is one of a database in memory, which has no tables and takes no SQL; test this body on SQLite \
+             (a file in a temporary directory), or keep its statements behind the worker's state"
+        }
     };
     assert_eq!(error.message, message);
     worker.stop().await;
@@ -196,6 +201,7 @@ pub async fn a_body_that_waits_for_itself_is_timed_out(db: Live) {
             shop.add(&mut tx, "hung").await?;
             match shop.database {
                 // The executor waits for this very transaction.
+                Database::Memory => unreachable!("not on this list: it takes no SQL"),
                 Database::Sqlite => drop(shop.client.start(echo, "late".to_owned()).await?),
                 Database::Postgres => std::future::pending().await,
             }
@@ -232,6 +238,7 @@ pub async fn a_kept_handle_is_refused(db: Live) {
     let mut kept = until("the handle is kept", async || shop.kept.lock().unwrap().take()).await;
     until("the handle is refused", async || {
         let refused = match shop.database {
+            Database::Memory => unreachable!("not on this list: it takes no SQL"),
             Database::Sqlite => kept.sqlite().err(),
             Database::Postgres => kept.postgres().err(),
         };
@@ -285,6 +292,7 @@ pub async fn a_statement_that_failed_can_only_be_passed_over_where_the_database_
     let worker = Working::start(db.worker(Shop::new(&db).await).register(careless));
     let result = db.client.start(careless, ()).await.unwrap().result().await;
     match db.database {
+        Database::Memory => unreachable!("not on this list: it takes no SQL"),
         Database::Sqlite => {
             result.unwrap();
             assert_eq!(effects(&db).await, ["careless"]);
@@ -306,6 +314,7 @@ pub async fn a_transaction_of_the_driver_is_a_savepoint(db: Live) {
             shop.add(&mut tx, "outer").await?;
             for (note, keep) in [("dropped", false), ("kept", true)] {
                 match shop.database {
+                    Database::Memory => unreachable!("not on this list: it takes no SQL"),
                     Database::Sqlite => {
                         let mut inner = tx.sqlite()?.begin().await?;
                         sqlx::query(insert(note)).execute(&mut *inner).await?;

@@ -53,6 +53,7 @@ impl Scene {
     pub async fn new(database: Database) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the test");
         let (url, schema) = match database {
+            Database::Memory => unreachable!("not on this list: it takes no SQL"),
             Database::Sqlite => (format!("sqlite://{}", directory.path().join("test.db").display()), None),
             Database::Postgres => {
                 (postgres_url(), Some(format!("k_{}", &uuid::Uuid::new_v4().simple().to_string()[..24])))

@@ -49,7 +49,7 @@ impl Fence {
     }
 
     /// Notes that a write of this batch ended the claim, so that a second one finds it ended.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "testing"))]
     pub(super) fn ended(&mut self, claim: Claim, status: RunStatus) {
         self.0.insert(claim.run_id, Some((claim.epoch, status)));
     }

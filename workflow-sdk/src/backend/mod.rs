@@ -20,8 +20,10 @@ use crate::model::{
 mod connect;
 mod connect_error;
 mod error;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "testing"))]
 mod fence;
+#[cfg(feature = "testing")]
+pub(crate) mod memory;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
@@ -32,6 +34,8 @@ mod write;
 pub use connect::{BackendOptions, connect, redact};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
+#[cfg(feature = "testing")]
+pub(crate) use transaction::MEMORY;
 pub use transaction::{StepCommit, StepTransaction};
 pub use write::{
     AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, ContinueWrite, EndWrite, ForkWrite, Outcome,

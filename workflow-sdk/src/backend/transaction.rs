@@ -5,13 +5,17 @@ use async_trait::async_trait;
 
 use super::{AttemptWrite, Backend, BackendError};
 
+/// What [`StepTransaction::database`] says of the database in memory.
+#[cfg(feature = "testing")]
+pub(crate) const MEMORY: &str = "a database in memory";
+
 /// An open transaction for the body of one step. Dropping it rolls back.
 ///
 /// It is the one write beside the executor's batches: an author's statements cannot be queued, for the author waits for
 /// the answer to each before the next.
 #[async_trait]
 pub trait StepTransaction: fmt::Debug + Send {
-    /// The driver's connection: sqlx's `SqliteConnection` or `PgConnection`.
+    /// The driver's connection: sqlx's `SqliteConnection` or `PgConnection`; in memory, what joins the transaction.
     fn connection(&mut self) -> &mut (dyn Any + Send);
 
     /// The kind of database, as people call it.

@@ -11,14 +11,24 @@ use super::Client;
 #[must_use = "nothing is connected until this is awaited"]
 #[derive(Clone)]
 pub struct Connect {
-    url: String,
+    to: Database,
     options: BackendOptions,
     payload_limit: usize,
 }
 
+/// What a connection leads to.
+#[derive(Clone)]
+pub(super) enum Database {
+    /// The database of this URL.
+    Url(String),
+    /// This one, in memory.
+    #[cfg(feature = "testing")]
+    Memory(crate::testing::MemoryDatabase),
+}
+
 impl Connect {
-    pub(super) fn new(url: String) -> Self {
-        Self { url, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT }
+    pub(super) fn new(to: Database) -> Self {
+        Self { to, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT }
     }
 
     /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes; a worker opens another for its
@@ -57,7 +67,11 @@ impl IntoFuture for Connect {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let backend = connect(&self.url, self.options).await?;
+            let backend = match self.to {
+                Database::Url(url) => connect(&url, self.options).await?,
+                #[cfg(feature = "testing")]
+                Database::Memory(database) => database.handle(),
+            };
             Ok(Client::over(backend, self.payload_limit))
         })
     }
@@ -65,6 +79,11 @@ impl IntoFuture for Connect {
 
 impl std::fmt::Debug for Connect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connect").field("url", &redact(&self.url)).field("options", &self.options).finish()
+        let to = match &self.to {
+            Database::Url(url) => redact(url),
+            #[cfg(feature = "testing")]
+            Database::Memory(_) => crate::backend::MEMORY.into(),
+        };
+        f.debug_struct("Connect").field("to", &to).field("options", &self.options).finish()
     }
 }

@@ -81,7 +81,19 @@ impl Client {
     /// # Errors
     /// Awaiting it gives [`ConnectError`](crate::ConnectError).
     pub fn connect(url: impl Into<String>) -> Connect {
-        Connect::new(url.into())
+        Connect::new(connect::Database::Url(url.into()))
+    }
+
+    /// Connects to a database in memory, as [`Client::connect`] does to another. Several clients of one database are to each
+    /// other as those of several processes. Of the options only [`Connect::payload_limit`] counts.
+    ///
+    /// See [`MemoryDatabase`](crate::testing::MemoryDatabase) for an example.
+    ///
+    /// # Errors
+    /// None.
+    #[cfg(feature = "testing")]
+    pub fn in_memory(database: &crate::testing::MemoryDatabase) -> Connect {
+        Connect::new(connect::Database::Memory(database.clone()))
     }
 
     /// Over an open backend. For tests that put a faulty one below a client.

@@ -1,5 +1,9 @@
 use std::future::Future;
 
+#[cfg(feature = "testing")]
+use crate::backend::MEMORY;
+#[cfg(feature = "testing")]
+use crate::backend::memory::{MemoryBackend, Within};
 use crate::backend::{Backend, CancelOutcome, StartOutcome};
 use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
 use crate::transaction::{TransactionOver, Tx};
@@ -79,6 +83,10 @@ impl ApplicationTransaction for Tx {
         if let Some(connection) = self.connection_of()? {
             return Ok(postgres::backend(backend)?.start_within(connection, run).await?);
         }
+        #[cfg(feature = "testing")]
+        if let Some(within) = self.connection_of::<Within>()? {
+            return Ok(within.start(of_memory(backend)?, run)?);
+        }
         let _ = (own, run);
         Err(TransactionOver.into())
     }
@@ -92,6 +100,10 @@ impl ApplicationTransaction for Tx {
         #[cfg(feature = "postgres")]
         if let Some(connection) = self.connection_of()? {
             return Ok(postgres::backend(backend)?.signal_within(connection, signal).await?);
+        }
+        #[cfg(feature = "testing")]
+        if let Some(within) = self.connection_of::<Within>()? {
+            return Ok(within.signal(of_memory(backend)?, signal)?);
         }
         let _ = (own, signal);
         Err(TransactionOver.into())
@@ -107,9 +119,36 @@ impl ApplicationTransaction for Tx {
         if let Some(connection) = self.connection_of()? {
             return Ok(postgres::backend(backend)?.cancel_within(connection, run).await?);
         }
+        #[cfg(feature = "testing")]
+        if let Some(within) = self.connection_of::<Within>()? {
+            return Ok(within.cancel(of_memory(backend)?, run)?);
+        }
         let _ = (own, run);
         Err(TransactionOver.into())
     }
+}
+
+/// The kind of database that the client is connected to, as people call it.
+fn name_of(backend: &dyn Backend) -> &'static str {
+    #[cfg(feature = "testing")]
+    if backend.as_any().is::<MemoryBackend>() {
+        return MEMORY;
+    }
+    #[cfg(feature = "sqlite")]
+    if backend.as_any().is::<crate::backend::sqlite::SqliteBackend>() {
+        return "SQLite";
+    }
+    let _ = backend;
+    "PostgreSQL"
+}
+
+/// The client's backend, if it is in memory as the transaction is.
+#[cfg(feature = "testing")]
+fn of_memory(backend: &dyn Backend) -> Result<&dyn Backend, ClientError> {
+    if backend.as_any().is::<MemoryBackend>() {
+        return Ok(backend);
+    }
+    Err(ClientError::OtherDatabase { client: name_of(backend), transaction: MEMORY })
 }
 
 #[cfg(feature = "sqlite")]
@@ -124,7 +163,7 @@ mod sqlite {
     };
 
     pub(super) fn backend(backend: &dyn Backend) -> Result<&SqliteBackend, ClientError> {
-        let other = ClientError::OtherDatabase { client: "PostgreSQL", transaction: "SQLite" };
+        let other = ClientError::OtherDatabase { client: super::name_of(backend), transaction: "SQLite" };
         backend.as_any().downcast_ref().ok_or(other)
     }
 
@@ -173,7 +212,7 @@ mod postgres {
     };
 
     pub(super) fn backend(backend: &dyn Backend) -> Result<&PostgresBackend, ClientError> {
-        let other = ClientError::OtherDatabase { client: "SQLite", transaction: "PostgreSQL" };
+        let other = ClientError::OtherDatabase { client: super::name_of(backend), transaction: "PostgreSQL" };
         backend.as_any().downcast_ref().ok_or(other)
     }
 

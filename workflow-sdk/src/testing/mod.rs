@@ -2,4 +2,5 @@
 
 mod replay;
 
+pub use crate::backend::memory::MemoryDatabase;
 pub use replay::{ReplayError, replay};
