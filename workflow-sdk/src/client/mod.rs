@@ -118,6 +118,12 @@ impl Client {
         Start::of_workflow::<W>(self, &input)
     }
 
+    /// As [`Client::start`], where there is a type and no value of it.
+    #[doc(hidden)]
+    pub fn start_of<W: Workflow>(&self, input: &W::Input) -> Start<W::Output> {
+        Start::of_workflow::<W>(self, input)
+    }
+
     /// Starts a run of a workflow whose code this program does not have, with JSON as its input.
     ///
     /// # Errors

@@ -64,6 +64,12 @@ impl<O> Start<O> {
         self.set(|run| run.key = Some(key.into()))
     }
 
+    /// The run's id, for tests: what a run draws at random follows from it.
+    #[doc(hidden)]
+    pub fn id(self, id: RunId) -> Self {
+        self.set(|run| run.id = id)
+    }
+
     /// Starts the run so long after its commit. Default: at once.
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|run| run.start = StartTime::After(delay))
