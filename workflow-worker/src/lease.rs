@@ -132,6 +132,7 @@ impl Keeper {
         let mut liveness = interval(self.liveness);
         loop {
             tokio::select! {
+                biased;
                 () = told_to_stop(&mut stopping) => break,
                 _ = renewal.tick() => self.renew(session.as_mut()).await,
                 _ = liveness.tick() => self.look_for_dead(session.as_mut()).await,

@@ -248,6 +248,7 @@ async fn work(
     helpers.spawn(pass_pauses(Arc::clone(shared)));
     helpers.spawn(warn_of_unserved(Arc::clone(shared)));
     tokio::select! {
+        biased;
         () = stop => Ok(()),
         error = claim_runs(Arc::clone(shared)) => Err(error),
         error = lease.died() => Err(error),

@@ -14,7 +14,7 @@ mod retry_run;
 mod signal;
 mod start;
 mod stream;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 mod within;
 
 use std::fmt;
@@ -41,7 +41,7 @@ pub use retry_run::RetryRun;
 pub use signal::SendSignal;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
 pub use stream::RunStream;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 pub use within::ApplicationTransaction;
 
 /// An application's hand on its runs. Cheap to clone; the clones share connections and the executor.
