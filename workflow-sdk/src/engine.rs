@@ -10,8 +10,8 @@ pub use crate::backend::{
 };
 pub use crate::client::run_history;
 pub use crate::ctx::{
-    Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit, WorkflowFuture, dry_replay,
-    settle,
+    BodyAtHand, BodyWatch, Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit,
+    WorkflowFuture, dry_replay, settle,
 };
 pub use crate::executor::{Cancel, ClaimAnswer, Executor, ExecutorStopped, Hub, PendingClaim, PendingOutcome};
 #[cfg(feature = "failpoints")]

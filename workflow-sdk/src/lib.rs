@@ -69,7 +69,7 @@ pub mod engine;
 pub mod prelude;
 
 pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, PauseOutcome, ResumeOutcome};
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 pub use client::ApplicationTransaction;
 pub use client::{
     Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, Export,

@@ -1,12 +1,12 @@
 //! The hand of a body on the transaction of its step.
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 use crate::backend::Backend;
 use crate::backend::StepTransaction;
 use crate::model::{ErrorKind, StoredError};
@@ -120,7 +120,7 @@ impl Tx {
     }
 
     /// The connection, if it is of this type.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
     pub(crate) fn connection_of<C: Any>(&mut self) -> Result<Option<&mut C>, TransactionOver> {
         if matches!(*self.loan.standing(), Standing::Over) {
             return Err(TransactionOver);
@@ -129,7 +129,7 @@ impl Tx {
         Ok(open.connection().downcast_mut())
     }
 
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
     pub(crate) fn belongs_to(&self, backend: &dyn Backend) -> bool {
         self.open.as_ref().is_some_and(|open| open.belongs_to(backend))
     }

@@ -150,6 +150,7 @@ async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
         }
     };
     tokio::select! {
+        biased;
         () = shared.executor().hub().due() => {}
         () = pause => {}
     }

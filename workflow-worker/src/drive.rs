@@ -89,6 +89,7 @@ impl<'a> Drive<'a> {
             claim: run.claim,
             held: Arc::clone(&shared.held),
             circuits: Arc::clone(&shared.circuits),
+            watch: shared.watch.clone(),
         });
         let settings = RunSettings {
             run_id: run.claim.run_id,

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -42,10 +42,10 @@ impl Standing {
 
 /// The claims that this worker holds: where its drives, its lease thread and its shutdown meet.
 #[derive(Debug, Default)]
-pub(crate) struct Held(Mutex<HashMap<Claim, watch::Sender<Standing>>>);
+pub(crate) struct Held(Mutex<BTreeMap<Claim, watch::Sender<Standing>>>);
 
 impl Held {
-    fn claims_by_standing(&self) -> MutexGuard<'_, HashMap<Claim, watch::Sender<Standing>>> {
+    fn claims_by_standing(&self) -> MutexGuard<'_, BTreeMap<Claim, watch::Sender<Standing>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,7 +16,7 @@ use crate::shared::Shared;
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The same on a backend in this process, where the end of the lease tells it too: on a paused clock months pass in a moment.
-const RARE_LIVENESS_INTERVAL: Duration = Duration::from_secs(3600);
+const RARE_LIVENESS_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// The thread that keeps a worker's claims: an OS thread with a runtime and a connection of its own, so that neither a
 /// step that blocks nor a busy pool can starve it. On a backend in this process, a part of the caller's runtime instead.
@@ -134,6 +134,7 @@ impl Keeper {
         let mut liveness = interval(self.liveness);
         loop {
             tokio::select! {
+                biased;
                 () = told_to_stop(&mut stopping) => break,
                 _ = renewal.tick() => self.renew(session.as_mut()).await,
                 _ = liveness.tick() => self.look_for_dead(session.as_mut()).await,

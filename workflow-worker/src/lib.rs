@@ -37,6 +37,8 @@ mod shared;
 mod shutdown;
 mod suspicion;
 mod sweep;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transaction;
 mod verdict;
 mod worker;

@@ -94,6 +94,7 @@ pub(crate) async fn pass_wakes(shared: Arc<Shared>) {
     let (mut wakes, mut changes) = (hub.wakes(), hub.changes());
     loop {
         tokio::select! {
+            biased;
             woken = wakes.recv() => match woken {
                 Ok(run) => shared.held.tell_run(run),
                 Err(RecvError::Lagged(_)) => look_at_all(&shared).await,

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    Admission, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write, failpoint_error,
+    Admission, BodyWatch, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
+    failpoint_error,
 };
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
@@ -24,6 +25,7 @@ pub(crate) struct DrivePort {
     pub(crate) claim: Claim,
     pub(crate) held: Arc<Held>,
     pub(crate) circuits: Arc<Circuits>,
+    pub(crate) watch: Option<Arc<dyn BodyWatch>>,
 }
 
 impl Port for DrivePort {
@@ -53,6 +55,10 @@ impl Port for DrivePort {
 
     fn breaker_report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>) {
         self.circuits.report(breaker, admission, report, self.clock.now());
+    }
+
+    fn watch(&self) -> Option<&dyn BodyWatch> {
+        self.watch.as_deref()
     }
 
     fn wake(&self) {

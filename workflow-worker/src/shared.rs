@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use workflow_sdk::Client;
-use workflow_sdk::engine::{Executor, Lane, WorkerId};
+use workflow_sdk::engine::{BodyWatch, Executor, Lane, WorkerId};
 
 use crate::WorkerOptions;
 use crate::circuits::Circuits;
@@ -28,11 +28,19 @@ pub(crate) struct Shared {
     pub(crate) pressure: Pressure,
     pub(crate) suspicion: Suspicion,
     pub(crate) circuits: Arc<Circuits>,
+    /// Of a test kit.
+    pub(crate) watch: Option<Arc<dyn BodyWatch>>,
     warned: Mutex<HashSet<String>>,
 }
 
 impl Shared {
-    pub(crate) fn new(client: Client, options: WorkerOptions, registry: Registry, clock: DatabaseClock) -> Arc<Self> {
+    pub(crate) fn new(
+        client: Client,
+        options: WorkerOptions,
+        registry: Registry,
+        clock: DatabaseClock,
+        watch: Option<Arc<dyn BodyWatch>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id: WorkerId::generate(),
             lanes: registry.lanes(&options.queues),
@@ -42,6 +50,7 @@ impl Shared {
             pressure: Pressure::new(),
             suspicion: Suspicion::new(),
             circuits: Arc::default(),
+            watch,
             warned: Mutex::default(),
             client,
             options,

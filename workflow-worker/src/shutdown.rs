@@ -62,6 +62,7 @@ pub(crate) async fn disown_undriven(shared: &Shared) {
 
 async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
     tokio::select! {
+        biased;
         () = all_ended(shared) => return,
         () = tokio::time::sleep(shared.options.grace) => tracing::warn!("grace time is over, dropping steps that still run"),
         () = at_once => tracing::warn!("asked again to stop, dropping steps that still run"),

@@ -20,7 +20,7 @@ const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often both are done on a backend in this process: on a paused clock months pass in a moment, in which the worker should
 /// not look a million times.
-const RARE_INTERVAL: Duration = Duration::from_secs(3600);
+const RARE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// How long a run that was claimed before is left, after its deadline and the grace, to the workers that know it: one of them
 /// may be about to come back.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use workflow_sdk::engine::ExecutorStopped;
+use workflow_sdk::engine::{BodyWatch, ExecutorStopped};
 use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
@@ -29,12 +29,20 @@ pub struct Worker<S> {
     state: Arc<S>,
     registry: Registry,
     options: WorkerOptions,
+    watch: Option<Arc<dyn BodyWatch>>,
 }
 
 impl<S: Send + Sync + 'static> Worker<S> {
     /// A worker on this client's database, whose workflows get `state` from their context.
     pub fn new(client: Client, state: S) -> Self {
-        Self { client, state: Arc::new(state), registry: Registry::default(), options: WorkerOptions::default() }
+        let (registry, options) = (Registry::default(), WorkerOptions::default());
+        Self { client, state: Arc::new(state), registry, options, watch: None }
+    }
+
+    /// A worker whose state and workflows others have too, and whose bodies are watched.
+    #[cfg(feature = "testing")]
+    pub(crate) fn of_parts(client: Client, state: Arc<S>, registry: Registry, watch: Arc<dyn BodyWatch>) -> Self {
+        Self { client, state, registry, options: WorkerOptions::default(), watch: Some(watch) }
     }
 
     /// Also runs this workflow. It must need the worker's state, or none.
@@ -189,7 +197,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.options.check()?;
         self.registry.check()?;
         let now = self.client.backend().next_due(&[]).await?.now;
-        let shared = Shared::new(self.client, self.options, self.registry, DatabaseClock::new(now));
+        let shared = Shared::new(self.client, self.options, self.registry, DatabaseClock::new(now), self.watch);
         let mut lease = LeaseThread::start(&shared).await?;
         let mut dropped = GiveBackOnDrop(Some(Arc::clone(&shared)));
         tracing::info!(worker = %shared.id, lanes = shared.lanes.len(), "worker started");
@@ -240,6 +248,7 @@ async fn work(
     helpers.spawn(pass_pauses(Arc::clone(shared)));
     helpers.spawn(warn_of_unserved(Arc::clone(shared)));
     tokio::select! {
+        biased;
         () = stop => Ok(()),
         error = claim_runs(Arc::clone(shared)) => Err(error),
         error = lease.died() => Err(error),

@@ -30,6 +30,7 @@ async fn found(db: &Live, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for table in raw.table_names().await {
         let columns = match db.database {
+            Database::Memory => unreachable!("not on this list: it takes no SQL"),
             Database::Sqlite => format!("SELECT name FROM pragma_table_info('{table}')"),
             Database::Postgres => format!(
                 "SELECT column_name::text AS name FROM information_schema.columns \
@@ -91,6 +92,7 @@ async fn run_everything(client: &Client, within: impl AsyncFn(workflow_sdk::Star
 async fn start_within(db: &Live, start: workflow_sdk::Start<String>) -> RunHandle<String> {
     use workflow_sdk::sqlx::{Connection, PgConnection, SqliteConnection};
     match db.database {
+        Database::Memory => unreachable!("not on this list: it takes no SQL"),
         Database::Sqlite => {
             let mut connection = SqliteConnection::connect(&db.url()).await.unwrap();
             let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();

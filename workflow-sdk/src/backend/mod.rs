@@ -185,7 +185,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     async fn listen(&self) -> Result<Box<dyn Hints>, BackendError>;
 
     /// Whether the database is memory of this process: no call waits for anything, so a body that blocks starves nobody
-    /// who would need a thread of his own, and no hint is lost. Executor and lease keeper then run on the runtime of the
+    /// who would need a thread of his own; and each commit is a hint to the others, which is never lost. Executor and lease keeper then run on the runtime of the
     /// caller, whose clock, which may be a paused one, decides what waits for how long; and what others do is looked for
     /// after hints, hardly ever without.
     fn in_process(&self) -> bool;

@@ -25,7 +25,7 @@ impl Cancel {
     /// # Errors
     /// As for [`Client::cancel`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
     /// back.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,

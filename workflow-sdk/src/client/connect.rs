@@ -30,12 +30,7 @@ pub(super) enum Database {
 
 impl Connect {
     pub(super) fn new(to: Database) -> Self {
-        Self {
-            to,
-            options: BackendOptions::default(),
-            payload_limit: DEFAULT_PAYLOAD_LIMIT,
-            coding: Coding::default(),
-        }
+        Self { to, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT, coding: Coding::default() }
     }
 
     /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes; a worker opens another for its

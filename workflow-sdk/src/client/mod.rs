@@ -14,7 +14,7 @@ mod retry_run;
 mod signal;
 mod start;
 mod stream;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 mod within;
 
 use std::fmt;
@@ -43,7 +43,7 @@ pub use retry_run::RetryRun;
 pub use signal::SendSignal;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
 pub use stream::RunStream;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 pub use within::ApplicationTransaction;
 
 /// An application's hand on its runs. Cheap to clone; the clones share connections and the executor.
@@ -127,6 +127,12 @@ impl Client {
     pub fn start<W: Workflow>(&self, workflow: W, input: W::Input) -> Start<W::Output> {
         let _ = workflow;
         Start::of_workflow::<W>(self, &input)
+    }
+
+    /// As [`Client::start`], where there is a type and no value of it.
+    #[doc(hidden)]
+    pub fn start_of<W: Workflow>(&self, input: &W::Input) -> Start<W::Output> {
+        Start::of_workflow::<W>(self, input)
     }
 
     /// Starts a run of a workflow whose code this program does not have, with JSON as its input.

@@ -15,7 +15,7 @@ use super::ClientError;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The same where no notification is lost, and the clock may be one that leaps over months.
-const RARE_POLL_INTERVAL: Duration = Duration::from_secs(3600);
+const RARE_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Between two questions for all runs that are waited for: hints can come at any rate, and each question costs.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);

@@ -67,6 +67,12 @@ impl<O> Start<O> {
         self.set(|run| run.key = Some(key.into()))
     }
 
+    /// The run's id, for tests: what a run draws at random follows from it.
+    #[doc(hidden)]
+    pub fn id(self, id: RunId) -> Self {
+        self.set(|run| run.id = id)
+    }
+
     /// Starts the run so long after its commit. Default: at once.
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|run| run.start = StartTime::After(delay))
@@ -118,7 +124,7 @@ impl<O> Start<O> {
     /// # Errors
     /// As for [`Client::start`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
     /// back.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,

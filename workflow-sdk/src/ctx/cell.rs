@@ -18,6 +18,7 @@ use guarded::Guarded;
 use super::Port;
 use super::compensation::Armed;
 use super::poller::{ActivityGuard, in_body};
+use super::port::{BodyAtHand, PortFuture};
 
 pub use transaction::TransactionCommit;
 
@@ -230,7 +231,17 @@ impl RunCell {
             }
             None => Waker::noop().clone(),
         };
+        if let Some(watch) = self.port.watch() {
+            watch.enters(inner.at_hand(self.settings.run_id, call));
+        }
         (InBody { cell: self, outer, _activity: in_body() }, waker)
+    }
+
+    /// The body of a call begins: what is to be awaited before it.
+    pub(super) fn body_begins(&self, call: CallId) -> Option<PortFuture<()>> {
+        let watch = self.port.watch()?;
+        let inner = lock(&self.inner);
+        watch.begins(inner.at_hand(self.settings.run_id, call))
     }
 
     pub(super) fn attempt_ended(&self, call: CallId, result: Result<String, StoredError>) {
@@ -302,6 +313,10 @@ impl RunCell {
 }
 
 impl Inner {
+    fn at_hand(&self, run_id: RunId, call: CallId) -> BodyAtHand<'_> {
+        BodyAtHand { run_id, step_key: self.machine.key(call), attempt: self.machine.attempt(call).unwrap_or(0) }
+    }
+
     /// A call that was made outside of a body and is awaited inside of one: no replay would await it.
     fn refuse_in_body(&self, call: CallId) -> Option<CallPoll> {
         let outer = self.current?;
@@ -337,6 +352,9 @@ pub(super) struct InBody<'a> {
 impl Drop for InBody<'_> {
     fn drop(&mut self) {
         lock(&self.cell.inner).current = self.outer;
+        if let Some(watch) = self.cell.port.watch() {
+            watch.leaves();
+        }
     }
 }
 

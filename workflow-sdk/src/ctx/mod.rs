@@ -46,7 +46,7 @@ pub use dry_replay::{Added, Misfit, Replayed, dry_replay};
 pub use entry::Entry;
 pub use map::{CollectResults, Map};
 pub use poller::{Polled, Poller, WorkflowFuture};
-pub use port::{Port, PortFuture};
+pub use port::{BodyAtHand, BodyWatch, Port, PortFuture};
 pub use race::{Either, Race, Select};
 pub use saga::settle;
 pub use scope::Scope;

@@ -5,7 +5,9 @@ use std::pin::Pin;
 use futures::future::BoxFuture;
 
 use crate::Result;
-use crate::model::{Admission, Breaker, ErrorKind, NewSignal, ServiceReport, SignalOutcome, StoredError, Timestamp};
+use crate::model::{
+    Admission, Breaker, ErrorKind, NewSignal, RunId, ServiceReport, SignalOutcome, StoredError, Timestamp,
+};
 use crate::transaction::OpenTransaction;
 
 /// A future of the engine, boxed.
@@ -44,6 +46,34 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     /// What an attempt that was admitted has shown. Default: nobody wants to know.
     fn breaker_report(&self, _breaker: &Breaker, _admission: Admission, _report: ServiceReport<'_>) {}
 
+    /// Who watches the bodies of this run. Default: nobody.
+    fn watch(&self) -> Option<&dyn BodyWatch> {
+        None
+    }
+
     /// Something that the run waits for has moved: the drive is to look. Called from any thread.
     fn wake(&self);
+}
+
+/// The attempt of a step whose body a thread is at.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyAtHand<'a> {
+    /// The run.
+    pub run_id: RunId,
+    /// The step's key.
+    pub step_key: &'a str,
+    /// The attempt, from 1.
+    pub attempt: u32,
+}
+
+/// Who watches bodies: a test kit.
+pub trait BodyWatch: fmt::Debug + Send + Sync {
+    /// A body begins. What this gives is awaited before the body is polled.
+    fn begins(&self, body: BodyAtHand<'_>) -> Option<PortFuture<()>>;
+
+    /// This thread calls, polls or drops the body.
+    fn enters(&self, body: BodyAtHand<'_>);
+
+    /// It is done with what it entered last.
+    fn leaves(&self);
 }

@@ -143,7 +143,16 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
         let (_in_body, _) = self.cell.enter(call);
         let body = &mut self.body;
         self.running = match catch_unwind(AssertUnwindSafe(body)) {
-            Ok(future) => Some((attempt, future)),
+            Ok(future) => match self.cell.body_begins(call) {
+                Some(first) => Some((
+                    attempt,
+                    Box::pin(async move {
+                        first.await;
+                        future.await
+                    }),
+                )),
+                None => Some((attempt, future)),
+            },
             Err(panic) => {
                 let error = Error::from(panic_error("the body of a step", panic.as_ref()));
                 Some((attempt, Box::pin(std::future::ready(Err(error)))))

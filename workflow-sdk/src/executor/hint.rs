@@ -16,9 +16,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// How often it is looked whether anybody is left who could ask for a hint.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// As often where the clock may be one that leaps over months.
-const RARE_LOOK: Duration = Duration::from_secs(3600);
-
 /// What other processes are still to be told of.
 #[derive(Debug, Default)]
 pub(super) struct Hint {
@@ -37,13 +34,12 @@ impl Hint {
 
 /// Sends what is asked for, until nobody is left to ask.
 pub(super) async fn send_hints(backend: Weak<dyn Backend>, hint: Arc<Hint>) {
-    let look = if backend.upgrade().is_some_and(|backend| backend.in_process()) { RARE_LOOK } else { LOOK };
     loop {
         // The only other holder is the hub: alone, there is nobody left to hint for.
         if Arc::strong_count(&hint) == 1 {
             return;
         }
-        if tokio::time::timeout(look, hint.asked.notified()).await.is_err() {
+        if tokio::time::timeout(LOOK, hint.asked.notified()).await.is_err() {
             continue;
         }
         let changed = hint.changed.swap(0, Ordering::Relaxed);

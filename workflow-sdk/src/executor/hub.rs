@@ -46,7 +46,10 @@ pub struct Hub {
 impl Hub {
     pub(super) fn start(backend: Arc<dyn Backend>) -> Arc<Self> {
         let hint = Arc::new(Hint::default());
-        tokio::spawn(send_hints(Arc::downgrade(&backend), Arc::clone(&hint)));
+        // There the commits themselves are what others hear of.
+        if !backend.in_process() {
+            tokio::spawn(send_hints(Arc::downgrade(&backend), Arc::clone(&hint)));
+        }
         Arc::new(Self {
             backend,
             due: Notify::new(),

@@ -192,6 +192,10 @@ impl Backend for MemoryBackend {
         Ok(Box::new(hints::listen(&self.handle)?))
     }
 
+    fn in_process(&self) -> bool {
+        true
+    }
+
     async fn close(&self) {
         self.handle.closed.store(true, Ordering::SeqCst);
         self.handle.database.listeners().wake_all();

@@ -16,7 +16,7 @@ pub(super) fn apply(tables: &mut Tables, writes: &[Write], now: Timestamp, fence
         let Write::Signal(signal) = write else { continue };
         let outcome = match fence.status(signal.run_id) {
             None => SignalOutcome::Unknown,
-            Some(status) if status.is_terminal() => SignalOutcome::Finished,
+            Some(_) if !fence.is_open(signal.run_id) => SignalOutcome::Finished,
             Some(_) if insert(tables, signal) => {
                 woken.insert(signal.run_id);
                 SignalOutcome::Accepted

@@ -1,0 +1,201 @@
+//! A crash at every commit: what is safe passes, what is not is reported with its place.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Instant;
+
+use workflow_sdk::prelude::*;
+use workflow_worker::testing::{CrashReport, Side, TestEnv, TestError, effect, idempotent_effect};
+
+use crate::{DAY, HOUR};
+
+/// A service that knows keys, and one that does not.
+#[derive(Default)]
+struct Bank {
+    payments: Mutex<BTreeMap<String, u64>>,
+    receipts: AtomicU32,
+}
+
+impl Bank {
+    /// Does it once for each key.
+    async fn charge(&self, cents: u64, key: String) -> Result<u64, std::io::Error> {
+        idempotent_effect("charge", &key);
+        let mut payments = self.payments.lock().unwrap();
+        let number = payments.len() as u64;
+        Ok(cents + *payments.entry(key).or_insert(number))
+    }
+
+    /// Does it as often as it is asked to.
+    async fn charge_again(&self, cents: u64) -> Result<u64, std::io::Error> {
+        effect("charge", cents);
+        Ok(cents)
+    }
+
+    /// Answers another number each time.
+    async fn number(&self) -> Result<u32, std::io::Error> {
+        Ok(self.receipts.fetch_add(1, SeqCst))
+    }
+}
+
+fn report(error: TestError) -> CrashReport {
+    let TestError::NotCrashSafe(report) = error else { panic!("{error}") };
+    println!("{report}");
+    *report
+}
+
+#[workflow]
+async fn twenty(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
+    let mut sum = 0;
+    for number in 0..20 {
+        let charge = || ctx.state().charge(cents, format!("{}-{number}", ctx.idempotency_key()));
+        sum += ctx.step(format!("charge {number}"), charge).await?;
+        if number % 7 == 3 {
+            ctx.sleep(DAY).await?;
+        }
+    }
+    Ok(sum)
+}
+
+#[tokio::test]
+async fn a_workflow_of_twenty_steps_survives_every_crash() {
+    let env = TestEnv::with_state(Bank::default).register(twenty).await.unwrap();
+    let begun = Instant::now();
+    let survived = env.crash_everywhere(twenty, 5).await.unwrap();
+    println!("{survived:?} took {:?}", begun.elapsed());
+    assert!(survived.commits >= 22, "{survived:?}");
+    assert_eq!(survived.crashes, 2 * survived.commits);
+}
+
+#[workflow]
+async fn checkout(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
+    let bank = ctx.state();
+    ctx.step("reserve", async || Ok::<_, Error>(())).await?;
+    let paid = ctx.step("charge", || bank.charge_again(cents)).await?;
+    ctx.sleep(HOUR).await?;
+    ctx.step("mail", async || Ok::<_, Error>(paid)).await
+}
+
+#[tokio::test]
+async fn an_effect_without_a_key_is_reported_with_its_step_and_place() {
+    let env = TestEnv::with_state(Bank::default).register(checkout).await.unwrap();
+    let report = report(env.crash_everywhere(checkout, 42).await.unwrap_err());
+    assert_eq!(report.steps(), ["charge"]);
+    let boundaries = report.boundaries();
+    assert_eq!(boundaries.len(), 1, "{boundaries:?}");
+    assert_eq!((boundaries[0].side, boundaries[0].step.as_deref()), (Side::Before, Some("charge")));
+    let text = report.to_string();
+    for part in [
+        "the effect \"charge\" happened twice",
+        "before the commit of the outcome of step \"charge\"",
+        "1st time",
+        "ctx.idempotency_key()",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[workflow]
+async fn drawn_key(ctx: &Ctx<Bank>, cents: u64) -> Result<()> {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let charge = || ctx.state().charge(cents, format!("key {}", CALLS.fetch_add(1, SeqCst)));
+    ctx.step("charge", charge).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_key_that_is_drawn_in_the_body_is_found_out() {
+    let env = TestEnv::with_state(Bank::default).register(drawn_key).await.unwrap();
+    let report = report(env.crash_everywhere(drawn_key, 42).await.unwrap_err());
+    assert!(report.to_string().contains("happened again with another key, in step \"charge\""));
+}
+
+#[workflow]
+async fn numbered(ctx: &Ctx<Bank>) -> Result<u32> {
+    ctx.step("number", || ctx.state().number()).await
+}
+
+#[tokio::test]
+async fn another_result_is_reported_unless_it_is_the_same_to_the_author() {
+    let env = TestEnv::with_state(Bank::default).register(numbered).await.unwrap();
+    let report = report(env.crash_everywhere(numbered, ()).await.unwrap_err());
+    assert_eq!(report.steps(), ["number"]);
+    assert!(report.to_string().contains("without:    succeeded with 0\n  with it:    succeeded with 1"));
+    env.crash_everywhere(numbered, ()).same(|_, _| true).await.unwrap();
+}
+
+static FLIPS: AtomicU32 = AtomicU32::new(0);
+
+#[workflow]
+async fn flips(ctx: &Ctx) -> Result<u32> {
+    // Not a function of the input and of what is recorded: each replay goes another way.
+    if FLIPS.fetch_add(1, SeqCst).is_multiple_of(2) {
+        ctx.step("heads", async || Ok::<_, Error>(1)).await?;
+    } else {
+        ctx.step("tails", async || Ok::<_, Error>(2)).await?;
+    }
+    ctx.step("last", async || Ok::<_, Error>(3)).await
+}
+
+#[tokio::test]
+async fn a_workflow_that_is_not_deterministic_diverges_at_a_crash() {
+    let env = TestEnv::new().register(flips).await.unwrap();
+    let report = report(env.crash_everywhere(flips, ()).await.unwrap_err());
+    assert!(report.to_string().contains("with it:    diverged"), "{report}");
+}
+
+const GO: Signal<u32> = Signal::new("go");
+
+#[workflow]
+async fn guarded(ctx: &Ctx<Bank>) -> Result<u64> {
+    let bank = ctx.state();
+    let key = ctx.idempotency_key();
+    let paid = ctx.step("charge", || bank.charge(1, key.clone())).await?;
+    let refund = key.clone();
+    let undo = move |bank: std::sync::Arc<Bank>| {
+        let key = format!("{refund}/refund");
+        async move { bank.charge(2, key).await.map(drop) }
+    };
+    let _refund = ctx.compensate("refund", undo)?;
+    let go = ctx.signal(GO).await?;
+    if go == Some(0) { Err(Error::fatal("not allowed")) } else { Ok(paid) }
+}
+
+#[tokio::test]
+async fn signals_are_sent_whatever_dies_and_a_saga_survives() {
+    let env = TestEnv::with_state(Bank::default).register(guarded).await.unwrap();
+    let waiting = env.crash_everywhere(guarded, ()).await.unwrap_err();
+    assert!(matches!(waiting, TestError::StillWaiting { .. }), "{waiting}");
+    env.crash_everywhere(guarded, ()).signal("go", &1).await.unwrap();
+    env.crash_everywhere(guarded, ()).signal("go", &0).await.unwrap();
+}
+
+#[workflow]
+async fn parent(ctx: &Ctx<Bank>) -> Result<u64> {
+    let (one, two) = futures::try_join!(ctx.child(twenty_less, 1), ctx.child(twenty_less, 2))?;
+    Ok(one + two)
+}
+
+#[workflow]
+async fn twenty_less(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
+    ctx.step("charge", || ctx.state().charge(cents, ctx.idempotency_key())).await?;
+    ctx.sleep(DAY).await?;
+    Ok(cents)
+}
+
+#[tokio::test]
+async fn children_survive_with_their_parent() {
+    let env = TestEnv::with_state(Bank::default).register(parent).register(twenty_less).await.unwrap();
+    env.crash_everywhere(parent, ()).await.unwrap();
+}
+
+#[workflow]
+async fn counted(ctx: &Ctx, count: u64) -> Result<u64> {
+    let next = ctx.step("count", async || Ok::<_, Error>(count + 1)).await?;
+    if next < 4 { ctx.continue_as_new(next) } else { Ok(next) }
+}
+
+#[tokio::test]
+async fn generations_survive() {
+    let env = TestEnv::new().register(counted).await.unwrap();
+    env.crash_everywhere(counted, 0).await.unwrap();
+}

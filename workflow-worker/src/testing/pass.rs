@@ -1,0 +1,157 @@
+//! One run of a workflow in a world of its own, to its end, whatever dies on the way.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use workflow_sdk::{Client, RunHistory, RunId, RunStatus, RunsWith, StoredError};
+
+use super::effects::Effect;
+use super::kit::{Kit, nth_id};
+use super::log::{Boundary, Commit, CommitLog, RanAgain};
+use super::process::Followed;
+use super::world::World;
+use super::{TestError, ran};
+
+/// How a run of a pass ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Ending {
+    Succeeded(Value),
+    Failed(Box<StoredError>),
+    Canceled,
+    Waits(String),
+    Diverged(String),
+    TooLong(String),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Succeeded(value) => write!(f, "succeeded with {value}"),
+            Self::Failed(error) => write!(f, "failed ({}): {error}", error.kind),
+            Self::Canceled => f.write_str("was canceled"),
+            Self::Waits(what) => write!(f, "has not ended: {what}"),
+            Self::Diverged(divergence) => write!(f, "diverged:\n{divergence}"),
+            Self::TooLong(what) => write!(f, "goes on for ever: {what}"),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Pass {
+    pub(super) ending: Ending,
+    pub(super) effects: Vec<Effect>,
+    pub(super) commits: Vec<Commit>,
+    pub(super) struck: Option<Boundary>,
+    pub(super) ran_again: Option<RanAgain>,
+    pub(super) history: RunHistory,
+}
+
+impl Pass {
+    pub(super) fn order(&self) -> Vec<String> {
+        ran::ran(&self.history.steps)
+    }
+}
+
+/// What every pass is given.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    pub(super) input: Value,
+    /// Sent after the start: name and payload.
+    pub(super) signals: Vec<(String, Value)>,
+}
+
+/// Runs it. The state of its world is given back beside it.
+pub(super) async fn pass<S, W>(
+    kit: &Arc<Kit<S>>,
+    script: &Script,
+    log: CommitLog,
+    seed: Option<u64>,
+) -> Result<(Pass, Arc<S>), TestError>
+where
+    S: Send + Sync + 'static,
+    W: RunsWith<S>,
+{
+    kit.check::<W>()?;
+    let (world, state) = kit.world(log, seed)?;
+    let id = start::<S, W>(kit, &world, &script.input).await?;
+    for (number, (name, payload)) in script.signals.iter().enumerate() {
+        let (name, payload) = (name.clone(), payload.clone());
+        let send = move |client: &Client| client.signal(id, name.as_str(), &payload).key(number.to_string());
+        again(&world, send).await?;
+    }
+    let followed = loop {
+        match world.call(move |process| async move { process.follow(id).await }).await {
+            Err(TestError::Crashed) => {}
+            followed => break followed?,
+        }
+    };
+    let pass = look(&world, id, followed).await?;
+    Ok((pass, state))
+}
+
+async fn start<S, W: RunsWith<S>>(kit: &Kit<S>, world: &World, input: &Value) -> Result<RunId, TestError> {
+    let id = nth_id(kit.start, 0).unwrap_or_else(RunId::generate);
+    let input = input.clone();
+    let start = move |client: &Client| client.start_by_name(W::NAME, &input).version(W::VERSION).id(id).key("pass");
+    again(world, start).await?;
+    Ok(id)
+}
+
+/// Asks the client for this, and the next one if the first dies: as an application does that got no answer.
+async fn again<F, T>(world: &World, ask: impl Fn(&Client) -> F + Clone + Send + 'static) -> Result<T, TestError>
+where
+    F: IntoFuture<Output = Result<T, workflow_sdk::ClientError>>,
+    F::IntoFuture: Send + 'static,
+    T: Send + 'static,
+{
+    loop {
+        let ask = ask.clone();
+        let asked = world.call(move |process| async move {
+            let answer = ask(&process.client).into_future().await;
+            process.settle().await;
+            answer
+        });
+        match asked.await {
+            Err(TestError::Crashed) => {}
+            answer => return Ok(answer??),
+        }
+    }
+}
+
+async fn look(world: &World, id: RunId, followed: Followed) -> Result<Pass, TestError> {
+    let found = world.call(move |process| async move {
+        let explained = process.client.explain(id).await?;
+        let history = process.client.export(id).await?;
+        Ok::<_, workflow_sdk::ClientError>((explained.to_string(), history))
+    });
+    let (explained, history) = found.await??;
+    let ending = match followed {
+        Followed::StandsStill => Ending::Waits(explained),
+        Followed::Diverged(divergence) => Ending::Diverged(divergence),
+        Followed::TooLong => Ending::TooLong(explained),
+        Followed::Ended => ending_of(&history),
+    };
+    let scene = &world.scene;
+    Ok(Pass {
+        ending,
+        effects: scene.ledger.effects(),
+        commits: scene.log.commits(),
+        struck: scene.log.struck(),
+        ran_again: scene.log.ran_again(),
+        history,
+    })
+}
+
+fn ending_of(history: &RunHistory) -> Ending {
+    let run = &history.run;
+    match (run.status, &run.error) {
+        (RunStatus::Canceled, _) => Ending::Canceled,
+        (RunStatus::Failed, Some(error)) => Ending::Failed(Box::new(error.clone())),
+        _ => {
+            let output = run.output.as_deref().unwrap_or("null");
+            Ending::Succeeded(serde_json::from_str(output).unwrap_or(Value::Null))
+        }
+    }
+}

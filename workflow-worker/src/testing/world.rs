@@ -1,0 +1,163 @@
+//! The thread of an env: one life of its process after the other, each on a paused runtime of its own.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+
+use super::TestError;
+use super::idle::{Idle, hook};
+use super::process::{Call, Process};
+use super::scene::Scene;
+
+/// The hand of a test on its env's thread. The thread ends with the last hand.
+#[derive(Clone)]
+pub(super) struct World {
+    orders: mpsc::UnboundedSender<Order>,
+    pub(super) scene: Arc<Scene>,
+}
+
+enum Order {
+    Call(Call),
+    /// The process dies here; its client comes back without its worker.
+    Crash(oneshot::Sender<()>),
+}
+
+/// What follows a life.
+enum End {
+    /// Another life, without a worker until it is asked for.
+    Crashed(oneshot::Sender<()>),
+    /// Another life: the worker died at the commit at which it was to die.
+    Struck,
+    /// Nothing: nobody has a hand on the env any more.
+    Closed,
+}
+
+impl World {
+    /// Starts the thread.
+    pub(super) fn begin(scene: Arc<Scene>) -> Result<Self, TestError> {
+        let (orders, taken) = mpsc::unbounded_channel();
+        let on_thread = Arc::clone(&scene);
+        std::thread::Builder::new()
+            .name("workflow-test".into())
+            .spawn(move || live_on(&on_thread, taken))
+            .map_err(|error| TestError::Thread { reason: error.to_string() })?;
+        Ok(Self { orders, scene })
+    }
+
+    /// Does this in the process. [`TestError::Crashed`] if the process dies meanwhile.
+    pub(super) async fn call<T, F>(&self, call: impl FnOnce(Arc<Process>) -> F + Send + 'static) -> Result<T, TestError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let call: Call = Box::new(move |process| -> BoxFuture<'static, ()> {
+            Box::pin(async move {
+                let _ = reply.send(call(process).await);
+            })
+        });
+        let gone = || TestError::Thread { reason: "it ended by itself".into() };
+        self.orders.send(Order::Call(call)).map_err(|_| gone())?;
+        let answer = answer.await.map_err(|_| TestError::Crashed)?;
+        match self.scene.worker_error() {
+            Some(reason) => Err(TestError::Worker { reason }),
+            None => Ok(answer),
+        }
+    }
+
+    /// Kills the process; returns when its next life has begun.
+    pub(super) async fn crash(&self) -> Result<(), TestError> {
+        let (died, dead) = oneshot::channel();
+        let gone = || TestError::Thread { reason: "it ended by itself".into() };
+        self.orders.send(Order::Crash(died)).map_err(|_| gone())?;
+        dead.await.map_err(|_| gone())
+    }
+}
+
+fn live_on(scene: &Arc<Scene>, mut orders: mpsc::UnboundedReceiver<Order>) {
+    scene.ledger.adopt_thread();
+    // What draws at random draws the same in every run of a test.
+    fastrand::seed(1);
+    let mut with_worker = true;
+    loop {
+        let idle = Arc::new(Idle::default());
+        let runtime = match paused_runtime(scene, &idle) {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tracing::error!(%error, "a test env has no runtime");
+                return;
+            }
+        };
+        let end = runtime.block_on(live(scene, &idle, &mut orders, with_worker));
+        // Drops every task of the process, wherever it is.
+        runtime.shutdown_background();
+        match end {
+            End::Crashed(died) => {
+                with_worker = false;
+                let _ = died.send(());
+            }
+            End::Struck => with_worker = true,
+            End::Closed => return,
+        }
+    }
+}
+
+/// Without I/O: a stub that did some would wait for the world, whose time is another one; tokio refuses it. Each task is
+/// followed by a look at whether the process is dead.
+fn paused_runtime(scene: &Arc<Scene>, idle: &Arc<Idle>) -> std::io::Result<Runtime> {
+    let ledger = Arc::clone(&scene.ledger);
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .event_interval(1)
+        .on_thread_park(hook(idle))
+        .on_thread_start(move || ledger.adopt_thread())
+        .build()
+}
+
+async fn live(
+    scene: &Arc<Scene>,
+    idle: &Arc<Idle>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+    with_worker: bool,
+) -> End {
+    scene.time.follow_runtime();
+    scene.ledger.begin_life();
+    scene.log.begin_life();
+    let process = Process::begin(scene, idle);
+    if with_worker {
+        process.start_worker();
+        // Before anybody is heard: so that the same happens in the same order in each run of a test.
+        tokio::select! {
+            biased;
+            () = scene.log.died() => return End::Struck,
+            () = process.settle() => {}
+        }
+    }
+    loop {
+        let order = tokio::select! {
+            biased;
+            () = scene.log.died() => return End::Struck,
+            order = orders.recv() => order,
+        };
+        match order {
+            None => return End::Closed,
+            Some(Order::Crash(died)) => return End::Crashed(died),
+            Some(Order::Call(call)) => tokio::select! {
+                biased;
+                () = scene.log.died() => return End::Struck,
+                () = call(Arc::clone(&process)) => {}
+            },
+        }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("scene", &self.scene).finish_non_exhaustive()
+    }
+}
