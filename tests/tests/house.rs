@@ -150,6 +150,57 @@ fn every_failpoint_is_in_the_table_and_in_the_code() {
     assert_eq!(in_code, in_table, "left: in the code; right: in failpoint/points.rs");
 }
 
+/// The driver takes a statement that is no constant only by `AssertSqlSafe`. Each place stands here with what it puts in: nothing that
+/// comes from outside but the schema's name, which `connect` has checked.
+#[test]
+fn statements_are_constants() {
+    let exceptions = [
+        ("backend/postgres/sql.rs", 1, "the checked schema, the time and a number of ours"),
+        ("backend/postgres/migrate.rs", 1, "the checked schema"),
+        ("backend/postgres/commit.rs", 1, "numbers made of workers' ids"),
+    ];
+    for package in ["workflow-sdk", "workflow-worker"] {
+        for (path, text) in shipped(package) {
+            let uses = text.matches("AssertSqlSafe(").count();
+            let allowed = exceptions.iter().find(|(file, _, _)| *file == path).map_or(0, |(_, count, _)| *count);
+            assert_eq!(uses, allowed, "{package}/{path} makes statements: bind what comes from outside");
+            assert!(!text.contains("SqlStr::from"), "{package}/{path} makes statements");
+        }
+    }
+    let schema = shipped("workflow-sdk").into_iter().find(|(path, _)| path == "backend/connect.rs").unwrap().1;
+    assert!(schema.contains("check_schema(&options.schema)?"), "the schema is checked before it is used");
+    for database in ["sqlite", "postgres"] {
+        let sql = root().join("workflow-sdk/src/backend").join(database).join("sql");
+        for path in files(&sql, "sql") {
+            let text = fs::read_to_string(&path).unwrap();
+            let holes: BTreeSet<&str> = text.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();
+            for hole in holes {
+                let known = ["schema", "now", "far_future"].contains(&hole);
+                assert!(database == "postgres" && known, "{} has a hole {{{hole}}}", path.display());
+            }
+        }
+    }
+}
+
+/// Each place at which a payload passes to a database or from one is that of the codec: nobody below it knows of clients, and nobody
+/// above it has a backend without it.
+#[test]
+fn payloads_have_one_door() {
+    for (path, text) in shipped("workflow-sdk") {
+        let opens = text.contains("SqliteBackend::open(") || text.contains("PostgresBackend::open(");
+        assert!(!opens || path == "backend/connect.rs", "{path} opens a database");
+        let connects = text.contains("connect(&url, self.options");
+        assert!(!connects || path == "client/connect.rs", "{path} connects beside the client");
+        // The application's transactions, which go past the decorator.
+        for word in ["transaction.start(", "transaction.signal("] {
+            let coded = text.contains("coding().encode_start(") || text.contains("coding().encode_signal(");
+            assert!(!text.contains(word) || coded, "{path} writes payloads that no codec has seen");
+        }
+    }
+    let client = shipped("workflow-sdk").into_iter().find(|(path, _)| path == "client/mod.rs").unwrap().1;
+    assert!(client.contains("CodedBackend::new(backend, coding.clone())"), "a client's backend is coded");
+}
+
 #[test]
 fn shipped_files_are_small() {
     for package in ["workflow-sdk", "workflow-macros", "workflow-worker"] {

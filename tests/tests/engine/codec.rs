@@ -77,9 +77,9 @@ async fn run_everything(client: &Client, within: impl AsyncFn(workflow_sdk::Star
     let fork = run.fork().from("transaction").await.unwrap();
     let kept = fork.history().await.unwrap();
     assert!(kept.iter().any(|row| row.output == Some(serde_json::to_string(&secret("value")).unwrap())));
-    tell(client, &fork).await;
-    assert_eq!(fork.run().await.unwrap().generation, 0, "a fork has an input of its own");
-    tell(client, &fork).await;
+    for _ in 0..2 {
+        tell(client, &fork).await;
+    }
     fork.result().await.unwrap();
     let again = fork.fork().from("flaky").input(&secret("another")).await.unwrap();
     assert!(again.history().await.unwrap().iter().any(|row| row.step_key == "value"));

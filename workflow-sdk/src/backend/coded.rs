@@ -109,6 +109,9 @@ impl Backend for CodedBackend {
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
         let transaction = self.inner.begin(claim).await?;
+        if !self.coding.encodes() {
+            return Ok(transaction);
+        }
         let coded =
             |inner| Box::new(CodedTransaction { inner, coding: self.coding.clone() }) as Box<dyn StepTransaction>;
         Ok(transaction.map(coded))

@@ -333,7 +333,10 @@ impl Client {
         self.0.payload_limit
     }
 
-    fn coding(&self) -> &Coding {
+    /// The stored form of payloads, for transactions that go past the executor.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn coding(&self) -> &Coding {
         &self.0.coding
     }
 
