@@ -6,6 +6,7 @@ mod clock;
 mod effect;
 mod id;
 mod name;
+mod redaction;
 mod rerun;
 mod retry;
 mod run;
