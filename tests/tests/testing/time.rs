@@ -242,7 +242,11 @@ struct Gate(tokio::sync::Notify);
 
 #[workflow]
 async fn pass(ctx: &Ctx<Gate>) -> Result<()> {
-    ctx.step("pass", async || Ok::<_, Error>(ctx.state().0.notified().await)).await
+    ctx.step("pass", async || {
+        ctx.state().0.notified().await;
+        Ok::<_, Error>(())
+    })
+    .await
 }
 
 #[tokio::test]
