@@ -46,3 +46,8 @@ pub mod changing_code {}
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/long-runs.md")]
 pub mod long_runs {}
+
+/// As [`changing_code`].
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/testing.md")]
+pub mod testing {}

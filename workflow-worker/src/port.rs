@@ -62,6 +62,9 @@ impl Port for DrivePort {
     }
 
     fn wake(&self) {
+        if let Some(watch) = &self.watch {
+            watch.woken(self.claim.run_id);
+        }
         self.moved.notify_one();
     }
 

@@ -189,6 +189,18 @@ async fn children_survive_with_their_parent() {
 }
 
 #[workflow]
+async fn debit(ctx: &Ctx, cents: u64) -> Result<u64> {
+    ctx.transaction("debit", async |_tx: Tx| Ok::<_, Error>(cents)).await
+}
+
+#[tokio::test]
+async fn transactions_survive() {
+    let env = TestEnv::new().register(debit).await.unwrap();
+    let survived = env.crash_everywhere(debit, 5).await.unwrap();
+    assert!(survived.commits >= 3, "the start, the transaction and the end: {survived:?}");
+}
+
+#[workflow]
 async fn counted(ctx: &Ctx, count: u64) -> Result<u64> {
     let next = ctx.step("count", async || Ok::<_, Error>(count + 1)).await?;
     if next < 4 { ctx.continue_as_new(next) } else { Ok(next) }

@@ -2,6 +2,7 @@
 //! here may take time.
 
 mod crashes;
+mod histories;
 mod orders;
 mod time;
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, ErrorKind, SignalOutcome, Timestamp};
+use workflow_tests::until;
 use workflow_worker::testing::{TestEnv, TestError};
 
 use crate::{DAY, HOUR};
@@ -233,6 +234,37 @@ async fn stubs_may_wait_in_virtual_time_and_for_blocking_calls() {
     let run = env.start(nap, "virtual".into()).await.unwrap();
     assert_eq!(run.finish().await.unwrap(), "virtual");
     assert_eq!(env.now(), began + 10 * DAY);
+}
+
+/// What a body waits for that is not of its env.
+#[derive(Default)]
+struct Gate(tokio::sync::Notify);
+
+#[workflow]
+async fn pass(ctx: &Ctx<Gate>) -> Result<()> {
+    ctx.step("pass", async || {
+        ctx.state().0.notified().await;
+        Ok::<_, Error>(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_stub_that_another_thread_wakes_while_time_passes_is_an_error() {
+    let env = TestEnv::with_state(Gate::default).register(pass).await.unwrap();
+    let run = env.start(pass, ()).await.unwrap();
+    env.advance(DAY).await.unwrap();
+    env.state().0.notify_one();
+    run.result().await.expect("time stood still when it was woken");
+
+    let run = env.start(pass, ()).await.unwrap();
+    let began = env.now();
+    let wake = async {
+        until("time passes", async || (env.now() > began).then_some(())).await;
+        env.state().0.notify_one();
+    };
+    let (finished, ()) = futures::join!(run.finish(), wake);
+    assert!(matches!(finished, Err(TestError::Overtaken { .. })), "{finished:?}");
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use serde_json::Value;
+
 use crate::backend::{Backend, BackendError};
 use crate::model::{RunHistory, RunId, UnreadablePayload};
 
@@ -12,11 +14,24 @@ use super::{Client, ClientError};
 pub struct Export {
     client: Client,
     id: RunId,
+    redact: Option<Box<dyn FnOnce(RunHistory) -> RunHistory + Send>>,
 }
 
 impl Export {
     pub(super) fn new(client: Client, id: RunId) -> Self {
-        Self { client, id }
+        Self { client, id, redact: None }
+    }
+
+    /// Gives a placeholder for every payload: see [`RunHistory::redact`]. Default: the payloads as they are.
+    pub fn redact(mut self) -> Self {
+        self.redact = Some(Box::new(RunHistory::redact));
+        self
+    }
+
+    /// Gives what this function makes of each payload: see [`RunHistory::redact_with`].
+    pub fn redact_with(mut self, change: impl FnMut(Option<&str>, Value) -> Value + Send + 'static) -> Self {
+        self.redact = Some(Box::new(|history| history.redact_with(change)));
+        self
     }
 }
 
@@ -24,7 +39,7 @@ impl Client {
     /// The run with everything that is recorded of it, to be replayed elsewhere: its JSON is a test's input. Returns a builder:
     /// await it.
     ///
-    /// It holds the input and every recorded value: keep it where the data itself may be kept.
+    /// It holds the input and every recorded value: keep it where the data itself may be kept, or [redact](Export::redact) it.
     ///
     /// # Errors
     /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
@@ -62,7 +77,11 @@ impl IntoFuture for Export {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let history = run_history(self.client.backend().as_ref(), self.id).await?;
-            history.ok_or(ClientError::UnknownRun { run_id: self.id })
+            let history = history.ok_or(ClientError::UnknownRun { run_id: self.id })?;
+            Ok(match self.redact {
+                Some(redact) => redact(history),
+                None => history,
+            })
         })
     }
 }

@@ -76,4 +76,7 @@ pub trait BodyWatch: fmt::Debug + Send + Sync {
 
     /// It is done with what it entered last.
     fn leaves(&self);
+
+    /// This thread, which may be any, wakes something of this run.
+    fn woken(&self, run_id: RunId);
 }

@@ -9,6 +9,7 @@ mod hidden;
 mod id;
 mod name;
 mod payload_codec;
+mod redaction;
 mod rerun;
 mod retry;
 mod run;

@@ -76,6 +76,9 @@ pub struct RecordedRun {
     pub depth: i64,
     /// When a worker first claimed it; before that, when it was created.
     pub started_at: Timestamp,
+    /// Whether its payloads, and those of its steps, are not those of the run: see [`RunHistory::redact`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// Without payloads: their sizes, and of the error its kind.
@@ -117,6 +120,7 @@ impl From<Run> for RecordedRun {
             generation: run.generation,
             depth: run.depth,
             started_at: run.started_at.unwrap_or(run.created_at),
+            redacted: false,
         }
     }
 }

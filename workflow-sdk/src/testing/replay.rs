@@ -27,6 +27,13 @@ pub enum ReplayError {
     /// The code does not fit the history.
     #[error("{0}")]
     Misfit(Misfit),
+    /// The code does not fit the history; but that is [redacted](crate::RunHistory::redact), so the code saw other values than
+    /// the run did.
+    #[error(
+        "{0}\n  note:     the payloads of this history are redacted: the code saw placeholders and may have gone another way for \
+         them alone; export it with .redact_with(..) and keep what the code decides by"
+    )]
+    Redacted(Misfit),
 }
 
 impl fmt::Debug for ReplayError {
@@ -41,7 +48,8 @@ impl fmt::Debug for ReplayError {
 ///
 /// # Errors
 /// [`ReplayError::Misfit`] if the run would diverge or fail under this code; or if the run has ended and the code ends it
-/// otherwise. [`ReplayError::History`], [`ReplayError::OtherWorkflow`] for what was handed over.
+/// otherwise. [`ReplayError::Redacted`] for the same where the history is [redacted](crate::RunHistory::redact): the code
+/// then sees placeholders, and how the run ended is not compared. [`ReplayError::History`], [`ReplayError::OtherWorkflow`] for what was handed over.
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -71,12 +79,17 @@ impl fmt::Debug for ReplayError {
 /// ```
 pub fn replay<S, W: RunsWith<S>>(workflow: W, state: S, history: &str) -> Result<Replayed, ReplayError> {
     let _ = workflow;
-    let history = RunHistory::from_json(history)?;
+    let mut history = RunHistory::from_json(history)?;
     let named = |name: &str, version: &str| format!("{name:?} version {version:?}");
     let (expected, found) = (named(W::NAME, W::VERSION), named(&history.run.workflow, &history.run.version));
     if expected != found {
         return Err(ReplayError::OtherWorkflow { expected, found });
     }
     let entry = Entry::new::<S, W>(&Arc::new(state));
-    dry_replay(&entry, &history, DEFAULT_PAYLOAD_LIMIT).map_err(ReplayError::Misfit)
+    let misfit = if history.run.redacted { ReplayError::Redacted } else { ReplayError::Misfit };
+    if history.run.redacted {
+        // What the code makes of placeholders is not what the run has made of its values.
+        (history.run.output, history.run.error) = (None, None);
+    }
+    dry_replay(&entry, &history, DEFAULT_PAYLOAD_LIMIT).map_err(misfit)
 }

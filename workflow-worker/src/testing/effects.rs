@@ -1,11 +1,13 @@
 //! What authors mark in their stubs: effects on the world outside, which a crash must not double.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use workflow_sdk::Timestamp;
+use workflow_sdk::{RunId, Timestamp};
 
 use super::time::VirtualTime;
 
@@ -102,6 +104,8 @@ impl fmt::Display for Elapsed {
 }
 
 thread_local! {
+    /// Whether this is the thread of an env.
+    static ON_ENV_THREAD: Cell<bool> = const { Cell::new(false) };
     /// Of the env whose thread this is.
     static LEDGER: RefCell<Option<Arc<Ledger>>> = const { RefCell::new(None) };
     /// The bodies that this thread is in, the innermost last.
@@ -113,6 +117,7 @@ thread_local! {
 pub(super) struct Ledger {
     time: Arc<VirtualTime>,
     origin: Timestamp,
+    time_passes: AtomicBool,
     kept: Mutex<Kept>,
 }
 
@@ -120,12 +125,28 @@ pub(super) struct Ledger {
 struct Kept {
     life: u32,
     effects: Vec<Effect>,
+    /// When a body of the run was polled last.
+    polled: HashMap<RunId, Duration>,
+    overtaken: Option<Overtaken>,
+}
+
+/// A body waited for another thread, while time went on without it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overtaken {
+    pub(super) run: RunId,
+    pub(super) by: Duration,
 }
 
 impl Ledger {
     pub(super) fn new(time: Arc<VirtualTime>) -> Arc<Self> {
         let origin = time.now();
-        Arc::new(Self { time, origin, kept: Mutex::default() })
+        Arc::new(Self { time, origin, time_passes: AtomicBool::new(false), kept: Mutex::default() })
+    }
+
+    /// This is the thread of the env.
+    pub(super) fn own_thread(self: &Arc<Self>) {
+        ON_ENV_THREAD.set(true);
+        self.adopt_thread();
     }
 
     /// Marks of this thread go here from now on.
@@ -145,6 +166,36 @@ impl Ledger {
     /// How long ago the env began, in virtual time.
     pub(super) fn elapsed(&self) -> Duration {
         self.time.now().since(self.origin)
+    }
+
+    /// Whether time passes from now on.
+    pub(super) fn time_passes(&self, passes: bool) {
+        self.time_passes.store(passes, Ordering::SeqCst);
+    }
+
+    /// A body of this run is polled, on the env's thread.
+    pub(super) fn body_at_work(&self, run: RunId) {
+        let at = self.elapsed();
+        self.kept().polled.insert(run, at);
+    }
+
+    /// Something of this run is woken: if by another thread while time passes, time must not have gone on since its bodies
+    /// waited. While time stands still, a test may wake what it likes.
+    pub(super) fn run_woken(&self, run: RunId) {
+        if ON_ENV_THREAD.get() || !self.time_passes.load(Ordering::SeqCst) {
+            return;
+        }
+        let now = self.elapsed();
+        let mut kept = self.kept();
+        let waits_since = kept.polled.get(&run).copied().unwrap_or(now);
+        if now > waits_since {
+            kept.overtaken.get_or_insert(Overtaken { run, by: now - waits_since });
+        }
+    }
+
+    /// The first body that was overtaken by time.
+    pub(super) fn overtaken(&self) -> Option<Overtaken> {
+        self.kept().overtaken
     }
 
     fn mark(&self, name: String, key: String, idempotent: bool) {

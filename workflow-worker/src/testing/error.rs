@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use workflow_sdk::{ClientError, RunId};
 
@@ -51,6 +52,19 @@ pub enum TestError {
     Worker {
         /// Why.
         reason: String,
+    },
+    /// A stub waited for another thread, and virtual time went on without it: its timeouts, and whatever else waited for time,
+    /// came too early.
+    #[error(
+        "a body of run {run} was woken by another thread after {by:?} of virtual time had passed without it\n\
+         what to do: do blocking work and I/O of a stub in tokio::task::spawn_blocking, for which time waits; or answer from \
+         memory, after a tokio::time::sleep if it is to take time"
+    )]
+    Overtaken {
+        /// The run.
+        run: RunId,
+        /// The virtual time.
+        by: Duration,
     },
     /// The workflow was not registered.
     #[error(

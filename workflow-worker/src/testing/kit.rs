@@ -12,8 +12,10 @@ use crate::registry::Registry;
 use crate::{ForeignAwait, Worker};
 
 use super::TestError;
+use super::effects::Ledger;
 use super::log::{CommitLog, SharedLog};
 use super::scene::{MakeWorker, Scene};
+use super::time::VirtualTime;
 use super::watch::Watch;
 use super::world::World;
 
@@ -56,13 +58,15 @@ impl<S: Send + Sync + 'static> Kit<S> {
     pub(super) fn world(self: &Arc<Self>, log: CommitLog, seed: Option<u64>) -> Result<(World, Arc<S>), TestError> {
         let log: SharedLog = Arc::new(log);
         let state = Arc::new((self.state)());
-        let watch: Arc<dyn BodyWatch> = Watch::new(&log, seed);
+        let time = Arc::new(VirtualTime::new(self.start));
+        let ledger = Ledger::new(Arc::clone(&time));
+        let watch: Arc<dyn BodyWatch> = Watch::new(&log, seed, &ledger);
         let (kit, its_state) = (Arc::clone(self), Arc::clone(&state));
         let worker: MakeWorker = Arc::new(move |client| {
             let worker = kit.worker(client, &its_state, &watch)?;
             Some(Box::pin(worker.run_until(std::future::pending())))
         });
-        let world = World::begin(Scene::new(self.start, log, worker, self.workflows.clone()))?;
+        let world = World::begin(Scene::new(time, ledger, log, worker, self.workflows.clone()))?;
         Ok((world, state))
     }
 

@@ -38,8 +38,7 @@
 //! * I/O of tokio (a socket, say): the runtime has none, and the step fails with tokio's message that says so.
 //! * A blocking call in `tokio::task::spawn_blocking` holds time up for as long as it takes.
 //! * A body that blocks its thread holds everything up. One that waits for a thread of its own (`std::thread`) is given real
-//!   time while the test waits for a result and nothing else can go on; while the test lets time pass, time does not wait for
-//!   it: use `spawn_blocking`.
+//!   time by [`TestRun::result`]; where time goes on without it, that is a [`TestError::Overtaken`].
 //!
 //! # Crashes
 //! A crash drops all futures of the env's process where they are, and its memory; only what was committed is there

@@ -149,10 +149,12 @@ impl Process {
     }
 
     fn let_time_pass(&self) {
+        self.scene.ledger.time_passes(true);
         drop(self.hold.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn hold_time(&self) {
+        self.scene.ledger.time_passes(false);
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Hold::begin());
     }
 }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
+use workflow_sdk::Client;
 use workflow_sdk::engine::Clock;
 use workflow_sdk::testing::MemoryDatabase;
-use workflow_sdk::{Client, Timestamp};
 
 use crate::WorkerError;
 
@@ -32,15 +32,14 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new(
-        start: Timestamp,
+        time: Arc<VirtualTime>,
+        ledger: Arc<Ledger>,
         log: SharedLog,
         worker: MakeWorker,
         workflows: Vec<(&'static str, &'static str)>,
     ) -> Arc<Self> {
-        let time = Arc::new(VirtualTime::new(start));
         let read = Arc::clone(&time);
         let database = MemoryDatabase::new(Clock::from_fn(move || read.now()));
-        let ledger = Ledger::new(Arc::clone(&time));
         Arc::new(Self { database, time, ledger, log, worker, workflows, worker_error: Mutex::default() })
     }
 

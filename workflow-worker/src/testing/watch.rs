@@ -4,9 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use workflow_sdk::RunId;
 use workflow_sdk::engine::{BodyAtHand, BodyWatch, PortFuture};
 
-use super::effects::{enter_body, leave_body};
+use super::effects::{Ledger, enter_body, leave_body};
 use super::log::SharedLog;
 
 /// Bodies of steps that run at once are held up by so many milliseconds at most.
@@ -17,11 +18,12 @@ pub(super) struct Watch {
     pub(super) log: SharedLog,
     /// Draws for each body how long it is held up. `None`: bodies are not held up.
     pub(super) seed: Option<u64>,
+    pub(super) ledger: Arc<Ledger>,
 }
 
 impl Watch {
-    pub(super) fn new(log: &SharedLog, seed: Option<u64>) -> Arc<Self> {
-        Arc::new(Self { log: Arc::clone(log), seed })
+    pub(super) fn new(log: &SharedLog, seed: Option<u64>, ledger: &Arc<Ledger>) -> Arc<Self> {
+        Arc::new(Self { log: Arc::clone(log), seed, ledger: Arc::clone(ledger) })
     }
 }
 
@@ -34,10 +36,15 @@ impl BodyWatch for Watch {
 
     fn enters(&self, body: BodyAtHand<'_>) {
         enter_body(body.step_key, body.attempt);
+        self.ledger.body_at_work(body.run_id);
     }
 
     fn leaves(&self) {
         leave_body();
+    }
+
+    fn woken(&self, run_id: RunId) {
+        self.ledger.run_woken(run_id);
     }
 }
 

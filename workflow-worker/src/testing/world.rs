@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 use super::TestError;
+use super::effects::Overtaken;
 use super::idle::{Idle, hook};
 use super::process::{Call, Process};
 use super::scene::Scene;
@@ -63,8 +64,11 @@ impl World {
         let gone = || TestError::Thread { reason: "it ended by itself".into() };
         self.orders.send(Order::Call(call)).map_err(|_| gone())?;
         let answer = answer.await.map_err(|_| TestError::Crashed)?;
-        match self.scene.worker_error() {
-            Some(reason) => Err(TestError::Worker { reason }),
+        if let Some(reason) = self.scene.worker_error() {
+            return Err(TestError::Worker { reason });
+        }
+        match self.scene.ledger.overtaken() {
+            Some(Overtaken { run, by }) => Err(TestError::Overtaken { run, by }),
             None => Ok(answer),
         }
     }
@@ -79,7 +83,7 @@ impl World {
 }
 
 fn live_on(scene: &Arc<Scene>, mut orders: mpsc::UnboundedReceiver<Order>) {
-    scene.ledger.adopt_thread();
+    scene.ledger.own_thread();
     // What draws at random draws the same in every run of a test.
     fastrand::seed(1);
     let mut with_worker = true;

@@ -1,0 +1,83 @@
+//! Histories that leave the database: replayed, and without their data.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use serde_json::Value;
+use workflow_sdk::prelude::*;
+use workflow_worker::testing::{ReplayError, TestEnv, replay};
+
+static POLLS: AtomicUsize = AtomicUsize::new(0);
+
+#[workflow]
+async fn long(ctx: &Ctx, steps: usize) -> Result<usize> {
+    let mut sum = 0;
+    let mut all = pin!(async {
+        for number in 0..steps {
+            sum += ctx.step("add", async || Ok::<_, Error>(number)).await?;
+        }
+        Ok(sum)
+    });
+    poll_fn(|cx| {
+        POLLS.fetch_add(1, SeqCst);
+        all.as_mut().poll(cx)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_replay_of_a_document_polls_once_for_each_recorded_step() {
+    let env = TestEnv::new().register(long).await.unwrap();
+    for steps in [100, 3000] {
+        let run = env.start(long, steps).await.unwrap();
+        run.result().await.unwrap();
+        let history = run.export().await.unwrap().to_json();
+        POLLS.store(0, SeqCst);
+        replay(long, (), &history).unwrap();
+        assert_eq!(POLLS.load(SeqCst), steps + 1);
+    }
+}
+
+#[workflow]
+async fn order(ctx: &Ctx, customer: String) -> Result<String> {
+    let lines = ctx.step("lines", || async { Ok::<_, Error>(vec![customer.clone(), "tea".into()]) }).await?;
+    for _ in &lines {
+        ctx.step("pack", async || Ok::<_, Error>(())).await?;
+    }
+    ctx.sleep(crate::DAY).await?;
+    let paid = ctx.step("paid", async || Ok::<_, Error>(7)).await?;
+    if paid > 0 {
+        ctx.step("ship", async || Ok::<_, Error>(format!("to {customer}"))).await?;
+    }
+    Ok(customer)
+}
+
+#[tokio::test]
+async fn a_redacted_history_says_nothing_of_its_run_but_its_shape() {
+    let env = TestEnv::new().register(order).await.unwrap();
+    let run = env.start(order, "Ada Lovelace".into()).await.unwrap();
+    run.finish().await.unwrap();
+    let client = env.client().await.unwrap();
+    replay(order, (), &client.export(run.id()).await.unwrap().to_json()).unwrap();
+
+    let redacted = client.export(run.id()).redact().await.unwrap().to_json();
+    assert!(!redacted.contains("Ada") && !redacted.contains("tea"), "{redacted}");
+    let Err(ReplayError::Redacted(misfit)) = replay(order, (), &redacted) else { panic!("7 has become 0") };
+    assert!(misfit.to_string().contains("nothing asks for step \"ship\""), "{misfit}");
+    let shown = replay(order, (), &redacted).unwrap_err().to_string();
+    assert!(shown.contains("redact_with"), "{shown}");
+
+    let kept = |step: Option<&str>, value: Value| if step == Some("paid") { value } else { placeholder(value) };
+    let fits = client.export(run.id()).redact_with(kept).await.unwrap().to_json();
+    assert!(!fits.contains("Ada"), "{fits}");
+    replay(order, (), &fits).unwrap();
+}
+
+fn placeholder(value: Value) -> Value {
+    match value {
+        Value::String(_) => "somebody".into(),
+        Value::Array(items) => items.into_iter().map(placeholder).collect(),
+        other => other,
+    }
+}
