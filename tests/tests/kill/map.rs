@@ -44,7 +44,7 @@ fn check_bound(scene: &Scene) {
         match line.what {
             What::Begin => *running += 1,
             What::End => *running -= 1,
-            What::Started => {}
+            _ => {}
         }
         assert!(*running <= PAGES_AT_ONCE, "{} bodies at once with {line:?}", running);
     }

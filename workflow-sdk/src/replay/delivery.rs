@@ -111,7 +111,8 @@ impl Machine {
         // An interruption that waits for a recorded outcome before it is no reason to stay.
         let delivered = self.undelivered.values().all(|next| next.committed && next.receiver == Receiver::Run);
         let written = self.outbox.is_empty() && self.in_flight.is_empty() && delivered;
-        let quiet = self.bodies == 0 && self.idle.is_empty() && written;
+        // A signal that is held back was seen: no wake-up would follow for it.
+        let quiet = self.bodies == 0 && self.idle.is_empty() && written && !(self.held && self.has_met());
         self.waits.first().map(|(until, _)| *until).filter(|_| quiet)
     }
 

@@ -183,6 +183,11 @@ impl Machine {
         true
     }
 
+    /// Whether the signal of a wait is there.
+    pub(super) fn has_met(&self) -> bool {
+        self.receiving().any(|(_, wait)| self.has_signal(&wait.name))
+    }
+
     /// Whether this is a wait whose signal is there and only has to wait for its turn: its time cannot end it any more.
     pub(super) fn is_met(&self, id: CallId) -> bool {
         matches!(&self.calls[id.0].phase, Phase::Receiving(wait) if self.has_signal(&wait.name))

@@ -36,6 +36,20 @@ fn a_signal_is_taken_whether_it_was_sent_before_the_wait_or_after() {
     assert!(replay.cell.take_outbox().is_empty());
 }
 
+/// The drive knows the number of wakes of that signal: parked, the run would not be woken for it.
+#[test]
+fn a_signal_that_is_held_back_keeps_its_run_from_being_parked() {
+    let mut table = Table::default();
+    let mut life = Life::begin(&table, &two_waits());
+    assert!(life.quiesce(&mut table).park_until().is_some());
+    life.hold(true);
+    assert_eq!(life.hear(&mut table, |outside| outside.send("paid", 1)).park_until(), None);
+    assert_eq!(taken_by(&table), [None]);
+    life.hold(false);
+    assert!(life.quiesce(&mut table).park_until().is_some(), "it waits for the second");
+    assert_eq!(taken_by(&table), [Some("paid")]);
+}
+
 #[test]
 fn a_signal_is_not_seen_before_its_consumption_is_committed() {
     let mut table = Table::default();
