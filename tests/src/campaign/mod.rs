@@ -163,7 +163,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "power",
         what: "a copy of the disk, as it is at one moment, is what a power cut leaves: it is opened and compared with the ledger",
-        delivered: "a body had begun and not ended",
+        delivered: "somebody had been told of a commit within the last quarter of a second",
         databases: BOTH,
         round: 20,
         has_own_servers: true,
