@@ -31,15 +31,12 @@ pub(super) async fn round(mut part: Part) -> Report {
             options.files = Some(image.root().to_owned());
             None
         }
-        _ => {
-            let cluster = Cluster::start(Some(image.root())).await;
-            // It was made in a hurry. What it commits from now on is its own affair.
-            image.sync().expect("sync the disk");
-            Some(cluster)
-        }
+        _ => Some(Cluster::start(Some(image.root())).await),
     };
     part.server = cluster.as_ref().map(Cluster::url);
     let mut round = Round::begin(part, "power", options).await;
+    // A cluster is made in a hurry, and without tables there is nothing to compare. What is committed from now on is on its own.
+    image.sync().expect("sync the disk");
     for number in 0..count {
         tokio::time::sleep(Duration::from_millis(round.random.u64(50..300))).await;
         let processes = stand_still(&round, cluster.as_ref());
