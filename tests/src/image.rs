@@ -56,6 +56,14 @@ impl Image {
         }
     }
 
+    /// Gives all that waits in the memory of the kernel to the disk.
+    ///
+    /// # Errors
+    /// In one line what could not be done.
+    pub fn sync(&self) -> Result<(), String> {
+        run(Command::new("sync").arg("--file-system").arg(&self.root)).map(drop)
+    }
+
     /// The mounted directory.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -83,6 +83,13 @@ impl WorkerProcess {
         std::fs::read_to_string(&self.log).expect("read the log")
     }
 
+    /// Which worker it is, once it works.
+    #[must_use]
+    pub fn id(&self) -> Option<String> {
+        let log = self.log();
+        log.split("worker started worker=").nth(1)?.split_whitespace().next().map(str::to_owned)
+    }
+
     /// Waits until its log has this text.
     pub async fn says(&self, text: &str) {
         until(&format!("{:?} says {text:?}", self.log), async || self.log().contains(text).then_some(())).await;

@@ -15,7 +15,9 @@ async fn slice(kind: &str, database: Database, count: usize) {
     }
     let report = campaign::run(kind, Plan::new(SEED, count, database)).await;
     println!("{report}");
-    assert_eq!(report.failure(), None, "{report}");
+    // So few faults say nothing about how many hit work; that any did must be so.
+    assert!(report.violations.is_empty() && report.done == count && report.delivered > 0, "{report}");
+    assert_eq!(report.ended, report.runs, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

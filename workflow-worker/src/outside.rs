@@ -47,6 +47,10 @@ impl Drive<'_> {
             Err(error) => return Err(Exit::Unreadable(error)),
         };
         self.wakes = inbox.wakes;
+        if inbox.cancel_requested {
+            // Counted in these wakes: a run that is parked with them would not be woken for it.
+            self.shared.held.cancel(self.run.claim);
+        }
         self.claim.listen(Some(self.wakes));
         let more = inbox.signals.len() >= INBOX_PAGE as usize;
         self.cell.looked(inbox.signals, more, ended.into_iter().map(child_end).collect());

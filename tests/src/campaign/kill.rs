@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::{Part, Report, Round, RoundOptions};
 
 /// Between two kills, in milliseconds, at most: a worker must have had the time to begin something.
-const GAP: u64 = 600;
+const GAP: u64 = 400;
 
 pub(super) async fn round(part: Part) -> Report {
     let count = part.count;
-    let mut round = Round::begin(part, "kill", RoundOptions::default()).await;
+    let mut round = Round::begin(part, "kill", RoundOptions { at_once: 60, ..RoundOptions::default() }).await;
+    round.wait_for_work().await;
     for _ in 0..count {
         tokio::time::sleep(Duration::from_millis(round.random.u64(20..GAP))).await;
         let victim = match round.random.u32(0..4) {

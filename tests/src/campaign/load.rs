@@ -28,6 +28,7 @@ pub struct Load {
 struct Shared {
     told: Mutex<Told>,
     is_over: AtomicBool,
+    has_started_all: AtomicBool,
     ended: AtomicUsize,
 }
 
@@ -44,7 +45,12 @@ impl Load {
     /// Keeps so many under way until it is told to end, or until `most` were started.
     #[must_use]
     pub fn start(client: &Client, ledger: &Ledger, seed: u64, shape: Shape, at_once: usize, most: usize) -> Self {
-        let shared = Shared { told: Mutex::default(), is_over: AtomicBool::new(false), ended: AtomicUsize::new(0) };
+        let shared = Shared {
+            told: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            has_started_all: AtomicBool::new(false),
+            ended: AtomicUsize::new(0),
+        };
         let shared = Arc::new(shared);
         let (client, ledger) = (client.clone(), ledger.clone());
         let driver = tokio::spawn(drive(Arc::clone(&shared), client, ledger, seed, shape, at_once, most));
@@ -55,6 +61,12 @@ impl Load {
     #[must_use]
     pub fn ended(&self) -> usize {
         self.shared.ended.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing more will be started.
+    #[must_use]
+    pub fn has_started_all(&self) -> bool {
+        self.shared.has_started_all.load(Ordering::Relaxed)
     }
 
     /// Whether everything was started and has ended.
@@ -119,6 +131,7 @@ async fn drive(
             drop(permit);
         });
     }
+    shared.has_started_all.store(true, Ordering::Relaxed);
     while under_way.join_next().await.is_some() {}
 }
 

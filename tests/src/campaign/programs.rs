@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::{Part, Report, Round, RoundOptions};
 
 /// Between two kills, in milliseconds.
-const GAP: std::ops::Range<u64> = 500..1500;
+const GAP: std::ops::Range<u64> = 1000..4000;
 
 pub(super) async fn round(part: Part) -> Report {
     let count = part.count;
-    let options = RoundOptions { at_once: 100, most: count, ..RoundOptions::default() };
+    let options = RoundOptions { at_once: 200, most: count, ..RoundOptions::default() };
     let mut round = Round::begin_with(part, "programs", options, |settings| {
-        settings.concurrency = 50;
+        settings.concurrency = 80;
         settings.pause = 1;
     })
     .await;
@@ -20,6 +20,10 @@ pub(super) async fn round(part: Part) -> Report {
         let over = crate::campaign::load::over_within(&round.load, Duration::from_millis(gap)).await;
         if over {
             break;
+        }
+        if round.load.has_started_all() {
+            // What is left is little, and a kill would hit idle workers.
+            continue;
         }
         let victim = round.busiest();
         let was_at_work = round.kill(victim).await;

@@ -179,10 +179,34 @@ impl Round {
 
     /// Waits for the end of everything, ends the workers, and checks.
     pub async fn finish(self) -> Report {
-        let Self { part, scene, mut workers, dead, disturbed, load, mut report, options, settings, .. } = self;
-        let Told { foretold, complaints } = load.end().await;
+        self.finish_with(|_| Vec::new()).await
+    }
+
+    /// The same, and looks for what only the kind knows of.
+    pub async fn finish_with(mut self, look: impl FnOnce(&Evidence) -> Vec<Violation>) -> Report {
+        let (part, mut report) =
+            (self.part.clone(), std::mem::replace(&mut self.report, Report::new("", &self.part.plan)));
+        let (mut scene, evidence) = self.settle().await;
+        count(&mut report, &evidence);
+        let mut found = checker::violations(&evidence);
+        found.extend(look(&evidence));
+        report.violations.extend(found.into_iter().map(|violation| RoundViolation {
+            violation,
+            seed: part.seed,
+            count: part.count,
+        }));
+        match report.violations.is_empty() {
+            true => scene.sweep().await,
+            false => scene.keep(),
+        }
+        report
+    }
+
+    /// Waits for the end of everything, ends the workers, and reads what there is to be checked.
+    pub async fn settle(self) -> (Scene, Evidence) {
+        let Self { scene, mut workers, dead, disturbed, load, options, settings, .. } = self;
+        let Told { foretold, mut complaints } = load.end().await;
         settle(&scene).await;
-        let mut complaints = complaints;
         for worker in &mut workers {
             complaints.extend(end(worker).await);
         }
@@ -198,19 +222,7 @@ impl Round {
         evidence.complaints = complaints;
         evidence.has_wrong_clocks = options.clock.is_some();
         evidence.max_crashes = settings.max_crashes.map_or(i64::MAX, i64::from);
-        count(&mut report, &evidence);
-        let found = checker::violations(&evidence);
-        report.violations.extend(found.into_iter().map(|violation| RoundViolation {
-            violation,
-            seed: part.seed,
-            count: part.count,
-        }));
-        let mut scene = scene;
-        match report.violations.is_empty() {
-            true => scene.sweep().await,
-            false => scene.keep(),
-        }
-        report
+        (scene, evidence)
     }
 }
 

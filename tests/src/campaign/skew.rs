@@ -11,6 +11,7 @@ use super::{Part, Report, Round, RoundOptions, RoundViolation};
 use crate::Database;
 use crate::checker::Violation;
 use crate::skew::Skew;
+use crate::worker_process::WorkerProcess;
 
 const HOUR: i64 = 3600 * 1000;
 const DECADE: i64 = 10 * 365 * 24 * HOUR;
@@ -71,7 +72,7 @@ async fn one_clock(part: Part) -> Report {
     for _ in 0..3 {
         round.spawn();
     }
-    round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
+    round.disturbed = round.workers.iter().map(WorkerProcess::pid).collect();
     for _ in 0..count {
         tokio::time::sleep(Duration::from_millis(round.random.u64(50..300))).await;
         let step = match round.random.u32(0..20) {
@@ -80,8 +81,10 @@ async fn one_clock(part: Part) -> Report {
             _ => round.random.i64(1..1000),
         };
         round.ledger.read();
-        let pids: Vec<u32> = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
-        let was_at_work = pids.iter().any(|pid| round.ledger.is_cut(*pid));
+        let mut was_at_work = round.workers.iter().any(|worker| round.ledger.is_cut(worker.pid()));
+        for worker in &round.workers {
+            was_at_work |= round.held_by(worker).await > 0;
+        }
         skew.set(shift.fetch_add(step, Ordering::SeqCst) + step);
         round.note(if step < 0 { "backward" } else { "forward" }, 1);
         round.report.faults += 1;

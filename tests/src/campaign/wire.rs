@@ -10,6 +10,10 @@ use crate::proxy::{Fault, Moment, Proxy};
 /// The longest that one call of the engine waits for the database. After the path heals, everything is to go on within two.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// What no process may write. That the database did not answer for a whole deadline, and what was given up for that, are errors
+/// that it must name.
+const FORBIDDEN: &[&str] = &["panicked", "deadlock"];
+
 /// How long a fault waits for its moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -18,7 +22,8 @@ pub(super) async fn round(mut part: Part) -> Report {
     let direct = part.server.clone().expect("a server");
     let proxy = Proxy::to(&direct).expect("a way to the server");
     part.server = Some(proxy.url());
-    let mut round = Round::begin(part, "wire", RoundOptions { workers: 1, ..RoundOptions::default() }).await;
+    let options = RoundOptions { workers: 1, forbidden: FORBIDDEN, ..RoundOptions::default() };
+    let mut round = Round::begin(part, "wire", options).await;
     let hit = round.workers[0].pid();
     // It may lose its claims while it cannot renew them.
     round.disturbed.insert(hit);

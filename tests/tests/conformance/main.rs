@@ -265,6 +265,7 @@ workflow_tests::cases! {
     }
     signal {
         numbers_rise_in_each_run,
+        an_inbox_tells_of_a_cancel,
         concurrent_senders_keep_their_order,
         a_given_key_makes_one_signal,
         a_signal_applied_again_is_accepted_again,

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use workflow_sdk::engine::{Claim, INBOX_PAGE, NewRun, NewSignal, SignalKey, StartTime, WorkerId, Write};
-use workflow_sdk::{AttemptStatus, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
+use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::make::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
 };
-use workflow_tests::outcome::{applied, duplicate, lost, signaled};
+use workflow_tests::outcome::{applied, canceled, duplicate, lost, signaled};
 use workflow_tests::{Database, Fixture};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,7 +22,8 @@ async fn sent(fixture: &Fixture, run_id: RunId, name: &str, payload: &str) {
 async fn inbox(fixture: &Fixture, run_id: RunId, names: &[&str]) -> Vec<(i64, String, String)> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let inbox = fixture.backend.inbox(run_id, &names).await.unwrap().expect("the run exists");
-    assert_eq!(inbox.wakes, fixture.run(run_id).await.wakes);
+    let run = fixture.run(run_id).await;
+    assert_eq!((inbox.wakes, inbox.cancel_requested), (run.wakes, run.cancel_requested_at.is_some()));
     inbox.signals.into_iter().map(|signal| (signal.seq, signal.name, signal.payload)).collect()
 }
 
@@ -135,6 +136,19 @@ pub async fn a_signal_to_an_unknown_or_finished_run_changes_nothing(fixture: Fix
     assert_eq!(fixture.backend.inbox(unknown, &["paid".into()]).await.unwrap(), None);
     assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await, []);
     assert_eq!(inbox(&fixture, open, &["paid"]).await.len(), 1);
+}
+
+pub async fn an_inbox_tells_of_a_cancel(fixture: Fixture) {
+    let claim = fixture.held().await;
+    sent(&fixture, claim.run_id, "paid", "1").await;
+    assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await.len(), 1);
+    let cancel = fixture.write(Write::Cancel(claim.run_id)).await;
+    assert_eq!(canceled(&cancel), CancelOutcome::Requested);
+    for names in [&["paid"], &["other"]] {
+        inbox(&fixture, claim.run_id, names).await;
+    }
+    let names = ["other".to_owned()];
+    assert!(fixture.backend.inbox(claim.run_id, &names).await.unwrap().expect("the run exists").cancel_requested);
 }
 
 pub async fn a_signal_finds_the_run_that_its_batch_starts(fixture: Fixture) {

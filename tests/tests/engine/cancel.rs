@@ -100,6 +100,33 @@ pub async fn a_run_that_lingers_in_memory_is_canceled(db: Live) {
     worker.stop().await;
 }
 
+#[workflow]
+async fn signal_and_sleep(ctx: &Ctx<Probe>) -> Result<()> {
+    ctx.step("gate", async || {
+        ctx.state().note("begun");
+        ctx.state().pass("open").await;
+        Ok::<_, Error>(())
+    })
+    .await?;
+    ctx.signal::<u64>("paid").await?;
+    ctx.sleep(HOUR).await
+}
+
+/// The wakes that come with the inbox count the cancel, so the drive that parks with them must have heard of it.
+pub async fn a_cancel_that_came_before_a_signal_was_looked_for_is_not_lost(db: Live) {
+    let probe = Probe::new();
+    let elsewhere = db.second_client().await;
+    // The default lease: a heartbeat would take ten seconds, and the run is parked by then.
+    let worker = Working::start(db.worker(probe.clone()).register(signal_and_sleep).linger(Duration::ZERO));
+    let run = db.client.start(signal_and_sleep, ()).await.unwrap();
+    probe.noted("begun").await;
+    elsewhere.signal(run.id(), "paid", &1_u64).await.unwrap();
+    assert_eq!(elsewhere.cancel(run.id()).await.unwrap(), CancelOutcome::Requested);
+    probe.open("open");
+    is_canceled(&run).await;
+    worker.stop().await;
+}
+
 pub async fn the_cancel_of_an_ended_run_says_how_it_ended(db: Live) {
     #[workflow]
     async fn ends(ctx: &Ctx, well: bool) -> Result<()> {

@@ -154,6 +154,7 @@ workflow_tests::cases! {
         a_parked_run_wakes_to_be_canceled,
         a_running_run_is_dropped_and_ends_canceled,
         another_process_cancels_within_a_heartbeat,
+        a_cancel_that_came_before_a_signal_was_looked_for_is_not_lost,
         a_run_that_lingers_in_memory_is_canceled,
         the_cancel_of_an_ended_run_says_how_it_ended,
         a_cancel_races_with_the_end,

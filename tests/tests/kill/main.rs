@@ -4,8 +4,10 @@
 use workflow_tests::Database;
 
 mod blocked;
+mod campaign;
 mod crash_loop;
 mod crowd;
+mod forged;
 mod herald;
 mod map;
 mod outside;
@@ -79,6 +81,14 @@ workflow_tests::cases! {
         runs_of_a_killed_worker_go_on_at_once,
         a_worker_cut_off_and_its_successor_never_both_commit,
     }
+    campaign {
+        workers_die,
+        zombies_come_back,
+        programs_give_what_was_foretold,
+    }
+    forged {
+        every_forgery_is_found,
+    }
     shutdown {
         a_worker_that_ends_gives_every_run_back,
         a_second_signal_drops_a_step_that_hangs,
@@ -95,4 +105,10 @@ workflow_tests::cases! {
 /// Runs a case; each makes its own scene.
 async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(Database) -> Case) {
     case(database).await;
+}
+
+/// There is no server to kill on SQLite.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgres_server_dies() {
+    campaign::slice("postmaster", Database::Postgres, 5).await;
 }

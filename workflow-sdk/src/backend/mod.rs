@@ -258,6 +258,8 @@ pub const INBOX_PAGE: u32 = 256;
 pub struct Inbox {
     /// How often something asked the run to wake.
     pub wakes: i64,
+    /// Whether one of those was a cancel: who knows the number must know of that too.
+    pub cancel_requested: bool,
     /// The signals, in their order.
     pub signals: Vec<InboxSignal>,
 }

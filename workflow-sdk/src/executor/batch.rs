@@ -1,6 +1,6 @@
 //! What the executor does with a batch that the database did not take: pure decisions.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::backend::{BackendError, Write};
 
@@ -13,6 +13,22 @@ pub(super) enum AfterFailure {
     Split,
     /// The error is the answer.
     GiveUp,
+}
+
+/// The failures of one batch, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    count: u32,
+    first: Option<Instant>,
+}
+
+impl Failures {
+    /// One more. Gives their number, and the time since the first of them; not since the batch was first tried, for a database
+    /// that went silent is heard of only when the deadline of a call has passed, which is all the patience there is.
+    pub(super) fn another(&mut self, now: Instant) -> (u32, Duration) {
+        self.count += 1;
+        (self.count, now.saturating_duration_since(*self.first.get_or_insert(now)))
+    }
 }
 
 /// How long a batch is tried while the database is away: as long as a default lease lasts. After that the claims behind
@@ -32,9 +48,7 @@ pub(super) fn after_failure(
     fraction: f64,
 ) -> AfterFailure {
     if error.kind.is_transient() {
-        // A database that went silent is heard of only when the deadline of a call has passed, which may be all the patience
-        // there is. So a batch is tried twice at least: by then there may be another way to the database.
-        if elapsed >= PATIENCE && failures > 1 {
+        if elapsed >= PATIENCE {
             return AfterFailure::GiveUp;
         }
         let delay = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.min(16))).min(LAST_DELAY);
@@ -66,17 +80,24 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_whose_first_answer_took_all_the_patience_is_tried_again() {
-        let silent = error(BackendErrorKind::Unreachable);
-        assert!(matches!(after_failure(&silent, 100, 1, 2 * PATIENCE, 0.5), AfterFailure::Again(_)));
-        assert_eq!(after_failure(&silent, 100, 2, 2 * PATIENCE, 0.5), AfterFailure::GiveUp);
-    }
-
-    #[test]
     fn a_bad_write_is_found_by_halving() {
         let invalid = error(BackendErrorKind::Invalid);
         assert_eq!(after_failure(&invalid, 2, 1, Duration::ZERO, 0.5), AfterFailure::Split);
         assert_eq!(after_failure(&invalid, 1, 1, Duration::ZERO, 0.5), AfterFailure::GiveUp);
+    }
+
+    #[test]
+    fn a_batch_whose_first_answer_took_all_the_patience_is_tried_again() {
+        let silent = error(BackendErrorKind::Unreachable);
+        let mut failures = Failures::default();
+        let mut after = |now: Instant| {
+            let (count, elapsed) = failures.another(now);
+            after_failure(&silent, 100, count, elapsed, 0.5)
+        };
+        let heard = Instant::now() + 2 * PATIENCE;
+        assert!(matches!(after(heard), AfterFailure::Again(_)));
+        assert!(matches!(after(heard + PATIENCE / 2), AfterFailure::Again(_)));
+        assert_eq!(after(heard + PATIENCE), AfterFailure::GiveUp);
     }
 
     #[test]

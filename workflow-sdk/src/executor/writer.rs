@@ -9,7 +9,7 @@ use crate::backend::{Backend, BackendError, Outcome, Write};
 use crate::failpoint::failpoint_error;
 
 use super::announcer::Committed;
-use super::batch::{AfterFailure, after_failure, may_repeat};
+use super::batch::{AfterFailure, Failures, after_failure, may_repeat};
 use super::offers::Offers;
 use super::{Message, Reply, Request};
 
@@ -138,8 +138,7 @@ impl Writer {
 
     /// Commits a batch and passes it on to be answered; or gives back its halves, if one of its writes is bad.
     async fn commit_part(&mut self, offers: &mut Offers, mut batch: Batch) -> Option<(Batch, Batch)> {
-        let first_begun = Instant::now();
-        let mut failures = 0;
+        let mut failed = Failures::default();
         loop {
             let begun = Instant::now();
             tracing::trace!(writes = batch.writes.len(), "commit");
@@ -152,9 +151,9 @@ impl Writer {
                 }
                 Err(error) => error,
             };
-            failures += 1;
+            let (failures, elapsed) = failed.another(Instant::now());
             batch.give_up_claims(&error);
-            match after_failure(&error, batch.writes.len(), failures, first_begun.elapsed(), fastrand::f64()) {
+            match after_failure(&error, batch.writes.len(), failures, elapsed, fastrand::f64()) {
                 AfterFailure::Again(delay) => {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,

@@ -102,8 +102,9 @@ pub(super) async fn inbox(
     let rows = query.fetch_all(connection).await?;
     let Some(first) = rows.first() else { return Ok(None) };
     let wakes = first.try_get("wakes")?;
+    let cancel_requested = row::time_if_any(first, "cancel_requested_at")?.is_some();
     let signals = map_all(&rows, row::inbox_signal)?;
-    Ok(Some(Inbox { wakes, signals: signals.into_iter().flatten().collect() }))
+    Ok(Some(Inbox { wakes, cancel_requested, signals: signals.into_iter().flatten().collect() }))
 }
 
 /// [`Backend::wakes`](crate::backend::Backend::wakes).

@@ -104,8 +104,9 @@ pub(super) async fn inbox(database: &Database, id: RunId, names: &[String]) -> R
     let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
     let Some(first) = rows.first() else { return Ok(None) };
     let wakes = row::get(first, "wakes")?;
+    let cancel_requested = row::get::<Option<i64>>(first, "cancel_requested_at")?.is_some();
     let signals = rows.iter().map(row::inbox_signal).collect::<Result<Vec<_>, _>>()?;
-    Ok(Some(Inbox { wakes, signals: signals.into_iter().flatten().collect() }))
+    Ok(Some(Inbox { wakes, cancel_requested, signals: signals.into_iter().flatten().collect() }))
 }
 
 /// See [`Backend::wakes`](crate::backend::Backend::wakes).

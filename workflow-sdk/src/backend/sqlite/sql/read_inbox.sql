@@ -1,7 +1,7 @@
 -- Called by: read.rs, by the drive of the run.
--- Guarantees: the wakes of the run and the signals of these names that no step has taken, as of one moment; one row
--- without a signal if there is none.
-SELECT r.wakes, s.seq, s.name, s.payload
+-- Guarantees: the wakes of the run, its cancel and the signals of these names that no step has taken, as of one moment; one
+-- row without a signal if there is none.
+SELECT r.wakes, r.cancel_requested_at, s.seq, s.name, s.payload
 FROM workflow_runs AS r
 LEFT JOIN workflow_signals AS s
     ON s.run_id = r.id AND s.consumed_by IS NULL AND s.name IN (SELECT value FROM json_each(?2))

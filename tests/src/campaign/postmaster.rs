@@ -1,0 +1,59 @@
+//! A server that dies.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::{Cluster, Part, Report, Round, RoundOptions};
+use crate::ledger::What;
+
+/// Between the moment at which the server takes connections again and its next end, in milliseconds.
+const GAP: std::ops::Range<u64> = 200..900;
+
+pub(super) async fn round(mut part: Part) -> Report {
+    let count = part.count;
+    let mut cluster = Cluster::start(part.plan.directory.as_deref()).await;
+    part.server = Some(cluster.url());
+    let options = RoundOptions {
+        // That the server is away is what a worker has to say.
+        forbidden: &["panicked", "deadlock"],
+        ..RoundOptions::default()
+    };
+    let mut round = Round::begin(part, "postmaster", options).await;
+    round.wait_for_work().await;
+    for _ in 0..count {
+        let gap = round.random.u64(GAP);
+        tokio::time::sleep(Duration::from_millis(gap)).await;
+        let signal = if round.random.bool() { Signal::KILL } else { Signal::QUIT };
+        let in_transaction = round.sessions_at_work().await;
+        cluster.end_by(signal);
+        round.ledger.read();
+        let mid_step = round.workers.iter().any(|worker| round.ledger.is_cut(worker.pid()));
+        round.report.faults += 1;
+        round.report.done += 1;
+        round.report.delivered += usize::from(mid_step || in_transaction > 0);
+        cluster.restart().await;
+    }
+    // The locks of all workers went with the server, and each may have been taken for dead.
+    round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
+    let report = round.finish().await;
+    drop(cluster);
+    report
+}
+
+impl Round {
+    /// Waits until a worker has begun something.
+    pub async fn wait_for_work(&mut self) {
+        while !self.ledger.lines.iter().any(|line| line.what == What::Begin) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            self.ledger.read();
+        }
+    }
+
+    /// Sessions of others that are in a transaction or a statement.
+    pub async fn sessions_at_work(&self) -> i64 {
+        let busy = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
+            AND state IN ('active', 'idle in transaction') AND pid <> pg_backend_pid()";
+        self.scene.raw().await.number(busy).await
+    }
+}

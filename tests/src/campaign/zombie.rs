@@ -1,0 +1,108 @@
+//! Workers that stand still for longer than their lease, and come back.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+
+use super::{Part, Report, Round, RoundOptions};
+use crate::checker::{Evidence, Violation};
+use crate::ledger::What;
+
+/// Of every worker, in milliseconds. Longer than a busy machine keeps a thread waiting.
+const LEASE: u64 = 1000;
+
+/// A body that was entered before the stop writes its line after it.
+const ENTERED: u128 = 20_000;
+
+/// A worker that stood still, and the claims that it had lost meanwhile.
+struct Zombie {
+    pid: u32,
+    worker: String,
+    /// Run and stale epoch.
+    lost: BTreeMap<String, i64>,
+    /// When it went on, in microseconds since 1970.
+    went_on: u128,
+}
+
+pub(super) async fn round(part: Part) -> Report {
+    let count = part.count;
+    let options = RoundOptions { workers: 4, ..RoundOptions::default() };
+    let mut round = Round::begin_with(part, "zombie", options, |settings| {
+        settings.lease = Some(LEASE);
+        settings.pause = 10;
+    })
+    .await;
+    round.wait_for_work().await;
+    let mut zombies = Vec::new();
+    for _ in 0..count {
+        let pause = round.random.u64(0..200);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let number = round.busiest();
+        let worker = &round.workers[number];
+        round.scene.stop(worker).await;
+        let held = round.claims_of(number).await;
+        let stands = LEASE + round.random.u64(0..4 * LEASE);
+        // From the end of its lease on its runs are due, but others look for them once a second.
+        tokio::time::sleep(Duration::from_millis(stands + 500)).await;
+        let now = round.epochs(&held).await;
+        let went_on = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_micros();
+        let worker = &round.workers[number];
+        worker.signal(Signal::CONT);
+        let lost: BTreeMap<String, i64> =
+            held.into_iter().filter(|(run, epoch)| now.get(run).is_some_and(|now| now > epoch)).collect();
+        round.report.faults += 1;
+        round.report.done += 1;
+        round.report.delivered += usize::from(!lost.is_empty());
+        zombies.push(Zombie { pid: worker.pid(), worker: worker.id().unwrap_or_default(), lost, went_on });
+    }
+    // A lease this short may also lapse on a machine that is busy.
+    round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
+    round.finish_with(|evidence| beyond_the_grave(evidence, &zombies)).await
+}
+
+/// After it has come back, a worker begins no body of a run that it had lost, unless it has claimed it anew.
+fn beyond_the_grave(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for zombie in zombies {
+        let later = evidence
+            .lines
+            .iter()
+            .filter(|line| line.what == What::Begin && line.pid == zombie.pid && line.at > zombie.went_on + ENTERED);
+        for line in later {
+            let run = line.subject.split(['/', '.']).next().unwrap_or_default();
+            let Some(stale) = zombie.lost.get(run) else { continue };
+            let again = evidence.claims.iter().any(|claim| {
+                claim.run == run && claim.epoch > *stale && claim.worker.as_deref() == Some(&zombie.worker)
+            });
+            if !again {
+                let what = format!("{} began in {}, which had lost epoch {stale}", line.subject, zombie.pid);
+                found.push(Violation { invariant: "I-Fence", run: run.to_owned(), what });
+            }
+        }
+    }
+    found
+}
+
+impl Round {
+    /// The runs that a worker holds, and their epochs.
+    async fn claims_of(&self, number: usize) -> BTreeMap<String, i64> {
+        let Some(id) = self.workers[number].id() else { return BTreeMap::new() };
+        self.epochs_where(&format!("worker_id = '{id}' AND status = 'running'")).await
+    }
+
+    async fn epochs(&self, runs: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+        let ids: Vec<String> = runs.keys().map(|run| format!("'{run}'")).collect();
+        match ids.is_empty() {
+            true => BTreeMap::new(),
+            false => self.epochs_where(&format!("id IN ({})", ids.join(", "))).await,
+        }
+    }
+
+    async fn epochs_where(&self, condition: &str) -> BTreeMap<String, i64> {
+        let select = format!("SELECT CAST(id AS text) || ' ' || epoch AS line FROM workflow_runs WHERE {condition}");
+        let lines = self.scene.raw().await.lines(select, "line").await;
+        let pairs = lines.iter().filter_map(|line| line.split_once(' '));
+        pairs.map(|(run, epoch)| (run.to_owned(), epoch.parse().expect("an epoch"))).collect()
+    }
+}

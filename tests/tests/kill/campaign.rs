@@ -1,0 +1,27 @@
+//! A slice of each kind of campaign, with a seed that stays: the long ones are run by the program `campaign`.
+
+use workflow_tests::Database;
+use workflow_tests::campaign::{self, Plan};
+
+/// Fails with the report, which says how to see it again.
+pub(crate) async fn slice(kind: &str, database: Database, count: usize) {
+    let kind = campaign::kind(kind).expect("a kind of campaign");
+    let report = campaign::run(kind, Plan::new(1, count, database)).await;
+    println!("{report}");
+    // So few faults say nothing about how many hit work; that any did must be so.
+    assert!(report.violations.is_empty() && report.done == count, "{report}");
+    assert!(report.delivered > 0 || report.faults == 0, "{report}");
+    assert_eq!(report.ended, report.runs, "{report}");
+}
+
+pub async fn workers_die(database: Database) {
+    slice("kill", database, 8).await;
+}
+
+pub async fn zombies_come_back(database: Database) {
+    slice("zombie", database, 3).await;
+}
+
+pub async fn programs_give_what_was_foretold(database: Database) {
+    slice("programs", database, 60).await;
+}
