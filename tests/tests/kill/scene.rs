@@ -6,23 +6,21 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use sqlx::Executor;
-use tempfile::TempDir;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt, StepKind};
 use workflow_tests::ledger::{Ledger, Line, What};
-use workflow_tests::postgres::postgres_url;
 use workflow_tests::worker_process::{WorkerProcess, WorkerSettings};
 use workflow_tests::workflows::{self, NAP, Site};
 use workflow_tests::{Database, RawConnection, until};
+
+use crate::place::Place;
 
 /// A place of one test. Its clock is the real one: processes of their own work here.
 pub struct Scene {
     pub database: Database,
     pub client: Client,
     pub ledger: Ledger,
-    url: String,
-    schema: Option<String>,
-    directory: TempDir,
+    place: Place,
 }
 
 /// A run whose start was acknowledged, and the output that it must have.
@@ -36,8 +34,8 @@ pub struct Started {
 impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.directory.disable_cleanup(true);
-            eprintln!("left: {}, {}", self.directory.path().display(), self.schema.as_deref().unwrap_or("test.db"));
+            self.place.directory.disable_cleanup(true);
+            eprintln!("left: {}, {}", self.directory().display(), self.place.schema.as_deref().unwrap_or("test.db"));
         }
     }
 }
@@ -51,37 +49,36 @@ pub struct Recorded {
 
 impl Scene {
     pub async fn new(database: Database) -> Self {
-        let directory = tempfile::tempdir().expect("a directory for the test");
-        let (url, schema) = match database {
-            Database::Sqlite => (format!("sqlite://{}", directory.path().join("test.db").display()), None),
-            Database::Postgres => {
-                (postgres_url(), Some(format!("k_{}", &uuid::Uuid::new_v4().simple().to_string()[..24])))
-            }
-        };
-        let mut connect = Client::connect(&url).pool_size(4);
-        if let Some(schema) = &schema {
+        Self::at(Place::new(database)).await
+    }
+
+    /// At this place, whatever is there.
+    pub async fn at(place: Place) -> Self {
+        let mut connect = Client::connect(&place.url).pool_size(4);
+        if let Some(schema) = &place.schema {
             connect = connect.schema(schema);
         }
         let client = connect.await.expect("connect to a fresh database");
-        let scene = Self { database, client, ledger: Ledger::inside(directory.path()), url, schema, directory };
-        crate::audit::install(&mut scene.raw().await, scene.schema.as_deref()).await;
+        let ledger = Ledger::inside(place.directory.path());
+        let scene = Self { database: place.database, client, ledger, place };
+        crate::audit::install(&mut scene.raw().await, scene.place.schema.as_deref()).await;
         scene
     }
 
     /// Removes what lies outside of the test's own directory.
     pub async fn sweep(self) {
-        if let Some(schema) = &self.schema {
+        if let Some(schema) = &self.place.schema {
             let mut raw = self.raw().await;
             raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
         }
     }
 
     pub async fn raw(&self) -> RawConnection {
-        RawConnection::open(&self.url, self.schema.as_deref()).await
+        RawConnection::open(&self.place.url, self.place.schema.as_deref()).await
     }
 
     pub fn directory(&self) -> &Path {
-        self.directory.path()
+        self.place.directory.path()
     }
 
     /// Lets the steps end that wait for this gate.
@@ -94,35 +91,30 @@ impl Scene {
         std::fs::remove_file(self.gate(name)).expect("close a gate");
     }
 
+    /// Makes later steps wait for each of the gates that a gated run has.
+    pub fn close_gates(&self) {
+        for gate in ["one", "two"].map(|name| self.gate(name)).iter().filter(|gate| gate.exists()) {
+            std::fs::remove_file(gate).expect("close a gate");
+        }
+    }
+
     fn gate(&self, name: &str) -> PathBuf {
         Site::new(self.directory().to_owned(), Duration::ZERO, 1).gate(name)
     }
 
     /// Defaults of the worker where they matter, else what keeps a test short.
     pub fn settings(&self) -> WorkerSettings {
-        WorkerSettings {
-            url: self.url.clone(),
-            schema: self.schema.clone(),
-            directory: self.directory().to_owned(),
-            lease: None,
-            concurrency: 100,
-            linger: 1000,
-            grace: 30_000,
-            max_crashes: None,
-            pause: 2,
-            threads: 2,
-            starts_runs: false,
-        }
+        self.place.settings()
     }
 
     /// A worker process. Its name is that of its log.
     pub fn spawn(&self, name: &str, settings: &WorkerSettings) -> WorkerProcess {
-        WorkerProcess::spawn(program(), settings, name, None)
+        self.place.spawn(name, settings, None)
     }
 
     /// A worker process that dies, or stands still, at a point.
     pub fn spawn_to_die(&self, name: &str, settings: &WorkerSettings, failpoint: &str) -> WorkerProcess {
-        WorkerProcess::spawn(program(), settings, name, Some(failpoint))
+        self.place.spawn(name, settings, Some(failpoint))
     }
 
     /// Stops a worker at a moment at which it holds no lock of the database. On SQLite a process that stands still in the
@@ -198,6 +190,14 @@ impl Scene {
         let missing = "SELECT count(*) FROM step_attempts AS a WHERE a.kind = 'transaction' AND a.status = 'succeeded'
             AND NOT EXISTS (SELECT 1 FROM effects WHERE effects.subject = a.run_id || '/' || a.step_key)";
         assert_eq!(self.raw().await.number(missing).await, 0, "records without an effect");
+    }
+
+    /// Asserts that each run which has a parent is a child that its parent has recorded.
+    pub async fn check_children_so_far(&self) {
+        let lone = "SELECT count(*) FROM workflow_runs AS r WHERE r.parent_run_id IS NOT NULL AND NOT EXISTS (
+            SELECT 1 FROM step_attempts AS a
+            WHERE a.run_id = r.parent_run_id AND a.step_key = r.parent_step_key AND a.kind = 'child')";
+        assert_eq!(self.raw().await.number(lone).await, 0, "children that no parent knows");
     }
 
     /// Starts a run that waits for the gates.
@@ -285,6 +285,12 @@ impl Scene {
 
     /// What must hold of every run once all have ended, whoever was killed: `dead` are the processes that were.
     pub async fn check(&self, runs: &[Started], dead: &[u32]) {
+        self.check_beside(runs, dead, &[]).await;
+    }
+
+    /// The same beside processes that stood still and came back: what each was about to begin when it was stopped, it begins
+    /// after another has taken over, and is refused its outcome.
+    pub async fn check_beside(&self, runs: &[Started], dead: &[u32], stopped: &[u32]) {
         let violations = self.raw().await.lines(crate::audit::VIOLATIONS, "violation").await;
         assert_eq!(violations, Vec::<String>::new(), "what the database saw");
         let mut begins: BTreeMap<String, Vec<Line>> = BTreeMap::new();
@@ -297,8 +303,10 @@ impl Scene {
         let orphans: Vec<&String> =
             begins.keys().filter(|subject| runs.iter().any(|run| subject.starts_with(&run.id.to_string()))).collect();
         assert!(orphans.is_empty(), "bodies that ran and left no outcome: {orphans:?}");
-        for line in self.ledger.begins() {
-            let again = self.ledger_begins_after(&line);
+        // One workflow fails on purpose, and attempts a step again.
+        for line in self.ledger.begins().into_iter().filter(|line| !line.subject.ends_with("/stubborn")) {
+            let mut again = self.ledger_begins_after(&line);
+            again.retain(|line| !stopped.contains(&line.pid));
             assert!(
                 again.is_empty() || dead.contains(&line.pid),
                 "{} began in {}, which was not killed, and again: {again:?}",
@@ -323,7 +331,8 @@ impl Scene {
         let outcomes: Vec<&StepAttempt> = history.iter().filter(|row| row.position.is_some()).collect();
         let keys: HashSet<&str> = outcomes.iter().map(|row| row.step_key.as_str()).collect();
         assert_eq!(keys.len(), outcomes.len(), "one outcome a step: {history:?}");
-        assert!(outcomes.iter().map(|row| row.position).is_sorted(), "{history:?}");
+        let rise = outcomes.is_sorted_by(|one, next| one.position < next.position);
+        assert!(rise, "each outcome has a position of its own: {history:?}");
         for row in &outcomes {
             let subject = subject(run.id, &row.step_key);
             let bodies = begins.remove(&subject);
@@ -375,10 +384,6 @@ impl Recorded {
     pub fn len(&self) -> usize {
         self.steps.len()
     }
-}
-
-fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_ledger_worker"))
 }
 
 fn subject(run: RunId, step_key: &str) -> String {
