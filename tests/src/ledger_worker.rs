@@ -10,7 +10,7 @@ use crate::worker_process::WorkerSettings;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
     Site, Stubborn, aborter, blocker, chain, collect, debits, fan, gated, gatekeeper, herald, leaf, pages, parent,
-    sleepy, unlucky, waits,
+    sleepy, unlucky, waiter, waits,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use workflow_sdk::Client;
@@ -73,6 +73,7 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(Stubborn)
         .register(unlucky)
         .register(waits)
+        .register(waiter)
         .register(collect)
         .register(leaf)
         .register(parent)
@@ -100,7 +101,14 @@ async fn start_runs(client: &Client, settings: &WorkerSettings) -> Result<(), Bo
     let ledger = Ledger::inside(&settings.directory);
     let starter = async |first: u64| -> Result<(), workflow_sdk::ClientError> {
         for n in (first..).step_by(4) {
-            let run = client.start(fan, n).await?;
+            // Under its key, so that it can be started again whatever became of it.
+            let key = format!("start-{n}");
+            let mut started = client.start(fan, n).key(&key).await;
+            while let Err(workflow_sdk::ClientError::Backend(error)) = &started {
+                eprintln!("start {n} again: {error}");
+                started = client.start(fan, n).key(&key).await;
+            }
+            let run = started?;
             ledger.append(What::Started, &run.id().to_string(), 0);
         }
         Ok(())

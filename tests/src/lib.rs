@@ -16,6 +16,7 @@ pub mod live;
 pub mod make;
 pub mod marked;
 pub mod outcome;
+pub mod planted;
 pub mod postgres;
 pub mod probe;
 pub mod program;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Asks `look` until it finds something.
@@ -16,6 +18,6 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
         }
         assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
         // Only how often the question is asked, never how long a test waits.
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep((begun.elapsed() / 10).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
     }
 }

@@ -139,6 +139,16 @@ impl WorkerProcess {
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}: {}", self.log());
     }
 
+    /// Asks it to end, lets it go on if it stands still, and waits until it has ended as it should.
+    pub async fn end_by_request(&mut self) {
+        // Else the signal would end it before it knows what to do about it.
+        self.ready().await;
+        self.signal(Signal::TERM);
+        self.signal(Signal::CONT);
+        let status = self.end().await;
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
     /// Asserts that its log has nothing that it must not say, whatever happens to other processes.
     ///
     /// # Panics

@@ -73,6 +73,7 @@ pub fn before(step_key: &str) -> Vec<String> {
         "link:1" => vec!["link".into()],
         "opened" => vec!["open".into()],
         "take" => vec!["number".into()],
+        "called" => vec!["go".into()],
         "sum" => (0..5).map(|branch| format!("branch-{branch}")).collect(),
         "after" => vec!["before".into(), "sleep".into()],
         "total" => std::iter::once("leaf".into()).chain((1..10).map(|child| format!("leaf:{child}"))).collect(),
@@ -249,6 +250,16 @@ pub async fn collect(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
 #[must_use]
 pub const fn in_order(all: u64, number: u64) -> u64 {
     all.wrapping_mul(31).wrapping_add(number)
+}
+
+/// Waits for a signal `go`, then does a short step. Gives `n` plus the signal's number.
+///
+/// # Errors
+/// Those of its wait and its step: none.
+#[workflow]
+pub async fn waiter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let more = ctx.signal::<u64>("go").await?.unwrap_or_default();
+    ctx.step("called", || effect(ctx, n + more)).await
 }
 
 /// A short step. Gives `n`.

@@ -55,10 +55,10 @@ fn modules_used(text: &str) -> BTreeSet<String> {
 fn modules_use_only_what_lies_below_them() {
     let rules: [(&str, &[&str]); 5] = [
         ("model/", &[]),
-        ("replay/", &["model"]),
-        ("backend/", &["backend", "model", "failpoint"]),
-        ("ctx/", &["ctx", "model", "replay", "error", "payload", "transaction", "workflow"]),
-        ("executor/", &["executor", "backend", "model", "failpoint"]),
+        ("replay/", &["model", "planted"]),
+        ("backend/", &["backend", "model", "failpoint", "planted"]),
+        ("ctx/", &["ctx", "model", "replay", "error", "payload", "planted", "transaction", "workflow"]),
+        ("executor/", &["executor", "backend", "model", "failpoint", "planted"]),
     ];
     let sources = shipped("workflow-sdk");
     for (folder, allowed) in rules {
@@ -199,6 +199,23 @@ fn payloads_have_one_door() {
     }
     let client = shipped("workflow-sdk").into_iter().find(|(path, _)| path == "client/mod.rs").unwrap().1;
     assert!(client.contains("CodedBackend::new(backend, coding.clone())"), "a client's backend is coded");
+}
+
+#[test]
+fn every_planted_bug_is_in_the_table_and_in_the_code() {
+    let mut in_code = BTreeSet::new();
+    for package in ["workflow-sdk", "workflow-worker"] {
+        for (_, text) in shipped(package).iter().filter(|(path, _)| !path.starts_with("planted")) {
+            for call in ["planted(\"", "altered(\""] {
+                let names = text.split(call).skip(1).filter_map(|rest| rest.split('"').next());
+                in_code.extend(names.map(str::to_owned));
+            }
+        }
+    }
+    let bugs = workflow_sdk::engine::BUGS;
+    let in_table: BTreeSet<String> = bugs.iter().map(|bug| bug.name.to_owned()).collect();
+    assert_eq!(in_table.len(), bugs.len(), "a name twice");
+    assert_eq!(in_code, in_table, "left: in the code; right: in planted/bugs.rs");
 }
 
 #[test]

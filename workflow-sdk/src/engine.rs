@@ -21,6 +21,9 @@ pub use crate::model::{
     Admission, Circuit, CircuitChange, Claim, Clock, Effect, InboxSignal, Lane, NewRun, NewSignal, ServiceReport,
     SignalKey, StartTime, WorkerId, attempted_again, check_name, check_queue, check_tag, retry_of_run,
 };
+pub use crate::planted::planted;
+#[cfg(feature = "planted-bugs")]
+pub use crate::planted::{BUGS, Check, PlantedBug, plant};
 pub use crate::replay::{
     Awaited, CallId, CallPoll, ChildCall, ChildEnd, CommitRow, Delivered, Divergence, HistorySize, Interrupted,
     Interruption, Machine, Next, OutboxRow, SignalWait, Standstill, StepOptions, Wait,

@@ -43,7 +43,8 @@
 //! | `postgres` | yes | the PostgreSQL backend |
 //! | `testing` | no | [`mod@testing`]: replays of stored histories and a database in memory, for tests |
 //! | `encryption` | no | [`Encryption`]: every stored payload encrypted, with keys that rotate |
-//! | `failpoints` | no | points at which a test kills the process |
+//! | `failpoints` | no | points at which a test kills the process, or makes an operation fail; never in a release |
+//! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them; never in a release |
 
 // The expansion of `#[workflow]` names this crate as a user does.
 extern crate self as workflow_sdk;
@@ -58,6 +59,7 @@ mod executor;
 mod failpoint;
 mod model;
 mod payload;
+mod planted;
 mod replay;
 mod step_error;
 #[cfg(feature = "testing")]

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use workflow_sdk::BackendError;
-use workflow_sdk::engine::{Cancel, Lane, Outcome, Write};
+use workflow_sdk::engine::{Cancel, Lane, Outcome, Write, planted};
 
 use crate::held::Order;
 use crate::shared::Shared;
@@ -31,6 +31,10 @@ const EXPIRY_LIMIT: u32 = 1000;
 
 /// Fails runs past their deadline, until it is dropped.
 pub(crate) async fn expire_runs(shared: Arc<Shared>) {
+    if planted("hint-only-wake") {
+        // What it writes would be a poll.
+        return std::future::pending().await;
+    }
     let patience = shared.options.cancel_grace.saturating_add(EXPIRY_PATIENCE);
     let interval = shared.pace(EXPIRY_INTERVAL, RARE_INTERVAL);
     loop {

@@ -2,6 +2,7 @@
 
 mod check;
 mod load;
+mod place;
 mod wait;
 
 use std::collections::HashSet;
@@ -10,16 +11,16 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use sqlx::Executor;
-use tempfile::TempDir;
 use workflow_sdk::engine::Clock;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt};
 
 use crate::ledger::Ledger;
-use crate::postgres::postgres_url;
 use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
 use crate::{Database, RawConnection};
+
+pub use place::Place;
 
 /// A place of one test, or of one round of a campaign. Its clock is the real one: processes of their own work here.
 #[derive(Debug)]
@@ -30,10 +31,7 @@ pub struct Scene {
     pub client: Client,
     /// What steps did.
     pub ledger: Ledger,
-    url: String,
-    schema: Option<String>,
-    directory: TempDir,
-    program: PathBuf,
+    place: Place,
 }
 
 /// Where a scene takes place, if not in the temporary directory and on the tests' server.
@@ -94,42 +92,34 @@ impl Scene {
     }
 
     /// A fresh database where the options say.
-    pub async fn with(options: SceneOptions) -> Self {
-        let SceneOptions { database, server, directory, program, files, clock } = options;
-        let directory = match directory {
-            Some(parent) => tempfile::tempdir_in(parent),
-            None => tempfile::tempdir(),
-        };
-        let directory = directory.expect("a directory for the scene");
-        let (url, schema) = match database {
-            Database::Memory => unreachable!("not on this list: it takes no SQL"),
-            Database::Sqlite => {
-                let files = files.as_deref().unwrap_or(directory.path());
-                (format!("sqlite://{}", files.join("test.db").display()), None)
-            }
-            Database::Postgres => {
-                let schema = format!("k_{}", &uuid::Uuid::new_v4().simple().to_string()[..24]);
-                (server.unwrap_or_else(postgres_url), Some(schema))
-            }
-        };
-        let program = program.unwrap_or_else(ledger_worker);
-        let mut connect = Client::connect(&url).pool_size(4);
-        if let Some(schema) = &schema {
+    pub async fn with(mut options: SceneOptions) -> Self {
+        let clock = options.clock.take();
+        Self::open(Place::with(options), clock).await
+    }
+
+    /// At this place, whatever is there.
+    pub async fn at(place: Place) -> Self {
+        Self::open(place, None).await
+    }
+
+    async fn open(place: Place, clock: Option<Clock>) -> Self {
+        let mut connect = Client::connect(&place.url).pool_size(4);
+        if let Some(schema) = &place.schema {
             connect = connect.schema(schema);
         }
         if let Some(clock) = clock {
             connect = connect.clock(clock);
         }
-        let client = connect.await.expect("connect to a fresh database");
-        let scene =
-            Self { database, client, ledger: Ledger::inside(directory.path()), url, schema, directory, program };
-        crate::audit::install(&mut scene.raw().await, scene.schema.as_deref()).await;
+        let client = connect.await.expect("connect to the scene's database");
+        let ledger = Ledger::inside(place.directory());
+        let scene = Self { database: place.database, client, ledger, place };
+        crate::audit::install(&mut scene.raw().await, scene.schema()).await;
         scene
     }
 
     /// Removes what lies outside of the test's own directory.
     pub async fn sweep(self) {
-        if let Some(schema) = &self.schema {
+        if let Some(schema) = &self.place.schema {
             let mut raw = self.raw().await;
             raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
         }
@@ -137,25 +127,25 @@ impl Scene {
 
     /// Leaves the scene's directory where it is, to be looked at.
     pub fn keep(&mut self) {
-        self.directory.disable_cleanup(true);
-        eprintln!("left: {}, {}", self.directory.path().display(), self.schema.as_deref().unwrap_or("test.db"));
+        self.place.directory.disable_cleanup(true);
+        eprintln!("left: {}, {}", self.place.directory().display(), self.place.schema.as_deref().unwrap_or("test.db"));
     }
 
     /// A connection past the engine.
     pub async fn raw(&self) -> RawConnection {
-        RawConnection::open(&self.url, self.schema.as_deref()).await
+        RawConnection::open(&self.place.url, self.place.schema.as_deref()).await
     }
 
     /// The schema, on PostgreSQL.
     #[must_use]
     pub fn schema(&self) -> Option<&str> {
-        self.schema.as_deref()
+        self.place.schema.as_deref()
     }
 
     /// Of the ledger, the logs and SQLite's file.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        self.directory.path()
+        self.place.directory()
     }
 
     /// Lets the steps end that wait for this gate.
@@ -168,6 +158,13 @@ impl Scene {
         std::fs::remove_file(self.gate(name)).expect("close a gate");
     }
 
+    /// Makes later steps wait for each of the gates that a gated run has.
+    pub fn close_gates(&self) {
+        for gate in ["one", "two"].map(|name| self.gate(name)).iter().filter(|gate| gate.exists()) {
+            std::fs::remove_file(gate).expect("close a gate");
+        }
+    }
+
     fn gate(&self, name: &str) -> PathBuf {
         Site::new(self.directory().to_owned(), Duration::ZERO, 1).gate(name)
     }
@@ -175,31 +172,17 @@ impl Scene {
     /// Defaults of the worker where they matter, else what keeps a test short.
     #[must_use]
     pub fn settings(&self) -> WorkerSettings {
-        WorkerSettings {
-            url: self.url.clone(),
-            schema: self.schema.clone(),
-            directory: self.directory().to_owned(),
-            lease: None,
-            concurrency: 100,
-            linger: 1000,
-            grace: 30_000,
-            max_crashes: None,
-            pause: 2,
-            threads: 2,
-            starts_runs: false,
-            release: 0,
-            variables: Vec::new(),
-        }
+        self.place.settings()
     }
 
     /// A worker process. Its name is that of its log.
     pub fn spawn(&self, name: &str, settings: &WorkerSettings) -> WorkerProcess {
-        WorkerProcess::spawn(&self.program, settings, name, None)
+        self.place.spawn(name, settings, None)
     }
 
     /// A worker process that dies, or stands still, at a point.
     pub fn spawn_to_die(&self, name: &str, settings: &WorkerSettings, failpoint: &str) -> WorkerProcess {
-        WorkerProcess::spawn(&self.program, settings, name, Some(failpoint))
+        self.place.spawn(name, settings, Some(failpoint))
     }
 
     /// Stops a worker at a moment at which it holds no lock of the database. On SQLite a process that stands still in the
@@ -234,13 +217,6 @@ impl Recorded {
     pub fn count(&self) -> usize {
         self.steps.len()
     }
-}
-
-/// The program beside this one, or one directory above it: where cargo puts the programs of a package, and its tests.
-fn ledger_worker() -> PathBuf {
-    let this = std::env::current_exe().expect("the path of this program");
-    let directory = this.ancestors().skip(1).find(|directory| directory.join("ledger_worker").exists());
-    directory.unwrap_or_else(|| panic!("no ledger_worker beside {}: build it", this.display())).join("ledger_worker")
 }
 
 fn subject(run: RunId, step_key: &str) -> String {

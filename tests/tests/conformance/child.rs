@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use workflow_sdk::engine::{Claim, NewRun, Outcome, RunEnd, StartTime, Write};
 use workflow_sdk::{CancelOutcome, OnParentEnd, Run, RunFilter, RunId, RunStatus, Timestamp};
-use workflow_tests::Fixture;
 use workflow_tests::make::{
     LEASE, attempt, begin_child, child_of, claim_request, end, end_in_family, error, keyed, lane_of, new_run, park,
     park_write, signal, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, canceled, changed, duplicate, lost};
+use workflow_tests::{Database, Fixture};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -54,6 +54,26 @@ pub async fn a_child_is_started_with_its_row(fixture: Fixture) {
     assert_eq!((run.status, run.depth, run.epoch), (RunStatus::Pending, 7, 0));
     assert_eq!((run.available_at, run.deadline_at), (fixture.now(), Some(fixture.now() + HOUR)));
     assert_eq!(fixture.history(parent.run_id).await.len(), 1);
+}
+
+pub async fn a_child_is_not_started_without_its_row(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let child = child_of(parent.run_id, "child", OnParentEnd::Cancel);
+    // The row is refused after the child was started.
+    let refuse = match fixture.database {
+        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Sqlite => {
+            "CREATE TRIGGER refuse BEFORE INSERT ON step_attempts BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        }
+        Database::Postgres => {
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+            CREATE TRIGGER refuse BEFORE INSERT ON step_attempts FOR EACH ROW EXECUTE FUNCTION refuse()"
+        }
+    };
+    fixture.raw().await.execute(refuse).await;
+    fixture.backend.commit(&[begin_child(parent, &child)]).await.expect_err("the row is refused");
+    assert!(!exists(&fixture, child.id).await, "a child without a row");
+    assert_eq!(fixture.history(parent.run_id).await, []);
 }
 
 pub async fn a_child_is_claimed_with_its_parent(fixture: Fixture) {

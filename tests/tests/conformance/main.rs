@@ -22,6 +22,7 @@ mod liveness;
 mod migrate;
 mod park;
 mod pause;
+mod planted;
 mod read;
 mod retry;
 mod signal;
@@ -289,6 +290,7 @@ workflow_tests::cases! {
     }
     child {
         a_child_is_started_with_its_row,
+        a_child_is_not_started_without_its_row: "a trigger refuses the row",
         a_child_is_claimed_with_its_parent,
         a_stale_claim_starts_nothing,
         a_child_applied_again_is_one_child,

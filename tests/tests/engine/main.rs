@@ -25,6 +25,7 @@ mod interruption;
 mod live;
 mod patch;
 mod pause;
+mod planted;
 mod preflight;
 mod refused;
 mod rerun;
@@ -65,6 +66,7 @@ workflow_tests::cases! {
         a_race_gives_the_faster,
         nothing_swallows_a_park,
         sleeps_do_not_eat_the_retry_budget,
+        a_parked_run_goes_on_at_its_time,
         a_short_wait_stays_in_memory,
         a_long_back_off_parks,
         a_saturated_worker_takes_the_next_run_at_once,

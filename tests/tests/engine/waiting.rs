@@ -141,6 +141,21 @@ pub async fn sleeps_do_not_eat_the_retry_budget(db: Live) {
     worker.stop().await;
 }
 
+/// Nobody hints at the time of a parked run.
+pub async fn a_parked_run_goes_on_at_its_time(db: Live) {
+    #[workflow]
+    async fn naps(ctx: &Ctx) -> Result<()> {
+        for _ in 0..3 {
+            ctx.sleep(Duration::from_millis(500)).await?;
+        }
+        Ok(())
+    }
+    let worker = Working::start(db.worker(()).register(naps).linger(Duration::ZERO));
+    let run = db.client.start(naps, ()).await.unwrap();
+    until("the run ends", async || run.status().await.unwrap().is_terminal().then_some(())).await;
+    worker.stop().await;
+}
+
 pub async fn a_short_wait_stays_in_memory(db: Live) {
     #[workflow]
     async fn short(ctx: &Ctx<Probe>) -> Result<usize> {

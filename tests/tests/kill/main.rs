@@ -10,7 +10,10 @@ mod crowd;
 mod forged;
 mod herald;
 mod map;
+mod matrix;
+mod mix;
 mod outside;
+mod planted;
 mod point;
 mod random;
 mod rerun;
@@ -25,21 +28,20 @@ workflow_tests::cases! {
     "kill", "database: Database)",
     point {
         executor_before_commit,
-        backend_in_transaction,
         executor_after_commit,
-        record_before_commit,
-        claim_after_commit,
-        park_before_commit,
         park_after_commit,
-        end_before_commit,
-        end_after_commit,
         step_body,
+    }
+    matrix {
+        every_point_survives_a_kill,
+        every_point_survives_a_stop,
+        every_point_survives_a_delay,
+        every_point_survives_an_error_before_it,
+        every_point_survives_a_lost_reply,
     }
     transaction {
         transaction_body,
-        transaction_body_ended,
         transaction_before_commit,
-        transaction_after_commit,
         kills_leave_each_effect_once,
     }
     start {

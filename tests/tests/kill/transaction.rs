@@ -9,16 +9,8 @@ pub async fn transaction_body(database: Database) {
     die_at(database, "transaction.body").await;
 }
 
-pub async fn transaction_body_ended(database: Database) {
-    die_at(database, "transaction.body_ended").await;
-}
-
 pub async fn transaction_before_commit(database: Database) {
     die_at(database, "transaction.before_commit").await;
-}
-
-pub async fn transaction_after_commit(database: Database) {
-    die_at(database, "transaction.after_commit").await;
 }
 
 /// At the first transaction, a little later, and in the middle of the load, each on a database of its own.

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{Claim, RunId, RunStatus};
 
+use crate::planted::planted;
+
 use super::{Outcome, Write};
 
 /// The runs that decide about a batch, each with the epoch under which its writer holds it. `None`: what the run is must be
@@ -40,6 +42,9 @@ impl Fence {
     /// `None` if the claim holds, else the outcome of its writes. A claim whose run is no longer running was ended by
     /// itself: by a write whose reply was lost.
     pub(super) fn refusal(&self, claim: Claim) -> Option<Outcome> {
+        if planted("no-epoch-check") {
+            return None;
+        }
         match self.0.get(&claim.run_id) {
             None => None,
             Some(Some((epoch, RunStatus::Running))) if *epoch == claim.epoch => None,

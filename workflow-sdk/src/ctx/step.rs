@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::{Breaker, ErrorKind, Retry, StoredError};
 use crate::payload::round_trip;
+use crate::planted::planted;
 use crate::replay::{CallId, CallPoll, Delivered, StepOptions};
 use crate::{Error, Result};
 
@@ -171,9 +172,9 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
         self.drop_body(call);
         let result = result.map_err(Error::into_stored).and_then(|value| {
             let subject = format!("output of step {:?} of run {}", self.cell.step_key(call), self.cell.run_id());
-            let (text, value) = round_trip(&subject, &value, self.cell.payload_limit())
+            let (text, decoded) = round_trip(&subject, &value, self.cell.payload_limit())
                 .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
-            self.kept = Some(value);
+            self.kept = Some(if planted("undecoded-first-value") { value } else { decoded });
             Ok(text)
         });
         self.cell.attempt_ended(call, result);

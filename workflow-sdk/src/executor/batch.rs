@@ -1,8 +1,11 @@
 //! What the executor does with a batch that the database did not take: pure decisions.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::backend::{BackendError, Write};
+use crate::planted::planted;
 
 /// What comes after a failed commit.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub(super) fn after_failure(
 /// Whether a write may be sent again when it is unknown whether it was committed. A claim may not: what it claimed the
 /// first time would be held by nobody. Its sender disowns instead.
 pub(super) fn may_repeat(write: &Write) -> bool {
-    !matches!(write, Write::Claim(_))
+    !matches!(write, Write::Claim(_)) || planted("repeated-claim")
 }
 
 #[cfg(test)]

@@ -42,13 +42,13 @@ pub(super) fn reach(name: &'static str) -> Result<(), Fault> {
         },
         Err(_) => Vec::new(),
     });
-    for armed in ARMED.iter().filter(|armed| armed.wanted.point == name) {
+    let counts = |armed: &&Armed| {
         let hit = armed.hits.fetch_add(1, Ordering::Relaxed) + 1;
-        if hit == armed.wanted.hit || armed.wanted.and_later && hit > armed.wanted.hit {
-            act(name, &armed.wanted)?;
-        }
-    }
-    Ok(())
+        hit == armed.wanted.hit || armed.wanted.and_later && hit > armed.wanted.hit
+    };
+    // All are counted before one of them is answered with an error.
+    let now: Vec<&Armed> = ARMED.iter().filter(|armed| armed.wanted.point == name).filter(counts).collect();
+    now.into_iter().try_for_each(|armed| act(name, &armed.wanted))
 }
 
 fn act(name: &'static str, wanted: &Wanted) -> Result<(), Fault> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{ErrorKind, StepKind, StoredError, Timestamp, derived_fraction, in_generation};
+use crate::planted::planted;
 
 use super::call::{Attempt, Phase, Work};
 use super::records::Record;
@@ -77,6 +78,7 @@ impl Machine {
         let (until, started_at) = started.unwrap_or_else(|| {
             let now = self.tick(now);
             let until = match wait {
+                Wait::For(_) if planted("early-timer") => now,
                 Wait::For(duration) => now + duration,
                 Wait::Until(until) => until,
             };

@@ -3,6 +3,7 @@
 use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::model::Timestamp;
+use crate::planted::planted;
 
 use super::call::Phase;
 use super::records::Receiver;
@@ -43,7 +44,8 @@ impl Machine {
         if self.unconfirmed > 0 {
             return Next::Wait { timer: self.timers.first().map(|(at, _)| *at), park_until: None };
         }
-        if let Some(next) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
+        let begin_first = planted("race-loser-rerun") && !self.idle.is_empty();
+        if !begin_first && let Some(next) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
             return next;
         }
         if !self.held && self.divergence.is_none() && !self.idle.is_empty() {

@@ -1,6 +1,7 @@
 use super::live::{Recorded, RecordedStream};
 use super::{Delivered, HistorySize, Interrupted};
 use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
+use crate::planted::planted;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A run's history, by step key.
@@ -81,7 +82,7 @@ impl History {
         let positions: BTreeSet<i64> = history.unasked.keys().copied().chain(interrupted).collect();
         history.first_gap =
             positions.iter().zip(1..).find(|(at, place)| **at != *place).map_or(i64::MAX, |(_, gap)| gap);
-        history.next_position = positions.last().map_or(1, |last| last + 1);
+        history.next_position = positions.last().filter(|_| !planted("stale-position")).map_or(1, |last| last + 1);
         history
     }
 

@@ -90,13 +90,13 @@ pub(super) fn ended(tables: &Tables, ids: &[RunId]) -> Vec<EndedRun> {
 
 /// See [`Backend::inbox`](crate::backend::Backend::inbox).
 pub(super) fn inbox(tables: &Tables, id: RunId, names: &[String]) -> Option<Inbox> {
-    let wakes = tables.run(id)?.wakes;
+    let run = tables.run(id)?;
     let waiting = tables.signals(id).filter(|(_, signal)| signal.consumed_by.is_none() && names.contains(&signal.name));
     let signals = waiting
         .take(INBOX_PAGE as usize)
         .map(|(seq, signal)| InboxSignal { seq, name: signal.name.clone(), payload: signal.payload.clone() })
         .collect();
-    Some(Inbox { wakes, signals })
+    Some(Inbox { wakes: run.wakes, cancel_requested: run.cancel_requested_at.is_some(), signals })
 }
 
 /// See [`Backend::approvals`](crate::backend::Backend::approvals).

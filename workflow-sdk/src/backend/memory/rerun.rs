@@ -27,6 +27,15 @@ fn copy(tables: &mut Tables, fork: &ForkWrite) {
         return;
     }
     tables.update(new, |run| run.epoch = 1);
+    let kept = fork.kept.clone().unwrap_or_else(|| kept_of(tables, fork));
+    let rows = tables.attempts_mut(new);
+    for row in kept {
+        rows.insert((row.step_key.clone(), row.attempt), StepAttempt { epoch: 1, ..row });
+    }
+}
+
+/// What a fork keeps of its source.
+fn kept_of(tables: &Tables, fork: &ForkWrite) -> Vec<StepAttempt> {
     let source: Vec<&StepAttempt> = tables.attempts(fork.source).collect();
     let interrupted = source.iter().filter(|row| row.kind == StepKind::Interruption).filter_map(|row| row.position);
     let cut = interrupted.min().map_or(fork.before, |position| position.min(fork.before));
@@ -41,11 +50,7 @@ fn copy(tables: &mut Tables, fork: &ForkWrite) {
             row.status == AttemptStatus::Failed && source.iter().any(of_kept)
         }
     };
-    let kept: Vec<StepAttempt> = source.iter().copied().filter(|row| is_kept(row)).cloned().collect();
-    let rows = tables.attempts_mut(new);
-    for row in kept {
-        rows.insert((row.step_key.clone(), row.attempt), StepAttempt { epoch: 1, ..row });
-    }
+    source.iter().copied().filter(|row| is_kept(row)).cloned().collect()
 }
 
 /// Applies the retries of a batch whose claims hold.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::backend::{AttemptWrite, StartOutcome};
 use crate::model::{AttemptStatus, Clock, Effect, NewRun, RunId, Timestamp};
+use crate::planted::planted;
 
 use super::error::Failure;
 use super::finish::error_text;
@@ -80,7 +81,10 @@ pub(super) async fn start_children(
     if children.is_empty() {
         return Ok(HashMap::new());
     }
-    let started = start::start(connection, sql, clock, &children).await?;
+    let started = start::start(&mut *connection, sql, clock, &children).await?;
+    if planted("child-outside-transaction") {
+        sqlx::raw_sql("COMMIT; BEGIN").execute(&mut *connection).await?;
+    }
     let taken = places.into_iter().zip(started).filter_map(|(place, outcome)| match outcome {
         StartOutcome::Created => None,
         StartOutcome::Existing { id, .. } | StartOutcome::Continued { id, .. } => Some((place, id)),
@@ -97,7 +101,7 @@ pub(super) async fn consume(connection: &mut PgConnection, sql: &Sql, writes: &[
             Effect::None | Effect::Start(_) => None,
         })
         .collect();
-    if consumed.is_empty() {
+    if consumed.is_empty() || planted("signal-twice") {
         return Ok(());
     }
     sql.consume_signals

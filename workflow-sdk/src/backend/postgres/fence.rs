@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::backend::fence::{Asked, Fact, Fence};
 use crate::model::{Claim, RunId, WorkerId};
+use crate::planted::planted;
 
 use super::error::Failure;
 use super::row;
@@ -17,7 +18,12 @@ pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked
     if asked.is_empty() {
         return Ok(Fence::default());
     }
-    let query = sql.lock_runs.query().bind(ids(asked.keys())).bind(asked.values().copied().collect::<Vec<_>>());
+    let mut order: Vec<_> = asked.iter().collect();
+    if planted("unsorted-update") {
+        fastrand::shuffle(&mut order);
+    }
+    let query = sql.lock_runs.query().bind(ids(order.iter().map(|(run, _)| *run)));
+    let query = query.bind(order.iter().map(|(_, epoch)| **epoch).collect::<Vec<_>>());
     Fence::of(query.fetch_all(connection).await?.iter().map(run))
 }
 

@@ -4,6 +4,7 @@ use sqlx::PgConnection;
 
 use crate::backend::{EndWrite, ParkWrite, RunEnd};
 use crate::model::{Claim, Clock, RunId, StoredError, Timestamp};
+use crate::planted::planted;
 
 use super::error::Failure;
 use super::sql::Sql;
@@ -87,7 +88,11 @@ impl Finishes {
             .bind(rows.iter().map(|row| row.status).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.error.as_deref()).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.park.map(|(wakes, _)| wakes)).collect::<Vec<_>>())
+            .bind(
+                rows.iter()
+                    .map(|row| row.park.map(|(wakes, _)| wakes).filter(|_| !planted("park-without-recheck")))
+                    .collect::<Vec<_>>(),
+            )
             .bind(rows.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.reset_crashes).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.until_deadline).collect::<Vec<_>>());

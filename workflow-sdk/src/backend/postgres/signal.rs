@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::backend::fence::Fence;
 use crate::model::{Clock, NewSignal, RunId, SignalOutcome, Timestamp};
+use crate::planted::planted;
 
 use super::error::Failure;
 use super::row;
@@ -22,7 +23,7 @@ pub(super) async fn send(
 ) -> Result<Vec<SignalOutcome>, Failure> {
     let open: Vec<&NewSignal> = signals.iter().copied().filter(|signal| fence.is_open(signal.run_id)).collect();
     let mut new = insert(connection, sql, clock, &open).await?;
-    let woken: BTreeSet<RunId> = new.iter().map(|(run_id, _)| *run_id).collect();
+    let woken: BTreeSet<RunId> = new.iter().map(|(run_id, _)| *run_id).filter(|_| !planted("lost-wake")).collect();
     wake(connection, sql, clock, &woken).await?;
     let outcome = |signal: &&NewSignal| match fence.status(signal.run_id) {
         None => SignalOutcome::Unknown,

@@ -11,6 +11,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
 
 use crate::model::Timestamp;
+use crate::planted::altered;
 
 /// The time is stable within a statement, so an index condition may use it.
 const NOW: &str = "COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)";
@@ -20,7 +21,11 @@ const NOW: &str = "COALESCE($1::bigint, (extract(epoch FROM statement_timestamp(
 pub(super) struct Statement(Arc<str>);
 
 impl Statement {
-    fn load(text: &str, schema: &str) -> Self {
+    fn load(text: &'static str, schema: &str) -> Self {
+        let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
+        let text = altered("late-crash-count", text, "r.crashes + (r.status = 'running')::integer", "r.crashes");
+        let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
+        let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
         let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
         let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);
         Self(text.into())

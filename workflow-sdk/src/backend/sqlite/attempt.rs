@@ -9,6 +9,7 @@ use sqlx::SqliteConnection;
 use crate::backend::fence::Fence;
 use crate::backend::{AttemptWrite, BackendError, Outcome, StartOutcome, Write};
 use crate::model::{AttemptStatus, Effect, NewRun, RunId, StepAttempt, Timestamp};
+use crate::planted::planted;
 
 use super::commit::Outcomes;
 use super::error::During;
@@ -119,7 +120,10 @@ async fn start_children(
     if children.is_empty() {
         return Ok(HashMap::new());
     }
-    let started = start::start(connection, &children, now).await?;
+    let started = start::start(&mut *connection, &children, now).await?;
+    if planted("child-outside-transaction") {
+        sqlx::raw_sql("COMMIT; BEGIN IMMEDIATE").execute(&mut *connection).await.during(OPERATION)?;
+    }
     let taken = places.into_iter().zip(started).filter_map(|(place, outcome)| match outcome {
         StartOutcome::Created => None,
         StartOutcome::Existing { id, .. } | StartOutcome::Continued { id, .. } => Some((place, id)),
@@ -128,7 +132,7 @@ async fn start_children(
 }
 
 async fn consume(connection: &mut SqliteConnection, consumed: &[(RunId, i64, &str)]) -> Result<(), BackendError> {
-    if consumed.is_empty() {
+    if consumed.is_empty() || planted("signal-twice") {
         return Ok(());
     }
     let query = sqlx::query(sql::CONSUME_SIGNALS).bind(serde_json::to_string(consumed).during(OPERATION)?);

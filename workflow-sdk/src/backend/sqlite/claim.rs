@@ -7,6 +7,7 @@ use sqlx::SqliteConnection;
 
 use crate::backend::{BackendError, ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
 use crate::model::{Claim, Lane, RunId, Timestamp};
+use crate::planted::altered;
 
 use super::commit::Outcomes;
 use super::error::During;
@@ -68,7 +69,8 @@ async fn take(
     now: Timestamp,
 ) -> Result<HashMap<RunId, ClaimedRun>, BackendError> {
     let due = serde_json::to_string(due).during(OPERATION)?;
-    let query = sqlx::query_scalar(sql::CLAIM_RUNS).bind(&due).bind(request.worker.to_string());
+    let claim = altered("late-crash-count", sql::CLAIM_RUNS, "crashes + (status = 'running')", "crashes");
+    let query = sqlx::query_scalar(claim).bind(&due).bind(request.worker.to_string());
     let query = query.bind((now + request.lease).as_micros()).bind(now.as_micros());
     let claimed: Vec<String> = query.fetch_all(connection).await.during(OPERATION)?;
     let run = |text: &String| row::json::<ClaimedRow>(text)?.run();

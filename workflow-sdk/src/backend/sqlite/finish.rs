@@ -5,6 +5,7 @@ use sqlx::SqliteConnection;
 use crate::backend::fence::Fence;
 use crate::backend::{BackendError, EndWrite, Outcome, ParkWrite, RunEnd, Write};
 use crate::model::{Claim, RunStatus, StoredError, Timestamp};
+use crate::planted::planted;
 
 use super::commit::Outcomes;
 use super::error::During;
@@ -79,6 +80,7 @@ pub(super) async fn park(
     live.sort_unstable_by_key(|write| write.claim);
     let mut rows = Vec::with_capacity(live.len());
     for ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes } in live {
+        let wakes = (!planted("park-without-recheck")).then_some(wakes);
         let error: Option<&StoredError> = error.as_ref();
         let error = error.map(serde_json::to_string).transpose().during(OPERATION)?;
         rows.push((claim.run_id, claim.epoch, wakes, until, reset_crashes, error, until_deadline));

@@ -9,6 +9,7 @@ use sqlx::{Connection, SqliteConnection};
 use crate::backend::{BackendError, BackendErrorKind, LeaseSession, Renewed};
 use crate::failpoint::failpoint_error;
 use crate::model::{Claim, Lane, WorkerId};
+use crate::planted::altered;
 
 use super::database::Database;
 use super::error::{During, within_deadline};
@@ -110,9 +111,8 @@ impl Session {
         let mut rows: Vec<_> = claims.iter().map(|claim| (claim.run_id, claim.epoch)).collect();
         rows.sort_unstable();
         let until = self.database.now() + lease;
-        let query = sqlx::query(sql::RENEW_CLAIMS)
-            .bind(serde_json::to_string(&rows).during(OPERATION)?)
-            .bind(until.as_micros());
+        let renew = altered("unfenced-heartbeat", sql::RENEW_CLAIMS, " AND epoch = c.value ->> 1", "");
+        let query = sqlx::query(renew).bind(serde_json::to_string(&rows).during(OPERATION)?).bind(until.as_micros());
         let rows = query.fetch_all(self.connection().await?.get()?).await.during(OPERATION)?;
         rows.iter().map(row::renewed).collect()
     }

@@ -8,6 +8,8 @@ use sqlx::{ConnectOptions, SqliteConnection};
 
 use crate::backend::{BackendError, BackendErrorKind, BackendOptions, ConnectError, redact};
 
+use crate::planted::altered;
+
 use super::database::{Database, DatabaseFile};
 use super::error::{DEADLINE, During, sqlite_code, within_deadline};
 use super::migrate::{self, MigrateError};
@@ -49,7 +51,7 @@ fn connect_options() -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .busy_timeout(BUSY_TIMEOUT)
         .row_buffer_size(512)
-        .pragma("synchronous", "FULL")
+        .pragma("synchronous", altered("normal-sync", "FULL", "FULL", "NORMAL"))
         .pragma("journal_size_limit", WAL_BYTES_KEPT)
         // Else every statement that changes many rows keeps what it would have to undo in a file that it makes and removes.
         .pragma("temp_store", "MEMORY")

@@ -7,6 +7,7 @@ use sqlx::SqliteConnection;
 use crate::backend::fence::Fence;
 use crate::backend::{BackendError, Outcome, Write};
 use crate::model::{NewSignal, RunId, SignalOutcome, Timestamp};
+use crate::planted::planted;
 
 use super::commit::Outcomes;
 use super::error::During;
@@ -43,7 +44,7 @@ pub(super) async fn send(
 ) -> Result<Vec<SignalOutcome>, BackendError> {
     let open: Vec<&NewSignal> = signals.iter().copied().filter(|signal| fence.is_open(signal.run_id)).collect();
     let mut new = insert(connection, &open, now).await?;
-    let woken: BTreeSet<RunId> = new.iter().map(|(run_id, _)| *run_id).collect();
+    let woken: BTreeSet<RunId> = new.iter().map(|(run_id, _)| *run_id).filter(|_| !planted("lost-wake")).collect();
     wake(connection, &woken, now).await?;
     let outcome = |signal: &&NewSignal| match fence.status(signal.run_id) {
         None => SignalOutcome::Unknown,

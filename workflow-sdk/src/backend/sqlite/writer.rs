@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::backend::BackendError;
+use crate::planted::altered;
 
 use super::error::{During, closed};
 
@@ -91,7 +92,8 @@ impl WriterGuard {
     /// refused its first write at once, without the busy timeout.
     pub(super) async fn begin(&mut self) -> Result<(), BackendError> {
         self.slot.dirty = true;
-        let began = execute(self.connection()?, "BEGIN IMMEDIATE").await.during("begin a transaction");
+        let begin = altered("deferred-begin", "BEGIN IMMEDIATE", "IMMEDIATE", "DEFERRED");
+        let began = execute(self.connection()?, begin).await.during("begin a transaction");
         self.slot.dirty = began.is_ok();
         began
     }
