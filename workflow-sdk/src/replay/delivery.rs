@@ -111,7 +111,9 @@ impl Machine {
         // An interruption that waits for a recorded outcome before it is no reason to stay.
         let delivered = self.undelivered.values().all(|next| next.committed && next.receiver == Receiver::Run);
         let written = self.outbox.is_empty() && self.in_flight.is_empty() && delivered;
-        let quiet = self.bodies == 0 && self.idle.is_empty() && written;
+        // A wait whose signal was read and cannot be taken yet, for the run is held: who parks now would say that he has
+        // looked, and nobody would ever wake the run for that signal.
+        let quiet = self.bodies == 0 && self.idle.is_empty() && written && !self.is_any_met();
         self.waits.first().map(|(until, _)| *until).filter(|_| quiet)
     }
 

@@ -188,6 +188,11 @@ impl Machine {
         matches!(&self.calls[id.0].phase, Phase::Receiving(wait) if self.has_signal(&wait.name))
     }
 
+    /// Whether some wait has a signal that it has not taken.
+    pub(super) fn is_any_met(&self) -> bool {
+        self.receiving().any(|(_, wait)| self.has_signal(&wait.name))
+    }
+
     /// The time of a wait is over.
     pub(super) fn receive_nothing(&mut self, id: CallId, now: Timestamp) {
         let Phase::Receiving(wait) = &self.calls[id.0].phase else { return };

@@ -36,6 +36,22 @@ fn a_signal_is_taken_whether_it_was_sent_before_the_wait_or_after() {
     assert!(replay.cell.take_outbox().is_empty());
 }
 
+/// Its claim may have run out just after the look: whoever parked it then, having looked, would let it sleep for ever.
+#[test]
+fn a_run_that_is_held_is_not_parked_over_a_signal_that_was_read() {
+    let mut table = Table::default();
+    table.outside.send("paid", 1);
+    table.outside.send("paid", 2);
+    let mut life = Life::begin(&table, &two_waits());
+    life.settle();
+    life.hold(true);
+    assert!(life.look_outside(&table));
+    let stop = life.settle();
+    assert_eq!((stop.park_until(), taken_by(&table)), (None, vec![None, None]));
+    life.hold(false);
+    assert_eq!(life.quiesce(&mut table).value(), "Some(1) Some(2)");
+}
+
 #[test]
 fn a_signal_is_not_seen_before_its_consumption_is_committed() {
     let mut table = Table::default();
