@@ -13,6 +13,7 @@ pub mod outcome;
 pub mod postgres;
 pub mod probe;
 pub mod raw;
+pub mod simulation;
 pub mod until;
 pub mod worker_process;
 pub mod workflows;
