@@ -23,6 +23,7 @@ pub mod program;
 pub mod proxy;
 pub mod raw;
 pub mod scene;
+pub mod simulation;
 pub mod skew;
 pub mod until;
 pub mod worker_process;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use workflow_sdk::engine::{
     AttemptWrite, CallId, ClaimedRun, EndWrite, Executor, HistorySize, Interruption, Next, OutboxRow, Outcome,
@@ -16,6 +16,7 @@ use crate::ForeignAwait;
 use crate::conclude::{finish, report};
 use crate::held::{HeldClaim, Order};
 use crate::port::DrivePort;
+use crate::pressure::PressureWatch;
 use crate::shared::Shared;
 use crate::transaction::{Commits, Ended};
 use crate::verdict::{Exit, after_drive, before_drive};
@@ -57,7 +58,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) run: &'a ClaimedRun,
     pub(crate) claim: HeldClaim,
-    pressure: watch::Receiver<bool>,
+    pressure: PressureWatch,
     moved: Arc<Notify>,
     port: Arc<DrivePort>,
     pub(crate) cell: Arc<RunCell>,
@@ -259,7 +260,7 @@ impl<'a> Drive<'a> {
             changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
             () = self.moved.notified() => self.look()?,
             () = sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
-            _ = self.pressure.changed(), if park_until.is_some() => {}
+            () = self.pressure.changed(), if park_until.is_some() => {}
         }
         Ok(())
     }
@@ -278,7 +279,7 @@ impl<'a> Drive<'a> {
 
     /// Whether a wait is to be left to the database.
     fn parks(&mut self, until: Timestamp) -> bool {
-        let under_pressure = *self.pressure.borrow_and_update();
+        let under_pressure = self.pressure.look();
         let far = self.shared.clock.until(until) > self.shared.options.linger;
         until > self.shared.clock.now() && (under_pressure || far && self.lingers_for() == Duration::MAX)
     }

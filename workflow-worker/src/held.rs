@@ -49,8 +49,10 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A claim was made. It is held until the returned guard is dropped.
+    /// A claim was made. It is held until the returned guard is dropped. An older claim of the same run is lost: whoever works
+    /// under it need not find out by its next write.
     pub(crate) fn hold(self: &Arc<Self>, claim: Claim, valid_until: Instant) -> HeldClaim {
+        self.for_run(claim.run_id, |standing| overrule(standing, Order::Lost));
         let standing = Standing { order: Order::Go, cancel_requested: false, valid_until, told: 0, listens: None };
         let (sender, standing) = watch::channel(standing);
         self.claims_by_standing().insert(claim, sender);

@@ -1,0 +1,100 @@
+//! What must hold when all is over.
+
+use futures::FutureExt;
+use workflow_sdk::{Run, RunFilter, RunStatus, StepAttempt, StepKind};
+
+use super::application::id_of;
+use super::program::{ATTEMPTS, SIGNAL};
+use super::stage::Stage;
+
+/// Whether the application has done all that it wanted, and every run has ended.
+pub(super) fn is_reached(stage: &Stage) -> bool {
+    stage.has_application_ended() && all(stage).iter().all(|run| run.status.is_terminal())
+}
+
+/// The auditor's database answers at once.
+fn at_once<T>(answer: impl Future<Output = T>) -> T {
+    answer.now_or_never().expect("memory does not wait")
+}
+
+/// Every run.
+fn all(stage: &Stage) -> Vec<Run> {
+    at_once(stage.auditor.list(&RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE))).expect("the auditor reads")
+}
+
+/// Checks what is left, and says how many runs there were.
+pub(super) fn check(stage: &Stage) -> Result<u64, String> {
+    let runs = all(stage);
+    for id in stage.acknowledged() {
+        if !runs.iter().any(|run| run.id == id) {
+            return Err(format!("the start of run {id} was acknowledged, but there is no such run"));
+        }
+    }
+    if let Some(run) = runs.iter().find(|run| !run.status.is_terminal()) {
+        let explained =
+            format!("{} (due at {}, wakes {}, epoch {})", run.status, run.available_at, run.wakes, run.epoch);
+        return Err(format!("run {} does not end: it is {explained}", run.id));
+    }
+    if !stage.has_application_ended() {
+        return Err("the application does not get done".into());
+    }
+    for run in &runs {
+        check_run(stage, run)?;
+    }
+    for number in 0..stage.case.runs.len() {
+        check_answer(stage, number, &runs)?;
+    }
+    Ok(runs.len() as u64)
+}
+
+fn check_run(stage: &Stage, run: &Run) -> Result<(), String> {
+    let rows = at_once(stage.auditor.history(run.id)).expect("the auditor reads");
+    if let Some(row) = rows.iter().find(|row| row.kind == StepKind::Step && row.attempt > i64::from(ATTEMPTS)) {
+        return Err(format!("run {}: more attempts than the policy allows: {row:?}", run.id));
+    }
+    check_positions(run, &rows)?;
+    for (label, times) in stage.begun(run.id) {
+        if i64::from(times) > run.epoch {
+            let epochs = run.epoch;
+            return Err(format!(
+                "run {}: {label} began {times} times, though the run was claimed {epochs} times",
+                run.id
+            ));
+        }
+    }
+    if let Some(parent) = &run.parent
+        && at_once(stage.auditor.run(parent.run_id)).expect("the auditor reads").is_none()
+    {
+        return Err(format!("run {} has no parent", run.id));
+    }
+    Ok(())
+}
+
+/// Without a gap, but for the positions that transactions gave up.
+fn check_positions(run: &Run, rows: &[StepAttempt]) -> Result<(), String> {
+    if rows.iter().any(|row| row.kind == StepKind::Transaction) {
+        return Ok(());
+    }
+    let positions: Vec<i64> = rows.iter().filter_map(|row| row.position).collect();
+    let dense = positions.iter().zip(1..).all(|(position, expected)| *position == expected);
+    if dense { Ok(()) } else { Err(format!("run {}: positions with a gap: {positions:?}", run.id)) }
+}
+
+fn check_answer(stage: &Stage, number: usize, runs: &[Run]) -> Result<(), String> {
+    let (id, plan) = (id_of(stage, number), &stage.case.runs[number]);
+    let run = runs.iter().find(|run| run.id == id).ok_or("checked before")?;
+    let expected = plan.program.answer().to_string();
+    match run.status {
+        RunStatus::Succeeded if run.output.as_ref() == Some(&expected) => {}
+        RunStatus::Canceled if plan.cancel_millis.is_some() => return Ok(()),
+        status => {
+            let got = run.output.clone().unwrap_or_else(|| format!("{:?}", run.error));
+            return Err(format!("run {id} is {status} with {got}, expected was {expected}"));
+        }
+    }
+    let inbox = at_once(stage.auditor.inbox(id, &[SIGNAL.into()])).expect("the auditor reads");
+    match inbox.map(|inbox| inbox.signals.len()) {
+        Some(0) => Ok(()),
+        left => Err(format!("run {id} was sent as many signals as it takes, and {left:?} are left")),
+    }
+}

@@ -1,0 +1,135 @@
+//! A process: a runtime of its own, so that it can die at any await and stand still as a whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+use workflow_sdk::{Client, DEFAULT_PAYLOAD_LIMIT};
+use workflow_worker::Worker;
+
+use super::application;
+use super::program::simulated;
+use super::stage::{Body, Halt, Stage};
+use super::wire::Wire;
+
+/// The lease of the workers.
+const LEASE: Duration = Duration::from_millis(900);
+
+/// A process, in one of its lives or between two.
+pub(super) struct Process {
+    number: usize,
+    lives: u64,
+    life: Life,
+}
+
+enum Life {
+    /// Until then, in microseconds.
+    Dead(i64),
+    Alive(Box<Alive>),
+}
+
+struct Alive {
+    runtime: Runtime,
+    /// Its first instant, by its own clock and by that of the world.
+    origin: Instant,
+    born: i64,
+    /// How far it has come.
+    at: i64,
+    /// It stands still until then.
+    stopped_until: i64,
+}
+
+impl Process {
+    /// It is born at its first turn.
+    pub(super) fn new(number: usize) -> Self {
+        Self { number, lives: 0, life: Life::Dead(0) }
+    }
+
+    /// Its turn: it goes on until then. `rest` says how long it stays dead, should it die.
+    pub(super) fn go_on(&mut self, stage: &Arc<Stage>, until: i64, rest: i64) {
+        if let Life::Dead(from) = &self.life {
+            if *from > until {
+                return;
+            }
+            let born = (*from).max(stage.now());
+            self.life = Life::Alive(Box::new(Alive::begin(stage, self.number, self.lives, born)));
+            self.lives += 1;
+        }
+        let Life::Alive(alive) = &mut self.life else { return };
+        if alive.stopped_until > until {
+            return;
+        }
+        alive.go_on(stage, self.number, until);
+        match stage.take_halt(self.number) {
+            None => {}
+            Some(Halt::Stopped(millis)) => {
+                alive.stopped_until = alive.at + i64::try_from(millis).unwrap_or(i64::MAX) * 1000;
+            }
+            Some(Halt::Died) => {
+                stage.note(self.number, "is dead");
+                let rises = alive.at + rest;
+                // What the runtime still drops must find the process dead.
+                stage.halt(self.number, Halt::Died);
+                self.life = Life::Dead(rises);
+                stage.take_halt(self.number);
+            }
+        }
+    }
+}
+
+impl Alive {
+    fn begin(stage: &Arc<Stage>, number: usize, life: u64, born: i64) -> Self {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let stage = Arc::clone(stage);
+        let origin = runtime.block_on(async {
+            let origin = Instant::now();
+            stage.turn(origin, born);
+            stage.note(number, "begins");
+            let client = Client::over(Arc::new(Wire::new(&stage, number, life)), DEFAULT_PAYLOAD_LIMIT);
+            if number == stage.case.workers {
+                tokio::spawn(application::run(Arc::clone(&stage), client));
+            } else {
+                tokio::spawn(work(stage, number, client));
+            }
+            origin
+        });
+        Self { runtime, origin, born, at: born, stopped_until: 0 }
+    }
+
+    fn go_on(&mut self, stage: &Stage, number: usize, until: i64) {
+        let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+        stage.turn(self.origin, self.born);
+        let halted = stage.halted(number);
+        let Self { origin, born, at, stopped_until, .. } = *self;
+        self.at = self.runtime.block_on(async {
+            if stopped_until > at {
+                // As after SIGCONT: the clock has gone on meanwhile, and nothing else has.
+                tokio::time::advance(micros(stopped_until - at)).await;
+            }
+            tokio::select! {
+                biased;
+                () = halted.notified() => {}
+                () = tokio::time::sleep_until(origin + micros(until - born)) => {}
+            }
+            born + i64::try_from(origin.elapsed().as_micros()).unwrap_or(i64::MAX)
+        });
+        self.stopped_until = 0;
+        stage.turn_ends(self.at);
+    }
+}
+
+/// A worker that ends by itself is a process that ends.
+async fn work(stage: Arc<Stage>, number: usize, client: Client) {
+    let worker = Worker::new(client, Body { process: number, stage: Arc::clone(&stage) })
+        .register(simulated)
+        .lease(LEASE)
+        .linger(Duration::from_millis(stage.case.linger_millis))
+        .concurrency(stage.case.concurrency)
+        .cancel_grace(Duration::from_secs(20))
+        .max_crashes(1000);
+    if let Err(error) = worker.run_until(std::future::pending()).await {
+        stage.note(number, format_args!("ends: {error}"));
+    }
+    stage.halt(number, Halt::Died);
+}

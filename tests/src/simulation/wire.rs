@@ -1,0 +1,380 @@
+//! The way of one process to the database: it takes time, fails, and is where a process dies or stands still.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fastrand::Rng;
+use workflow_sdk::engine::{
+    AttemptWrite, Backend, Claim, EmittedItem, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, Renewed,
+    StepCommit, StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
+};
+use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
+
+use super::case::{Fault, Planted};
+use super::stage::{Halt, Stage, short};
+
+/// A handle of one process.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    inner: Arc<dyn Backend>,
+    process: usize,
+    stage: Arc<Stage>,
+    rng: Arc<Mutex<Rng>>,
+}
+
+impl Wire {
+    /// The wire of a process in one of its lives.
+    pub(super) fn new(stage: &Arc<Stage>, process: usize, life: u64) -> Self {
+        let seed = stage.case.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (process as u64 * 1000 + life);
+        let rng = Arc::new(Mutex::new(Rng::with_seed(seed)));
+        Self { inner: stage.database.handle(), process, stage: Arc::clone(stage), rng }
+    }
+
+    /// Makes a call, as far as nothing goes wrong. `note` shows the answer.
+    async fn call<T>(
+        &self,
+        what: &'static str,
+        call: impl Future<Output = Result<T, BackendError>> + Send,
+        note: impl Fn(&T) -> Option<String> + Send,
+    ) -> Result<T, BackendError>
+    where
+        T: Send,
+    {
+        self.die_if_dead().await;
+        let fault = self.stage.next_call(self.process);
+        if let Some(fault) = fault {
+            self.stage.note(self.process, format_args!("{what}: {fault:?}"));
+        }
+        self.delay().await;
+        match fault {
+            Some(Fault::FailBefore | Fault::Partition(_)) => return Err(failure(what)),
+            Some(Fault::Slow(millis)) => tokio::time::sleep(Duration::from_millis(millis)).await,
+            Some(Fault::DieBefore) => self.halt(Halt::Died).await,
+            Some(Fault::StopBefore(millis)) => self.halt(Halt::Stopped(millis)).await,
+            Some(Fault::TakenForDead) => self.release().await,
+            _ => {}
+        }
+        self.die_if_dead().await;
+        let answer = call.await;
+        if let Some(note) = answer.as_ref().ok().and_then(note) {
+            self.stage.note(self.process, note);
+        }
+        match fault {
+            Some(Fault::FailAfter) if answer.is_ok() => return Err(failure(what)),
+            Some(Fault::LateReply(millis)) => tokio::time::sleep(Duration::from_millis(millis)).await,
+            Some(Fault::DieAfter) => self.halt(Halt::Died).await,
+            Some(Fault::StopAfter(millis)) => self.halt(Halt::Stopped(millis)).await,
+            _ => {}
+        }
+        self.delay().await;
+        answer
+    }
+
+    /// Others get their turns, now and then for some milliseconds.
+    async fn delay(&self) {
+        let (yields, millis) = {
+            let mut rng = self.rng.lock().expect("rng");
+            (rng.u32(..3), if rng.u8(..4) == 0 { rng.u64(1..=4) } else { 0 })
+        };
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        if millis > 0 {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+        }
+    }
+
+    async fn halt(&self, halt: Halt) {
+        self.stage.halt(self.process, halt);
+        self.die_if_dead().await;
+        // The turn ends here; what follows comes in the next.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    async fn die_if_dead(&self) {
+        if self.stage.is_dead(self.process) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Another worker makes the claims of this one due.
+    async fn release(&self) {
+        let Some(worker) = self.stage.worker(self.process) else { return };
+        let session = self.stage.auditor.open_lease(WorkerId::from(uuid::Uuid::nil()), &[]).await;
+        let mut session = session.expect("the auditor opens a session");
+        let claims = session.release_worker(worker).await.expect("the auditor releases");
+        self.stage.note(self.process, format_args!("is taken for dead: {claims} claims are due"));
+        session.close().await.expect("the auditor closes its session");
+    }
+
+    async fn commit_audited(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        let planted = match self.stage.case.planted {
+            None => None,
+            Some(planted) => Some(self.plant(planted, writes).await),
+        };
+        let outcomes = self.inner.commit(planted.as_deref().unwrap_or(writes)).await?;
+        let mut runs: Vec<RunId> = writes.iter().filter_map(run_of).collect();
+        for outcome in &outcomes {
+            if let Outcome::Claimed(claimed) = outcome {
+                runs.extend(claimed.runs.iter().map(|run| run.claim.run_id));
+            }
+        }
+        runs.sort_unstable();
+        runs.dedup();
+        self.stage.audit(&runs).await;
+        Ok(outcomes)
+    }
+
+    async fn plant(&self, planted: Planted, writes: &[Write]) -> Vec<Write> {
+        let mut changed = Vec::new();
+        for write in writes {
+            let mut write = write.clone();
+            match (planted, &mut write) {
+                (Planted::NoFence, write) => {
+                    if let Some(claim) = claim_of(write)
+                        && let Ok(Some(run)) = self.inner.run(claim.run_id).await
+                    {
+                        claim.epoch = run.epoch;
+                    }
+                }
+                (Planted::LostRow, Write::Attempt(attempt))
+                    if attempt.row.position.is_some() && self.rng.lock().expect("rng").u8(..8) == 0 =>
+                {
+                    attempt.row.position = None;
+                    attempt.row.status = workflow_sdk::AttemptStatus::Running;
+                }
+                (Planted::SignalTwice, Write::Signal(signal)) => {
+                    let key = workflow_sdk::engine::SignalKey::generate();
+                    let twice = Write::Signal(workflow_sdk::engine::NewSignal { key, ..signal.clone() });
+                    let _ = self.inner.commit(&[twice]).await;
+                }
+                _ => {}
+            }
+            changed.push(write);
+        }
+        changed
+    }
+}
+
+fn failure(operation: &'static str) -> BackendError {
+    BackendError::new(BackendErrorKind::Unreachable, operation, "a fault of the simulation")
+}
+
+fn claim_of(write: &mut Write) -> Option<&mut Claim> {
+    match write {
+        Write::Attempt(write) => Some(&mut write.claim),
+        Write::End(write) => Some(&mut write.claim),
+        Write::Park(write) => Some(&mut write.claim),
+        Write::Retry(write) => Some(&mut write.claim),
+        Write::Continue(write) => Some(&mut write.claim),
+        _ => None,
+    }
+}
+
+fn run_of(write: &Write) -> Option<RunId> {
+    match write {
+        Write::Start(run) => Some(run.id),
+        Write::Signal(signal) => Some(signal.run_id),
+        Write::Cancel(id) => Some(*id),
+        other => claim_of(&mut other.clone()).map(|claim| claim.run_id),
+    }
+}
+
+/// A batch and what came of it, for the trace.
+fn show(writes: &[Write], outcomes: &[Outcome]) -> Option<String> {
+    let shown = writes.iter().zip(outcomes).filter_map(|(write, outcome)| show_one(write, outcome));
+    let shown: Vec<String> = shown.collect();
+    (!shown.is_empty()).then(|| format!("commit: {}", shown.join("; ")))
+}
+
+fn show_one(write: &Write, outcome: &Outcome) -> Option<String> {
+    let of = |claim: &Claim| format!("{} epoch {}", short(claim.run_id), claim.epoch);
+    let what = match write {
+        Write::Start(run) => format!("start {}", short(run.id)),
+        Write::Attempt(write) => {
+            let row = &write.row;
+            let at = row.position.map_or(String::new(), |position| format!(" at {position}"));
+            let (key, attempt, status) = (&row.step_key, row.attempt, row.status);
+            format!("{} {key} attempt {attempt} {status}{at}", of(&write.claim))
+        }
+        Write::End(write) => format!("end {} {:?}", of(&write.claim), write.end.status()),
+        Write::Park(write) => format!("park {} wakes {}", of(&write.claim), write.wakes),
+        Write::Continue(write) => format!("continue {}", of(&write.claim)),
+        Write::Signal(signal) => format!("signal {} to {}", signal.payload, short(signal.run_id)),
+        Write::Cancel(id) => format!("cancel {}", short(*id)),
+        Write::Claim(_) => match outcome {
+            Outcome::Claimed(claimed) if claimed.runs.is_empty() => return None,
+            Outcome::Claimed(claimed) => {
+                let claims: Vec<String> = claimed.runs.iter().map(|run| of(&run.claim)).collect();
+                return Some(format!("claim {}", claims.join(", ")));
+            }
+            _ => "claim".to_owned(),
+        },
+        Write::Disown { known, .. } => format!("disown all but {}", known.len()),
+        _ => return None,
+    };
+    Some(format!("{what}: {outcome:?}"))
+}
+
+fn quiet<T>(_: &T) -> Option<String> {
+    None
+}
+
+#[async_trait]
+impl Backend for Wire {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+        self.call("commit", self.commit_audited(writes), |outcomes: &Vec<Outcome>| show(writes, outcomes)).await
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+        let opened = self.call("begin", self.inner.begin(claim), quiet).await?;
+        Ok(opened.map(|inner| {
+            Box::new(WiredTransaction { inner, wire: self.clone(), run: claim.run_id }) as Box<dyn StepTransaction>
+        }))
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError> {
+        self.call("recorded", self.inner.recorded(run, step_key, attempt), quiet).await
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+        self.call("next due", self.inner.next_due(lanes), quiet).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, BackendError> {
+        self.call("run", self.inner.run(id), quiet).await
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+        self.call("list", self.inner.list(filter), quiet).await
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+        self.call("history", self.inner.history(id), quiet).await
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+        self.call("published", self.inner.published(id, name), quiet).await
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+        self.call("emitted", self.inner.emitted(id, name, after, limit), quiet).await
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+        self.call("ended", self.inner.ended(ids), quiet).await
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+        self.call("inbox", self.inner.inbox(id, names), quiet).await
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+        self.call("wakes", self.inner.wakes(ids), quiet).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+        self.call("approvals", self.inner.approvals(run, limit), quiet).await
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+        self.stage.set_worker(self.process, worker);
+        let inner = self.call("open a lease", self.inner.open_lease(worker, lanes), quiet).await?;
+        Ok(Box::new(WiredSession { inner, wire: self.clone() }))
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+        self.call("workers", self.inner.workers(), quiet).await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+        self.call("due lanes", self.inner.due_lanes(lanes), quiet).await
+    }
+
+    async fn hint(&self) -> Result<(), BackendError> {
+        self.inner.hint().await
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, BackendError> {
+        self.call("listen", self.inner.listen(), quiet).await
+    }
+
+    fn in_process(&self) -> bool {
+        true
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.inner.as_any()
+    }
+}
+
+#[derive(Debug)]
+struct WiredSession {
+    inner: Box<dyn LeaseSession>,
+    wire: Wire,
+}
+
+#[async_trait]
+impl LeaseSession for WiredSession {
+    async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, BackendError> {
+        let asked = claims.len();
+        let note = |renewed: &Vec<Renewed>| Some(format!("renewed {} of {asked} claims", renewed.len()));
+        self.wire.call("renew", self.inner.renew(claims, lease), note).await
+    }
+
+    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, BackendError> {
+        self.wire.call("unlocked workers", self.inner.unlocked_workers(), quiet).await
+    }
+
+    async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, BackendError> {
+        self.wire.call("release a worker", self.inner.release_worker(worker), quiet).await
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), BackendError> {
+        self.wire.call("close the lease", self.inner.close(), quiet).await
+    }
+}
+
+#[derive(Debug)]
+struct WiredTransaction {
+    inner: Box<dyn StepTransaction>,
+    wire: Wire,
+    run: RunId,
+}
+
+#[async_trait]
+impl StepTransaction for WiredTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        self.inner.connection()
+    }
+
+    fn database(&self) -> &'static str {
+        self.inner.database()
+    }
+
+    fn belongs_to(&self, backend: &dyn Backend) -> bool {
+        self.inner.belongs_to(backend)
+    }
+
+    async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
+        let Self { inner, wire, run } = *self;
+        let shown = format!("{} epoch {} {}", short(run), outcome.claim.epoch, outcome.row.step_key);
+        let commit = async {
+            let commit = inner.commit(outcome).await;
+            wire.stage.audit(&[run]).await;
+            Ok(commit)
+        };
+        let note = |commit: &StepCommit| Some(format!("transaction of {shown}: {commit:?}"));
+        wire.call("commit a transaction", commit, note).await.unwrap_or_else(StepCommit::Unknown)
+    }
+
+    async fn roll_back(self: Box<Self>) {
+        self.inner.roll_back().await;
+    }
+}

@@ -1,0 +1,62 @@
+//! A slice of the simulated cluster: see `workflow_tests::simulation`.
+
+use workflow_tests::simulation::{Case, Figures, Planted, run, run_case, trace, violation};
+
+/// How many seeds, unless `WORKFLOW_SIMULATION_SEEDS` says otherwise.
+const SEEDS: u64 = 300;
+
+fn seeds() -> u64 {
+    std::env::var("WORKFLOW_SIMULATION_SEEDS").map_or(SEEDS, |seeds| seeds.parse().expect("a number"))
+}
+
+#[test]
+fn no_seed_finds_anything_wrong() {
+    let mut all = Figures::default();
+    for seed in 0..seeds() {
+        match run(seed) {
+            Ok(figures) => all.add(figures),
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    println!("{all}");
+    assert!(all.faults > seeds(), "faults come to pass: {all}");
+}
+
+#[test]
+fn the_same_seed_goes_the_same_way() {
+    for seed in 0..40 {
+        let case = Case::random(seed);
+        let (first, second) = (trace(&case), trace(&case));
+        let differs = first.iter().zip(&second).position(|(first, second)| first != second);
+        if let Some(at) = differs {
+            panic!("seed {seed}, line {at}:\n{}\n{}", first[at], second[at]);
+        }
+        assert_eq!(first.len(), second.len(), "seed {seed}");
+    }
+}
+
+/// The first seed that finds this bug.
+fn found_by(planted: Planted) -> Option<(u64, String)> {
+    (0..2000).find_map(|seed| {
+        let case = Case { planted: Some(planted), ..Case::random(seed) };
+        violation(&case).map(|violation| (seed, violation))
+    })
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for planted in [Planted::NoFence, Planted::LostRow, Planted::SignalTwice] {
+        let (seed, violation) = found_by(planted).unwrap_or_else(|| panic!("nothing finds {planted:?}"));
+        println!("{planted:?} is found by seed {seed}: {violation}");
+    }
+}
+
+#[test]
+fn a_failure_is_made_small() {
+    let seed = found_by(Planted::LostRow).expect("some seed").0;
+    let case = Case { planted: Some(Planted::LostRow), ..Case::random(seed) };
+    let failure = run_case(case.clone()).expect_err("it is found");
+    assert_eq!(failure.seed, seed);
+    assert!(failure.case.smaller().iter().all(|smaller| violation(smaller).is_none()), "{failure}");
+    assert!(failure.to_string().contains(&failure.what));
+}
