@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod postgres;
 pub mod probe;
 pub mod program;
+pub mod racer;
 pub mod raw;
 pub mod scene;
 pub mod until;

@@ -1,6 +1,7 @@
 //! A worker in a process of its own, to be killed.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -35,6 +36,8 @@ pub struct WorkerSettings {
     pub threads: usize,
     /// Starts runs instead of working, and writes each to the ledger when its start is acknowledged.
     pub starts_runs: bool,
+    /// Races with others instead of working, as its standard input says.
+    pub races: bool,
 }
 
 /// The process. Killed when dropped.
@@ -62,6 +65,12 @@ impl WorkerProcess {
             command.env("WORKFLOW_FAILPOINT", failpoint);
         }
         Self { child: command.spawn().expect("start a worker process"), log }
+    }
+
+    /// Writes a line to its standard input.
+    pub fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        input.write_all(format!("{line}\n").as_bytes()).expect("write to a child");
     }
 
     /// Its process id.

@@ -175,6 +175,7 @@ impl Scene {
             pause: 2,
             threads: 2,
             starts_runs: false,
+            races: false,
         }
     }
 

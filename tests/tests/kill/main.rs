@@ -85,6 +85,7 @@ workflow_tests::cases! {
         workers_die,
         zombies_come_back,
         programs_give_what_was_foretold,
+        clients_race,
     }
     forged {
         every_forgery_is_found,
@@ -111,4 +112,10 @@ async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgres_server_dies() {
     campaign::slice("postmaster", Database::Postgres, 5).await;
+}
+
+/// It makes a round on each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_databases_show_the_same() {
+    campaign::slice("equal", Database::Postgres, 40).await;
 }
