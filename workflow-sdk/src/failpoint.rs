@@ -4,6 +4,7 @@
 //! The points of the engine, and what is true there:
 //! - `executor.before_commit`: a batch was taken from the queue, nothing of it is in the database;
 //! - `backend.in_transaction`: every statement of a batch was executed, the transaction is open;
+//! - `transaction.begun`: a transaction is open, and its body has not begun;
 //! - `transaction.body_ended`: the body of a transaction has done its work in it, which is open and lacks the outcome;
 //! - `transaction.before_commit`: the outcome was written too, the transaction is open;
 //! - `transaction.after_commit`: it is committed, its drive does not know;
@@ -51,5 +52,9 @@ fn reached(name: &str) {
     if armed.hits_left.fetch_sub(1, Ordering::Relaxed) == 1 {
         // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
         let _ = kill_process(getpid(), armed.signal);
+        if armed.signal == Signal::STOP {
+            // Another thread may take the signal: this one must not go past the point before it stands still.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
     }
 }

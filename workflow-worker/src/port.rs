@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
-    Admission, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
+    Admission, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write, failpoint,
 };
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
@@ -61,13 +61,25 @@ impl Port for DrivePort {
 
     fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
         Box::pin(async move {
-            match self.client.backend().begin(self.claim).await {
-                Ok(Some(transaction)) => Ok(transaction),
-                Ok(None) => {
-                    self.held.order(self.claim, Order::Lost);
-                    std::future::pending().await
+            loop {
+                let begun = self.client.backend().begin(self.claim).await;
+                failpoint("transaction.begun");
+                match begun {
+                    Ok(Some(transaction)) if self.standing.borrow().is_valid() => return Ok(transaction),
+                    // The lease may have run out while the database was waited for: no body begins before a renewal. Not in
+                    // this transaction: on SQLite it would hold the renewal up.
+                    Ok(Some(transaction)) => {
+                        drop(transaction);
+                        if self.standing.clone().wait_for(Standing::is_valid).await.is_err() {
+                            std::future::pending::<()>().await;
+                        }
+                    }
+                    Ok(None) => {
+                        self.held.order(self.claim, Order::Lost);
+                        std::future::pending::<()>().await;
+                    }
+                    Err(error) => return Err(StoredError::from_error(ErrorKind::Application, &error)),
                 }
-                Err(error) => Err(StoredError::from_error(ErrorKind::Application, &error)),
             }
         })
     }

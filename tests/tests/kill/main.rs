@@ -73,6 +73,7 @@ workflow_tests::cases! {
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,
         a_worker_stopped_before_its_commit_changes_nothing,
+        a_worker_stopped_before_the_body_of_a_transaction_begins_none,
     }
     blocked {
         a_step_that_blocks_every_thread_keeps_its_lease,
