@@ -33,7 +33,7 @@ BEGIN INSERT INTO audit VALUES ('status', OLD.id, OLD.status || ' became ' || NE
 CREATE TRIGGER audit_time AFTER UPDATE ON workflow_runs
 WHEN NEW.completed_at < NEW.created_at OR NEW.started_at < NEW.created_at OR NEW.created_at <> OLD.created_at
     OR NEW.completed_at < NEW.started_at OR NEW.generation NOT IN (OLD.generation, OLD.generation + 1)
-BEGIN INSERT INTO audit VALUES ('time', OLD.id, NEW.created_at || ' ' || NEW.started_at || ' ' || NEW.completed_at); END;
+BEGIN INSERT INTO audit VALUES ('time', OLD.id, concat_ws(' ', NEW.created_at, NEW.started_at, NEW.completed_at)); END;
 CREATE TRIGGER audit_run_gone AFTER DELETE ON workflow_runs
 BEGIN INSERT INTO audit VALUES ('gone', OLD.id, OLD.status); END;
 CREATE TRIGGER audit_epoch AFTER UPDATE ON workflow_runs

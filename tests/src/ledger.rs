@@ -22,10 +22,12 @@ pub enum What {
     Canceled,
     /// A client was told how its run ended.
     Answered,
+    /// A client that races was told something, and when.
+    Raced,
 }
 
 impl What {
-    const ALL: [(Self, &str); 7] = [
+    const ALL: [(Self, &str); 8] = [
         (Self::Begin, "begin"),
         (Self::End, "end"),
         (Self::Delivered, "delivered"),
@@ -33,6 +35,7 @@ impl What {
         (Self::Signaled, "signaled"),
         (Self::Canceled, "canceled"),
         (Self::Answered, "answered"),
+        (Self::Raced, "raced"),
     ];
 
     fn word(self) -> &'static str {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::ledger::{Ledger, What};
 use crate::program::{PLANNED, program};
+use crate::racer::race;
 use crate::worker_process::WorkerSettings;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
@@ -26,7 +27,12 @@ pub fn work(settings: &str) -> Result<(), Box<dyn Error>> {
     // The tests' own server runs without fsync, and every process would say so.
     let filter = "info,sqlx=error,workflow_sdk::backend::postgres::open=error";
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
-    std::thread::spawn(|| {
+    let races = settings.races;
+    std::thread::spawn(move || {
+        if races {
+            // It reads its input itself, and ends with it.
+            return;
+        }
         // The other end is held by the test alone, and closed by the system if that dies.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::abort();
@@ -53,6 +59,9 @@ async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
         connect = connect.schema(schema);
     }
     let client = connect.await?;
+    if settings.races {
+        return race(client, Ledger::inside(&settings.directory)).await;
+    }
     if settings.starts_runs { start_runs(&client, &settings).await } else { drive(client, settings).await }
 }
 

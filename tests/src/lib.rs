@@ -21,6 +21,7 @@ pub mod postgres;
 pub mod probe;
 pub mod program;
 pub mod proxy;
+pub mod racer;
 pub mod raw;
 pub mod scene;
 pub mod simulation;

@@ -1,6 +1,7 @@
 //! A worker in a process of its own, to be killed.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -41,6 +42,8 @@ pub struct WorkerSettings {
     /// Variables of the process.
     #[serde(default)]
     pub variables: Vec<(String, String)>,
+    /// Races with others instead of working, as its standard input says.
+    pub races: bool,
 }
 
 /// The process. Killed when dropped.
@@ -69,6 +72,12 @@ impl WorkerProcess {
             command.env("WORKFLOW_FAILPOINT", failpoint);
         }
         Self { child: command.spawn().expect("start a worker process"), log }
+    }
+
+    /// Writes a line to its standard input.
+    pub fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        input.write_all(format!("{line}\n").as_bytes()).expect("write to a child");
     }
 
     /// Its process id.

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use workflow_sdk::engine::{
     Admission, BodyWatch, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
-    failpoint_error,
+    failpoint, failpoint_error,
 };
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
@@ -70,17 +70,28 @@ impl Port for DrivePort {
 
     fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
         Box::pin(async move {
-            let opened = match failpoint_error("transaction.before_begin") {
-                Ok(()) => self.client.backend().begin(self.claim).await,
-                Err(fault) => Err(fault.into()),
-            };
-            match opened {
-                Ok(Some(transaction)) => Ok(transaction),
-                Ok(None) => {
-                    self.held.order(self.claim, Order::Lost);
-                    std::future::pending().await
+            loop {
+                let begun = match failpoint_error("transaction.before_begin") {
+                    Ok(()) => self.client.backend().begin(self.claim).await,
+                    Err(fault) => Err(fault.into()),
+                };
+                failpoint("transaction.begun");
+                match begun {
+                    Ok(Some(transaction)) if self.standing.borrow().is_valid() => return Ok(transaction),
+                    // The lease may have run out while the database was waited for: no body begins before a renewal. Not in
+                    // this transaction: on SQLite it would hold the renewal up.
+                    Ok(Some(transaction)) => {
+                        drop(transaction);
+                        if self.standing.clone().wait_for(Standing::is_valid).await.is_err() {
+                            std::future::pending::<()>().await;
+                        }
+                    }
+                    Ok(None) => {
+                        self.held.order(self.claim, Order::Lost);
+                        std::future::pending::<()>().await;
+                    }
+                    Err(error) => return Err(StoredError::from_error(ErrorKind::Application, &error)),
                 }
-                Err(error) => Err(StoredError::from_error(ErrorKind::Application, &error)),
             }
         })
     }

@@ -13,6 +13,7 @@ pub(super) async fn round(part: Part) -> Report {
     round.wait_for_work().await;
     for _ in 0..count {
         tokio::time::sleep(Duration::from_millis(round.random.u64(20..GAP))).await;
+        round.wait_for_a_body().await;
         let victim = match round.random.u32(0..4) {
             0 => round.random.usize(0..round.workers.len()),
             _ => round.busiest(),

@@ -30,6 +30,8 @@ struct Shared {
     is_over: AtomicBool,
     has_started_all: AtomicBool,
     ended: AtomicUsize,
+    /// How many had ended at the last look at which there were more, and when that was.
+    last: Mutex<(usize, Instant)>,
 }
 
 /// What the load knows.
@@ -50,6 +52,7 @@ impl Load {
             is_over: AtomicBool::new(false),
             has_started_all: AtomicBool::new(false),
             ended: AtomicUsize::new(0),
+            last: Mutex::new((0, Instant::now())),
         };
         let shared = Arc::new(shared);
         let (client, ledger) = (client.clone(), ledger.clone());
@@ -69,6 +72,16 @@ impl Load {
         self.shared.has_started_all.load(Ordering::Relaxed)
     }
 
+    /// Whether nothing has ended for so long that nothing will.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        let mut last = self.shared.last.lock().expect("no panic while it was held");
+        if last.0 != self.ended() {
+            *last = (self.ended(), Instant::now());
+        }
+        last.1.elapsed() > PATIENCE
+    }
+
     /// Whether everything was started and has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -78,15 +91,8 @@ impl Load {
     /// Starts no more, and waits for the end of what runs; gives up once nothing ends any more.
     pub async fn end(mut self) -> Told {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        let (mut ended, mut since) = (self.ended(), Instant::now());
-        loop {
-            if tokio::time::timeout(Duration::from_secs(1), &mut self.driver).await.is_ok() {
-                break;
-            }
-            if self.ended() > ended {
-                (ended, since) = (self.ended(), Instant::now());
-            }
-            if since.elapsed() > PATIENCE {
+        while tokio::time::timeout(Duration::from_secs(1), &mut self.driver).await.is_err() {
+            if self.is_stuck() {
                 self.driver.abort();
                 break;
             }

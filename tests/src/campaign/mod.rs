@@ -7,11 +7,13 @@
 
 mod cluster;
 mod disk;
+mod equal;
 mod kill;
 mod load;
 mod postmaster;
 mod power;
 mod programs;
+mod races;
 mod report;
 mod rolling;
 mod round;
@@ -132,6 +134,24 @@ pub const KINDS: &[Kind] = &[
         round: 25,
         has_own_servers: false,
         run: |part| Box::pin(zombie::round(part)),
+    },
+    Kind {
+        name: "races",
+        what: "clients in several processes start by one key, and signal, cancel and wait for runs that are about to end",
+        delivered: "two starts by the key were under way at once; the run ended between the first call and the last reply",
+        databases: BOTH,
+        round: 240,
+        has_own_servers: false,
+        run: |part| Box::pin(races::round(part)),
+    },
+    Kind {
+        name: "equal",
+        what: "the same programs on SQLite and PostgreSQL, without faults: what a user sees is the same",
+        delivered: "there are no faults; the count is that of the programs",
+        databases: &[Database::Postgres],
+        round: 500,
+        has_own_servers: false,
+        run: |part| Box::pin(equal::round(part)),
     },
     Kind {
         name: "programs",

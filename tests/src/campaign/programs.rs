@@ -18,7 +18,7 @@ pub(super) async fn round(part: Part) -> Report {
     loop {
         let gap = round.random.u64(GAP);
         let over = crate::campaign::load::over_within(&round.load, Duration::from_millis(gap)).await;
-        if over {
+        if over || round.load.is_stuck() {
             break;
         }
         if round.load.has_started_all() {

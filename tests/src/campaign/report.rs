@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Plan;
-use crate::checker::Violation;
+use super::{Part, Plan};
+use crate::checker::{Evidence, Violation};
 
 /// What a campaign did and found.
 #[derive(Clone, Debug, Serialize)]
@@ -86,6 +86,17 @@ impl Report {
             Violation { invariant: "I-Live", run: String::new(), what: format!("a round broke off: {why}") };
         report.violations.push(RoundViolation { violation, seed: plan.seed, count: plan.count });
         report
+    }
+
+    /// Counts what there is, and takes what was found in it.
+    pub fn take(&mut self, evidence: &Evidence, found: Vec<Violation>, part: &Part) {
+        self.runs += evidence.runs.len();
+        self.ended += evidence.runs.values().filter(|run| run.has_ended()).count();
+        self.steps += evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()).count();
+        self.acknowledged += evidence.lines.iter().filter(|line| line.what.is_acknowledgement()).count();
+        self.crashes += evidence.noted.iter().filter(|(kind, ..)| kind == "crash").count();
+        let of_round = |violation| RoundViolation { violation, seed: part.seed, count: part.count };
+        self.violations.extend(found.into_iter().map(of_round));
     }
 
     /// Adds what a round did.

@@ -177,6 +177,18 @@ impl Round {
         *self.report.notes.entry(what.to_owned()).or_default() += count;
     }
 
+    /// Waits until a worker is in the middle of a step, for a while.
+    pub async fn wait_for_a_body(&mut self) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(3) {
+            self.ledger.read();
+            if self.workers.iter().any(|worker| self.ledger.is_cut(worker.pid())) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Waits for the end of everything, ends the workers, and checks.
     pub async fn finish(self) -> Report {
         self.finish_with(|_| Vec::new()).await
@@ -187,14 +199,9 @@ impl Round {
         let (part, mut report) =
             (self.part.clone(), std::mem::replace(&mut self.report, Report::new("", &self.part.plan)));
         let (mut scene, evidence) = self.settle().await;
-        count(&mut report, &evidence);
         let mut found = checker::violations(&evidence);
         found.extend(look(&evidence));
-        report.violations.extend(found.into_iter().map(|violation| RoundViolation {
-            violation,
-            seed: part.seed,
-            count: part.count,
-        }));
+        report.take(&evidence, found, &part);
         match report.violations.is_empty() {
             true => scene.sweep().await,
             false => scene.keep(),
@@ -228,14 +235,6 @@ impl Round {
 
 /// The limit of crashes in rounds in which chance may hit one run again and again.
 const MAX_CRASHES: u32 = 1000;
-
-fn count(report: &mut Report, evidence: &Evidence) {
-    report.runs += evidence.runs.len();
-    report.ended += evidence.runs.values().filter(|run| run.has_ended()).count();
-    report.steps += evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()).count();
-    report.acknowledged += evidence.lines.iter().filter(|line| line.what.is_acknowledgement()).count();
-    report.crashes += evidence.noted.iter().filter(|(kind, ..)| kind == "crash").count();
-}
 
 /// Waits until no run is left, children included; gives up once nothing ends any more.
 async fn settle(scene: &Scene) {

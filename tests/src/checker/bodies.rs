@@ -60,7 +60,9 @@ pub(super) fn again(evidence: &Evidence, found: &mut Found) {
         for pair in begins.windows(2) {
             let (one, next) = (pair[0], pair[1]);
             let retried = next.attempt > one.attempt;
-            let excused = evidence.dead.contains(&one.pid) || evidence.disturbed.contains(&one.pid);
+            // Who stood still may be about to begin a body, and begin it after another has taken over.
+            let disturbed = [one, next].iter().any(|line| evidence.disturbed.contains(&line.pid));
+            let excused = evidence.dead.contains(&one.pid) || disturbed;
             if !retried && !excused {
                 let place = format!("{subject} began in {}, which was not killed, and again in {}", one.pid, next.pid);
                 found.add(run_of(subject), place);

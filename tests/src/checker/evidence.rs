@@ -72,6 +72,10 @@ pub struct Row {
     pub on_parent_end: Option<String>,
     /// When somebody asked it to end.
     pub cancel_requested_at: Option<i64>,
+    /// When it ended.
+    pub completed_at: Option<i64>,
+    /// The idempotency key of its start.
+    pub key: Option<String>,
     /// What it gave.
     pub output: Option<String>,
     /// Why it failed.
@@ -206,7 +210,8 @@ impl Evidence {
             raw,
             "'id', id, 'workflow', workflow_name, 'status', status, 'epoch', epoch, 'generation', generation,
              'attempt', attempt, 'crashes', crashes, 'parent', parent_run_id, 'parent_step_key', parent_step_key,
-             'on_parent_end', on_parent_end, 'cancel_requested_at', cancel_requested_at, 'output', output, 'error', error",
+             'on_parent_end', on_parent_end, 'cancel_requested_at', cancel_requested_at, 'completed_at', completed_at, 'key', key,
+             'output', output, 'error', error",
             "workflow_runs",
         )
         .await;
@@ -261,29 +266,52 @@ impl Evidence {
         self.runs.get(run).is_none_or(|run| run.status != "succeeded" || run.generation > 0)
     }
 
-    /// What a user sees of the runs that somebody outside knows, without ids and times, in the order of what was foretold:
-    /// the same on every database, if the order of what happened is.
+    /// When a run ended, in microseconds since 1970.
     #[must_use]
-    pub fn observable(&self, runs: &[String]) -> Vec<String> {
-        let mut seen = Vec::new();
-        for (number, id) in runs.iter().enumerate() {
-            let Some(run) = self.runs.get(id) else { continue };
-            let error = run.error.as_deref().unwrap_or_default();
-            seen.push(format!("{number} {} {:?} {error}", run.status, run.output));
-            let mut outcomes: Vec<String> = self
-                .outcomes
-                .iter()
-                .filter(|outcome| outcome.run == *id && outcome.position.is_some())
-                .map(|o| {
-                    format!(
-                        "{number}.{} {} {} {} {} {:?}",
-                        o.generation, o.step_key, o.attempt, o.kind, o.status, o.output
-                    )
-                })
-                .collect();
-            outcomes.sort_unstable();
-            seen.extend(outcomes);
+    pub fn ended_at(&self, run: &str) -> Option<i64> {
+        self.runs.get(run)?.completed_at
+    }
+
+    /// Of these runs alone. What the triggers noted of others stays, unless it says only how they ended.
+    pub fn keep(&mut self, runs: &BTreeSet<String>) {
+        self.runs.retain(|id, _| runs.contains(id));
+        self.attempts.retain(|row| runs.contains(&row.run));
+        self.signals.retain(|row| runs.contains(&row.run));
+        self.claims.retain(|row| runs.contains(&row.run));
+        self.outcomes.retain(|row| runs.contains(&row.run));
+        self.taken.retain(|row| runs.contains(&row.run));
+        self.lines.retain(|line| runs.contains(run_of(&line.subject)));
+        self.noted.retain(|(kind, run, _)| kind != "end" || runs.contains(run));
+        if let Some(effects) = &mut self.effects {
+            effects.retain(|effect| runs.contains(run_of(effect)));
         }
+    }
+
+    /// What a user sees of the runs that were started by a key, without ids and times, in the order of the keys: the same on
+    /// every database. Of a race only that it was won, and of a canceled run only that it is: how far they got is chance.
+    #[must_use]
+    pub fn observable(&self) -> BTreeMap<String, Vec<String>> {
+        let mut seen = BTreeMap::new();
+        let keys: BTreeMap<&str, &str> =
+            self.runs.values().filter_map(|run| Some((run.id.as_str(), run.key.as_deref()?))).collect();
+        for (id, key) in &keys {
+            let run = &self.runs[*id];
+            let error = run.error.as_deref().unwrap_or_default();
+            seen.insert((*key).to_owned(), vec![format!("{} {:?} {error}", run.status, run.output)]);
+        }
+        for outcome in self.outcomes.iter().filter(|outcome| outcome.position.is_some()) {
+            let name = outcome.step_key.rsplit('/').next().unwrap_or_default();
+            let is_racing = name.starts_with('r') && name.contains('-');
+            let is_chance = is_racing || self.runs.get(&outcome.run).is_none_or(|run| run.status == "canceled");
+            if let Some(key) = keys.get(outcome.run.as_str()).filter(|_| !is_chance)
+                && let Some(lines) = seen.get_mut(*key)
+            {
+                let Outcome { generation, step_key, attempt, kind, status, output, .. } = outcome;
+                let output = output.as_deref().filter(|_| kind != "sleep");
+                lines.push(format!("{generation} {step_key} {attempt} {kind} {status} {output:?}"));
+            }
+        }
+        seen.values_mut().for_each(|lines| lines[1..].sort_unstable());
         seen
     }
 }

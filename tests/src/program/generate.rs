@@ -27,6 +27,12 @@ pub fn generate(random: &mut Rng, shape: Shape) -> Program {
     Generator { random, shape, next: 0, may_arm: true }.program(shape.depth, true)
 }
 
+/// One that needs nobody outside: no signals, and no cancel.
+#[must_use]
+pub fn generate_closed(random: &mut Rng, shape: Shape) -> Program {
+    Generator { random, shape, next: 0, may_arm: true }.program(shape.depth, false)
+}
+
 struct Generator<'a> {
     random: &'a mut Rng,
     shape: Shape,

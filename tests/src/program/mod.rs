@@ -6,7 +6,7 @@ mod interpret;
 use serde::{Deserialize, Serialize};
 use workflow_sdk::prelude::*;
 
-pub use generate::{Shape, generate};
+pub use generate::{Shape, generate, generate_closed};
 pub use interpret::program;
 
 /// What a run of [`program`] does.

@@ -1,12 +1,13 @@
 //! What must hold of a scene.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
-use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt, StepKind};
 
+use crate::checker::{self, Evidence};
 use crate::ledger::{Line, What};
+use crate::program::Answer;
 use crate::workflows::{self, NAP};
 
 use super::{Recorded, Scene, Started, subject};
@@ -64,59 +65,18 @@ impl Scene {
     /// The same beside processes that stood still and came back: what each was about to begin when it was stopped, it begins
     /// after another has taken over, and is refused its outcome.
     pub async fn check_beside(&self, runs: &[Started], dead: &[u32], stopped: &[u32]) {
-        let violations = self.raw().await.lines(crate::audit::VIOLATIONS, "violation").await;
-        assert_eq!(violations, Vec::<String>::new(), "what the database saw");
-        let mut begins: BTreeMap<String, Vec<Line>> = BTreeMap::new();
-        for line in self.ledger.begins() {
-            begins.entry(line.subject.clone()).or_default().push(line);
-        }
+        let mut evidence = Evidence::of(self).await;
+        evidence.keep(&runs.iter().map(|run| run.id.to_string()).collect());
+        evidence.foretold = runs.iter().map(|run| (run.id.to_string(), Answer::Value(run.output))).collect();
+        evidence.dead = dead.iter().copied().collect();
+        evidence.disturbed = stopped.iter().copied().collect();
+        assert_eq!(checker::violations(&evidence), []);
         for run in runs {
-            self.check_run(*run, &mut begins).await;
+            assert!(evidence.runs.contains_key(&run.id.to_string()), "an acknowledged start is never lost: {run:?}");
+            let history = self.history(run.id).await;
+            let outcomes: Vec<&StepAttempt> = history.iter().filter(|row| row.position.is_some()).collect();
+            self.check_nap(run.id, &outcomes);
         }
-        let orphans: Vec<&String> =
-            begins.keys().filter(|subject| runs.iter().any(|run| subject.starts_with(&run.id.to_string()))).collect();
-        assert!(orphans.is_empty(), "bodies that ran and left no outcome: {orphans:?}");
-        // One workflow fails on purpose, and attempts a step again.
-        for line in self.ledger.begins().into_iter().filter(|line| !line.subject.ends_with("/stubborn")) {
-            let mut again = self.ledger_begins_after(&line);
-            again.retain(|line| !stopped.contains(&line.pid));
-            assert!(
-                again.is_empty() || dead.contains(&line.pid),
-                "{} began in {}, which was not killed, and again: {again:?}",
-                line.subject,
-                line.pid
-            );
-        }
-    }
-
-    fn ledger_begins_after(&self, first: &Line) -> Vec<Line> {
-        let begins = self.ledger.begins();
-        let place = begins.iter().position(|line| line == first).expect("a line of the ledger");
-        begins.into_iter().skip(place + 1).filter(|line| line.subject == first.subject).collect()
-    }
-
-    /// Takes the begun bodies of this run out of `begins`.
-    async fn check_run(&self, started: Started, begins: &mut BTreeMap<String, Vec<Line>>) {
-        let run = self.client.run(started.id).await.expect("an acknowledged start is never lost");
-        assert_eq!(run.status, RunStatus::Succeeded, "{run:?}");
-        assert_eq!(run.output.as_deref(), Some(started.output.to_string().as_str()), "{run:?}");
-        let history = self.history(run.id).await;
-        let outcomes: Vec<&StepAttempt> = history.iter().filter(|row| row.position.is_some()).collect();
-        let keys: HashSet<&str> = outcomes.iter().map(|row| row.step_key.as_str()).collect();
-        assert_eq!(keys.len(), outcomes.len(), "one outcome a step: {history:?}");
-        let rise = outcomes.is_sorted_by(|one, next| one.position < next.position);
-        assert!(rise, "each outcome has a position of its own: {history:?}");
-        for row in &outcomes {
-            let subject = subject(run.id, &row.step_key);
-            let bodies = begins.remove(&subject);
-            match row.kind {
-                StepKind::Sleep | StepKind::Signal | StepKind::Approval | StepKind::Child => {
-                    assert_eq!(bodies, None, "a wait has no body");
-                }
-                _ => assert!(bodies.is_some(), "{subject} has an outcome, but its body never began"),
-            }
-        }
-        self.check_nap(run.id, &outcomes);
     }
 
     /// A sleep fires once, and not too early, however often its run changed hands.

@@ -68,6 +68,7 @@ impl Place {
             pause: 2,
             threads: 2,
             starts_runs: false,
+            races: false,
             release: 0,
             variables: Vec::new(),
         }

@@ -25,3 +25,7 @@ pub async fn zombies_come_back(database: Database) {
 pub async fn programs_give_what_was_foretold(database: Database) {
     slice("programs", database, 60).await;
 }
+
+pub async fn clients_race(database: Database) {
+    slice("races", database, 24).await;
+}

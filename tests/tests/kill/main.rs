@@ -75,6 +75,7 @@ workflow_tests::cases! {
     stopped {
         a_stopped_worker_that_comes_back_writes_nothing,
         a_worker_stopped_before_its_commit_changes_nothing,
+        a_worker_stopped_before_the_body_of_a_transaction_begins_none,
     }
     blocked {
         a_step_that_blocks_every_thread_keeps_its_lease,
@@ -87,6 +88,7 @@ workflow_tests::cases! {
         workers_die,
         zombies_come_back,
         programs_give_what_was_foretold,
+        clients_race,
     }
     forged {
         every_forgery_is_found,
@@ -113,4 +115,10 @@ async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgres_server_dies() {
     campaign::slice("postmaster", Database::Postgres, 5).await;
+}
+
+/// It makes a round on each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_databases_show_the_same() {
+    campaign::slice("equal", Database::Postgres, 40).await;
 }

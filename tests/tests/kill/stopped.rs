@@ -89,3 +89,33 @@ pub async fn a_worker_stopped_before_its_commit_changes_nothing(database: Databa
     successor.assert_no_warnings();
     scene.sweep().await;
 }
+
+/// Its transaction is open when it is stopped, and the body would be next. On SQLite nobody can take the run from whoever has a
+/// transaction open.
+pub async fn a_worker_stopped_before_the_body_of_a_transaction_begins_none(database: Database) {
+    if database == Database::Sqlite {
+        return;
+    }
+    let scene = Scene::new(database).await;
+    scene.make_effects().await;
+    let mut settings = scene.settings();
+    settings.lease = Some(500);
+    let runs = scene.start_debits(1).await;
+    let stopped = scene.spawn_to_die("stopped", &settings, "transaction.begun@1:stop");
+    stopped.stands_still().await;
+    settings.lease = None;
+    let successor = scene.spawn("successor", &settings);
+    scene.all_end(&runs).await;
+
+    stopped.signal(Signal::CONT);
+    stopped.says("claim lost").await;
+    assert!(
+        scene.ledger.begins().iter().all(|line| line.pid == successor.pid()),
+        "it began a body of a run that it had lost"
+    );
+    scene.check(&runs, &[]).await;
+    scene.check_effects(&runs).await;
+    stopped.assert_no_errors();
+    successor.assert_no_warnings();
+    scene.sweep().await;
+}

@@ -95,6 +95,7 @@ pub const POINTS: &[Point] = &[
     Point::new("end.before_commit", "a drive has an answer of its run, the database does not have it", BEFORE),
     Point::new("end.after_commit", "the answer is written, or the claim was lost", SILENT),
     Point::new("transaction.before_begin", "the body of a transaction may begin, its transaction is not open", BEFORE),
+    Point::new("transaction.begun", "the transaction is open, its body has not begun", SILENT).in_transaction(),
     Point::new(
         "transaction.body_ended",
         "the body has done its work in the transaction, which lacks the outcome",

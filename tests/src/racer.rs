@@ -1,0 +1,171 @@
+//! A client process that races with others, as it is told on its standard input; what it is told goes to the ledger.
+
+use std::io::BufRead;
+use std::time::{Duration, SystemTime};
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use workflow_sdk::{CancelOutcome, Client, ClientError, RunId, SignalOutcome};
+
+use crate::ledger::{Ledger, What};
+use crate::program::{Program, Shape, generate_closed, program};
+
+/// Calls at once of each process.
+pub const TASKS: usize = 3;
+
+/// What all are to do now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Race {
+    /// Which.
+    pub number: usize,
+    /// Of the inputs.
+    pub seed: u64,
+    /// What is called.
+    pub call: Call,
+}
+
+/// What is called.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Call {
+    /// A start by this key, with one of two inputs.
+    Start {
+        /// The key.
+        key: String,
+    },
+    /// A signal to a run that is about to end.
+    Signal {
+        /// The run.
+        run: String,
+    },
+    /// A cancel of it.
+    Cancel {
+        /// The run.
+        run: String,
+    },
+    /// A wait for its result.
+    Result {
+        /// The run.
+        run: String,
+    },
+}
+
+/// What a caller was told, and when, in microseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The call.
+    pub began: i64,
+    /// The reply.
+    pub replied: i64,
+    /// In a word.
+    pub answer: String,
+}
+
+impl Told {
+    /// What the ledger has of it.
+    ///
+    /// # Panics
+    /// If that is nothing of the kind.
+    #[must_use]
+    pub fn parse(value: &str) -> Self {
+        let mut words = value.splitn(3, ':');
+        let mut word = || words.next().expect("three words");
+        let (began, replied, answer) = (word(), word(), word());
+        Self {
+            began: began.parse().expect("a time"),
+            replied: replied.parse().expect("a time"),
+            answer: answer.to_owned(),
+        }
+    }
+}
+
+/// The program that a caller wants who has this input, `a` or `b`.
+#[must_use]
+pub fn wanted(seed: u64, input: &str) -> Program {
+    let seed = if input == "a" { seed } else { seed ^ 1 };
+    generate_closed(&mut Rng::with_seed(seed), Shape { length: 2, depth: 0, nap: 5 })
+}
+
+/// Races until its standard input ends.
+///
+/// # Errors
+/// None but those of the input.
+pub async fn race(client: Client, ledger: Ledger) -> Result<(), Box<dyn std::error::Error>> {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel::<Race>();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if let Ok(race) = serde_json::from_str(&line)
+                && tell.send(race).is_err()
+            {
+                return;
+            }
+        }
+    });
+    while let Some(race) = told.recv().await {
+        for task in 0..TASKS {
+            let (client, ledger, race) = (client.clone(), ledger.clone(), race.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_micros(fastrand::u64(0..12_000))).await;
+                let began = now();
+                let answer = call(&client, &ledger, &race, task)
+                    .await
+                    .unwrap_or_else(|error| format!("error={error}").replace([' ', '\n'], "_"));
+                let value = format!("{began}:{}:{answer}", now());
+                ledger.append_value(What::Raced, &race.number.to_string(), 0, &value);
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn call(client: &Client, ledger: &Ledger, race: &Race, task: usize) -> Result<String, ClientError> {
+    let me = std::process::id();
+    match &race.call {
+        Call::Start { key } => {
+            let input = if (task + me as usize).is_multiple_of(2) { "a" } else { "b" };
+            match client.start(program, wanted(race.seed, input)).key(key).await {
+                Ok(run) => {
+                    ledger.append(What::Started, &run.id().to_string(), 0);
+                    Ok(format!("started-{input}={}", run.id()))
+                }
+                Err(ClientError::KeyConflict { run_id, .. }) => Ok(format!("refused-{input}={run_id}")),
+                Err(other) => Err(other),
+            }
+        }
+        Call::Signal { run } => {
+            let name = format!("x{me}-{task}");
+            match client.signal(id(run), name.as_str(), &1_u64).await? {
+                SignalOutcome::Accepted => {
+                    ledger.append_value(What::Signaled, run, 0, &format!("{name}=1"));
+                    Ok("accepted".into())
+                }
+                SignalOutcome::Finished => Ok("finished".into()),
+                other => Ok(format!("{other:?}")),
+            }
+        }
+        Call::Cancel { run } => {
+            let word = match client.cancel(id(run)).await? {
+                CancelOutcome::Canceled => "canceled".to_owned(),
+                CancelOutcome::Requested => "requested".to_owned(),
+                CancelOutcome::Ended(status) => status.to_string(),
+                other => format!("{other:?}"),
+            };
+            ledger.append_value(What::Canceled, run, 0, &word);
+            Ok(word)
+        }
+        Call::Result { run } => {
+            let value: Value = client.handle(id(run)).await?.result().await?;
+            ledger.append_value(What::Answered, run, 0, &value.to_string());
+            Ok(value.to_string())
+        }
+    }
+}
+
+fn id(run: &str) -> RunId {
+    run.parse().expect("a run id")
+}
+
+fn now() -> i64 {
+    let now = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_micros();
+    i64::try_from(now).expect("a time before the year 294247")
+}
