@@ -22,40 +22,40 @@ async fn slice(kind: &str, database: Database, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wire_that_is_cut_loses_nothing() {
-    slice("wire", Database::Postgres, 24).await;
+    slice("wire", Database::Postgres, 16).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_loses_nothing() {
-    slice("disk", Database::Sqlite, 6).await;
+    slice("disk", Database::Sqlite, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_loses_nothing_on_sqlite() {
-    slice("power", Database::Sqlite, 5).await;
+    slice("power", Database::Sqlite, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_loses_nothing_on_postgres() {
-    slice("power", Database::Postgres, 4).await;
+    slice("power", Database::Postgres, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clocks_of_workers_do_not_matter_to_postgres() {
-    slice("skew", Database::Postgres, 20).await;
+    slice("skew", Database::Postgres, 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_back_and_forth_loses_nothing_on_sqlite() {
-    slice("skew", Database::Sqlite, 20).await;
+    slice("skew", Database::Sqlite, 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_releases_work_side_by_side_on_sqlite() {
-    slice("rolling", Database::Sqlite, 5).await;
+    slice("rolling", Database::Sqlite, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_releases_work_side_by_side_on_postgres() {
-    slice("rolling", Database::Postgres, 5).await;
+    slice("rolling", Database::Postgres, 3).await;
 }

@@ -20,12 +20,15 @@ const LATELY: Duration = Duration::from_millis(250);
 /// What must hold of a database that somebody opens in the middle of everything.
 const HOLD: &[&str] = &["I-Ack", "I-One", "I-Fence", "I-NoDual", "I-Exact", "I-Replay", "I-Clean"];
 
+/// What no process may write. That the database stood still for longer than a call waits is an error that it may name.
+const FORBIDDEN: &[&str] = &["panicked", "deadlock"];
+
 pub(super) async fn round(mut part: Part) -> Report {
     let count = part.count;
     let home = home(&part);
     let mebibytes = if part.plan.database == Database::Sqlite { 64 } else { 512 };
     let image = Image::make(&home.path().join("disk"), mebibytes).expect("a disk");
-    let mut options = RoundOptions { workers: 2, at_once: 16, ..RoundOptions::default() };
+    let mut options = RoundOptions { workers: 2, at_once: 16, forbidden: FORBIDDEN, ..RoundOptions::default() };
     let cluster = match part.plan.database {
         Database::Sqlite => {
             options.files = Some(image.root().to_owned());

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
+use sqlx::{AssertSqlSafe, Executor, raw_sql};
 use workflow_sdk::RunId;
 
 use super::load::patiently;
 use super::wire::until;
 use super::{Part, Report, Round, RoundOptions};
-use crate::Database;
+use crate::RawConnection;
 use crate::ledger::What;
 use crate::worker_process::WorkerProcess;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
@@ -131,12 +132,21 @@ async fn end_one(round: &mut Round, number: usize) -> bool {
 async fn migrate(round: &mut Round) -> bool {
     until(RECOVERY, || round.workers.iter().all(|worker| worker.log().contains("worker started"))).await;
     let was_at_work = round.workers.iter().any(|worker| round.ledger.is_cut(worker.pid()));
-    let mut raw = round.scene.raw().await;
-    match round.scene.database {
-        Database::Sqlite => {
-            raw.execute(format!("PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE; {NEXT_MIGRATION}; COMMIT")).await;
+    match round.scene.raw().await {
+        RawConnection::Sqlite(mut connection) => {
+            let patiently = format!("PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE; {NEXT_MIGRATION}; COMMIT");
+            connection.execute(raw_sql(AssertSqlSafe(patiently))).await.expect("migrate");
         }
-        _ => raw.execute(NEXT_MIGRATION).await,
+        // As the engine's own: a migration that waits for a lock stops every worker behind it, so it does not wait for long.
+        RawConnection::Postgres(mut connection) => {
+            let briefly = format!("SET lock_timeout = '1s'; BEGIN; {NEXT_MIGRATION}; COMMIT");
+            while let Err(error) = connection.execute(raw_sql(AssertSqlSafe(briefly.clone()))).await {
+                let state = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+                assert!(matches!(state.as_deref(), Some("55P03" | "40P01")), "migrate: {error}");
+                connection.execute("ROLLBACK").await.expect("roll a migration back");
+                round.note("migrations that were put off", 1);
+            }
+        }
     }
     round.ledger.read();
     let lines = round.ledger.lines.len();
