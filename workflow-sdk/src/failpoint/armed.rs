@@ -56,7 +56,11 @@ fn act(name: &'static str, wanted: &Wanted) -> Result<(), Fault> {
     match wanted.action {
         // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
         Action::Kill => drop(kill_process(getpid(), Signal::KILL)),
-        Action::Stop => drop(kill_process(getpid(), Signal::STOP)),
+        Action::Stop => {
+            drop(kill_process(getpid(), Signal::STOP));
+            // Another thread may take the signal: this one must not go past the point before it stands still.
+            std::thread::sleep(Duration::from_millis(50));
+        }
         // The thread, not the call: as on a machine that is starved.
         Action::Delay => std::thread::sleep(wanted.delay),
         Action::Error | Action::Lost => return Err(Fault(name)),
