@@ -55,9 +55,11 @@ fn act(name: &'static str, wanted: &Wanted) -> Result<(), Fault> {
     eprintln!("failpoint {name}: {}", wanted.action.word());
     match wanted.action {
         // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
-        Action::Kill => drop(kill_process(getpid(), Signal::KILL)),
+        Action::Kill => {
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
         Action::Stop => {
-            drop(kill_process(getpid(), Signal::STOP));
+            let _ = kill_process(getpid(), Signal::STOP);
             // Another thread may take the signal: this one must not go past the point before it stands still.
             std::thread::sleep(Duration::from_millis(50));
         }
