@@ -4,7 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::pool::PoolConnection;
+use sqlx::{Database, PgConnection, Postgres, SqlStr};
+use sqlx_core::transaction::TransactionManager;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::backend::fence::Asked;
@@ -21,10 +23,17 @@ use super::{PostgresBackend, attempt, fence, read};
 const BEGIN_OPERATION: &str = "begin a transaction";
 const COMMIT_OPERATION: &str = "commit a transaction";
 
-/// A transaction of one step, on a connection of the pool. Dropped, it is rolled back before the connection serves others.
+/// The driver's own count of transactions, so that an author's transaction inside of this one becomes a savepoint.
+type Manager = <Postgres as Database>::TransactionManager;
+
+/// A transaction of one step, on a connection of the pool. That goes back only after an end that the server has answered; else
+/// it is closed, and the server rolls back. The pool would ask first whether it lives, and on a connection that went silent
+/// wait for the answer for ever, with its place in the pool.
 #[derive(Debug)]
 struct PostgresTransaction {
-    transaction: Transaction<'static, Postgres>,
+    transaction: PoolConnection<Postgres>,
+    /// Whether the connection may serve others again.
+    sound: bool,
     sql: Arc<Sql>,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -37,14 +46,18 @@ pub(super) async fn begin(
     let opening = async {
         // It fails only if the semaphore is closed, which it never is.
         let permit = Arc::clone(&backend.transactions).acquire_owned().await.ok();
-        let mut transaction = backend.pool.begin_with(BEGIN).await?;
-        let fence = fence::read(&mut transaction, &backend.sql, claim).await?;
+        let transaction = backend.pool.acquire().await?;
+        let sql = Arc::clone(&backend.sql);
+        let mut opened = PostgresTransaction { transaction, sound: false, sql, _permit: permit };
+        Manager::begin(&mut opened.transaction, Some(SqlStr::from_static(BEGIN))).await?;
+        let fence = fence::read(&mut opened.transaction, &backend.sql, claim).await?;
         if fence.refusal(claim).is_some() {
-            transaction.rollback().await?;
+            Manager::rollback(&mut opened.transaction).await?;
+            opened.sound = true;
             return Ok(None);
         }
-        backend.sql.mark_transaction.query().execute(&mut *transaction).await?;
-        Ok(Some(PostgresTransaction { transaction, sql: Arc::clone(&backend.sql), _permit: permit }))
+        backend.sql.mark_transaction.query().execute(&mut *opened.transaction).await?;
+        Ok(Some(opened))
     };
     let opened = Limit::from_now().run(opening).await.map_err(|failure| failure.during(BEGIN_OPERATION))?;
     Ok(opened.map(|transaction| Box::new(transaction) as Box<dyn StepTransaction>))
@@ -106,8 +119,9 @@ impl StepTransaction for PostgresTransaction {
                 return StepCommit::RolledBack(failure.during(COMMIT_OPERATION));
             }
         }
-        let Self { transaction, _permit, .. } = *self;
-        match limit.run(async { Ok(transaction.commit().await?) }).await {
+        let committed = limit.run(async { Ok(Manager::commit(&mut self.transaction).await?) }).await;
+        self.sound = committed.is_ok();
+        match committed {
             Ok(()) => StepCommit::Committed,
             Err(failure) if failure.breaks_connection => StepCommit::Unknown(failure.during(COMMIT_OPERATION)),
             // The server's answer: a deferred constraint, a serialization failure.
@@ -115,11 +129,20 @@ impl StepTransaction for PostgresTransaction {
         }
     }
 
-    async fn roll_back(self: Box<Self>) {
-        let rolled_back = Limit::from_now().run(async { Ok(self.transaction.rollback().await?) }).await;
+    async fn roll_back(mut self: Box<Self>) {
+        let rolled_back = Limit::from_now().run(async { Ok(Manager::rollback(&mut self.transaction).await?) }).await;
+        self.sound = rolled_back.is_ok();
         if let Err(failure) = rolled_back {
             let error = failure.during("roll a transaction back");
             tracing::debug!(%error, "the server ends the transaction with the connection");
+        }
+    }
+}
+
+impl Drop for PostgresTransaction {
+    fn drop(&mut self) {
+        if !self.sound {
+            self.transaction.close_on_drop();
         }
     }
 }
