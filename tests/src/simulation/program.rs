@@ -22,7 +22,7 @@ const NEVER: &str = "never";
 /// One command. Whatever goes wrong around it, it comes to the same value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Op {
-    /// So many attempts fail; [`ATTEMPTS`] or more: all of them.
+    /// So many attempts fail; `ATTEMPTS` or more: all of them.
     Step {
         fails: u32,
         panics: bool,

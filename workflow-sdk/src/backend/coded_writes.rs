@@ -45,7 +45,8 @@ impl Coding {
     /// A run that is to be started, in its stored form.
     ///
     /// # Errors
-    /// As [`Coding::encode`](Self::encode).
+    /// Kind [`Codec`](super::BackendErrorKind::Codec) if the codec fails, [`Invalid`](super::BackendErrorKind::Invalid) if its
+    /// text is too large.
     pub fn encode_start<'r>(&self, run: &'r NewRun) -> Result<Cow<'r, NewRun>, BackendError> {
         if !self.encodes() {
             return Ok(Cow::Borrowed(run));
@@ -69,7 +70,8 @@ impl Coding {
     /// A signal that is to be sent, in its stored form.
     ///
     /// # Errors
-    /// As [`Coding::encode`](Self::encode).
+    /// Kind [`Codec`](super::BackendErrorKind::Codec) if the codec fails, [`Invalid`](super::BackendErrorKind::Invalid) if its
+    /// text is too large.
     pub fn encode_signal<'s>(&self, signal: &'s NewSignal) -> Result<Cow<'s, NewSignal>, BackendError> {
         if !self.encodes() {
             return Ok(Cow::Borrowed(signal));
