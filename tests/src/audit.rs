@@ -6,8 +6,8 @@
 
 use crate::RawConnection;
 
-// A failure loses its position when its run is tried again, and a fork begins with rows of an epoch before its first claim:
-// both are what they should be.
+// A running run that is terminated gets another epoch, so that its worker loses it; a failure loses its position when its run is
+// tried again; and a fork begins with rows of an epoch before its first claim: all are what they should be.
 
 /// What they noted that must not be.
 pub const VIOLATIONS: &str =
@@ -37,7 +37,8 @@ BEGIN INSERT INTO audit VALUES ('time', OLD.id, concat_ws(' ', NEW.created_at, N
 CREATE TRIGGER audit_run_gone AFTER DELETE ON workflow_runs
 BEGIN INSERT INTO audit VALUES ('gone', OLD.id, OLD.status); END;
 CREATE TRIGGER audit_epoch AFTER UPDATE ON workflow_runs
-WHEN NEW.epoch NOT IN (OLD.epoch, OLD.epoch + 1) OR NEW.epoch = OLD.epoch + 1 AND NEW.status <> 'running'
+WHEN NEW.epoch NOT IN (OLD.epoch, OLD.epoch + 1) OR NEW.epoch = OLD.epoch + 1 AND NEW.status NOT IN ('running', 'canceled')
+    AND NOT (NEW.epoch = 1 AND NEW.tags LIKE '%workflow.forked_from%')
 BEGIN INSERT INTO audit VALUES ('epoch', OLD.id, OLD.epoch || ' became ' || NEW.epoch); END;
 CREATE TRIGGER audit_claim AFTER UPDATE ON workflow_runs WHEN NEW.epoch <> OLD.epoch
 BEGIN INSERT INTO audit_claims (run_id, generation, epoch, worker_id)
@@ -104,7 +105,8 @@ BEGIN
         INSERT INTO {schema}.audit VALUES
             ('time', OLD.id, concat_ws(' ', NEW.created_at, NEW.started_at, NEW.completed_at, NEW.generation));
     END IF;
-    IF NEW.epoch NOT IN (OLD.epoch, OLD.epoch + 1) OR NEW.epoch = OLD.epoch + 1 AND NEW.status <> 'running' THEN
+    IF NEW.epoch NOT IN (OLD.epoch, OLD.epoch + 1) OR NEW.epoch = OLD.epoch + 1 AND NEW.status NOT IN ('running', 'canceled')
+    AND NOT (NEW.epoch = 1 AND NEW.tags LIKE '%workflow.forked_from%') THEN
         INSERT INTO {schema}.audit VALUES ('epoch', OLD.id, OLD.epoch || ' became ' || NEW.epoch);
     END IF;
     IF NEW.epoch <> OLD.epoch THEN
@@ -116,6 +118,13 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+CREATE FUNCTION {schema}.audit_start() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO {schema}.audit_claims (run_id, generation, epoch, worker_id)
+        VALUES (NEW.id, NEW.generation, NEW.epoch, NEW.worker_id);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER audit_start AFTER INSERT ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.status = 'running') EXECUTE FUNCTION {schema}.audit_start();
 CREATE TRIGGER audit_run AFTER UPDATE OR DELETE ON {schema}.workflow_runs
     FOR EACH ROW EXECUTE FUNCTION {schema}.audit_run();
 CREATE FUNCTION {schema}.audit_attempt() RETURNS trigger LANGUAGE plpgsql AS $$

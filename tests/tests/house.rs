@@ -164,7 +164,9 @@ fn statements_are_constants() {
             let uses = text.matches("AssertSqlSafe(").count();
             let allowed = exceptions.iter().find(|(file, _, _)| *file == path).map_or(0, |(_, count, _)| *count);
             assert_eq!(uses, allowed, "{package}/{path} makes statements: bind what comes from outside");
-            assert!(!text.contains("SqlStr::from"), "{package}/{path} makes statements");
+            // A constant is one whichever way it is handed over.
+            let made = text.replace("SqlStr::from_static(", "").contains("SqlStr::from");
+            assert!(!made, "{package}/{path} makes statements");
         }
     }
     let schema = shipped("workflow-sdk").into_iter().find(|(path, _)| path == "backend/connect.rs").unwrap().1;

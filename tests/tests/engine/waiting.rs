@@ -127,7 +127,7 @@ pub async fn sleeps_do_not_eat_the_retry_budget(db: Live) {
     #[workflow]
     async fn patient(ctx: &Ctx) -> Result<u32> {
         for _ in 0..6 {
-            ctx.sleep(Duration::from_millis(50)).await?;
+            ctx.sleep(Duration::from_millis(200)).await?;
         }
         let body = async || if ctx.attempt() == 1 { Err("once") } else { Ok(ctx.attempt()) };
         ctx.step("last", body).retry(Retry::fixed(Duration::from_millis(50)).max_attempts(2)).await

@@ -9,8 +9,12 @@ use workflow_tests::scene::{Scene, Started};
 
 /// Whatever was acknowledged is there; whatever is there, acknowledged or not, runs to its end.
 pub async fn an_acknowledged_start_outlives_its_process(database: Database) {
-    const POINTS: [&str; 3] = ["executor.before_commit@20", "backend.in_transaction@20", "executor.after_commit@20"];
-    join_all(POINTS.map(|failpoint| kill_starter(database, failpoint))).await;
+    let mut points = vec!["executor.before_commit@20", "executor.after_commit@20"];
+    // On PostgreSQL starts alone are one statement, and no transaction is open between two.
+    if database == Database::Sqlite {
+        points.push("backend.in_transaction@20");
+    }
+    join_all(points.into_iter().map(|failpoint| kill_starter(database, failpoint))).await;
 }
 
 async fn kill_starter(database: Database, failpoint: &str) {

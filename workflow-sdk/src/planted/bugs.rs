@@ -89,7 +89,7 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "normal-sync",
         "commits do not wait for the disk (synchronous NORMAL; synchronous_commit off): a power cut loses answers that were given",
-        Check::Campaign { kind: "power-cut" },
+        Check::Campaign { kind: "power" },
     ),
     PlantedBug::new(
         "deferred-begin",
@@ -126,7 +126,7 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "stale-position",
         "a replay does not go on from the recorded positions but counts from the first: outcomes are delivered in another order",
-        kill("point::step_body", "a position of its own"),
+        kill("point::step_body", "have the same place"),
     ),
     PlantedBug::new(
         "signal-twice",
@@ -138,5 +138,9 @@ pub const BUGS: &[PlantedBug] = &[
         "a claim whose reply was lost is made again: what the first one took is held by nobody",
         engine("executor::a_claim_whose_reply_was_lost_is_given_back", "panicked"),
     ),
-    PlantedBug::new("early-timer", "a sleep ends at once", kill("point::step_body", "woke")),
+    PlantedBug::new(
+        "early-timer",
+        "a sleep ends at once",
+        engine("waiting::sleeps_do_not_eat_the_retry_budget", "claimed 1 times"),
+    ),
 ];

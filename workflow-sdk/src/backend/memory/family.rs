@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::backend::EndWrite;
 use crate::model::{OnParentEnd, RunId, RunStatus, Timestamp};
 
+use super::finish::ended_at;
 use super::signal;
 use super::tables::Tables;
 
@@ -64,7 +65,7 @@ fn cancel_child(tables: &mut Tables, child: RunId, now: Timestamp) {
             run.available_at = now;
         }
         if run.epoch == 0 {
-            (run.status, run.completed_at) = (RunStatus::Canceled, Some(now));
+            (run.status, run.completed_at) = (RunStatus::Canceled, Some(ended_at(run, now)));
         }
     });
 }

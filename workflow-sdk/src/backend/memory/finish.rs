@@ -2,10 +2,15 @@
 
 use crate::backend::fence::Fence;
 use crate::backend::{ContinueWrite, EndWrite, ParkWrite, RunEnd, Write};
-use crate::model::{RunId, RunStatus, StepKind, Timestamp};
+use crate::model::{Run, RunId, RunStatus, StepKind, Timestamp};
 
 use super::commit::{Outcomes, let_go};
 use super::tables::Tables;
+
+/// When a run ends that ends now: not before it began, though the clock was set back.
+pub(super) fn ended_at(run: &Run, now: Timestamp) -> Timestamp {
+    now.max(run.created_at).max(run.started_at.unwrap_or(run.created_at))
+}
 
 /// Applies the ends of a batch whose claims hold.
 pub(super) fn end(tables: &mut Tables, writes: &[Write], now: Timestamp, fence: &mut Fence, outcomes: &mut Outcomes) {
@@ -21,7 +26,7 @@ pub(super) fn end(tables: &mut Tables, writes: &[Write], now: Timestamp, fence: 
                 RunEnd::Failed(error) => (None, Some(error.clone())),
                 RunEnd::Canceled => (None, None),
             };
-            (run.completed_at, run.worker_id, run.paused_at) = (Some(now), None, None);
+            (run.completed_at, run.worker_id, run.paused_at) = (Some(ended_at(run, now)), None, None);
         });
     }
 }

@@ -4,6 +4,7 @@ use crate::backend::{CancelOutcome, Outcome, Write};
 use crate::model::{Claim, ErrorKind, Run, RunId, RunStatus, StoredError, Timestamp};
 
 use super::commit::Outcomes;
+use super::finish::ended_at;
 use super::tables::Tables;
 
 /// Applies the disowns of a batch.
@@ -56,7 +57,7 @@ pub(super) fn cancel_run(tables: &mut Tables, id: RunId, now: Timestamp) -> Canc
                 run.paused_at = None;
             }
             if !was_claimed {
-                (run.status, run.completed_at, run.error) = (RunStatus::Canceled, Some(now), None);
+                (run.status, run.completed_at, run.error) = (RunStatus::Canceled, Some(ended_at(run, now)), None);
                 return CancelOutcome::Canceled;
             }
             run.wakes += 1;
@@ -87,7 +88,7 @@ fn terminate_run(tables: &mut Tables, id: RunId, now: Timestamp) -> CancelOutcom
         // The worker that holds it has lost its claim.
         run.epoch += i64::from(run.status == RunStatus::Running);
         (run.status, run.worker_id, run.error) = (RunStatus::Canceled, None, None);
-        run.completed_at = Some(now);
+        run.completed_at = Some(ended_at(run, now));
         run.cancel_requested_at = run.cancel_requested_at.or(Some(now));
     });
     CancelOutcome::Canceled
@@ -113,7 +114,7 @@ pub(super) fn expire(tables: &mut Tables, writes: &[Write], now: Timestamp, outc
             let error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
             tables.update(*id, |run| {
                 (run.status, run.error) = (RunStatus::Failed, Some(error));
-                (run.completed_at, run.paused_at) = (Some(now), None);
+                (run.completed_at, run.paused_at) = (Some(ended_at(run, now)), None);
             });
         }
         outcomes.set(place, Outcome::Changed(expired.len() as u64));
