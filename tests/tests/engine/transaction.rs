@@ -481,7 +481,9 @@ pub async fn a_run_that_is_canceled_rolls_back(db: Live) {
         std::future::pending().await
     }
     let shop = Shop::new(&db).await;
-    let worker = Working::start(db.worker(shop.clone()).register(patient).lease(Duration::from_secs(1)));
+    let worker = db.worker(shop.clone()).register(patient).lease(Duration::from_secs(1));
+    // Of the function that waits for nothing of ours, once its transaction is committed.
+    let worker = Working::start(worker.cancel_grace(Duration::from_secs(1)));
     let run = db.client.start(patient, ()).await.unwrap();
     if db.database == Database::Postgres {
         shop.probe.noted("begun").await;
