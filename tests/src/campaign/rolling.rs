@@ -115,7 +115,8 @@ async fn replace(round: &mut Round) -> bool {
 
 /// Asks a worker to end, and says whether it was at work.
 async fn end_one(round: &mut Round, number: usize) -> bool {
-    let mut worker = round.workers.swap_remove(number);
+    // In their order: the oldest is the first, and goes first.
+    let mut worker = round.workers.remove(number);
     round.ledger.read();
     let was_at_work = round.ledger.is_cut(worker.pid()) || round.held_by(&worker).await > 0;
     worker.signal(Signal::TERM);
