@@ -25,11 +25,16 @@ mod coding;
 mod coding_tests;
 mod connect;
 mod connect_error;
+#[cfg(any(feature = "postgres", feature = "sqlite", feature = "testing"))]
+mod ended;
 mod error;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "testing"))]
 mod fence;
 #[cfg(feature = "testing")]
 pub(crate) mod memory;
+mod outcome;
+#[cfg(any(feature = "sqlite", feature = "testing"))]
+mod outcomes;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod redact;
@@ -43,13 +48,13 @@ pub use coding::Coding;
 pub use connect::{BackendOptions, connect};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
+pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
 pub use redact::redact;
 #[cfg(feature = "testing")]
 pub(crate) use transaction::MEMORY;
 pub use transaction::{StepCommit, StepTransaction};
 pub use write::{
-    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ClaimedRun, ContinueWrite, EndWrite, ForkWrite, Outcome,
-    ParkWrite, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite, RunEnd, Write,
 };
 
 /// A database that keeps runs.

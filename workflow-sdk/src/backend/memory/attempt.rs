@@ -3,10 +3,10 @@
 use std::collections::btree_map::Entry;
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{AttemptWrite, Outcome, StartOutcome, Write};
 use crate::model::{AttemptStatus, Effect, RunId, StepAttempt, Timestamp};
 
-use super::commit::Outcomes;
 use super::start;
 use super::tables::Tables;
 

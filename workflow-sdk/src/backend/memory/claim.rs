@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
 use crate::model::{Claim, RunId, RunStatus, Timestamp};
 
-use super::commit::Outcomes;
 use super::tables::Tables;
 
 /// Applies the claims of a batch, one after the other: what the first takes, the second does not find.

@@ -1,40 +1,11 @@
 //! What the end of a run means for its parent and its children.
 
-use std::collections::BTreeSet;
-
-use crate::backend::EndWrite;
+use crate::backend::ended::Ended;
 use crate::model::{OnParentEnd, RunId, RunStatus, Timestamp};
 
 use super::finish::ended_at;
 use super::signal;
 use super::tables::Tables;
-
-/// Runs that ended in this batch.
-#[derive(Debug, Default)]
-pub(super) struct Ended {
-    /// Whose parents are to be found.
-    parents_unknown: BTreeSet<RunId>,
-    /// That may have children.
-    with_children: BTreeSet<RunId>,
-    /// Parents that are known.
-    parents: BTreeSet<RunId>,
-}
-
-impl Ended {
-    /// A worker ended its run.
-    pub(super) fn by_worker(&mut self, write: &EndWrite) {
-        self.parents.extend(write.parent_run_id);
-        if write.has_children {
-            self.with_children.insert(write.claim.run_id);
-        }
-    }
-
-    /// A run was ended by others, who know nothing about it.
-    pub(super) fn by_others(&mut self, run: RunId) {
-        self.parents_unknown.insert(run);
-        self.with_children.insert(run);
-    }
-}
 
 /// Wakes the parents of runs that ended, and ends the children that are to end with them.
 pub(super) fn tell(tables: &mut Tables, ended: Ended, now: Timestamp) {

@@ -1,10 +1,10 @@
 //! The ways in which a worker lets go of a run: it ends, it is parked, or it begins its next generation.
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{ContinueWrite, EndWrite, ParkWrite, RunEnd, Write};
 use crate::model::{Run, RunId, RunStatus, StepKind, Timestamp};
 
-use super::commit::{Outcomes, let_go};
 use super::tables::Tables;
 
 /// When a run ends that ends now: not before it began, though the clock was set back.
@@ -16,7 +16,7 @@ pub(super) fn ended_at(run: &Run, now: Timestamp) -> Timestamp {
 pub(super) fn end(tables: &mut Tables, writes: &[Write], now: Timestamp, fence: &mut Fence, outcomes: &mut Outcomes) {
     for (place, write) in writes.iter().enumerate() {
         let Write::End(EndWrite { claim, end, .. }) = write else { continue };
-        if !let_go(fence, *claim, end.status(), place, outcomes) {
+        if !outcomes.let_go(place, fence, *claim, end.status()) {
             continue;
         }
         tables.update(claim.run_id, |run| {
@@ -37,7 +37,7 @@ pub(super) fn park(tables: &mut Tables, writes: &[Write], now: Timestamp, fence:
         let Write::Park(ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes }) = write else {
             continue;
         };
-        if !let_go(fence, *claim, RunStatus::Parked, place, outcomes) {
+        if !outcomes.let_go(place, fence, *claim, RunStatus::Parked) {
             continue;
         }
         tables.update(claim.run_id, |run| {
@@ -67,7 +67,7 @@ pub(super) fn continue_as_new(
 ) {
     for (place, write) in writes.iter().enumerate() {
         let Write::Continue(ContinueWrite { claim, input }) = write else { continue };
-        if !let_go(fence, *claim, RunStatus::Pending, place, outcomes) {
+        if !outcomes.let_go(place, fence, *claim, RunStatus::Pending) {
             continue;
         }
         forget_generation(tables, claim.run_id);

@@ -1,10 +1,10 @@
 //! Runs that are tried again, forked, paused and resumed.
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{ForkWrite, Outcome, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, StartOutcome, Write};
 use crate::model::{AttemptStatus, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 
-use super::commit::{Outcomes, let_go};
 use super::start;
 use super::tables::Tables;
 
@@ -57,7 +57,7 @@ fn kept_of(tables: &Tables, fork: &ForkWrite) -> Vec<StepAttempt> {
 pub(super) fn retry(tables: &mut Tables, writes: &[Write], now: Timestamp, fence: &mut Fence, outcomes: &mut Outcomes) {
     for (place, write) in writes.iter().enumerate() {
         let Write::Retry(RetryWrite { claim, until, again, error }) = write else { continue };
-        if !let_go(fence, *claim, RunStatus::Pending, place, outcomes) {
+        if !outcomes.let_go(place, fence, *claim, RunStatus::Pending) {
             continue;
         }
         tables.update(claim.run_id, |run| {

@@ -1,9 +1,9 @@
 //! Changes of runs by others than the worker that drives them: disown, cancel, terminate, expire.
 
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{CancelOutcome, Outcome, Write};
 use crate::model::{Claim, ErrorKind, Run, RunId, RunStatus, StoredError, Timestamp};
 
-use super::commit::Outcomes;
 use super::finish::ended_at;
 use super::tables::Tables;
 

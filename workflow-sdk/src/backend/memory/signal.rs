@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{Outcome, Write};
 use crate::model::{NewSignal, RunId, RunStatus, SignalOutcome, Timestamp};
 
-use super::commit::Outcomes;
 use super::tables::{SignalRow, Tables};
 
 /// Applies the signals of a batch.

@@ -1,9 +1,9 @@
 //! Starts of runs.
 
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{Outcome, StartOutcome, Write};
 use crate::model::{NewRun, Run, RunStatus, Timestamp};
 
-use super::commit::Outcomes;
 use super::tables::Tables;
 
 /// Applies the starts of a batch.

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
+use crate::backend::ended::Ended;
 use crate::backend::fence::{Fence, asked_by};
 use crate::backend::{
     AttemptWrite, CancelOutcome, ContinueWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, StartOutcome,
@@ -11,7 +12,6 @@ use crate::failpoint::failpoint_error;
 use crate::model::{Claim, Clock, Effect, NewRun, NewSignal, RunId};
 
 use super::error::Failure;
-use super::family::Ended;
 use super::fence::Wanted;
 use super::finish::Finishes;
 use super::plain::Plain;

@@ -106,3 +106,22 @@ async fn fill(fixture: &Fixture) -> TestResult {
     }
     Ok(())
 }
+
+/// What stands between two texts, with blanks in one form and parameters without their numbers.
+fn part<'t>(text: &'t str, from: &str, to: &str) -> Vec<&'t str> {
+    let begun = text.split_once(from).unwrap_or_else(|| panic!("no {from}")).1;
+    let part = begun.split_once(to).unwrap_or_else(|| panic!("no {to}")).0;
+    part.split(|c: char| c.is_whitespace() || c.is_ascii_digit()).filter(|word| !word.is_empty()).collect()
+}
+
+/// They are one statement for the sake of one way to the server, and say the same.
+#[test]
+fn a_start_with_a_claim_starts_and_claims_as_the_two_do_alone() {
+    let both = include_str!("sql/start_and_claim_runs.sql");
+    let claim = include_str!("sql/claim_runs.sql");
+    let start = include_str!("sql/insert_runs.sql");
+    let of_claim = |text| part(text, "due AS MATERIALIZED (", "SELECT clock.now").join(" ").replace("::bigint", "");
+    assert_eq!(of_claim(both), of_claim(claim));
+    let times = |text| part(text, "CROSS JOIN LATERAL (", ") AS t").join(" ");
+    assert_eq!(times(both), times(start));
+}

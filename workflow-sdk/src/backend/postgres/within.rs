@@ -1,5 +1,6 @@
 use sqlx::PgConnection;
 
+use crate::backend::ended::Ended;
 use crate::backend::fence::Asked;
 use crate::backend::{BackendError, CancelOutcome, StartOutcome};
 use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
@@ -7,7 +8,7 @@ use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
 use super::PostgresBackend;
 use super::call::Limit;
 use super::error::Failure;
-use super::family::{self, Ended};
+use super::family;
 use super::{fence, hints, settle, signal, start};
 
 const OPERATION: &str = "start a run in the application's transaction";

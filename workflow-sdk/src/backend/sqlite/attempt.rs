@@ -7,11 +7,11 @@ use serde::Serialize;
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{AttemptWrite, BackendError, Outcome, StartOutcome, Write};
 use crate::model::{AttemptStatus, Effect, NewRun, RunId, StepAttempt, Timestamp};
 use crate::planted::planted;
 
-use super::commit::Outcomes;
 use super::error::During;
 use super::{sql, start};
 

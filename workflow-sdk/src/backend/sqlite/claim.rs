@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
 use crate::model::{Claim, Lane, RunId, Timestamp};
 use crate::planted::altered;
 
-use super::commit::Outcomes;
 use super::error::During;
 use super::{row, sql};
 

@@ -3,55 +3,15 @@
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::{Asked, asked_by};
-use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, Outcome, Write};
+use crate::backend::outcomes::Outcomes;
+use crate::backend::{BackendError, Outcome, Write};
 use crate::failpoint::failpoint_error;
-use crate::model::{RunId, Timestamp};
+use crate::model::Timestamp;
 
 use super::attempt::Ready;
 use super::database::Database;
-use super::family::Ended;
 use super::writer::WriterGuard;
 use super::{attempt, claim, family, fence, finish, generation, plain, rerun, settle, signal, start};
-
-/// The outcomes of a batch while it is applied, by the places of its writes.
-#[derive(Debug)]
-pub(super) struct Outcomes(Vec<Option<Outcome>>);
-
-impl Outcomes {
-    /// None yet.
-    pub(super) fn of(writes: &[Write]) -> Self {
-        Self(writes.iter().map(|_| None).collect())
-    }
-
-    /// Says what became of the write at this place.
-    pub(super) fn set(&mut self, place: usize, outcome: Outcome) {
-        if let Some(slot) = self.0.get_mut(place) {
-            *slot = Some(outcome);
-        }
-    }
-
-    /// The runs that ended in this batch.
-    fn ended(&self, writes: &[Write], expired: Vec<RunId>) -> Ended {
-        let mut ended = Ended::default();
-        for (write, outcome) in writes.iter().zip(&self.0) {
-            match (write, outcome) {
-                (Write::End(write), Some(Outcome::Applied)) => ended.by_worker(write),
-                (Write::Cancel(id) | Write::Terminate(id), Some(Outcome::Canceled(CancelOutcome::Canceled))) => {
-                    ended.by_others(*id)
-                }
-                _ => {}
-            }
-        }
-        expired.into_iter().for_each(|run| ended.by_others(run));
-        ended
-    }
-
-    /// All of them.
-    pub(super) fn complete(self) -> Result<Vec<Outcome>, BackendError> {
-        let all: Option<Vec<_>> = self.0.into_iter().collect();
-        all.ok_or_else(|| BackendError::new(BackendErrorKind::Other, "commit a batch", "a write was left out"))
-    }
-}
 
 /// See [`Backend::commit`](crate::backend::Backend::commit).
 pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {

@@ -1,52 +1,15 @@
 //! What the end of a run means for its parent and its children.
 
-use std::collections::BTreeSet;
-
 use sqlx::SqliteConnection;
 
-use crate::backend::{BackendError, CancelOutcome, EndWrite};
-use crate::model::{RunId, Timestamp};
+use crate::backend::BackendError;
+use crate::backend::ended::Ended;
+use crate::model::Timestamp;
 
 use super::error::During;
 use super::{row, signal, sql};
 
 const OPERATION: &str = "tell parents and children of an end";
-
-/// Runs that ended in this transaction.
-#[derive(Debug, Default)]
-pub(super) struct Ended {
-    /// Whose parents are to be found.
-    parents_unknown: BTreeSet<RunId>,
-    /// That may have children.
-    with_children: BTreeSet<RunId>,
-    /// Parents that are known.
-    parents: BTreeSet<RunId>,
-}
-
-impl Ended {
-    /// A worker ended its run.
-    pub(super) fn by_worker(&mut self, write: &EndWrite) {
-        self.parents.extend(write.parent_run_id);
-        if write.has_children {
-            self.with_children.insert(write.claim.run_id);
-        }
-    }
-
-    /// What a cancel did to a run.
-    pub(super) fn by_cancel(run: RunId, outcome: CancelOutcome) -> Self {
-        let mut ended = Self::default();
-        if outcome == CancelOutcome::Canceled {
-            ended.by_others(run);
-        }
-        ended
-    }
-
-    /// A run was ended by others, who know nothing about it.
-    pub(super) fn by_others(&mut self, run: RunId) {
-        self.parents_unknown.insert(run);
-        self.with_children.insert(run);
-    }
-}
 
 /// Wakes the parents of runs that ended, and ends the children that are to end with them.
 pub(super) async fn tell(connection: &mut SqliteConnection, ended: Ended, now: Timestamp) -> Result<(), BackendError> {

@@ -3,11 +3,11 @@
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
-use crate::backend::{BackendError, EndWrite, Outcome, ParkWrite, RunEnd, Write};
-use crate::model::{Claim, RunStatus, StoredError, Timestamp};
+use crate::backend::outcomes::Outcomes;
+use crate::backend::{BackendError, EndWrite, ParkWrite, RunEnd, Write};
+use crate::model::{RunStatus, StoredError, Timestamp};
 use crate::planted::planted;
 
-use super::commit::Outcomes;
 use super::error::During;
 use super::sql;
 
@@ -22,7 +22,7 @@ pub(super) async fn end(
     let mut live: Vec<&EndWrite> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::End(write) = write else { continue };
-        if let_go(fence, write.claim, write.end.status(), place, outcomes) {
+        if outcomes.let_go(place, fence, write.claim, write.end.status()) {
             live.push(write);
         }
     }
@@ -73,7 +73,7 @@ pub(super) async fn park(
     let mut live: Vec<&ParkWrite> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::Park(write) = write else { continue };
-        if let_go(fence, write.claim, RunStatus::Parked, place, outcomes) {
+        if outcomes.let_go(place, fence, write.claim, RunStatus::Parked) {
             live.push(write);
         }
     }
@@ -86,23 +86,6 @@ pub(super) async fn park(
         rows.push((claim.run_id, claim.epoch, wakes, until, reset_crashes, error, until_deadline));
     }
     update(connection, OPERATION, sql::PARK_RUNS, &rows, now).await.map(drop)
-}
-
-/// Whether this write is the one that ends its claim.
-pub(super) fn let_go(
-    fence: &mut Fence,
-    claim: Claim,
-    status: RunStatus,
-    place: usize,
-    outcomes: &mut Outcomes,
-) -> bool {
-    let refusal = fence.refusal(claim);
-    let holds = refusal.is_none();
-    if holds {
-        fence.ended(claim, status);
-    }
-    outcomes.set(place, refusal.unwrap_or(Outcome::Applied));
-    holds
 }
 
 async fn update<T: serde::Serialize>(

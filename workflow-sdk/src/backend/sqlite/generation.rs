@@ -3,12 +3,11 @@
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, ContinueWrite, Write};
 use crate::model::{RunStatus, Timestamp};
 
-use super::commit::Outcomes;
 use super::error::During;
-use super::finish::let_go;
 use super::sql;
 
 const OPERATION: &str = "continue runs as new";
@@ -24,7 +23,7 @@ pub(super) async fn begin(
     let mut live: Vec<&ContinueWrite> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::Continue(write) = write else { continue };
-        if let_go(fence, write.claim, RunStatus::Pending, place, outcomes) {
+        if outcomes.let_go(place, fence, write.claim, RunStatus::Pending) {
             live.push(write);
         }
     }

@@ -5,11 +5,11 @@
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::Asked;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, Outcome, Write};
 use crate::model::{Effect, Timestamp};
 
 use super::attempt::Ready;
-use super::commit::Outcomes;
 use super::{attempt, claim, finish, start};
 
 /// The most writes of a plain batch.

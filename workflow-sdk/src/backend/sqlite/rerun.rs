@@ -3,15 +3,14 @@
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{
     AttemptWrite, BackendError, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, RetryWrite, ReviveWrite, StartOutcome,
     Write,
 };
 use crate::model::{Claim, Effect, Run, RunId, RunStatus, Timestamp};
 
-use super::commit::Outcomes;
 use super::error::During;
-use super::finish::let_go;
 use super::{attempt, row, sql, start};
 
 /// Applies the forks of a batch, one after the other: somebody asks for each.
@@ -66,7 +65,7 @@ pub(super) async fn retry(
     let mut live: Vec<&RetryWrite> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::Retry(write) = write else { continue };
-        if let_go(fence, write.claim, RunStatus::Pending, place, outcomes) {
+        if outcomes.let_go(place, fence, write.claim, RunStatus::Pending) {
             live.push(write);
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use sqlx::SqliteConnection;
 
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, CancelOutcome, Outcome, Write};
 use crate::model::{ErrorKind, RunId, RunStatus, StoredError, Timestamp};
 
-use super::commit::Outcomes;
 use super::error::During;
 use super::{row, sql};
 

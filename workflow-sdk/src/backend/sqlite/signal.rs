@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashSet};
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, Outcome, Write};
 use crate::model::{NewSignal, RunId, SignalOutcome, Timestamp};
 use crate::planted::planted;
 
-use super::commit::Outcomes;
 use super::error::During;
 use super::{row, sql};
 

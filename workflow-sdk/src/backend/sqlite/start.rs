@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
+use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, BackendErrorKind, Outcome, StartOutcome, Write};
 use crate::model::{NewRun, RunId, Timestamp};
 
-use super::commit::Outcomes;
 use super::error::During;
 use super::{row, sql};
 

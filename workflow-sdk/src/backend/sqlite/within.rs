@@ -7,8 +7,9 @@ use std::path::Path;
 use sqlx::SqliteConnection;
 
 use super::error::{During, within_deadline};
-use super::family::{self, Ended};
+use super::family;
 use super::{SqliteBackend, fence, settle, signal, sql, start};
+use crate::backend::ended::Ended;
 use crate::backend::fence::Asked;
 use crate::backend::{BackendError, BackendErrorKind, CancelOutcome, StartOutcome};
 use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
