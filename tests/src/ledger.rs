@@ -66,6 +66,9 @@ pub struct Line {
     pub value: String,
 }
 
+/// The last word of every line: without it the line is torn.
+const LAST: &str = ".";
+
 /// A file that many processes append to.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -79,7 +82,8 @@ impl Ledger {
         Self { path: directory.join("ledger") }
     }
 
-    /// Appends a line, in one system call: a process that is killed leaves it whole or not at all.
+    /// Appends a line, in one system call. A process that is killed leaves it whole, or not at all, or torn: the system may end a
+    /// write between two pages. So a line begins a new one and has a last word; one without it counts as not written.
     pub fn append(&self, what: What, subject: &str, attempt: u32) {
         self.append_value(what, subject, attempt, "");
     }
@@ -87,7 +91,8 @@ impl Ledger {
     /// The same, with what was given.
     pub fn append_value(&self, what: What, subject: &str, attempt: u32, value: &str) {
         let at = now();
-        let line = format!("{at} {} {} {subject} {attempt} {value}\n", std::process::id(), what.word());
+        let (pid, what) = (std::process::id(), what.word());
+        let line = format!("\n{at} {pid} {what} {subject} {attempt} {value} {LAST}\n");
         self.open().write_all(line.as_bytes()).expect("append to the ledger");
     }
 
@@ -143,11 +148,11 @@ impl LedgerReader {
         let mut text = String::new();
         file.seek(SeekFrom::Start(self.offset)).expect("seek in the ledger");
         file.read_to_string(&mut text).expect("read the ledger");
-        // Each line is written whole, but a reader may see the first part of one.
+        // A reader may see the first part of one that is being written.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.offset += whole as u64;
         let before = self.lines.len();
-        self.lines.extend(text[..whole].lines().map(parse));
+        self.lines.extend(text[..whole].lines().filter_map(parse));
         self.lines.len() - before
     }
 
@@ -159,16 +164,36 @@ impl LedgerReader {
     }
 }
 
-fn parse(line: &str) -> Line {
+/// A line; `None`: it is torn, or empty.
+fn parse(line: &str) -> Option<Line> {
     let words: Vec<&str> = line.split(' ').collect();
-    let [at, pid, what, subject, attempt, value] = words[..] else { panic!("a torn line in the ledger: {line:?}") };
+    let [at, pid, what, subject, attempt, value, LAST] = words[..] else { return None };
     let (what, _) = What::ALL.into_iter().find(|(_, word)| *word == what).expect("a known kind of line");
-    Line {
+    Some(Line {
         at: at.parse().expect("a time"),
         pid: pid.parse().expect("a process id"),
         what,
         subject: subject.to_owned(),
         attempt: attempt.parse().expect("an attempt"),
         value: value.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_counts_as_not_written_and_takes_no_other_along() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ledger = Ledger::inside(directory.path());
+        ledger.append(What::Begin, "r/one", 1);
+        let whole = std::fs::read_to_string(&ledger.path).expect("the ledger");
+        for end in 0..whole.len() - 1 {
+            ledger.open().write_all(&whole.as_bytes()[..end]).expect("tear a line");
+        }
+        ledger.append_value(What::Delivered, "r/two", 0, "5");
+        let lines: Vec<(What, String)> = ledger.lines().into_iter().map(|line| (line.what, line.subject)).collect();
+        assert_eq!(lines, [(What::Begin, "r/one".into()), (What::Delivered, "r/two".into())]);
     }
 }
