@@ -1,7 +1,7 @@
 //! Triggers that note what happens to a row, at the moment at which it happens: what must never happen, and what a
 //! [checker](crate::checker) compares with the ledger. The engine knows nothing of them.
 //!
-//! `audit` has the faults, the crashes and the ends; `audit_claims` each claim; `audit_outcomes` each outcome that was
+//! `audit` has the faults, the crashes, the ends, and the claims that were made due before their leases had ended; `audit_claims` each claim; `audit_outcomes` each outcome that was
 //! recorded, and each child; `audit_taken` each signal that was taken. Rows that a run deletes when it continues as new stay there.
 
 use crate::RawConnection;
@@ -9,9 +9,9 @@ use crate::RawConnection;
 // A running run that is terminated gets another epoch, so that its worker loses it; a failure loses its position when its run is
 // tried again; and a fork begins with rows of an epoch before its first claim: all are what they should be.
 
-/// What they noted that must not be.
-pub const VIOLATIONS: &str =
-    "SELECT kind || ' ' || run_id || ': ' || detail AS violation FROM audit WHERE kind NOT IN ('crash', 'end')";
+/// What they noted that must not be, whoever died.
+pub const VIOLATIONS: &str = "SELECT kind || ' ' || run_id || ': ' || detail AS violation FROM audit
+    WHERE kind NOT IN ('crash', 'end', 'released')";
 
 const SQLITE: &str = "
 CREATE TABLE audit (kind TEXT NOT NULL, run_id TEXT NOT NULL, detail TEXT NOT NULL);
@@ -45,6 +45,12 @@ BEGIN INSERT INTO audit_claims (run_id, generation, epoch, worker_id)
     VALUES (OLD.id, NEW.generation, NEW.epoch, NEW.worker_id); END;
 CREATE TRIGGER audit_crash AFTER UPDATE ON workflow_runs WHEN NEW.crashes > OLD.crashes
 BEGIN INSERT INTO audit VALUES ('crash', OLD.id, NEW.crashes); END;
+CREATE TRIGGER audit_uncounted AFTER UPDATE ON workflow_runs
+WHEN NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running' AND NEW.crashes <> OLD.crashes + (OLD.status = 'running')
+BEGIN INSERT INTO audit VALUES ('uncounted', OLD.id, OLD.status || ': ' || OLD.crashes || ' became ' || NEW.crashes); END;
+CREATE TRIGGER audit_released AFTER UPDATE ON workflow_runs
+WHEN NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running' AND NEW.available_at < OLD.available_at
+BEGIN INSERT INTO audit VALUES ('released', OLD.id, coalesce(OLD.worker_id, 'nobody')); END;
 CREATE TRIGGER audit_final AFTER UPDATE ON step_attempts
 WHEN OLD.status <> 'running' AND NOT (OLD.status = 'failed' AND NEW.position IS NULL)
     AND OLD.kind NOT IN ('published', 'emitted')
@@ -115,6 +121,15 @@ BEGIN
     END IF;
     IF NEW.crashes > OLD.crashes THEN
         INSERT INTO {schema}.audit VALUES ('crash', OLD.id, NEW.crashes);
+    END IF;
+    IF NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running'
+        AND NEW.crashes <> OLD.crashes + (OLD.status = 'running')::integer THEN
+        INSERT INTO {schema}.audit
+            VALUES ('uncounted', OLD.id, OLD.status || ': ' || OLD.crashes || ' became ' || NEW.crashes);
+    END IF;
+    IF NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running'
+        AND NEW.available_at < OLD.available_at THEN
+        INSERT INTO {schema}.audit VALUES ('released', OLD.id, coalesce(OLD.worker_id::text, 'nobody'));
     END IF;
     RETURN NULL;
 END $$;

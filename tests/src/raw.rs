@@ -36,6 +36,16 @@ impl RawConnection {
         }
     }
 
+    /// Runs statements without parameters; gives the words in which the database refuses them, if it does.
+    pub async fn refused(&mut self, sql: impl fmt::Display) -> Option<String> {
+        let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_string()));
+        let refused = match self {
+            Self::Sqlite(connection) => connection.execute(sql).await.err(),
+            Self::Postgres(connection) => connection.execute(sql).await.err(),
+        };
+        refused.map(|error| error.to_string())
+    }
+
     /// One number.
     pub async fn number(&mut self, sql: impl fmt::Display) -> i64 {
         let sql = sqlx::AssertSqlSafe(sql.to_string());

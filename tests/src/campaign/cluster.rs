@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, Executor, PgConnection};
 use tempfile::TempDir;
 
 const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
@@ -56,7 +56,27 @@ impl Cluster {
         let mut cluster =
             Self { directory: directory.path().to_owned(), _made: Some(directory), programs, port, postmaster };
         cluster.ready().await;
+        // The checker looks with it whether tables and indexes are whole.
+        cluster.connect().await.execute("CREATE EXTENSION IF NOT EXISTS amcheck").await.expect("amcheck");
         cluster
+    }
+
+    async fn connect(&self) -> PgConnection {
+        PgConnection::connect(&self.url()).await.expect("connect to the cluster")
+    }
+
+    /// Waits until no session is left of clients that are gone; gives what is left, with its last statement.
+    pub async fn sessions_left(&self) -> Vec<String> {
+        let others = "SELECT state || ': ' || left(query, 100) FROM pg_stat_activity
+            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let (mut connection, begun) = (self.connect().await, Instant::now());
+        loop {
+            let left: Vec<String> = sqlx::query_scalar(others).fetch_all(&mut connection).await.expect("sessions");
+            if left.is_empty() || begun.elapsed() > Duration::from_secs(10) {
+                return left;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Starts another on what a power cut has left of the directory of one.
@@ -159,16 +179,15 @@ fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
 }
 
 /// A command as somebody under whom PostgreSQL runs: it refuses to run as root. The process is the program's own, so its
-/// parent is this one. In a group of its own, or the interrupt of a terminal would reach it first.
+/// parent is this one, and it is told to stop at once when that dies, or a campaign that is killed would leave its server
+/// behind. In a group of its own, or the interrupt of a terminal would reach it first.
 fn as_owner(program: &Path) -> Command {
-    let mut command = match rustix::process::getuid().is_root() {
-        false => Command::new(program),
-        true => {
-            let mut command = Command::new("setpriv");
-            command.args(["--reuid=postgres", "--regid=postgres", "--init-groups", "--"]).arg(program);
-            command
-        }
-    };
+    let mut command = Command::new("setpriv");
+    command.arg("--pdeathsig=QUIT");
+    if rustix::process::getuid().is_root() {
+        command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
+    }
+    command.arg("--").arg(program);
     command.process_group(0);
     command
 }

@@ -41,6 +41,8 @@ pub struct Told {
     pub foretold: BTreeMap<String, Answer>,
     /// What was answered wrongly.
     pub complaints: Vec<String>,
+    /// Whether what was left did not end any more.
+    pub gave_up: bool,
 }
 
 impl Load {
@@ -91,14 +93,13 @@ impl Load {
     /// Starts no more, and waits for the end of what runs; gives up once nothing ends any more.
     pub async fn end(mut self) -> Told {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        while tokio::time::timeout(Duration::from_secs(1), &mut self.driver).await.is_err() {
-            if self.is_stuck() {
-                self.driver.abort();
-                break;
-            }
+        let mut gave_up = false;
+        while !gave_up && tokio::time::timeout(Duration::from_secs(1), &mut self.driver).await.is_err() {
+            gave_up = self.is_stuck();
         }
+        self.driver.abort();
         let told = self.shared.told.lock().expect("no panic while it was held");
-        told.clone()
+        Told { gave_up, ..told.clone() }
     }
 }
 

@@ -260,6 +260,9 @@ pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
             eprintln!("{}", total.line());
         }
     }
+    if let Some(cluster) = &cluster {
+        total.sessions(&plan, cluster.sessions_left().await);
+    }
     total.wall = begun.elapsed();
     total
 }

@@ -36,6 +36,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     }
     // The locks of all workers went with the server, and each may have been taken for dead.
     round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
+    round.unlocked.clone_from(&round.disturbed);
     let report = round.finish().await;
     drop(cluster);
     report

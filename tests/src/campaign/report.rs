@@ -88,6 +88,15 @@ impl Report {
         report
     }
 
+    /// Of sessions that are left on the server when everybody who had one is gone.
+    pub fn sessions(&mut self, plan: &Plan, sessions: Vec<String>) {
+        for session in sessions {
+            let what = format!("a session is left: {session}");
+            let violation = Violation { invariant: "I-Clean", run: String::new(), what };
+            self.violations.push(RoundViolation { violation, seed: plan.seed, count: plan.count });
+        }
+    }
+
     /// Counts what there is, and takes what was found in it.
     pub fn take(&mut self, evidence: &Evidence, found: Vec<Violation>, part: &Part) {
         self.runs += evidence.runs.len();

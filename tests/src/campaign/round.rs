@@ -6,14 +6,17 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use rustix::process::Signal;
+use workflow_sdk::Replayed;
 use workflow_sdk::engine::Clock;
+use workflow_sdk::testing::replay;
 
 use super::{Load, Part, Report, RoundViolation, Told};
 use crate::checker::{self, Evidence, Violation};
 use crate::ledger::LedgerReader;
-use crate::program::Shape;
+use crate::program::{Shape, program};
 use crate::scene::{Scene, SceneOptions};
 use crate::worker_process::{WorkerProcess, WorkerSettings};
+use crate::workflows::Site;
 
 /// How a round is made.
 #[derive(Clone, Debug)]
@@ -68,6 +71,8 @@ pub struct Round {
     pub dead: Vec<WorkerProcess>,
     /// Processes that may have lost claims while they lived.
     pub disturbed: BTreeSet<u32>,
+    /// Processes whose sessions may have been cut while they lived.
+    pub unlocked: BTreeSet<u32>,
     /// What was written so far.
     pub ledger: LedgerReader,
     /// What is under way.
@@ -116,6 +121,7 @@ impl Round {
             workers: Vec::new(),
             dead: Vec::new(),
             disturbed: BTreeSet::new(),
+            unlocked: BTreeSet::new(),
             ledger: scene.ledger.reader(),
             load,
             report,
@@ -211,9 +217,11 @@ impl Round {
 
     /// Waits for the end of everything, ends the workers, and reads what there is to be checked.
     pub async fn settle(self) -> (Scene, Evidence) {
-        let Self { scene, mut workers, dead, disturbed, load, options, settings, .. } = self;
-        let Told { foretold, mut complaints } = load.end().await;
-        settle(&scene).await;
+        let Self { scene, mut workers, dead, disturbed, unlocked, load, options, settings, .. } = self;
+        let Told { foretold, mut complaints, gave_up } = load.end().await;
+        if !gave_up {
+            settle(&scene).await;
+        }
         for worker in &mut workers {
             complaints.extend(end(worker).await);
         }
@@ -222,10 +230,15 @@ impl Round {
             let bad = log.lines().filter(|line| options.forbidden.iter().any(|word| line.contains(word)));
             complaints.extend(bad.take(3).map(|line| format!("process {}: {line}", worker.pid())));
         }
+        let misfits = replay_ended(&scene).await;
         let mut evidence = Evidence::of(&scene).await;
+        evidence.misfits = misfits;
         evidence.foretold = foretold;
+        evidence.workers =
+            dead.iter().chain(&workers).filter_map(|worker| Some((worker.id()?, worker.pid()))).collect();
         evidence.dead = dead.iter().map(WorkerProcess::pid).collect();
         evidence.disturbed = disturbed;
+        evidence.unlocked = unlocked;
         evidence.complaints = complaints;
         evidence.has_wrong_clocks = options.clock.is_some();
         evidence.max_crashes = settings.max_crashes.map_or(i64::MAX, i64::from);
@@ -235,6 +248,28 @@ impl Round {
 
 /// The limit of crashes in rounds in which chance may hit one run again and again.
 const MAX_CRASHES: u32 = 1000;
+
+/// Runs of a round that are replayed at its end, the newest.
+const REPLAYED: i64 = 200;
+
+/// Replays programs that have succeeded, and gives those that do not end so again, with the reason. What they are given goes to
+/// the ledger, for the checker to compare.
+async fn replay_ended(scene: &Scene) -> Vec<(String, String)> {
+    let ended = format!(
+        "SELECT CAST(id AS text) AS line FROM workflow_runs
+        WHERE workflow_name = 'program' AND status = 'succeeded' ORDER BY id DESC LIMIT {REPLAYED}"
+    );
+    let mut misfits = Vec::new();
+    for run in scene.raw().await.lines(ended, "line").await {
+        let history = scene.client.export(run.parse().expect("an id")).await.expect("export a run");
+        let site = Site::new(scene.directory().to_owned(), Duration::ZERO, 1);
+        match replay(program, site, &history.to_json()) {
+            Ok(Replayed::Ended(Ok(_))) => {}
+            other => misfits.push((run, format!("{other:?}"))),
+        }
+    }
+    misfits
+}
 
 /// Waits until no run is left, children included; gives up once nothing ends any more.
 async fn settle(scene: &Scene) {

@@ -27,6 +27,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     let hit = round.workers[0].pid();
     // It may lose its claims while it cannot renew them.
     round.disturbed.insert(hit);
+    round.unlocked.insert(hit);
     round.settings.url = direct;
     round.spawn();
     for number in 0..count {

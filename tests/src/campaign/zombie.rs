@@ -7,13 +7,21 @@ use rustix::process::Signal;
 
 use super::{Part, Report, Round, RoundOptions};
 use crate::checker::{Evidence, Violation};
-use crate::ledger::What;
+use crate::ledger::{Line, What};
+use crate::program::Shape;
 
 /// Of every worker, in milliseconds. Longer than a busy machine keeps a thread waiting.
 const LEASE: u64 = 1000;
 
 /// A body that was entered before the stop writes its line after it.
 const ENTERED: u128 = 20_000;
+
+/// How long a long body takes, in milliseconds: longer than a worker that came back needs to learn what it has lost, which is its
+/// next heartbeat, a third of a lease away.
+const LONG: u64 = 5 * LEASE;
+
+/// By then it has learned that, in microseconds, on a machine that is busy too.
+const LEARNED: u128 = 3_000_000;
 
 /// A worker that stood still, and the claims that it had lost meanwhile.
 struct Zombie {
@@ -27,7 +35,8 @@ struct Zombie {
 
 pub(super) async fn round(part: Part) -> Report {
     let count = part.count;
-    let options = RoundOptions { workers: 4, ..RoundOptions::default() };
+    let shape = Shape { long: LONG, ..Shape::default() };
+    let options = RoundOptions { workers: 4, shape, ..RoundOptions::default() };
     let mut round = Round::begin_with(part, "zombie", options, |settings| {
         settings.lease = Some(LEASE);
         settings.pause = 10;
@@ -58,7 +67,39 @@ pub(super) async fn round(part: Part) -> Report {
     }
     // A lease this short may also lapse on a machine that is busy.
     round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
-    round.finish_with(|evidence| beyond_the_grave(evidence, &zombies)).await
+    round
+        .finish_with(|evidence| {
+            let mut found = beyond_the_grave(evidence, &zombies);
+            found.extend(still_at_work(evidence, &zombies));
+            found
+        })
+        .await
+}
+
+/// Once it has learned that a run is lost, a worker drops the bodies of that run: none comes to its end.
+fn still_at_work(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for zombie in zombies {
+        let begun = |end: &Line| {
+            let begins = evidence.lines.iter().filter(|line| line.what == What::Begin && line.pid == zombie.pid);
+            begins.filter(|begin| begin.subject == end.subject && begin.at < end.at).map(|begin| begin.at).max()
+        };
+        let later = evidence
+            .lines
+            .iter()
+            .filter(|line| line.what == What::End && line.pid == zombie.pid && line.at > zombie.went_on + LEARNED);
+        for end in later.filter(|end| begun(end).is_some_and(|begun| begun < zombie.went_on)) {
+            if let Some(stale) = zombie.lost.get(run_of(&end.subject)) {
+                let what = format!("{} came to its end in {}, which had lost epoch {stale}", end.subject, zombie.pid);
+                found.push(Violation { invariant: "I-Fence", run: run_of(&end.subject).to_owned(), what });
+            }
+        }
+    }
+    found
+}
+
+fn run_of(subject: &str) -> &str {
+    subject.split(['/', '.']).next().unwrap_or_default()
 }
 
 /// After it has come back, a worker begins no body of a run that it had lost, unless it has claimed it anew.
@@ -70,7 +111,7 @@ fn beyond_the_grave(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
             .iter()
             .filter(|line| line.what == What::Begin && line.pid == zombie.pid && line.at > zombie.went_on + ENTERED);
         for line in later {
-            let run = line.subject.split(['/', '.']).next().unwrap_or_default();
+            let run = run_of(&line.subject);
             let Some(stale) = zombie.lost.get(run) else { continue };
             let again = evidence.claims.iter().any(|claim| {
                 claim.run == run && claim.epoch > *stale && claim.worker.as_deref() == Some(&zombie.worker)

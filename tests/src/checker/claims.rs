@@ -67,6 +67,24 @@ pub(super) fn dual(evidence: &Evidence, found: &mut Found) {
     }
 }
 
+/// Who finds a run free takes it; who finds it held, by a worker that is dead or late, counts a crash.
+pub(super) fn counted(evidence: &Evidence, found: &mut Found) {
+    noted(evidence, &["uncounted"], found);
+}
+
+/// Before its lease has ended, a claim is made due only if its worker is dead: its lock says so.
+pub(super) fn released(evidence: &Evidence, found: &mut Found) {
+    if evidence.workers.is_empty() || evidence.has_wrong_clocks {
+        return;
+    }
+    for (_, run, worker) in evidence.noted.iter().filter(|(kind, ..)| kind == "released") {
+        let pid = evidence.workers.get(worker);
+        if !pid.is_some_and(|pid| evidence.dead.contains(pid) || evidence.unlocked.contains(pid)) {
+            found.add(run, format!("it was taken from worker {worker}, process {pid:?}, which was not dead"));
+        }
+    }
+}
+
 pub(super) fn innocent(evidence: &Evidence, found: &mut Found) {
     for (id, run) in &evidence.runs {
         if run.crashes > evidence.max_crashes {

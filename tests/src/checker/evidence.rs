@@ -10,6 +10,8 @@ use crate::program::Answer;
 use crate::scene::Scene;
 use crate::{Database, RawConnection};
 
+use super::damage::damage;
+
 /// All that the checks look at.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
@@ -37,6 +39,12 @@ pub struct Evidence {
     pub dead: BTreeSet<u32>,
     /// Processes that may have lost claims while they lived.
     pub disturbed: BTreeSet<u32>,
+    /// Processes whose sessions may have been cut while they lived, and with them the locks by which others see that they do.
+    pub unlocked: BTreeSet<u32>,
+    /// The processes of workers, by the ids of those. None: nobody knows.
+    pub workers: BTreeMap<String, u32>,
+    /// Runs that a replay does not end as they have ended, and why.
+    pub misfits: Vec<(String, String)>,
     /// What is wrong with the database itself.
     pub damage: Vec<String>,
     /// What processes wrote that they must not, with the names of the processes.
@@ -341,28 +349,4 @@ fn object(raw: &RawConnection, sqlite: &str, postgres: &str, fields: &str) -> St
 async fn parse<T: DeserializeOwned>(raw: &mut RawConnection, select: &str, from: &str) -> Vec<T> {
     let lines = raw.lines(format!("SELECT {select} AS line FROM {from}"), "line").await;
     lines.iter().map(|line| serde_json::from_str(line).expect("a row as JSON")).collect()
-}
-
-/// What the database says of itself.
-async fn damage(raw: &mut RawConnection, database: Database) -> Vec<String> {
-    let mut damage = Vec::new();
-    match database {
-        Database::Memory => unreachable!("a scene is on a database of its own"),
-        Database::Sqlite => {
-            let check = raw.lines("PRAGMA integrity_check", "integrity_check").await;
-            damage.extend(check.into_iter().filter(|line| line != "ok"));
-        }
-        Database::Postgres => {
-            let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-            let deadlocks = raw.number(deadlocks).await;
-            if deadlocks > 0 {
-                damage.push(format!("{deadlocks} deadlocks"));
-            }
-            let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
-            if raw.number(invalid).await > 0 {
-                damage.push("an index is not valid".into());
-            }
-        }
-    }
-    damage
 }

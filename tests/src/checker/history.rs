@@ -63,11 +63,13 @@ pub(super) fn forward(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Outcomes take distinct places, one after the other. A transaction that was given up leaves its place free.
+/// Outcomes take distinct places, one after the other. A transaction that was given up leaves its place free, and if its run was
+/// told to end before it was begun again, no row.
 pub(super) fn positions(evidence: &Evidence, found: &mut Found) {
     let mut places: HashMap<(&str, i64), HashMap<i64, &str>> = HashMap::new();
-    let beside: HashSet<&str> =
-        evidence.outcomes.iter().filter(|it| it.kind == "transaction").map(|it| it.run.as_str()).collect();
+    let recorded = evidence.outcomes.iter().filter(|it| it.kind == "transaction").map(|it| it.run.as_str());
+    let begun = evidence.lines.iter().filter(|line| line.what == What::Begin && is_transaction(&line.subject));
+    let beside: HashSet<&str> = recorded.chain(begun.map(|line| run_of(&line.subject))).collect();
     for outcome in &evidence.outcomes {
         let Some(position) = outcome.position else { continue };
         if evidence.runs.get(&outcome.run).is_some_and(|run| run.attempt > 1) {
@@ -85,6 +87,21 @@ pub(super) fn positions(evidence: &Evidence, found: &mut Found) {
         if !beside.contains(run.0) && (highest - lowest + 1) as usize != places.len() {
             found.add(run.0, format!("its places from {lowest} to {highest} have a gap"));
         }
+    }
+}
+
+/// Whether a step is a transaction of a program, by its name.
+fn is_transaction(subject: &str) -> bool {
+    last(subject).strip_prefix('t').is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// A run that has ended is done: replayed, it comes to the same end, asks for nothing new, and begins no body.
+pub(super) fn ends_again(evidence: &Evidence, found: &mut Found) {
+    for (run, why) in &evidence.misfits {
+        found.add(run, format!("a replay does not come to its end: {why}"));
+    }
+    for line in evidence.lines.iter().filter(|line| line.what == What::Begin && line.pid == std::process::id()) {
+        found.add(run_of(&line.subject), format!("a replay of what had ended began {}", line.subject));
     }
 }
 

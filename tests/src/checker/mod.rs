@@ -6,6 +6,7 @@ mod answers;
 mod bodies;
 mod claims;
 mod clean;
+mod damage;
 mod evidence;
 mod history;
 mod waits;
@@ -60,6 +61,7 @@ pub const CHECKS: &[Check] = &[
     Check { invariant: "I-Fence", holds: "no write by a stale claim", find: claims::fence },
     Check { invariant: "I-Fence", holds: "epochs rise by one", find: claims::epochs },
     Check { invariant: "I-NoDual", holds: "a run ends once, and one claim records a step", find: claims::dual },
+    Check { invariant: "I-NoDual", holds: "only the claims of the dead are made due", find: claims::released },
     Check { invariant: "I-Live", holds: "every run ends", find: answers::live },
     Check { invariant: "I-AtLeast", holds: "a body began for each outcome of one", find: bodies::began },
     Check {
@@ -79,11 +81,13 @@ pub const CHECKS: &[Check] = &[
         holds: "a replay is given what was given first, and is recorded",
         find: history::replayed,
     },
+    Check { invariant: "I-Replay", holds: "a replay of what has ended ends so again", find: history::ends_again },
     Check { invariant: "I-Signal", holds: "a signal is taken once, in order of its name", find: waits::signals },
     Check { invariant: "I-Timer", holds: "a sleep ends once, and not early", find: waits::timers },
     Check { invariant: "I-Tree", holds: "a child is there exactly if its parent says so", find: waits::children },
     Check { invariant: "I-Tree", holds: "no child outlives a parent that takes it along", find: waits::orphans },
     Check { invariant: "I-Attempts", holds: "no more attempts than the policy allows", find: bodies::attempts },
+    Check { invariant: "I-Attempts", holds: "a claim counts the crash that it finds", find: claims::counted },
     Check { invariant: "I-Attempts", holds: "no innocent run is failed for its crashes", find: claims::innocent },
     Check { invariant: "I-Answer", holds: "a run ends as was foretold", find: answers::foretold },
     Check { invariant: "I-Clean", holds: "the database is whole, and had no deadlocks", find: clean::database },

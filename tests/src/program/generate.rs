@@ -13,11 +13,13 @@ pub struct Shape {
     pub depth: usize,
     /// The longest sleep, in milliseconds.
     pub nap: u64,
+    /// How long a long body takes, in milliseconds; 0: there are none.
+    pub long: u64,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { length: 5, depth: 2, nap: 30 }
+        Self { length: 5, depth: 2, nap: 30, long: 0 }
     }
 }
 
@@ -64,8 +66,10 @@ impl Generator<'_> {
     fn op(&mut self, depth: usize, is_top: bool) -> Op {
         self.next += 1;
         let id = self.next;
-        match self.random.u32(0..24) {
-            0..6 => Op::Step(id, self.value(), Failing::Never),
+        match self.random.u32(0..26) {
+            24 => Op::Lossy(id, self.value()),
+            25 if self.shape.long > 0 => Op::Long(id, self.value(), self.shape.long),
+            0..6 | 25 => Op::Step(id, self.value(), Failing::Never),
             6 => Op::Step(id, self.value(), Failing::Errors(self.random.u32(1..ATTEMPTS))),
             7 => Op::Step(id, self.value(), Failing::Panics(self.random.u32(1..ATTEMPTS))),
             8 => Op::Hopeless(id, Failing::Errors(1)),

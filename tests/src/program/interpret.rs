@@ -3,12 +3,33 @@
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, try_join_all};
+use serde::{Deserialize, Serialize};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Either, Error, ErrorKind};
 
 use super::{ATTEMPTS, End, FAILED, Failing, NOTHING, Op, PLANNED, Program, mix};
 use crate::ledger::What;
 use crate::workflows::{Site, debit};
+
+/// A value that is not what it was once it is stored: what a workflow must never see.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
+struct Lossy {
+    kept: u64,
+    lost: u64,
+}
+
+impl From<u64> for Lossy {
+    fn from(kept: u64) -> Self {
+        Self { kept, lost: 0 }
+    }
+}
+
+impl From<Lossy> for u64 {
+    fn from(lossy: Lossy) -> Self {
+        lossy.kept
+    }
+}
 
 /// Long enough that nothing waits for its end.
 const FOREVER: Duration = Duration::from_secs(100_000);
@@ -45,6 +66,26 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
         Op::Step(id, value, failing) => {
             let name = format!("s{id}");
             let step = ctx.step(&name, || effect(ctx, *value, *failing)).retry(patience());
+            given(ctx, &name, step.await?)
+        }
+        Op::Lossy(id, value) => {
+            let name = format!("y{id}");
+            let step = ctx.step(&name, async || {
+                let kept = effect(ctx, *value, Failing::Never).await?;
+                Ok::<_, Error>(Lossy { kept, lost: 1 })
+            });
+            let Lossy { kept, lost } = step.await?;
+            given(ctx, &name, kept.wrapping_add(lost))
+        }
+        Op::Long(id, value, milliseconds) => {
+            let name = format!("w{id}");
+            let step = ctx.step(&name, async || {
+                let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
+                ledger.append(What::Begin, &key, attempt);
+                tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
+                ledger.append(What::End, &key, attempt);
+                Ok::<_, Error>(*value)
+            });
             given(ctx, &name, step.await?)
         }
         Op::Hopeless(id, failing) => {

@@ -25,6 +25,10 @@ pub struct Program {
 pub enum Op {
     /// A step that gives the value, after so many failures.
     Step(u32, u64, Failing),
+    /// A step whose value, once stored, has lost a part that its body still had.
+    Lossy(u32, u64),
+    /// A step whose body takes so many milliseconds.
+    Long(u32, u64, u64),
     /// A step whose every attempt fails; the workflow goes on.
     Hopeless(u32, Failing),
     /// A sleep of so many milliseconds.
@@ -170,6 +174,8 @@ impl Op {
     fn values(&self) -> Vec<u64> {
         match self {
             Self::Step(_, value, _)
+            | Self::Lossy(_, value)
+            | Self::Long(_, value, _)
             | Self::Transaction(_, value)
             | Self::Race(_, _, value)
             | Self::Beside(_, value) => vec![*value],

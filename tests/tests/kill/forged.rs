@@ -59,6 +59,11 @@ const FORGERIES: &[Forgery] = &[
         let end = it.noted.iter().find(|(kind, ..)| kind == "end").expect("an end").clone();
         it.noted.push(end);
     }),
+    ("I-NoDual", "the claim of a worker that lives is made due", |it| {
+        let (worker, pid) = it.workers.iter().next().map(|(worker, pid)| (worker.clone(), *pid)).expect("a worker");
+        it.dead.remove(&pid);
+        it.noted.push(("released".into(), "r".into(), worker));
+    }),
     ("I-Live", "a run stands still", |it| {
         it.runs.values_mut().next().expect("a run").status = "parked".into();
     }),
@@ -94,6 +99,7 @@ const FORGERIES: &[Forgery] = &[
         let mut last = step(it).clone();
         (last.step_key, last.position) = ("x".into(), Some(1_000_000));
         it.outcomes.retain(|outcome| outcome.run != last.run || outcome.kind != "transaction");
+        it.lines.retain(|line| !line.subject.starts_with(&last.run));
         it.outcomes.push(last);
     }),
     ("I-Replay", "a replay was given another value", |it| {
@@ -105,6 +111,12 @@ const FORGERIES: &[Forgery] = &[
         let subject = step(it).subject();
         let first = it.lines.iter_mut().filter(|line| line.what == What::Delivered && line.subject == subject);
         first.for_each(|line| line.value = "1".into());
+    }),
+    ("I-Replay", "a replay does not end", |it| it.misfits.push(("r".into(), String::new()))),
+    ("I-Replay", "a replay began a body", |it| {
+        let mut again = line(it, What::Begin);
+        again.pid = std::process::id();
+        it.lines.push(again);
     }),
     ("I-Signal", "a signal was taken twice", |it| {
         let twice = it.taken[0].clone();
@@ -141,6 +153,9 @@ const FORGERIES: &[Forgery] = &[
         let tried = it.outcomes.iter_mut().find(|it| it.kind == "step" && it.step_key.starts_with('s'));
         tried.expect("a step").attempt = 5;
     }),
+    ("I-Attempts", "a crash was not counted", |it| {
+        it.noted.push(("uncounted".into(), "r".into(), String::new()));
+    }),
     ("I-Attempts", "an innocent run was failed", |it| {
         let run = it.runs.values_mut().next().expect("a run");
         run.error = Some("{\"kind\":\"crash_loop\"}".into());
@@ -159,6 +174,8 @@ const CHANGES: &[(&str, &str)] = &[
     ("I-Mono", "UPDATE workflow_runs SET status = 'failed' WHERE status = 'succeeded'"),
     ("I-Mono", "UPDATE workflow_runs SET completed_at = created_at - 1"),
     ("I-Fence", "UPDATE workflow_runs SET epoch = epoch + 2"),
+    ("I-Attempts", "UPDATE workflow_runs SET status = 'running'; UPDATE workflow_runs SET epoch = epoch + 1"),
+    ("I-NoDual", "UPDATE workflow_runs SET available_at = available_at - 1"),
     ("I-One", "UPDATE step_attempts SET output = '1' WHERE kind = 'step' AND status = 'succeeded'"),
     (
         "I-Fence",
@@ -200,9 +217,9 @@ fn stored(evidence: &mut Evidence) -> &mut checker::Attempt {
 
 /// A round with a kill in it, which is sound.
 pub async fn every_forgery_is_found(database: Database) {
-    let plan = Plan::new(3, 40, database);
-    let part = Part { seed: 3, count: 40, server: None, plan: plan.into() };
-    let options = RoundOptions { most: 40, at_once: 10, ..RoundOptions::default() };
+    let plan = Plan::new(5, 60, database);
+    let part = Part { seed: 5, count: 60, server: None, plan: plan.into() };
+    let options = RoundOptions { most: 60, at_once: 10, ..RoundOptions::default() };
     let mut round = Round::begin(part, "forged", options).await;
     round.wait_for_work().await;
     round.kill(0).await;
@@ -228,7 +245,8 @@ pub async fn every_forgery_is_found(database: Database) {
     for (invariant, change) in CHANGES {
         scene.raw().await.execute(change).await;
         let mut after = Evidence::of(&scene).await;
-        (after.foretold, after.dead) = (before.foretold.clone(), before.dead.clone());
+        (after.foretold, after.dead, after.workers) =
+            (before.foretold.clone(), before.dead.clone(), before.workers.clone());
         assert!(count(&after, invariant) > count(&before, invariant), "{invariant} after {change}");
         before = after;
     }
