@@ -27,6 +27,18 @@ pub enum Database {
     Memory,
 }
 
+impl Database {
+    /// Its name on a command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Memory => "memory",
+        }
+    }
+}
+
 /// A fresh database, a backend on it, and a clock that stands still until it is moved.
 #[derive(Debug)]
 pub struct Fixture {

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum What {
     /// A step's body began.
     Begin,
-    /// It came to its end.
+    /// It came to its end, or was dropped.
     End,
     /// A workflow saw the outcome of a call, now or on a replay.
     Delivered,

@@ -1,5 +1,6 @@
 //! Runs a long fault campaign on real processes: `campaign KIND --seed N --count N --database sqlite|postgres`. Prints what it
-//! did and found, and ends with 1 if anything is wrong, or if it proves too little.
+//! did and found, and ends with 1 if anything is wrong, or if it proves too little. `campaign planted` plants one bug after the
+//! other, and ends with 1 if one of them is not found.
 
 use std::error::Error;
 use std::process::{Command, ExitCode};
@@ -17,7 +18,7 @@ const REFUSED: u8 = 3;
 #[derive(Debug, Parser)]
 #[command(about = "A fault campaign on real processes", after_help = kinds())]
 struct Arguments {
-    /// The kind of campaign.
+    /// The kind of campaign; or planted.
     kind: String,
     /// Decides what the campaign decides.
     #[arg(long, default_value_t = 1)]
@@ -45,7 +46,9 @@ struct Arguments {
 fn kinds() -> String {
     let kinds =
         KINDS.iter().map(|kind| format!("  {:12} {}\n{:14} delivered: {}\n", kind.name, kind.what, "", kind.delivered));
-    format!("Kinds:\n{}", kinds.collect::<String>())
+    let planted =
+        format!("  {:12} plants one bug after the other, and sees that the campaign of its kind finds it\n", "planted");
+    format!("Kinds:\n{}{planted}", kinds.collect::<String>())
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -67,15 +70,32 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     runtime.block_on(run(arguments))
 }
 
+/// Seeks every planted bug, and says what found it.
+fn seek_planted(database: Database, seed: u64) -> ExitCode {
+    let mut missed = 0;
+    for bug in campaign::planted::bugs(database) {
+        let sought = campaign::planted::seek(bug, database, seed);
+        missed += usize::from(sought.violation.is_none());
+        let found = sought.violation.as_deref().unwrap_or("NOT FOUND");
+        println!("{:24} {:10} {:5.1} s  {found}", bug.name, bug.campaign, sought.took.as_secs_f64());
+    }
+    if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    let Some(kind) = campaign::kind(&arguments.kind) else {
-        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        return Err(format!("there is no kind {:?}; there are {}", arguments.kind, names.join(", ")).into());
-    };
     let database = match arguments.database.as_str() {
         "sqlite" => Database::Sqlite,
         "postgres" => Database::Postgres,
         other => return Err(format!("there is no database {other:?}; there are sqlite and postgres").into()),
+    };
+    if arguments.kind == "planted" {
+        return Ok(seek_planted(database, arguments.seed));
+    }
+    let Some(kind) = campaign::kind(&arguments.kind) else {
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        return Err(
+            format!("there is no kind {:?}; there are {}, and planted", arguments.kind, names.join(", ")).into()
+        );
     };
     if !kind.databases.contains(&database) {
         return Err(format!("{} is not for {}", kind.name, arguments.database).into());

@@ -10,6 +10,7 @@ mod disk;
 mod equal;
 mod kill;
 mod load;
+pub mod planted;
 mod postmaster;
 mod power;
 mod programs;

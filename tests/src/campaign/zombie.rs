@@ -76,7 +76,8 @@ pub(super) async fn round(part: Part) -> Report {
         .await
 }
 
-/// Once it has learned that a run is lost, a worker drops the bodies of that run: none comes to its end.
+/// Once it has learned that a run is lost, a worker drops the bodies of that run: none comes to its end. It needs the time to learn
+/// it: one that is stopped again at once does not have it.
 fn still_at_work(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     let mut found = Vec::new();
     for zombie in zombies {
@@ -88,6 +89,11 @@ fn still_at_work(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
             .lines
             .iter()
             .filter(|line| line.what == What::End && line.pid == zombie.pid && line.at > zombie.went_on + LEARNED);
+        let has_just_come_back = |end: &Line| {
+            let mut back = zombies.iter().filter(|it| it.pid == zombie.pid).map(|it| it.went_on);
+            back.any(|went_on| (went_on..went_on + LEARNED).contains(&end.at))
+        };
+        let later = later.filter(|end| !has_just_come_back(end));
         for end in later.filter(|end| begun(end).is_some_and(|begun| begun < zombie.went_on)) {
             if let Some(stale) = zombie.lost.get(run_of(&end.subject)) {
                 let what = format!("{} came to its end in {}, which had lost epoch {stale}", end.subject, zombie.pid);

@@ -8,7 +8,7 @@ use workflow_sdk::prelude::*;
 use workflow_sdk::{Either, Error, ErrorKind};
 
 use super::{ATTEMPTS, End, FAILED, Failing, NOTHING, Op, PLANNED, Program, mix};
-use crate::ledger::What;
+use crate::ledger::{Ledger, What};
 use crate::workflows::{Site, debit};
 
 /// A value that is not what it was once it is stored: what a workflow must never see.
@@ -83,6 +83,7 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
                 let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
                 ledger.append(What::Begin, &key, attempt);
                 tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
+                // Only where it comes to its end: of one that is dropped, a checker must not find it.
                 ledger.append(What::End, &key, attempt);
                 Ok::<_, Error>(*value)
             });
@@ -128,8 +129,13 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
             return try_join_all(scopes.iter().zip(branches).map(|(scope, ops)| run(scope, ops, 0))).await;
         }
         Op::Race(id, runners, value) => {
-            let runners = (0..*runners).map(|n| ctx.step(format!("r{id}-{n}"), || effect(ctx, *value, Failing::Never)));
-            let (winner, value) = ctx.race(runners).await?;
+            let racers = (0..*runners).map(|n| {
+                // One is quick, and the bodies of the others are dropped while they run.
+                let behind = (u64::from(n) + value) % u64::from(*runners);
+                let takes = ctx.state().pause() * (1 + 10 * behind as u32);
+                ctx.step(format!("r{id}-{n}"), move || body(ctx, *value, Failing::Never, takes))
+            });
+            let (winner, value) = ctx.race(racers).await?;
             given(ctx, &format!("r{id}-{winner}"), value?)
         }
         Op::Beside(id, value) => {
@@ -182,6 +188,27 @@ fn patience() -> Retry {
     Retry::fixed(Duration::from_millis(5)).max_attempts(ATTEMPTS)
 }
 
+/// A body that has begun. The ledger has its end, also where it is dropped; only a process that dies leaves none.
+struct UnderWay<'a> {
+    ledger: &'a Ledger,
+    key: String,
+    attempt: u32,
+}
+
+impl<'a> UnderWay<'a> {
+    fn begin(ctx: &'a Ctx<Site>) -> Self {
+        let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
+        ledger.append(What::Begin, &key, attempt);
+        Self { ledger, key, attempt }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.ledger.append(What::End, &self.key, self.attempt);
+    }
+}
+
 /// Notes what the workflow was given, so that a replay can be held to it.
 fn given(ctx: &Ctx<Site>, name: &str, value: u64) -> u64 {
     let subject = format!("{}/{name}", generation(ctx));
@@ -199,10 +226,14 @@ fn generation(ctx: &Ctx<Site>) -> String {
 
 /// The body of a step.
 async fn effect(ctx: &Ctx<Site>, value: u64, failing: Failing) -> Result<u64> {
-    let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-    site.ledger().append(What::Begin, &key, attempt);
-    tokio::time::sleep(site.pause()).await;
-    site.ledger().append(What::End, &key, attempt);
+    body(ctx, value, failing, ctx.state().pause()).await
+}
+
+async fn body(ctx: &Ctx<Site>, value: u64, failing: Failing, takes: Duration) -> Result<u64> {
+    let attempt = ctx.attempt();
+    let under_way = UnderWay::begin(ctx);
+    tokio::time::sleep(takes).await;
+    drop(under_way);
     if attempt > failing.count() {
         return Ok(value);
     }
