@@ -57,6 +57,11 @@ pub(crate) fn report(run: &ClaimedRun, exit: &Exit) {
         Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "run ended: the grace for its clean-up is over"),
         Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
         Exit::Diverged { divergence, .. } => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
+        // As for writes: what passes by itself is nothing that somebody has to mend.
+        Exit::Unreadable(error) if error.kind.is_transient() => {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(%run_id, workflow, error, "run parked: its history was not read, trying again");
+        }
         Exit::Unreadable(error) => {
             tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
         }

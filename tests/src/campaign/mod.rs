@@ -255,7 +255,12 @@ pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
         .map(|part| tokio::task::spawn_blocking(move || alone(kind, part)))
         .buffer_unordered(plan.jobs);
     while let Some(report) = reports.next().await {
-        total.add(report.unwrap_or_else(|error| Report::broken(kind.name, &plan, &error.to_string())));
+        let report = report.unwrap_or_else(|error| Report::broken(kind.name, &plan, &error.to_string()));
+        if plan.is_loud {
+            // At once: the end of a long campaign is hours away.
+            report.violations.iter().for_each(|violation| eprintln!("  {}", violation.violation));
+        }
+        total.add(report);
         if plan.is_loud {
             total.wall = begun.elapsed();
             eprintln!("{}", total.line());

@@ -8,7 +8,7 @@ use workflow_sdk::engine::{BUGS, PlantedBug};
 use crate::Database;
 
 /// The count of a campaign of this kind that is to find a bug.
-const COUNTS: &[(&str, usize)] = &[("kill", 100), ("programs", 2000), ("zombie", 16), ("wire", 200), ("power", 5)];
+const COUNTS: &[(&str, usize)] = &[("kill", 400), ("programs", 2000), ("zombie", 16), ("wire", 200), ("power", 5)];
 
 /// What became of one bug.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub fn seek(bug: &'static PlantedBug, database: Database, seed: u64) -> Sought {
     let begun = Instant::now();
     let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
     command.args([bug.campaign, "--planted", bug.name, "--database", database.name()]);
-    command.args(["--seed", &seed.to_string(), "--count", &count.to_string()]);
+    command.args(["--seed", &seed.to_string(), "--count", &count.to_string(), "--jobs", "4"]);
     let output = command.output().expect("run a campaign");
     let (report, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(log.contains(&format!("planted bug {}: ", bug.name)), "{} was not planted: {log}", bug.name);
