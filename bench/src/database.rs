@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use sqlx::Connection;
-use workflow_sdk::Client;
+use workflow_sdk::{Client, Encryption, EncryptionKey};
 
 use crate::BoxResult;
 
@@ -74,6 +74,12 @@ impl Database {
     /// A client, with a connection and an executor of its own; the first one makes the tables.
     pub(crate) async fn client(&self) -> BoxResult<Client> {
         Ok(Client::connect(&self.url).schema(&self.schema).await?)
+    }
+
+    /// A client that encrypts payloads.
+    pub(crate) async fn encrypted_client(&self) -> BoxResult<Client> {
+        let key = EncryptionKey::new("bench", [7; 32])?;
+        Ok(Client::connect(&self.url).schema(&self.schema).codec(Encryption::new(key)).await?)
     }
 
     /// The same one on PostgreSQL, by another way to its server.

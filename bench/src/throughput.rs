@@ -24,14 +24,27 @@ pub(crate) struct Args {
     /// Rounds, each of the bare program and the engine in turn; the medians count.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// The engine once more in each round, with encrypted payloads.
+    #[arg(long)]
+    encrypted: bool,
+}
+
+/// How payloads are stored.
+#[derive(Clone, Copy)]
+enum Payloads {
+    Plain,
+    Encrypted,
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
     let place = Place::parse(args.common.database.as_deref())?;
-    let (mut bare, mut engine) = (Vec::new(), Vec::new());
+    let (mut bare, mut engine, mut encrypted) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..args.rounds {
         bare.push(bare_round(&place, &args).await?);
-        engine.push(engine_round(&place, &args).await?);
+        engine.push(engine_round(&place, &args, Payloads::Plain).await?);
+        if args.encrypted {
+            encrypted.push(engine_round(&place, &args, Payloads::Encrypted).await?);
+        }
     }
     let limit = steps_per_second(&args, &Samples::new(bare)?);
     let steps = steps_per_second(&args, &Samples::new(engine)?);
@@ -44,6 +57,11 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
     report.figure("steps", steps, "steps/s");
     report.figure("limit: the bare program", limit, "steps/s");
     report.judged("throughput / limit", steps / limit, "", Target::AtLeast(0.5));
+    if args.encrypted {
+        let encrypted = steps_per_second(&args, &Samples::new(encrypted)?);
+        report.figure("steps with encrypted payloads", encrypted, "steps/s");
+        report.figure("encrypted / plain", encrypted / steps, "");
+    }
     report.print(args.common.json);
     Ok(())
 }
@@ -53,15 +71,15 @@ fn steps_per_second(args: &Args, times: &Samples) -> f64 {
 }
 
 async fn bare_round(place: &Place, args: &Args) -> BoxResult<Duration> {
-    let (database, _, runs) = enqueued(place, args).await?;
+    let (database, _, runs) = enqueued(place, args, Payloads::Plain).await?;
     let runs: Vec<Uuid> = runs.iter().map(|run| run.id().as_uuid()).collect();
     let elapsed = limit::steps_and_ends(&database, &runs, args.concurrency as usize).await?;
     database.remove().await?;
     Ok(elapsed)
 }
 
-async fn engine_round(place: &Place, args: &Args) -> BoxResult<Duration> {
-    let (database, client, handles) = enqueued(place, args).await?;
+async fn engine_round(place: &Place, args: &Args, payloads: Payloads) -> BoxResult<Duration> {
+    let (database, client, handles) = enqueued(place, args, payloads).await?;
     let begun = Instant::now();
     let working = Working::start(Worker::new(client, ()).register(five_steps).concurrency(args.concurrency));
     let totals = futures::future::try_join_all(handles.iter().map(RunHandle::result)).await?;
@@ -77,9 +95,16 @@ async fn engine_round(place: &Place, args: &Args) -> BoxResult<Duration> {
     Ok(elapsed)
 }
 
-async fn enqueued(place: &Place, args: &Args) -> BoxResult<(Database, Client, Vec<RunHandle<u64>>)> {
+async fn enqueued(
+    place: &Place,
+    args: &Args,
+    payloads: Payloads,
+) -> BoxResult<(Database, Client, Vec<RunHandle<u64>>)> {
     let database = place.fresh();
-    let client = database.client().await?;
+    let client = match payloads {
+        Payloads::Plain => database.client().await?,
+        Payloads::Encrypted => database.encrypted_client().await?,
+    };
     let handles = client.start_many(five_steps, 0..u64::from(args.runs)).await?;
     Ok((database, client, handles))
 }

@@ -1,6 +1,6 @@
 //! Workers that stand still for longer than their lease, and come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
@@ -13,8 +13,11 @@ use crate::program::Shape;
 /// Of every worker, in milliseconds. Longer than a busy machine keeps a thread waiting.
 const LEASE: u64 = 1000;
 
-/// A body that was entered before the stop writes its line after it.
-const ENTERED: u128 = 20_000;
+/// A thread that was stopped on its way into the bodies of a run writes their lines once it has the processor again, in microseconds.
+const ENTERED: u128 = 1_000_000;
+
+/// Threads of a worker: so many runs may be entered when it is stopped.
+const THREADS: usize = 2;
 
 /// How long a long body takes, in milliseconds: longer than a worker that came back needs to learn what it has lost, which is its
 /// next heartbeat, a third of a lease away.
@@ -89,11 +92,7 @@ fn still_at_work(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
             .lines
             .iter()
             .filter(|line| line.what == What::End && line.pid == zombie.pid && line.at > zombie.went_on + LEARNED);
-        let has_just_come_back = |end: &Line| {
-            let mut back = zombies.iter().filter(|it| it.pid == zombie.pid).map(|it| it.went_on);
-            back.any(|went_on| (went_on..went_on + LEARNED).contains(&end.at))
-        };
-        let later = later.filter(|end| !has_just_come_back(end));
+        let later = later.filter(|end| !is_back(zombies, zombie.pid, LEARNED, end));
         for end in later.filter(|end| begun(end).is_some_and(|begun| begun < zombie.went_on)) {
             if let Some(stale) = zombie.lost.get(run_of(&end.subject)) {
                 let what = format!("{} came to its end in {}, which had lost epoch {stale}", end.subject, zombie.pid);
@@ -112,23 +111,32 @@ fn run_of(subject: &str) -> &str {
 fn beyond_the_grave(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     let mut found = Vec::new();
     for zombie in zombies {
+        let again = |run: &str, stale: i64| {
+            let mut its = evidence.claims.iter().filter(|claim| claim.worker.as_deref() == Some(&zombie.worker));
+            its.any(|claim| claim.run == run && claim.epoch > stale)
+        };
         let later = evidence
             .lines
             .iter()
-            .filter(|line| line.what == What::Begin && line.pid == zombie.pid && line.at > zombie.went_on + ENTERED);
-        for line in later {
+            .filter(|line| line.what == What::Begin && line.pid == zombie.pid && line.at > zombie.went_on);
+        let stale = later.filter_map(|line| Some((line, *zombie.lost.get(run_of(&line.subject))?)));
+        let mut entered = BTreeSet::new();
+        for (line, stale) in stale.filter(|(line, stale)| !again(run_of(&line.subject), *stale)) {
             let run = run_of(&line.subject);
-            let Some(stale) = zombie.lost.get(run) else { continue };
-            let again = evidence.claims.iter().any(|claim| {
-                claim.run == run && claim.epoch > *stale && claim.worker.as_deref() == Some(&zombie.worker)
-            });
-            if !again {
+            entered.insert(run);
+            if !is_back(zombies, zombie.pid, ENTERED, line) || entered.len() > THREADS {
                 let what = format!("{} began in {}, which had lost epoch {stale}", line.subject, zombie.pid);
                 found.push(Violation { invariant: "I-Fence", run: run.to_owned(), what });
             }
         }
     }
     found
+}
+
+/// Whether a process had come back only so many microseconds before a line, maybe for the second time.
+fn is_back(zombies: &[Zombie], pid: u32, since: u128, line: &Line) -> bool {
+    let mut back = zombies.iter().filter(|it| it.pid == pid).map(|it| it.went_on);
+    back.any(|went_on| (went_on..went_on + since).contains(&line.at))
 }
 
 impl Round {
