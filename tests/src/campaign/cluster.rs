@@ -170,7 +170,8 @@ fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
     let log = File::options().create(true).append(true).open(directory.join("log")).expect("open the server's log");
     let mut command = as_owner(&programs.join("postgres"));
     command.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string()]);
-    for setting in ["listen_addresses=127.0.0.1", "max_connections=200", "fsync=on", "synchronous_commit=on"] {
+    // A worker has up to ten connections, a round four workers, and there is a round or two a core.
+    for setting in ["listen_addresses=127.0.0.1", "max_connections=1000", "fsync=on", "synchronous_commit=on"] {
         command.args(["-c", setting]);
     }
     command.arg("-c").arg(format!("unix_socket_directories={}", directory.display()));
