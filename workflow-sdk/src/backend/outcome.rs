@@ -13,25 +13,25 @@ pub enum Outcome {
     Lost,
     /// Nothing was changed, and never will be by this write.
     Refused(BackendError),
-    /// Of [`Write::Start`] and [`Write::Fork`].
+    /// Of [`Write::Start`](super::Write::Start) and [`Write::Fork`](super::Write::Fork).
     Started(StartOutcome),
-    /// Of [`Write::Signal`].
+    /// Of [`Write::Signal`](super::Write::Signal).
     Signaled(SignalOutcome),
-    /// Of [`Write::Attempt`] that starts a child: a run of this workflow and key exists already, and is not that child.
+    /// Of [`Write::Attempt`](super::Write::Attempt) that starts a child: a run of this workflow and key exists already, and is not that child.
     /// Neither the row nor the child was written.
     KeyTaken {
         /// That run.
         id: RunId,
     },
-    /// Of [`Write::Cancel`] and [`Write::Terminate`].
+    /// Of [`Write::Cancel`](super::Write::Cancel) and [`Write::Terminate`](super::Write::Terminate).
     Canceled(CancelOutcome),
-    /// Of [`Write::Pause`].
+    /// Of [`Write::Pause`](super::Write::Pause).
     Paused(PauseOutcome),
-    /// Of [`Write::Resume`].
+    /// Of [`Write::Resume`](super::Write::Resume).
     Resumed(ResumeOutcome),
-    /// Of [`Write::Claim`].
+    /// Of [`Write::Claim`](super::Write::Claim).
     Claimed(Claimed),
-    /// Of [`Write::Disown`] and [`Write::Expire`]: how many runs changed.
+    /// Of [`Write::Disown`](super::Write::Disown) and [`Write::Expire`](super::Write::Expire): how many runs changed.
     Changed(u64),
 }
 
