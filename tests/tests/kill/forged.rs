@@ -6,6 +6,7 @@ use workflow_tests::campaign::{Part, Plan, Round, RoundOptions};
 use workflow_tests::checker::{self, CHECKS, Evidence};
 use workflow_tests::ledger::What;
 use workflow_tests::program::Answer;
+use workflow_tests::until;
 
 type Forgery = (&'static str, &'static str, fn(&mut Evidence));
 
@@ -224,6 +225,8 @@ pub async fn every_forgery_is_found(database: Database) {
     round.wait_for_work().await;
     round.kill(0).await;
     round.spawn();
+    // All of them, or it would be chance what there is to be forged.
+    until("every program is started", async || round.load.has_started_all().then_some(())).await;
     let (scene, evidence) = round.settle().await;
     assert_eq!(checker::violations(&evidence), [], "it is sound before anything is forged");
 
