@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, ClientError, Run, RunFilter, RunHandle, RunId, StepKind, Timestamp};
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, Probe, Working, until};
 
 use crate::reaches;
 
@@ -355,4 +355,40 @@ pub async fn an_unknown_run_is_told_everywhere(db: Live) {
         assert!(matches!(error, ClientError::UnknownRun { run_id } if run_id == id), "{error:?}");
         assert_eq!(error.to_string(), text);
     }
+}
+
+/// How many connections there are to the data: on a server those whose last statement was about it, to a file those of this
+/// process. Counted by its log: SQLite keeps the file itself open while another connection of the process is.
+async fn connections(db: &Live) -> i64 {
+    if let Some(schema) = db.schema() {
+        let sessions = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+        return db.raw().await.number(format!("{sessions} AND query LIKE '%{schema}%'")).await;
+    }
+    let url = db.url();
+    let log = format!("{}-wal", url.trim_start_matches("sqlite://"));
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    // One may be closed while the others are looked at.
+    let open = open.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+    i64::try_from(open.filter(|to| to.as_os_str() == log.as_str()).count()).unwrap()
+}
+
+pub async fn a_client_that_is_dropped_leaves_no_connection(db: Live) {
+    let before = connections(&db).await;
+    let client = db.second_client().await;
+    let run = client.start(echo, "a".into()).await.unwrap();
+    // Whoever waits for an end listens for what other processes do.
+    let result = tokio::spawn(async move { run.result().await });
+    let listening = async || match db.schema() {
+        Some(schema) => {
+            db.raw()
+                .await
+                .number(format!("SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN \"workflow_{schema}\"'"))
+                .await
+        }
+        None => connections(&db).await - before - 1,
+    };
+    until("a listener", async || (listening().await > 0).then_some(())).await;
+    result.abort();
+    drop(client);
+    until("no more connections than before", async || (connections(&db).await <= before).then_some(())).await;
 }

@@ -236,6 +236,7 @@ workflow_tests::cases! {
         a_history_shows_what_runs,
         a_list_has_each_run_once_on_its_pages,
         an_unknown_run_is_told_everywhere,
+        a_client_that_is_dropped_leaves_no_connection,
     }
     codec {
         nothing_that_an_author_hands_over_is_stored_in_plain,

@@ -185,7 +185,14 @@ impl Hub {
     /// From the first call on, hints of other processes arrive here too.
     pub async fn listen(self: &Arc<Self>) {
         let listen = async || {
-            tokio::spawn(receive_hints(Arc::downgrade(self)));
+            let (hub, mut changes) = (Arc::downgrade(self), self.changes());
+            tokio::spawn(async move {
+                // A quiet database gives no hint for hours: the listener's connection must not outlive those who listen.
+                tokio::select! {
+                    () = receive_hints(hub) => {}
+                    () = async { while changes.changed().await.is_ok() {} } => {}
+                }
+            });
         };
         self.listening.get_or_init(listen).await;
     }
@@ -197,7 +204,7 @@ impl Hub {
     }
 }
 
-async fn receive_hints(hub: std::sync::Weak<Hub>) {
+async fn receive_hints(hub: Weak<Hub>) {
     loop {
         let Some(backend) = hub.upgrade().map(|hub| Arc::clone(&hub.backend)) else { return };
         match backend.listen().await {
