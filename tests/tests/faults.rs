@@ -1,8 +1,13 @@
 //! A small slice of each campaign of faults around processes: the wire, the disk, the power, clocks, releases. The long ones
-//! are run by the program `campaign`.
+//! are run by the program `campaign`. And what a campaign does for itself: its server, and what it looks for there.
 
-use workflow_tests::Database;
-use workflow_tests::campaign::{self, Plan};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use workflow_tests::campaign::{self, Cluster, Plan};
+use workflow_tests::checker::Evidence;
+use workflow_tests::scene::{Scene, SceneOptions};
+use workflow_tests::{Database, RawConnection, until};
 
 /// The same in every run of the suite.
 const SEED: u64 = 5;
@@ -58,4 +63,49 @@ async fn two_releases_work_side_by_side_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_releases_work_side_by_side_on_postgres() {
     slice("rolling", Database::Postgres, 3).await;
+}
+
+/// An index whose order is not that of its table any more: the function that it is made with gives something else now.
+const CORRUPT: &str = "
+    CREATE FUNCTION turned(n integer) RETURNS integer IMMUTABLE LANGUAGE sql AS 'SELECT n';
+    CREATE TABLE numbers AS SELECT generate_series(1, 1000) AS n;
+    CREATE INDEX numbers_turned ON numbers (turned(n));
+    CREATE OR REPLACE FUNCTION turned(n integer) RETURNS integer IMMUTABLE LANGUAGE sql AS 'SELECT -n'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_left_and_an_index_that_is_broken_are_found() {
+    let cluster = Cluster::start(None).await;
+    let mut options = SceneOptions::new(Database::Postgres);
+    options.server = Some(cluster.url());
+    let scene = Scene::with(options).await;
+    assert_eq!(Evidence::of(&scene).await.damage, [] as [String; 0]);
+    scene.raw().await.execute(CORRUPT).await;
+    let damage = Evidence::of(&scene).await.damage;
+    assert!(damage.iter().any(|line| line.contains("numbers_turned")), "{damage:?}");
+    drop(scene);
+
+    let session = RawConnection::open(&cluster.url(), Some("public")).await;
+    let left = cluster.sessions_left(Duration::from_millis(100)).await;
+    assert!(left.iter().any(|line| line.contains("search_path")), "{left:?}");
+    drop(session);
+    assert_eq!(cluster.sessions_left(Duration::from_secs(10)).await, [] as [String; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_that_is_killed_takes_its_server_along() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Whoever PostgreSQL runs as must be able to enter it.
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("open it");
+    let mut campaign = Command::new(env!("CARGO_BIN_EXE_campaign"));
+    campaign.args(["kill", "--database", "postgres", "--count", "1000", "--directory"]).arg(directory.path());
+    let mut campaign = campaign.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start a campaign");
+    let servers = || {
+        let pattern = format!("^[^ ]*postgres -D {}", directory.path().display());
+        let found = Command::new("pgrep").args(["-f", &pattern]).output();
+        String::from_utf8_lossy(&found.expect("run pgrep").stdout).lines().count()
+    };
+    until("its server runs", async || (servers() > 0).then_some(())).await;
+    campaign.kill().expect("kill it");
+    campaign.wait().expect("reap it");
+    until("its server has gone", async || (servers() == 0).then_some(())).await;
 }

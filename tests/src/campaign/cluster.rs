@@ -13,6 +13,9 @@ use tempfile::TempDir;
 
 const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 
+/// How long sessions may take to end when their clients are gone.
+pub(super) const GOODBYE: Duration = Duration::from_secs(10);
+
 /// The server. Stopped and removed when dropped.
 #[derive(Debug)]
 pub struct Cluster {
@@ -56,23 +59,34 @@ impl Cluster {
         let mut cluster =
             Self { directory: directory.path().to_owned(), _made: Some(directory), programs, port, postmaster };
         cluster.ready().await;
-        // The checker looks with it whether tables and indexes are whole.
-        cluster.connect().await.execute("CREATE EXTENSION IF NOT EXISTS amcheck").await.expect("amcheck");
+        cluster.look_into_tables().await;
         cluster
+    }
+
+    /// The checker looks with `amcheck` whether tables and indexes are whole. Some systems have it in a package of its own.
+    async fn look_into_tables(&self) {
+        let mut connection = self.connect().await;
+        let known = "SELECT count(*) > 0 FROM pg_available_extensions WHERE name = 'amcheck'";
+        match sqlx::query_scalar(known).fetch_one(&mut connection).await.expect("extensions") {
+            true => drop(connection.execute("CREATE EXTENSION amcheck").await.expect("amcheck")),
+            false => {
+                eprintln!("tables and indexes are not looked through: PostgreSQL is here without amcheck (contrib)")
+            }
+        }
     }
 
     async fn connect(&self) -> PgConnection {
         PgConnection::connect(&self.url()).await.expect("connect to the cluster")
     }
 
-    /// Waits until no session is left of clients that are gone; gives what is left, with its last statement.
-    pub async fn sessions_left(&self) -> Vec<String> {
+    /// Waits so long until no session is left of clients that are gone; gives what is left, with its last statement.
+    pub async fn sessions_left(&self, patience: Duration) -> Vec<String> {
         let others = "SELECT state || ': ' || left(query, 100) FROM pg_stat_activity
             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
         let (mut connection, begun) = (self.connect().await, Instant::now());
         loop {
             let left: Vec<String> = sqlx::query_scalar(others).fetch_all(&mut connection).await.expect("sessions");
-            if left.is_empty() || begun.elapsed() > Duration::from_secs(10) {
+            if left.is_empty() || begun.elapsed() > patience {
                 return left;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

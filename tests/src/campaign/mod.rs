@@ -35,10 +35,12 @@ use crate::Database;
 use crate::image::Image;
 use crate::skew::Skew;
 
+use cluster::GOODBYE;
+
 pub use cluster::Cluster;
 pub use load::{Load, Told};
 pub use report::{Report, RoundViolation};
-pub use round::{Round, RoundOptions};
+pub use round::{Round, RoundOptions, replay_ended};
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -267,7 +269,7 @@ pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
         }
     }
     if let Some(cluster) = &cluster {
-        total.sessions(&plan, cluster.sessions_left().await);
+        total.sessions(&plan, cluster.sessions_left(GOODBYE).await);
     }
     total.wall = begun.elapsed();
     total

@@ -1,10 +1,11 @@
 //! A server that dies.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Cluster, Part, Report, Round, RoundOptions};
+use super::{Cluster, GOODBYE, Part, Report, Round, RoundOptions};
 use crate::ledger::What;
 
 /// Between the moment at which the server takes connections again and its next end, in milliseconds.
@@ -37,8 +38,9 @@ pub(super) async fn round(mut part: Part) -> Report {
     // The locks of all workers went with the server, and each may have been taken for dead.
     round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
     round.unlocked.clone_from(&round.disturbed);
-    let report = round.finish().await;
-    drop(cluster);
+    let plan = Arc::clone(&round.part.plan);
+    let mut report = round.finish().await;
+    report.sessions(&plan, cluster.sessions_left(GOODBYE).await);
     report
 }
 

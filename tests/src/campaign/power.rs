@@ -1,13 +1,14 @@
 //! The power goes.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use workflow_sdk::Client;
 
 use super::disk::home;
-use super::{Cluster, Part, Report, Round, RoundOptions, RoundViolation};
+use super::{Cluster, GOODBYE, Part, Report, Round, RoundOptions, RoundViolation};
 use crate::checker::{self, Evidence};
 use crate::image::Image;
 use crate::ledger::{Line, What};
@@ -57,8 +58,11 @@ pub(super) async fn round(mut part: Part) -> Report {
         }
         round.report.done += 1;
     }
-    let report = round.finish().await;
-    drop(cluster);
+    let plan = Arc::clone(&round.part.plan);
+    let mut report = round.finish().await;
+    if let Some(cluster) = &cluster {
+        report.sessions(&plan, cluster.sessions_left(GOODBYE).await);
+    }
     report
 }
 

@@ -14,7 +14,7 @@ pub struct Report {
     /// Of the kind.
     pub kind: &'static str,
     /// Which database.
-    pub database: String,
+    pub database: &'static str,
     /// Of the campaign.
     pub seed: u64,
     /// What was asked for: faults, programs or races.
@@ -61,7 +61,7 @@ impl Report {
     pub fn new(kind: &'static str, plan: &Plan) -> Self {
         Self {
             kind,
-            database: format!("{:?}", plan.database).to_lowercase(),
+            database: plan.database.name(),
             seed: plan.seed,
             asked: plan.count,
             done: 0,

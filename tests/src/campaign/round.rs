@@ -254,7 +254,10 @@ const REPLAYED: i64 = 200;
 
 /// Replays programs that have succeeded, and gives those that do not end so again, with the reason. What they are given goes to
 /// the ledger, for the checker to compare.
-async fn replay_ended(scene: &Scene) -> Vec<(String, String)> {
+///
+/// # Panics
+/// If a run cannot be read.
+pub async fn replay_ended(scene: &Scene) -> Vec<(String, String)> {
     let ended = format!(
         "SELECT CAST(id AS text) AS line FROM workflow_runs
         WHERE workflow_name = 'program' AND status = 'succeeded' ORDER BY id DESC LIMIT {REPLAYED}"

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use rustix::process::Signal;
 
 use super::{Part, Report, Round, RoundOptions};
-use crate::checker::{Evidence, Violation};
+use crate::checker::{Evidence, Violation, run_of};
 use crate::ledger::{Line, What};
 use crate::program::Shape;
 
@@ -92,19 +92,14 @@ fn still_at_work(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
             .lines
             .iter()
             .filter(|line| line.what == What::End && line.pid == zombie.pid && line.at > zombie.went_on + LEARNED);
-        let later = later.filter(|end| !is_back(zombies, zombie.pid, LEARNED, end));
-        for end in later.filter(|end| begun(end).is_some_and(|begun| begun < zombie.went_on)) {
-            if let Some(stale) = zombie.lost.get(run_of(&end.subject)) {
-                let what = format!("{} came to its end in {}, which had lost epoch {stale}", end.subject, zombie.pid);
-                found.push(Violation { invariant: "I-Fence", run: run_of(&end.subject).to_owned(), what });
-            }
+        let stale = later.filter_map(|end| Some((end, zombie.lost.get(run_of(&end.subject))?)));
+        let stale = stale.filter(|(end, _)| !is_back(zombies, zombie.pid, LEARNED, end));
+        for (end, stale) in stale.filter(|(end, _)| begun(end).is_some_and(|begun| begun < zombie.went_on)) {
+            let what = format!("{} came to its end in {}, which had lost epoch {stale}", end.subject, zombie.pid);
+            found.push(Violation { invariant: "I-Fence", run: run_of(&end.subject).to_owned(), what });
         }
     }
     found
-}
-
-fn run_of(subject: &str) -> &str {
-    subject.split(['/', '.']).next().unwrap_or_default()
 }
 
 /// After it has come back, a worker begins no body of a run that it had lost, unless it has claimed it anew.

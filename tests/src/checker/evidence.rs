@@ -326,7 +326,7 @@ impl Evidence {
 
 /// Run and generation, and the rest, of a subject in the ledger.
 #[must_use]
-pub(super) fn run_of(subject: &str) -> &str {
+pub(crate) fn run_of(subject: &str) -> &str {
     let key = subject.split_once('/').map_or(subject, |(run, _)| run);
     key.split_once('.').map_or(key, |(run, _)| run)
 }

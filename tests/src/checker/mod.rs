@@ -15,6 +15,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub(crate) use evidence::run_of;
 pub use evidence::{Attempt, Claimed, Evidence, Outcome, Row, Signal, Taken};
 
 /// Something that must never be.
