@@ -1,47 +1,82 @@
-//! The log of this process.
+//! The log of this process, at its most talkative, for as long as a test that looks at it runs.
 
 use std::io;
-use std::sync::{Mutex, Once};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-static LINES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+static LOG: Mutex<Log> = Mutex::new(Log { bytes: Vec::new(), forgotten: 0, beginnings: Vec::new() });
 
-/// From the first call on, warnings and errors of the whole process are kept.
-pub fn capture_log() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
-            .with_ansi(false)
-            .with_writer(|| Writer)
-            .init();
-    });
+struct Log {
+    bytes: Vec<u8>,
+    /// So many bytes stood before them.
+    forgotten: usize,
+    /// Where each test that still runs has begun.
+    beginnings: Vec<usize>,
 }
 
-/// From the first call on, everything that is logged in the whole process is kept. Instead of [`capture_log`], not beside it.
-pub fn capture_everything() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-            .with_ansi(false)
-            .with_writer(|| Writer)
-            .init();
-    });
+/// What the whole process logs from its making on. What no other one needs is forgotten when it is dropped.
+#[derive(Debug)]
+pub struct Captured {
+    beginning: usize,
 }
 
-/// Lines of the log that hold all of these texts.
+impl Captured {
+    /// Everything that is logged from now on.
+    #[must_use]
+    pub fn start() -> Self {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            tracing_subscriber::fmt()
+                .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+                .with_ansi(false)
+                .with_writer(|| Writer)
+                .init();
+        });
+        let mut log = log();
+        let beginning = log.forgotten + log.bytes.len();
+        log.beginnings.push(beginning);
+        Self { beginning }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let log = log();
+        String::from_utf8_lossy(&log.bytes[self.beginning - log.forgotten..]).into_owned()
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        let mut log = log();
+        if let Some(own) = log.beginnings.iter().position(|beginning| *beginning == self.beginning) {
+            log.beginnings.swap_remove(own);
+        }
+        let needed = log.beginnings.iter().min().map_or(log.bytes.len(), |first| first - log.forgotten);
+        log.bytes.drain(..needed);
+        log.forgotten += needed;
+    }
+}
+
+/// Lines that hold all of these texts, of the log since the first of the tests began that run now.
 #[must_use]
 pub fn log_lines(texts: &[&str]) -> Vec<String> {
-    let bytes = LINES.lock().expect("log").clone();
+    let bytes = log().bytes.clone();
     let log = String::from_utf8_lossy(&bytes);
     log.lines().filter(|line| texts.iter().all(|text| line.contains(text))).map(str::to_owned).collect()
+}
+
+fn log() -> MutexGuard<'static, Log> {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Writer;
 
 impl io::Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        LINES.lock().expect("log").extend_from_slice(bytes);
+        let mut log = log();
+        if !log.beginnings.is_empty() {
+            log.bytes.extend_from_slice(bytes);
+        }
         Ok(bytes.len())
     }
 

@@ -11,6 +11,8 @@ use workflow_sdk::engine::{
 use workflow_sdk::testing::MemoryDatabase;
 use workflow_sdk::{ConnectError, Run, RunId, RunStatus, StepAttempt, Timestamp};
 
+use crate::captured::Captured;
+use crate::disclosed::nothing_is_shown;
 use crate::make::{DAWN, claim_request, lane, new_run};
 use crate::outcome;
 use crate::postgres::postgres_url;
@@ -49,6 +51,7 @@ pub struct Fixture {
     /// The clock of every handle.
     pub clock: Clock,
     place: Place,
+    captured: Arc<Captured>,
 }
 
 /// Where the data lies.
@@ -80,10 +83,11 @@ impl Place {
 impl Fixture {
     /// A new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
+        let captured = Arc::new(Captured::start());
         let clock = Clock::manual(DAWN);
         let place = Place::new(database, &clock);
         let backend = connect_to(&place, &clock).await.expect("connect to a fresh database");
-        Self { database, backend, clock, place }
+        Self { database, backend, clock, place, captured }
     }
 
     /// The URL of the data.
@@ -125,7 +129,7 @@ impl Fixture {
     /// What removes the data, to be called after the last use of the fixture.
     #[must_use]
     pub fn broom(&self) -> Broom {
-        Broom { backend: self.backend.clone(), place: self.place.clone() }
+        Broom { backend: self.backend.clone(), place: self.place.clone(), captured: Arc::clone(&self.captured) }
     }
 
     /// The time.
@@ -306,12 +310,17 @@ impl Empty {
 pub struct Broom {
     backend: Arc<dyn Backend>,
     place: Place,
+    captured: Arc<Captured>,
 }
 
 impl Broom {
     /// Removes the data.
+    ///
+    /// # Panics
+    /// If the log shows any of it.
     pub async fn sweep(self) {
         self.backend.close().await;
+        nothing_is_shown(&self.place, &self.captured).await;
         sweep(&self.place).await;
     }
 }

@@ -7,6 +7,7 @@ pub mod captured;
 pub mod cases;
 pub mod checker;
 pub mod declined;
+pub mod disclosed;
 pub mod faulty;
 pub mod fixture;
 pub mod image;

@@ -1,9 +1,13 @@
 //! A fresh database under the real clock, as an application and its workers have one.
 
+use std::sync::Arc;
+
 use workflow_sdk::engine::Clock;
 use workflow_sdk::{Client, Connect};
 use workflow_worker::Worker;
 
+use crate::captured::Captured;
+use crate::disclosed::nothing_is_shown;
 use crate::fixture::{Database, Place, sweep, url};
 use crate::raw::RawConnection;
 
@@ -15,14 +19,16 @@ pub struct Live {
     /// The application's client, whose executor the workers of [`Live::worker`] share.
     pub client: Client,
     place: Place,
+    captured: Arc<Captured>,
 }
 
 impl Live {
     /// A new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
+        let captured = Arc::new(Captured::start());
         let place = Place::new(database, &Clock::default());
         let client = connect(&place).await.expect("connect to a fresh database");
-        Self { database, client, place }
+        Self { database, client, place, captured }
     }
 
     /// The URL of the data.
@@ -58,8 +64,12 @@ impl Live {
     }
 
     /// Removes the data.
+    ///
+    /// # Panics
+    /// If the log shows any of it.
     pub async fn sweep(self) {
         self.client.backend().close().await;
+        nothing_is_shown(&self.place, &self.captured).await;
         sweep(&self.place).await;
     }
 }

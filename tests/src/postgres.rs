@@ -5,9 +5,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::disclosed::PASSWORD;
+
 const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 
 /// The URL of the server: `WORKFLOW_TEST_POSTGRES`, else a throw-away cluster, started once a process.
+///
+/// It has a password, which a server that trusts does not ask for: no log may show it (see [`crate::disclosed`]).
 ///
 /// The cluster waits for the end of its standard input, whose other end only this process holds: it goes with this
 /// process, however that ends.
@@ -17,10 +21,30 @@ const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres"
 pub fn postgres_url() -> String {
     static GIVEN: OnceLock<Option<String>> = OnceLock::new();
     static STARTED: OnceLock<Cluster> = OnceLock::new();
-    match GIVEN.get_or_init(|| std::env::var("WORKFLOW_TEST_POSTGRES").ok().filter(|url| !url.is_empty())) {
+    let url = match GIVEN.get_or_init(|| std::env::var("WORKFLOW_TEST_POSTGRES").ok().filter(|url| !url.is_empty())) {
         Some(url) => url.clone(),
         None => STARTED.get_or_init(Cluster::start).url.clone(),
+    };
+    match url.split_once('@') {
+        Some((user, server)) if user.matches(':').count() == 1 => format!("{user}:{PASSWORD}@{server}"),
+        _ => url,
     }
+}
+
+/// The same URL for somebody else, who needs no password.
+#[must_use]
+pub fn url_of(role: &str) -> String {
+    let url = postgres_url();
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let (_, server) = rest.split_once('@').expect("a URL with a user");
+    format!("{scheme}://{role}@{server}")
+}
+
+/// The password in the URL, if there is one.
+#[must_use]
+pub fn password(url: &str) -> Option<&str> {
+    let (user, _) = url.split_once("://")?.1.split_once('@')?;
+    Some(user.split_once(':')?.1)
 }
 
 struct Cluster {

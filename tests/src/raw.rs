@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
-use sqlx::{Connection, Executor, PgConnection, Row, SqliteConnection};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Executor, PgConnection, Row, SqliteConnection};
 
 /// A connection of the test's own. Unqualified table names are those of the fixture's data.
 #[derive(Debug)]
@@ -15,12 +18,17 @@ pub enum RawConnection {
 }
 
 impl RawConnection {
-    /// Connects. The schema becomes the search path, where there is one.
+    /// Connects. The schema becomes the search path, where there is one. What a test asks for itself is not logged: it may hold
+    /// values in plain.
     pub async fn open(url: &str, schema: Option<&str>) -> Self {
         match schema {
-            None => Self::Sqlite(SqliteConnection::connect(url).await.expect("raw connection")),
+            None => {
+                let options = SqliteConnectOptions::from_str(url).expect("a URL").disable_statement_logging();
+                Self::Sqlite(options.connect().await.expect("raw connection"))
+            }
             Some(schema) => {
-                let mut raw = Self::Postgres(PgConnection::connect(url).await.expect("raw connection"));
+                let options = PgConnectOptions::from_str(url).expect("a URL").disable_statement_logging();
+                let mut raw = Self::Postgres(options.connect().await.expect("raw connection"));
                 raw.execute(format!("SET search_path TO {schema}")).await;
                 raw
             }

@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{Connection, Executor, PgConnection};
 use tempfile::TempDir;
 
+use crate::disclosed::PASSWORD;
+
 const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 
 /// How long sessions may take to end when their clients are gone.
@@ -113,10 +115,10 @@ impl Cluster {
         &self.directory
     }
 
-    /// Its URL.
+    /// Its URL. The server trusts everybody: the password is there to be sought where none may be.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres", self.port)
     }
 
     /// The process id of its postmaster.

@@ -12,6 +12,7 @@ use workflow_sdk::testing::replay;
 
 use super::{Load, Part, Report, RoundViolation, Told};
 use crate::checker::{self, Evidence, Violation};
+use crate::disclosed;
 use crate::ledger::LedgerReader;
 use crate::program::{Shape, program};
 use crate::scene::{Scene, SceneOptions};
@@ -225,10 +226,14 @@ impl Round {
         for worker in &mut workers {
             complaints.extend(end(worker).await);
         }
+        let secrets = disclosed::handed_over(&settings.url, &mut scene.raw().await).await;
         for worker in dead.iter().chain(&workers) {
             let log = worker.log();
             let bad = log.lines().filter(|line| options.forbidden.iter().any(|word| line.contains(word)));
             complaints.extend(bad.take(3).map(|line| format!("process {}: {line}", worker.pid())));
+            let shown = disclosed::shown(&secrets, &log);
+            complaints
+                .extend(shown.iter().take(3).map(|line| format!("process {} shows a value: {line}", worker.pid())));
         }
         let misfits = replay_ended(&scene).await;
         let mut evidence = Evidence::of(&scene).await;

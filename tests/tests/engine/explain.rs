@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Explanation, StepKind};
-use workflow_tests::captured::{capture_log, log_lines};
+use workflow_tests::captured::log_lines;
 use workflow_tests::{Live, Probe, Working, until};
 
 use crate::{failure, reaches};
@@ -73,7 +73,6 @@ pub async fn a_worker_warns_of_due_versions_that_nobody_serves(db: Live) {
         let _ = ctx;
         Ok(())
     }
-    capture_log();
     let queue = db.url() + db.schema().unwrap_or_default();
     let run = db.client.start(old, ()).queue(&queue[queue.len() - 20..]).await.unwrap();
     let queue = run.run().await.unwrap().lane.queue;

@@ -6,7 +6,7 @@ use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 use workflow_sdk::prelude::*;
-use workflow_tests::captured::{capture_log, log_lines};
+use workflow_tests::captured::log_lines;
 use workflow_tests::{Live, Working};
 use workflow_worker::ForeignAwait;
 
@@ -27,7 +27,6 @@ pub async fn a_bare_sleep_is_warned_of_once(db: Live) {
         tokio::time::sleep(SHORT).await;
         ctx.step("end", async || Ok::<_, Error>(())).await
     }
-    capture_log();
     let worker = Working::start(db.worker(()).register(bare).register(also_bare));
     let mut ids = Vec::new();
     for name in ["ann", "bob"] {

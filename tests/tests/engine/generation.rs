@@ -2,7 +2,7 @@
 
 use futures::StreamExt;
 use workflow_sdk::prelude::*;
-use workflow_tests::captured::{capture_log, log_lines};
+use workflow_tests::captured::log_lines;
 use workflow_tests::{Live, Probe, Working};
 
 use crate::failure;
@@ -83,7 +83,6 @@ pub async fn a_history_that_reaches_its_limit_fails_the_run(db: Live) {
         ctx.step("page", async || Ok::<_, Error>(())).await?;
         Ok(count)
     }
-    capture_log();
     let worker = Working::start(db.worker(()).register(steps).register(emits).history_limit(20));
     assert_eq!(db.client.start(steps, 20).await.unwrap().result().await.unwrap(), 20);
     let run = db.client.start(steps, 21).await.unwrap();

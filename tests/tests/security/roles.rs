@@ -3,6 +3,7 @@
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
 use workflow_tests::marked::{marked, marked_child, marked_failure, secret, tell};
+use workflow_tests::postgres::url_of;
 use workflow_tests::{Database, Live, Probe, RawConnection, Working};
 use workflow_worker::Worker;
 
@@ -19,15 +20,15 @@ fn sql(begin: &str, schema: &str) -> String {
         .fold(block, |block, role| block.replace(&format!("workflow_{role}"), &format!("{schema}_{role}")))
 }
 
-async fn connect(db: &Live, schema: &str, role: &str) -> Result<Client, ConnectError> {
-    let url = db.url().replace("postgres@", &format!("{schema}_{role}@"));
+async fn connect(schema: &str, role: &str) -> Result<Client, ConnectError> {
+    let url = url_of(&format!("{schema}_{role}"));
     Client::connect(url).schema(schema).await
 }
 
 /// What the database says to this statement of this role.
-async fn refusal(db: &Live, schema: &str, role: &str, statement: &str) -> Option<String> {
+async fn refusal(schema: &str, role: &str, statement: &str) -> Option<String> {
     use workflow_sdk::sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
-    let url = db.url().replace("postgres@", &format!("{schema}_{role}@"));
+    let url = url_of(&format!("{schema}_{role}"));
     let mut connection = PgConnection::connect(&url).await.expect("the role may log in");
     let statement = statement.replace("{schema}", schema);
     let result = raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await;
@@ -42,12 +43,12 @@ async fn a_worker_needs_no_right_to_change_the_schema() {
     let mut raw: RawConnection = db.raw().await;
     raw.execute(sql("-- As a superuser", schema).replace("DATABASE app", "DATABASE postgres")).await;
 
-    assert!(connect(&db, schema, "runtime").await.is_err(), "it cannot make the schema");
-    let owner = connect(&db, schema, "owner").await.expect("the owner migrates");
+    assert!(connect(schema, "runtime").await.is_err(), "it cannot make the schema");
+    let owner = connect(schema, "owner").await.expect("the owner migrates");
     owner.backend().close().await;
     raw.execute(format!("SET ROLE {schema}_owner; {}; RESET ROLE", sql("-- As workflow_owner", schema))).await;
 
-    let client = connect(&db, schema, "runtime").await.expect("the schema is up to date");
+    let client = connect(schema, "runtime").await.expect("the schema is up to date");
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe).register(marked).register(marked_child).register(marked_failure);
     let working = Working::start(worker);
@@ -63,7 +64,7 @@ async fn a_worker_needs_no_right_to_change_the_schema() {
     client.pause(fork.id()).await.unwrap();
     working.stop().await;
 
-    let reader = connect(&db, schema, "reader").await.expect("a reader connects");
+    let reader = connect(schema, "reader").await.expect("a reader connects");
     assert!(reader.list(&RunFilter::new()).await.unwrap().len() >= 4);
     reader.export(run.id()).await.unwrap();
     let report = Worker::new(reader.clone(), Probe::new()).register(marked).preflight().await;
@@ -81,15 +82,11 @@ async fn a_worker_needs_no_right_to_change_the_schema() {
                 format!("TRUNCATE {{schema}}.{table}"),
                 format!("CREATE INDEX x ON {{schema}}.{table} ((1))"),
             ] {
-                assert_eq!(
-                    refusal(&db, schema, role, &statement).await.as_deref(),
-                    Some(DENIED),
-                    "{role}: {statement}"
-                );
+                assert_eq!(refusal(schema, role, &statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
             }
         }
         for statement in ["CREATE TABLE {schema}.x (a text)", "DROP SCHEMA {schema} CASCADE", "CREATE SCHEMA x"] {
-            assert_eq!(refusal(&db, schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
+            assert_eq!(refusal(schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
         }
     }
     for (role, statement) in [
@@ -100,7 +97,7 @@ async fn a_worker_needs_no_right_to_change_the_schema() {
         ("reader", "INSERT INTO {schema}.workflow_signals VALUES (NULL)"),
         ("reader", "DELETE FROM {schema}.step_attempts"),
     ] {
-        assert_eq!(refusal(&db, schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
+        assert_eq!(refusal(schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
     }
     client.backend().close().await;
     reader.backend().close().await;

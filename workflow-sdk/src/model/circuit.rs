@@ -79,7 +79,7 @@ impl Admission {
 pub enum ServiceReport<'a> {
     /// It works.
     Works,
-    /// It fails, with this error.
+    /// It fails: which step, and the kind of its error. This is logged, so the error's text is no part of it.
     Fails(&'a str),
     /// Nothing: the request was bad, or the body was dropped.
     Nothing,

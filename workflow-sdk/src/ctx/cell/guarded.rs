@@ -1,6 +1,6 @@
 //! Attempts of steps with a breaker: asked for before they begin, reported when they are over, however that comes.
 
-use crate::model::{Admission, Breaker, ServiceReport, StoredError, derived_fraction};
+use crate::model::{Admission, Breaker, ErrorKind, ServiceReport, StoredError, derived_fraction};
 use crate::replay::{CallId, StepOptions};
 
 use super::{RunCell, lock};
@@ -48,7 +48,8 @@ impl RunCell {
         match result {
             Ok(_) => self.report(guarded, ServiceReport::Works),
             Err(error) if error.fatal => self.report(guarded, ServiceReport::Nothing),
-            Err(error) => self.report(guarded, ServiceReport::Fails(&format!("step {key:?}: {error}"))),
+            // It goes to the log, where what an author writes has no place.
+            Err(error) => self.report(guarded, ServiceReport::Fails(&format!("step {key:?}: {}", error.kind))),
         }
     }
 
@@ -59,7 +60,7 @@ impl RunCell {
             let running = inner.machine.attempt(*call);
             let timed_out = inner.slots[call.index()].guarded.take_if(|guarded| running != Some(guarded.attempt));
             let Some(timed_out) = timed_out else { continue };
-            let error = format!("step {:?}: attempt {} timed out", inner.machine.key(*call), timed_out.attempt);
+            let error = format!("step {:?}: {}", inner.machine.key(*call), ErrorKind::Timeout);
             drop(inner);
             self.report(timed_out, ServiceReport::Fails(&error));
         }
