@@ -7,11 +7,7 @@ use serde_json::Value;
 
 use crate::captured::Captured;
 use crate::fixture::{Place, url};
-use crate::postgres::password;
 use crate::raw::RawConnection;
-
-/// The password in the URL of the tests' PostgreSQL, unless that has one.
-pub const PASSWORD: &str = "p4ssword-of-a-secret";
 
 /// Shorter texts stand in a log for other reasons too.
 const SHORTEST: usize = 8;
@@ -84,6 +80,12 @@ pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String>
         }
     }
     found
+}
+
+/// The password in the URL, if there is one.
+fn password(url: &str) -> Option<&str> {
+    let (user, _) = url.split_once("://")?.1.split_once('@')?;
+    Some(user.split_once(':')?.1)
 }
 
 /// Lines of a text that show one of these.

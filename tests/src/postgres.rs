@@ -5,7 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::disclosed::PASSWORD;
+/// In the URL, unless that has one.
+pub const PASSWORD: &str = "p4ssword-of-a-secret";
 
 const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 
@@ -29,22 +30,6 @@ pub fn postgres_url() -> String {
         Some((user, server)) if user.matches(':').count() == 1 => format!("{user}:{PASSWORD}@{server}"),
         _ => url,
     }
-}
-
-/// The same URL for somebody else, who needs no password.
-#[must_use]
-pub fn url_of(role: &str) -> String {
-    let url = postgres_url();
-    let (scheme, rest) = url.split_once("://").expect("a URL");
-    let (_, server) = rest.split_once('@').expect("a URL with a user");
-    format!("{scheme}://{role}@{server}")
-}
-
-/// The password in the URL, if there is one.
-#[must_use]
-pub fn password(url: &str) -> Option<&str> {
-    let (user, _) = url.split_once("://")?.1.split_once('@')?;
-    Some(user.split_once(':')?.1)
 }
 
 struct Cluster {

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{Connection, Executor, PgConnection};
 use tempfile::TempDir;
 
-use crate::disclosed::PASSWORD;
+use crate::postgres::PASSWORD;
 
 const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 

@@ -3,7 +3,7 @@
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
 use workflow_tests::marked::{marked, marked_child, marked_failure, secret, tell};
-use workflow_tests::postgres::url_of;
+use workflow_tests::postgres::postgres_url;
 use workflow_tests::{Database, Live, Probe, RawConnection, Working};
 use workflow_worker::Worker;
 
@@ -18,6 +18,14 @@ fn sql(begin: &str, schema: &str) -> String {
     ["owner", "runtime", "reader"]
         .iter()
         .fold(block, |block, role| block.replace(&format!("workflow_{role}"), &format!("{schema}_{role}")))
+}
+
+/// The server's URL for a role that needs no password.
+fn url_of(role: &str) -> String {
+    let url = postgres_url();
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let (_, server) = rest.split_once('@').expect("a URL with a user");
+    format!("{scheme}://{role}@{server}")
 }
 
 async fn connect(schema: &str, role: &str) -> Result<Client, ConnectError> {
