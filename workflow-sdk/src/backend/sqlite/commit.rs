@@ -10,6 +10,7 @@ use crate::model::Timestamp;
 
 use super::attempt::Ready;
 use super::database::Database;
+use super::lone::Lone;
 use super::writer::WriterGuard;
 use super::{attempt, claim, family, fence, finish, generation, plain, rerun, settle, signal, start};
 
@@ -20,6 +21,11 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
     }
     let mut writer = database.writer.lock().await?;
     let asked = asked_by(writes);
+    if let Some(lone) = Lone::of(writes)
+        && let Some(outcomes) = lone.apply(&mut writer, database).await?
+    {
+        return Ok(outcomes);
+    }
     // The rows are made ready while the database's thread is busy.
     let (begun, ready) = tokio::join!(writer.begin(), async { attempt::prepare(writes) });
     begun?;

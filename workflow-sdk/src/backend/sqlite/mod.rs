@@ -24,6 +24,7 @@ mod generation;
 mod hints;
 mod lease;
 mod lock_file;
+mod lone;
 mod migrate;
 mod open;
 mod place;

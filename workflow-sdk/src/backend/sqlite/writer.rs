@@ -98,6 +98,19 @@ impl WriterGuard {
         began
     }
 
+    /// One statement that is a transaction of its own.
+    pub(super) async fn alone<T>(
+        &mut self,
+        statement: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, BackendError>,
+    ) -> Result<T, BackendError> {
+        self.slot.dirty = true;
+        let result = statement(self.connection()?).await;
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        // SQLite has committed it, or rolled it back.
+        self.slot.dirty = false;
+        result
+    }
+
     /// Rolls back and begins another transaction.
     pub(super) async fn begin_again(&mut self) -> Result<(), BackendError> {
         execute(self.connection()?, "ROLLBACK").await.during("begin a transaction again")?;
