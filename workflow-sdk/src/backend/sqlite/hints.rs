@@ -80,7 +80,7 @@ impl DataVersion {
 impl Hints for DataVersion {
     async fn next(&mut self) -> Result<(), BackendError> {
         loop {
-            tokio::time::sleep_until(self.next_look.into()).await;
+            self.wal.wait(self.next_look).await;
             self.database.check_open(OPERATION)?;
             let now = Instant::now();
             let ask = self.wal.is_to_be_asked(now);

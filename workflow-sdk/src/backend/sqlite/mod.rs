@@ -38,6 +38,7 @@ mod sql;
 mod start;
 mod transaction;
 mod wal_file;
+mod wal_watch;
 mod within;
 mod workers;
 mod writer;

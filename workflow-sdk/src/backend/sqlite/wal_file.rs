@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::wal_watch::WalWatch;
+
 /// So long after the file changed SQLite is asked at every look. A commit is seen by others only after its frames were
 /// written and are on disk; and the time of the file moves by the ticks of the kernel, 10 ms at most on Linux, so what is
 /// written in the tick of an earlier write does not show.
@@ -17,8 +19,8 @@ const ANYWAY: Duration = Duration::from_millis(100);
 /// From one look to the next while others are at work. Half of it is what a commit waits on average to be heard of.
 const BUSY_LOOK: Duration = Duration::from_millis(3);
 
-/// From one look to the next after [`RESTFUL`]. A look wakes the runtime, which takes 30 us of a core (`workflow-bench idle`):
-/// 0.3 % of it, where [`BUSY_LOOK`] takes 1 %. To ask SQLite takes 150 us.
+/// From one look to the next after [`RESTFUL`], where the system does not tell of writes. A look wakes the runtime, which takes 30 to
+/// 80 us of a core (`workflow-bench idle`): up to 0.8 % of it. To ask SQLite takes 150 us.
 const IDLE_LOOK: Duration = Duration::from_millis(10);
 
 /// So long without a change, nobody is at work.
@@ -33,6 +35,7 @@ pub(super) struct WalFile {
     changed: Instant,
     /// When SQLite last answered to a question that was asked then.
     asked: Instant,
+    watch: WalWatch,
 }
 
 /// What a write leaves: time and length. `None`: there is no such file. A WAL that begins anew may keep its length, one
@@ -45,8 +48,10 @@ impl WalFile {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         let path = PathBuf::from(path);
+        // First: what is written between the two is told of.
+        let watch = WalWatch::of(&path);
         let seen = trace(&path);
-        Self { path, seen, changed: now, asked: now }
+        Self { path, seen, changed: now, asked: now, watch }
     }
 
     /// Whether SQLite is to be asked. It blocks for the microsecond that a `stat` of a local file takes: WAL needs a local file.
@@ -64,7 +69,25 @@ impl WalFile {
 
     /// When the look after one at this time is due.
     pub(super) fn next_look(&self, now: Instant) -> Instant {
-        now + if now.duration_since(self.changed) < RESTFUL { BUSY_LOOK } else { IDLE_LOOK }
+        now + match self.is_at_rest(now) {
+            false => BUSY_LOOK,
+            true if self.watch.tells() => ANYWAY,
+            true => IDLE_LOOK,
+        }
+    }
+
+    /// Waits for the time of the next look; at rest no longer than for the next write. While others are at work every commit would
+    /// be a wake, where a look now and then is enough.
+    pub(super) async fn wait(&mut self, next_look: Instant) {
+        let at_rest = self.is_at_rest(Instant::now());
+        tokio::select! {
+            () = self.watch.written(), if at_rest => {}
+            () = tokio::time::sleep_until(next_look.into()) => {}
+        }
+    }
+
+    fn is_at_rest(&self, now: Instant) -> bool {
+        now.duration_since(self.changed) >= RESTFUL
     }
 
     fn decide(&mut self, trace: Trace, now: Instant) -> bool {
@@ -95,7 +118,13 @@ mod tests {
     /// One whose last change is settled, as of the time that is given back; SQLite has just answered.
     fn settled(trace: Trace) -> (WalFile, Instant) {
         let begun = Instant::now();
-        let mut file = WalFile { path: PathBuf::new(), seen: trace, changed: begun, asked: begun };
+        let mut file = WalFile {
+            path: PathBuf::new(),
+            seen: trace,
+            changed: begun,
+            asked: begun,
+            watch: WalWatch::of(Path::new("")),
+        };
         let now = begun + SETTLING + TICK;
         file.answered(now);
         (file, now)
@@ -135,6 +164,26 @@ mod tests {
         assert_eq!(file.next_look(now), now + IDLE_LOOK);
         file.decide(at(2, 100), now);
         assert_eq!(file.next_look(now), now + BUSY_LOOK);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_write_ends_a_rest_and_nothing_else_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let wal = directory.path().join("test.db-wal");
+        fs::write(&wal, "one").unwrap();
+        let begun = Instant::now();
+        let mut file = WalFile::of(&directory.path().join("test.db"), begun.checked_sub(RESTFUL).unwrap());
+        assert_eq!(file.next_look(begun), begun + ANYWAY);
+        let far = begun + Duration::from_secs(600);
+        assert!(futures::poll!(std::pin::pin!(file.wait(far))).is_pending());
+        fs::write(&wal, "two").unwrap();
+        tokio::time::timeout(Duration::from_secs(20), file.wait(far)).await.unwrap();
+        let now = Instant::now();
+        assert!(file.is_to_be_asked(now));
+        assert_eq!(file.next_look(now), now + BUSY_LOOK);
+        fs::write(&wal, "three").unwrap();
+        assert!(futures::poll!(std::pin::pin!(file.wait(far))).is_pending(), "looks are enough now");
     }
 
     #[test]
