@@ -12,6 +12,9 @@ use crate::raw::RawConnection;
 /// Shorter texts stand in a log for other reasons too.
 const SHORTEST: usize = 8;
 
+/// And those without a space, if they are not as long as this.
+const LONG: usize = 20;
+
 /// So much is sought of a longer text, in characters: whoever shows it, shows its beginning.
 const LONGEST: usize = 60;
 
@@ -120,8 +123,8 @@ fn texts(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a text stands in a log only if somebody has put it there: a word or an id comes by itself.
+/// Whether a text stands in a log only if somebody has put it there. A word, a name of another test's or an id comes by itself.
 fn is_telling(text: &str) -> bool {
-    let is_word = text.chars().all(|letter| letter.is_ascii_alphabetic());
-    text.len() >= SHORTEST && !is_word && uuid::Uuid::try_parse(text).is_err()
+    let is_sentence = text.len() >= SHORTEST && text.contains(' ');
+    is_sentence || text.len() >= LONG && uuid::Uuid::try_parse(text).is_err()
 }

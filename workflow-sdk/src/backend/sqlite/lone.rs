@@ -36,6 +36,7 @@ impl<'w> Lone<'w> {
                 writer.alone(async |connection| attempt::record_held(connection, write).await).await?
             }
             Self::End(write) => {
+                // Before the write lock, which only the statement takes: an end may be a moment older than another process's before it.
                 let now = database.now();
                 writer.alone(async |connection| finish::end_held(connection, write, now).await).await?
             }
