@@ -68,8 +68,8 @@ pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String>
     for (table, column) in ERRORS.iter().filter(|(table, _)| tables.contains(*table)) {
         for error in read(raw, table, column).await {
             let error: Value = serde_json::from_str(&error).unwrap_or_default();
-            // An author may hand on what the database says, which is no secret of his.
-            let is_own = error["message"].as_str().is_some_and(|message| !message.contains("the database"));
+            // An author may hand on what the database and its driver say, which is no secret of his.
+            let is_own = !["message", "causes"].iter().any(|part| error[*part].to_string().contains("database"));
             if is_own && ["application", "panic"].iter().any(|kind| error["kind"] == *kind) {
                 ["message", "causes"].iter().for_each(|part| texts(&error[*part], &mut found));
                 let typed = error["payload"]["json"].as_str().and_then(|json| serde_json::from_str(json).ok());
