@@ -1,5 +1,5 @@
 //! A batch of one attempt without an effect, or of one end without a family, is one statement, and so its own transaction: the way to
-//! the database's thread and back once, not three times, which is a third of what a lone step takes beside the sync of the disk.
+//! the database's thread and back once, not three times, which was most of what a lone step took beside the sync of the disk (`history`).
 //! It changes rows only if its claim holds. Where it changed none the batch goes the long way, which says why.
 
 use crate::backend::{AttemptWrite, BackendError, EndWrite, Outcome, Write};
