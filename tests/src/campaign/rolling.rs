@@ -120,7 +120,7 @@ async fn end_one(round: &mut Round, number: usize) -> bool {
     round.ledger.read();
     let was_at_work = round.ledger.is_cut(worker.pid()) || round.held_by(&worker).await > 0;
     // A process that has not begun to listen for it ends of it at once, as it should.
-    until(RECOVERY, || is_started(&worker) || worker.ended().is_some()).await;
+    until(RECOVERY, || worker.id().is_some() || worker.ended().is_some()).await;
     worker.signal(Signal::TERM);
     if !until(RECOVERY, || worker.ended().is_some()).await {
         round.violation("I-Live", format!("process {} did not end when it was asked to", worker.pid()));
@@ -131,13 +131,9 @@ async fn end_one(round: &mut Round, number: usize) -> bool {
     was_at_work
 }
 
-fn is_started(worker: &WorkerProcess) -> bool {
-    worker.log().contains("worker started")
-}
-
 /// The schema of the next release comes under the workers. They go on; this release does not begin to work on it.
 async fn migrate(round: &mut Round) -> bool {
-    until(RECOVERY, || round.workers.iter().all(is_started)).await;
+    until(RECOVERY, || round.workers.iter().all(|worker| worker.id().is_some())).await;
     let was_at_work = round.workers.iter().any(|worker| round.ledger.is_cut(worker.pid()));
     match round.scene.raw().await {
         RawConnection::Sqlite(mut connection) => {

@@ -1,5 +1,6 @@
 //! One mark stands in every value and every error; the log of everything, at its most talkative, must not have it. All tests look for
-//! their own values, and the database's password, in the log (`disclosed.rs`): these do all that can be done with a value. What a panic hook prints is the application's, and is not part of the log.
+//! their own values, and the database's password, in the log (`disclosed.rs`): these do all that can be done with a value. What a panic hook
+//! prints is the application's, and is not part of the log.
 
 use std::time::Duration;
 

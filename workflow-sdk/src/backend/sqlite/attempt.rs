@@ -156,13 +156,6 @@ fn merge<'a>(merged: &mut BTreeMap<Key<'a>, Merged<'a>>, write: &'a AttemptWrite
     }
 }
 
-/// Writes one attempt, if its claim holds and the row is not final already. Says whether it was.
-pub(super) async fn record_held(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
-    let mut merged = BTreeMap::new();
-    merge(&mut merged, write);
-    Ok(upsert(connection, sql::UPSERT_HELD_ATTEMPTS, &rows_of(&merged)?).await? > 0)
-}
-
 /// Writes one attempt, whose claim holds. Says whether the row was written: not if it was final already.
 pub(super) async fn record(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
     Ok(record_all(connection, std::slice::from_ref(write)).await? > 0)

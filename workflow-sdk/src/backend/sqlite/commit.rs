@@ -10,7 +10,6 @@ use crate::model::Timestamp;
 
 use super::attempt::Ready;
 use super::database::Database;
-use super::lone::Lone;
 use super::writer::WriterGuard;
 use super::{attempt, claim, family, fence, finish, generation, plain, rerun, settle, signal, start};
 
@@ -20,12 +19,12 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         return Ok(Vec::new());
     }
     let mut writer = database.writer.lock().await?;
-    let asked = asked_by(writes);
-    if let Some(lone) = Lone::of(writes)
-        && let Some(outcomes) = lone.apply(&mut writer, database).await?
+    if plain::is_lone(writes)
+        && let Some(outcomes) = plain::apply_lone(&mut writer, writes, database.now()).await?
     {
         return Ok(outcomes);
     }
+    let asked = asked_by(writes);
     // The rows are made ready while the database's thread is busy.
     let (begun, ready) = tokio::join!(writer.begin(), async { attempt::prepare(writes) });
     begun?;

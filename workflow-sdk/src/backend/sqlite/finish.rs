@@ -41,15 +41,6 @@ pub(super) async fn end_plain(
     Ok(end_all(connection, ends, now).await? == count)
 }
 
-/// Ends one run, if its claim holds. Says whether it does.
-pub(super) async fn end_held(
-    connection: &mut SqliteConnection,
-    write: &EndWrite,
-    now: Timestamp,
-) -> Result<bool, BackendError> {
-    Ok(end_all(connection, vec![write], now).await? > 0)
-}
-
 /// Ends those of these runs whose claims hold, and says how many.
 async fn end_all(
     connection: &mut SqliteConnection,

@@ -24,7 +24,6 @@ mod generation;
 mod hints;
 mod lease;
 mod lock_file;
-mod lone;
 mod migrate;
 mod open;
 mod place;

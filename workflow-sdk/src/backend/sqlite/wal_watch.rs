@@ -19,7 +19,7 @@ mod linux {
     use rustix::io::Errno;
     use tokio::io::unix::AsyncFd;
 
-    /// Room for some hundred events. What is left is read at the next wait.
+    /// Room for some hundred events at a time.
     const BUFFER: usize = 4096;
 
     /// Tells of writes to one file, until that is removed.
