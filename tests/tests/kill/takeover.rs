@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use workflow_tests::{Database, until};
 
 use workflow_tests::scene::Scene;
+use workflow_tests::worker_process::WorkerSettings;
 
 const RUNS: usize = 5;
 
@@ -47,7 +48,8 @@ pub async fn a_worker_cut_off_and_its_successor_never_both_commit(database: Data
     let scene = Scene::new(database).await;
     let settings = scene.settings();
     let run = scene.start_gated(3).await;
-    let mut cut_off = scene.spawn("cut-off", &settings);
+    // One place: while its body runs, it cannot be the one that claims the run again.
+    let mut cut_off = scene.spawn("cut-off", &WorkerSettings { concurrency: 1, ..settings.clone() });
     scene.begins_in(&cut_off).await;
     let worker = scene.raw().await.text("SELECT CAST(id AS text) FROM workflow_workers").await;
     let mut successor = scene.spawn("successor", &settings);
