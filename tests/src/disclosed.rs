@@ -1,9 +1,12 @@
 //! What authors hand over, sought where it must not be.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
 use serde_json::Value;
+use workflow_sdk::testing::MemoryDatabase;
+use workflow_sdk::{RunFilter, StoredError};
 
 use crate::captured::Captured;
 use crate::fixture::{Place, url};
@@ -17,6 +20,12 @@ const LONG: usize = 20;
 
 /// So much is sought of a longer text, in characters: whoever shows it, shows its beginning.
 const LONGEST: usize = 60;
+
+/// Smaller numbers stand in a log for other reasons too. Workflows of tests are given numbers above it.
+pub const TELLING: u64 = 1_000_000_000_000;
+
+/// Times that tests live in, in microseconds: 2001 to 2286.
+const TIMES: Range<u64> = 1_000_000_000_000_000..10_000_000_000_000_000;
 
 /// Where payloads are stored.
 const VALUES: &[(&str, &str)] = &[
@@ -45,28 +54,79 @@ const NAMES: &[(&str, &str)] = &[
 /// With the lines that do.
 pub(crate) async fn nothing_is_shown(place: &Place, captured: &Captured) {
     let secrets = match place {
-        Place::Memory(_) => return,
+        Place::Memory(database) => handed_over_in_memory(database).await,
         Place::File(_) | Place::Schema(_) => {
             let url = url(place);
             handed_over(&url, &mut RawConnection::open(&url, place.schema()).await).await
         }
     };
-    let text = captured.text();
-    let shown = shown(&secrets, &text);
+    assert_shows_none(&secrets, &captured.text());
+}
+
+/// Asserts that a log shows none of these.
+///
+/// # Panics
+/// With the lines that do.
+pub fn assert_shows_none(secrets: &BTreeSet<String>, log: &str) {
+    let shown = shown(secrets, log);
     assert!(shown.is_empty(), "{} lines of the log show what was handed over:\n{}", shown.len(), shown.join("\n"));
 }
 
 /// The texts in all that authors handed over and that is stored here: values, and the errors of their code. And the password.
 pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String> {
     let tables = raw.table_names().await;
-    let mut found: BTreeSet<String> = password(url).map(str::to_owned).into_iter().collect();
-    for (table, column) in VALUES.iter().filter(|(table, _)| tables.contains(*table)) {
-        for value in read(raw, table, column).await {
-            texts(&serde_json::from_str(&value).unwrap_or(Value::String(value)), &mut found);
+    let mut stored = Stored::default();
+    for (columns, found) in [(VALUES, &mut stored.values), (ERRORS, &mut stored.errors), (NAMES, &mut stored.names)] {
+        for (table, column) in columns.iter().filter(|(table, _)| tables.contains(*table)) {
+            found.extend(read(raw, table, column).await);
         }
     }
-    for (table, column) in ERRORS.iter().filter(|(table, _)| tables.contains(*table)) {
-        for error in read(raw, table, column).await {
+    let mut secrets = stored.secrets();
+    secrets.extend(password(url).map(str::to_owned));
+    secrets
+}
+
+/// The same of a database in memory, as far as its contract shows it: a signal that nobody took is not read.
+async fn handed_over_in_memory(database: &MemoryDatabase) -> BTreeSet<String> {
+    let (backend, mut stored) = (database.handle(), Stored::default());
+    let mut filter = RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE);
+    loop {
+        let page = backend.list(&filter).await.expect("list runs");
+        let Some(last) = page.last() else { return stored.secrets() };
+        filter = filter.after(last.id);
+        for run in page {
+            for attempt in backend.history(run.id).await.expect("read a history") {
+                stored.values.extend(attempt.output);
+                stored.errors.extend(attempt.error.iter().map(in_json));
+                stored.names.insert(attempt.step_key);
+            }
+            stored.values.extend([run.input].into_iter().chain(run.output));
+            stored.errors.extend(run.error.iter().map(in_json));
+            stored.names.extend([run.lane.workflow, run.lane.queue, run.lane.version].into_iter().chain(run.key));
+        }
+    }
+}
+
+fn in_json(error: &StoredError) -> String {
+    serde_json::to_string(error).expect("an error as JSON")
+}
+
+/// What stands in a database.
+#[derive(Default)]
+struct Stored {
+    values: BTreeSet<String>,
+    errors: BTreeSet<String>,
+    names: BTreeSet<String>,
+}
+
+impl Stored {
+    /// What no log may show of it.
+    fn secrets(self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for value in self.values {
+            texts(&serde_json::from_str(&value).unwrap_or(Value::String(value)), &mut found);
+        }
+        for error in self.errors {
             let error: Value = serde_json::from_str(&error).unwrap_or_default();
             // An author may hand on what the database and its driver say, which is no secret of his.
             let is_own = !["message", "causes"].iter().any(|part| error[*part].to_string().contains("database"));
@@ -76,13 +136,9 @@ pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String>
                 texts(&typed.unwrap_or_default(), &mut found);
             }
         }
+        found.retain(|text| !self.names.contains(text));
+        found
     }
-    for (table, column) in NAMES.iter().filter(|(table, _)| tables.contains(*table)) {
-        for name in read(raw, table, column).await {
-            found.remove(&name);
-        }
-    }
-    found
 }
 
 /// The password in the URL, if there is one.
@@ -111,9 +167,12 @@ async fn read(raw: &mut RawConnection, table: &str, column: &str) -> Vec<String>
     raw.lines(format!("SELECT DISTINCT {column} AS found FROM {table} WHERE {column} IS NOT NULL"), "found").await
 }
 
-/// The texts in a value.
+/// The texts in a value, and its large numbers.
 fn texts(value: &Value, found: &mut BTreeSet<String>) {
     match value {
+        Value::Number(number) if number.as_u64().is_some_and(is_telling_number) => {
+            found.insert(number.to_string());
+        }
         Value::String(text) if is_telling(text) => {
             found.insert(text.chars().take(LONGEST).collect());
         }
@@ -121,6 +180,11 @@ fn texts(value: &Value, found: &mut BTreeSet<String>) {
         Value::Object(values) => values.values().for_each(|value| texts(value, found)),
         _ => {}
     }
+}
+
+/// Whether a number stands in a log only if somebody has put it there: not if it is small, nor a time in microseconds.
+fn is_telling_number(number: u64) -> bool {
+    number >= TELLING && !TIMES.contains(&number)
 }
 
 /// Whether a text stands in a log only if somebody has put it there. A word, a name of another test's or an id comes by itself.

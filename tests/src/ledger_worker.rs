@@ -24,8 +24,9 @@ use workflow_worker::Worker;
 pub fn work(settings: &str) -> Result<(), Box<dyn Error>> {
     let settings: WorkerSettings = serde_json::from_str(settings)?;
     silence_planned_panics();
-    // The tests' own server runs without fsync, and every process would say so.
-    let filter = "info,sqlx=error,workflow_sdk::backend::postgres::open=error";
+    // All that the engine says is searched for what it was handed. Of sqlx that is done within a test's own process, without
+    // warnings of slow statements. And the tests' own server runs without fsync, as every process would say.
+    let filter = "trace,sqlx=error,workflow_sdk::backend::postgres::open=error";
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     let races = settings.races;
     std::thread::spawn(move || {

@@ -35,7 +35,8 @@ pub fn new_run() -> NewRun {
     NewRun {
         id: RunId::generate(),
         lane: lane(),
-        input: r#"{"order":42}"#.into(),
+        // A number that no log has by itself: see `disclosed.rs`.
+        input: r#"{"order":42000000000042}"#.into(),
         key: None,
         start: StartTime::Now,
         deadline: None,

@@ -1,5 +1,7 @@
 //! A slice of the simulated cluster: see `workflow_tests::simulation`.
 
+use workflow_tests::captured::Captured;
+use workflow_tests::disclosed::assert_shows_none;
 use workflow_tests::simulation::{Case, Figures, Planted, run, run_case, trace, violation};
 
 /// How many seeds, unless `WORKFLOW_SIMULATION_SEEDS` says otherwise.
@@ -13,10 +15,13 @@ fn seeds() -> u64 {
 fn no_seed_finds_anything_wrong() {
     let mut all = Figures::default();
     for seed in 0..seeds() {
+        let captured = Captured::start();
         match run(seed) {
             Ok(figures) => all.add(figures),
             Err(failure) => panic!("{failure}"),
         }
+        let values = Case::random(seed).runs.into_iter().flat_map(|run| [run.program.sum, run.program.answer()]);
+        assert_shows_none(&values.map(|value| value.to_string()).collect(), &captured.text());
     }
     println!("{all}");
     assert!(all.faults > seeds(), "faults come to pass: {all}");

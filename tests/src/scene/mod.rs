@@ -15,6 +15,8 @@ use workflow_sdk::engine::Clock;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt};
 
+use crate::captured::Captured;
+use crate::disclosed::{assert_shows_none, handed_over};
 use crate::ledger::Ledger;
 use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
@@ -32,6 +34,8 @@ pub struct Scene {
     /// What steps did.
     pub ledger: Ledger,
     place: Place,
+    /// `None`: a campaign looks into the logs itself, and its own is too long to be kept.
+    captured: Option<Captured>,
 }
 
 /// Where a scene takes place, if not in the temporary directory and on the tests' server.
@@ -88,21 +92,21 @@ pub struct Recorded {
 impl Scene {
     /// A fresh database of this kind, with its [audit](crate::audit).
     pub async fn new(database: Database) -> Self {
-        Self::with(SceneOptions::new(database)).await
+        Self::at(Place::new(database)).await
     }
 
-    /// A fresh database where the options say.
+    /// A fresh database where the options say, of a campaign.
     pub async fn with(mut options: SceneOptions) -> Self {
         let clock = options.clock.take();
-        Self::open(Place::with(options), clock).await
+        Self::open(Place::with(options), clock, None).await
     }
 
     /// At this place, whatever is there.
     pub async fn at(place: Place) -> Self {
-        Self::open(place, None).await
+        Self::open(place, None, Some(Captured::start())).await
     }
 
-    async fn open(place: Place, clock: Option<Clock>) -> Self {
+    async fn open(place: Place, clock: Option<Clock>, captured: Option<Captured>) -> Self {
         let mut connect = Client::connect(&place.url).pool_size(4);
         if let Some(schema) = &place.schema {
             connect = connect.schema(schema);
@@ -112,13 +116,22 @@ impl Scene {
         }
         let client = connect.await.expect("connect to the scene's database");
         let ledger = Ledger::inside(place.directory());
-        let scene = Self { database: place.database, client, ledger, place };
+        let scene = Self { database: place.database, client, ledger, place, captured };
         crate::audit::install(&mut scene.raw().await, scene.schema()).await;
         scene
     }
 
-    /// Removes what lies outside of the test's own directory.
-    pub async fn sweep(self) {
+    /// Removes what lies outside of the test's own directory, which goes with the scene: after its workers, who still write there.
+    ///
+    /// # Panics
+    /// If a log shows what the database holds.
+    pub async fn sweep(&self) {
+        if let Some(captured) = &self.captured {
+            let secrets = handed_over(&self.place.url, &mut self.raw().await).await;
+            for log in self.place.logs().into_iter().chain([captured.text()]) {
+                assert_shows_none(&secrets, &log);
+            }
+        }
         if let Some(schema) = &self.place.schema {
             let mut raw = self.raw().await;
             raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;

@@ -53,6 +53,14 @@ impl Place {
         self.directory.path()
     }
 
+    /// What the worker processes have logged.
+    pub(super) fn logs(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.directory()).expect("list the directory");
+        let paths = files.map(|file| file.expect("a file of the directory").path());
+        let logs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+        logs.map(|path| std::fs::read_to_string(path).expect("read a log")).collect()
+    }
+
     /// Defaults of the worker where they matter, else what keeps a test short.
     #[must_use]
     pub fn settings(&self) -> WorkerSettings {

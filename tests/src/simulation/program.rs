@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ErrorKind, Tx};
 
+use crate::disclosed::TELLING;
+
 use super::stage::Body;
 
 /// Attempts of a step.
@@ -51,7 +53,7 @@ pub enum Op {
 pub struct Program {
     /// In sequence.
     pub ops: Vec<Op>,
-    /// What earlier generations came to.
+    /// What it begins with, which no log has by itself; or what earlier generations came to.
     pub sum: u64,
 }
 
@@ -60,7 +62,7 @@ impl Program {
     pub fn random(rng: &mut Rng) -> Self {
         let count = rng.usize(1..=5);
         let ops = (0..count).map(|_| if rng.u8(..10) == 0 { Op::Continue } else { op(rng, 2, true) }).collect();
-        Self { ops, sum: 0 }
+        Self { ops, sum: rng.u64(TELLING..) }
     }
 
     /// How many signals it takes.

@@ -3,6 +3,7 @@
 
 mod crashes;
 mod histories;
+mod logs;
 mod orders;
 mod time;
 
