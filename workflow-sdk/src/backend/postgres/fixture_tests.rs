@@ -49,6 +49,12 @@ pub(super) async fn fixture_with_pool(pool_size: u32) -> TestResult<Fixture> {
 }
 
 impl Fixture {
+    /// Another handle on the same schema, as another process has one.
+    pub(super) async fn second(&self) -> TestResult<PostgresBackend> {
+        let options = BackendOptions { pool_size: 4, schema: self.schema.clone(), clock: self.clock.clone() };
+        Ok(PostgresBackend::open(&url()?, options).await?)
+    }
+
     /// The outcome of a batch of one.
     pub(super) async fn commit(&self, write: Write) -> TestResult<Outcome> {
         let outcomes = self.backend.commit(&[write]).await?;

@@ -20,14 +20,20 @@ const LISTEN: &str = "listen for hints";
 const SILENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Tells the listeners of this channel, in a transaction of its own, which nobody waits for to be on disk: what it tells of
-/// is, and a hint that is lost in a crash has no listener left either.
-pub(super) async fn notify(connection: &mut PgConnection, sql: &Sql, channel: &str) -> Result<(), Failure> {
-    sql.notify_change.query().bind(channel).execute(connection).await?;
+/// Tells the listeners of this channel but that of this origin, in a transaction of its own, which nobody waits for to be on disk:
+/// what it tells of is, and a hint that is lost in a crash has no listener left either.
+pub(super) async fn notify(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    channel: &str,
+    origin: &str,
+) -> Result<(), Failure> {
+    sql.notify_change.query().bind(channel).bind(origin).execute(connection).await?;
     Ok(())
 }
 
-/// Tells the listeners of this channel when the application's transaction commits. Another statement than [`notify`]'s, which
+/// Tells the listeners of this channel when the application's transaction commits, all of them: no executor announces what it did.
+/// Another statement than [`notify`]'s, which
 /// would make the application's own commit one that a crash may undo.
 pub(super) async fn notify_within(connection: &mut PgConnection, sql: &Sql, channel: &str) -> Result<(), Failure> {
     sql.notify_change_within.query().bind(channel).execute(connection).await?;
@@ -39,6 +45,7 @@ pub(super) struct PostgresHints {
     options: PgConnectOptions,
     sql: Arc<Sql>,
     channel: String,
+    origin: String,
     /// `None` after the connection was lost, until the next call makes another.
     listener: Option<PgListener>,
 }
@@ -50,6 +57,7 @@ impl PostgresHints {
             options: backend.options.clone(),
             sql: Arc::clone(&backend.sql),
             channel: backend.channel.clone(),
+            origin: backend.origin.clone(),
             listener: None,
         };
         hints.listener = Some(hints.connect().await.map_err(|failure| failure.during(LISTEN))?);
@@ -74,7 +82,7 @@ impl Hints for PostgresHints {
         match &mut self.listener {
             // Stays in place while it is awaited: a dropped wait leaves what has arrived to the next one.
             Some(listener) => {
-                if !wait(listener).await {
+                if !wait(listener, &self.origin).await {
                     self.listener = None;
                 }
             }
@@ -85,10 +93,12 @@ impl Hints for PostgresHints {
     }
 }
 
-/// Waits for a notification. `false` if the connection was lost: what was sent meanwhile is unknown, so that is a hint.
-async fn wait(listener: &mut PgListener) -> bool {
+/// Waits for a notification of another origin. `false` if the connection was lost: what was sent meanwhile is unknown, so that is a hint.
+async fn wait(listener: &mut PgListener, origin: &str) -> bool {
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
+            // A busy process sends 20 a second, and would look for what others may have done after each.
+            Ok(Ok(Some(own))) if own.payload() == origin => {}
             Ok(answer) => return matches!(answer, Ok(Some(_))),
             Err(_) => {
                 let alive = tokio::time::timeout(ANSWER, listener.execute("SELECT 1")).await;

@@ -78,6 +78,8 @@ pub(crate) struct PostgresBackend {
     sql: Arc<Sql>,
     clock: Clock,
     channel: String,
+    /// Tells its own hints from those of others.
+    origin: String,
     /// Half of the pool: reads must find a connection whatever the bodies of steps do.
     transactions: Arc<Semaphore>,
 }
@@ -194,7 +196,7 @@ impl Backend for PostgresBackend {
 
     async fn hint(&self) -> Result<(), BackendError> {
         let mut call = self.begin_call("notify other processes").await?;
-        let result = call.limit().run(hints::notify(call.connection(), &self.sql, &self.channel)).await;
+        let result = call.limit().run(hints::notify(call.connection(), &self.sql, &self.channel, &self.origin)).await;
         call.end(result)
     }
 

@@ -49,6 +49,7 @@ impl PostgresBackend {
             sql,
             clock: options.clock,
             channel: format!("workflow_{}", options.schema),
+            origin: uuid::Uuid::new_v4().simple().to_string(),
             transactions: Arc::new(Semaphore::new((options.pool_size as usize / 2).max(1))),
         })
     }

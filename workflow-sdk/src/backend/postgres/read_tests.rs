@@ -55,8 +55,11 @@ async fn a_row_that_cannot_be_understood_is_corrupt() -> TestResult {
 #[tokio::test]
 async fn a_hint_reaches_other_listeners_and_a_lost_connection_is_one() -> TestResult {
     let fixture = fixture().await?;
+    let other = fixture.second().await?;
     let mut hints = fixture.backend.listen().await?;
+    // Its own, which it passes over.
     fixture.backend.hint().await?;
+    other.hint().await?;
     let wait = Duration::from_secs(5);
     tokio::time::timeout(wait, hints.next()).await??;
     assert!(tokio::time::timeout(Duration::from_millis(100), hints.next()).await.is_err(), "one hint, one return");
@@ -72,7 +75,7 @@ async fn a_hint_reaches_other_listeners_and_a_lost_connection_is_one() -> TestRe
     let next = hints.next();
     let hint = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        fixture.backend.hint().await
+        other.hint().await
     };
     let (heard, sent) = tokio::time::timeout(wait, futures::future::join(next, hint)).await?;
     heard?;

@@ -43,6 +43,12 @@ impl Fixture {
         Self { backend: SqliteBackend::open(url, options).await.unwrap(), clock, directory }
     }
 
+    pub(super) async fn second_process(&self) -> SqliteBackend {
+        let url = format!("sqlite:{}", self.directory.path().join("runs.db").display());
+        let options = BackendOptions { clock: self.clock.clone(), ..BackendOptions::default() };
+        SqliteBackend::open(&url, options).await.unwrap()
+    }
+
     pub(super) async fn commit_one(&self, write: Write) -> Outcome {
         self.backend.commit(&[write]).await.unwrap().remove(0)
     }

@@ -5,15 +5,7 @@ use std::time::Duration;
 use crate::backend::Backend;
 use crate::model::{Claim, RunStatus, WorkerId};
 
-use super::SqliteBackend;
 use super::fixture_tests::*;
-
-async fn second_process(f: &Fixture) -> SqliteBackend {
-    let url = format!("sqlite:{}", f.directory.path().join("runs.db").display());
-    SqliteBackend::open(&url, crate::backend::BackendOptions { clock: f.clock.clone(), ..Default::default() })
-        .await
-        .unwrap()
-}
 
 #[tokio::test]
 async fn only_claims_that_hold_are_renewed() {
@@ -38,7 +30,7 @@ async fn only_claims_that_hold_are_renewed() {
 #[tokio::test]
 async fn a_dead_worker_is_found_and_released() {
     let f = Fixture::file().await;
-    let other = second_process(&f).await;
+    let other = f.second_process().await;
     let (worker, dead) = (WorkerId::generate(), WorkerId::generate());
     let mut session = f.backend.open_lease(worker, &[]).await.unwrap();
     let dying = other.open_lease(dead, &[]).await.unwrap();
@@ -74,7 +66,7 @@ async fn a_worker_that_was_forgotten_records_itself_again() {
 #[tokio::test]
 async fn a_commit_of_another_process_is_a_hint() {
     let f = Fixture::file().await;
-    let other = second_process(&f).await;
+    let other = f.second_process().await;
     let mut hints = f.backend.listen().await.unwrap();
     let quiet = tokio::time::timeout(Duration::from_millis(50), hints.next()).await;
     assert!(quiet.is_err());

@@ -18,12 +18,23 @@ pub(super) struct Writer {
     connect: SqliteConnectOptions,
     in_memory: bool,
     slot: Arc<Mutex<Slot>>,
-    commits: Arc<AtomicU64>,
+    seen: Arc<Seen>,
+}
+
+/// What the writer has done and seen, for those who look for the commits of others.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    commits: AtomicU64,
+    unannounced: AtomicU64,
+    looks: AtomicU64,
+    others: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Slot {
     connection: State,
+    /// The data version that this connection saw last.
+    data_version: Option<i64>,
     /// A transaction may be open: its user was dropped half-way, or could not end it.
     dirty: bool,
     /// The driver takes a transaction on this connection for one inside of another: see [`WriterGuard::begin_nesting`].
@@ -43,29 +54,65 @@ enum State {
 pub(super) struct WriterGuard {
     slot: OwnedMutexGuard<Slot>,
     in_memory: bool,
-    commits: Arc<AtomicU64>,
+    seen: Arc<Seen>,
+}
+
+impl Seen {
+    /// How many commits were made, or tried.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    /// How many of them were those of a step's transaction, which no executor announces.
+    pub(super) fn unannounced(&self) -> u64 {
+        self.unannounced.load(Ordering::SeqCst)
+    }
+
+    /// How many transactions have begun with a look for commits of others.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::SeqCst)
+    }
+
+    /// In how many of these looks there were any.
+    pub(super) fn others(&self) -> u64 {
+        self.others.load(Ordering::SeqCst)
+    }
+
+    fn committed(&self) {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn committed_unannounced(&self) {
+        self.unannounced.fetch_add(1, Ordering::SeqCst);
+        self.committed();
+    }
+
+    /// In this order: whoever reads of a look reads also of what it saw.
+    fn looked(&self, others: bool) {
+        self.others.fetch_add(u64::from(others), Ordering::SeqCst);
+        self.looks.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Writer {
     /// Takes over a connection that is ready; `connect` opens another like it.
     pub(super) fn new(connection: SqliteConnection, connect: SqliteConnectOptions, in_memory: bool) -> Self {
-        let slot = Slot { connection: State::Open(connection), dirty: false, nesting: false };
-        Self { connect, in_memory, slot: Arc::new(Mutex::new(slot)), commits: Arc::default() }
+        let slot = Slot { connection: State::Open(connection), data_version: None, dirty: false, nesting: false };
+        Self { connect, in_memory, slot: Arc::new(Mutex::new(slot)), seen: Arc::default() }
     }
 
     /// Waits for the connection, which is then in no transaction.
     pub(super) async fn lock(&self) -> Result<WriterGuard, BackendError> {
         let slot = Arc::clone(&self.slot).lock_owned().await;
-        let commits = Arc::clone(&self.commits);
-        let mut guard = WriterGuard { slot, in_memory: self.in_memory, commits };
+        let mut guard = WriterGuard { slot, in_memory: self.in_memory, seen: Arc::clone(&self.seen) };
         guard.reopen(&self.connect).await?;
         guard.forget_transaction().await;
         Ok(guard)
     }
 
-    /// How many commits were made, or tried.
-    pub(super) fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Relaxed)
+    /// What it has done and seen.
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// Ends the connection. [`Writer::lock`] fails from then on.
@@ -89,13 +136,17 @@ impl WriterGuard {
     }
 
     /// Begins a write transaction and holds the write lock from the start: a transaction that read first could be
-    /// refused its first write at once, without the busy timeout.
+    /// refused its first write at once, without the busy timeout. Sees on the way, under that lock, whether others have
+    /// committed since the last time.
     pub(super) async fn begin(&mut self) -> Result<(), BackendError> {
+        const BEGIN_AND_LOOK: &str = "BEGIN IMMEDIATE; PRAGMA data_version";
         self.slot.dirty = true;
-        let begin = altered("deferred-begin", "BEGIN IMMEDIATE", "IMMEDIATE", "DEFERRED");
-        let began = execute(self.connection()?, begin).await.during("begin a transaction");
+        let begin = sqlx::query_scalar(altered("deferred-begin", BEGIN_AND_LOOK, "IMMEDIATE", "DEFERRED"));
+        let began: Result<i64, _> = begin.fetch_one(self.connection()?).await.during("begin a transaction");
         self.slot.dirty = began.is_ok();
-        began
+        let before = self.slot.data_version.replace(began?);
+        self.seen.looked(before != self.slot.data_version);
+        Ok(())
     }
 
     /// One statement that is a transaction of its own.
@@ -105,7 +156,7 @@ impl WriterGuard {
     ) -> Result<T, BackendError> {
         self.slot.dirty = true;
         let result = statement(self.connection()?).await;
-        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.seen.committed();
         // SQLite has committed it, or rolled it back.
         self.slot.dirty = false;
         result
@@ -141,12 +192,12 @@ impl WriterGuard {
         }
     }
 
-    /// Commits, and says whether the error of a commit that failed leaves open what became of it.
+    /// Commits the transaction of a step, and says whether the error of a commit that failed leaves open what became of it.
     pub(super) async fn commit(mut self) -> Result<(), (BackendError, bool)> {
         let committed = match self.connection() {
             Ok(connection) => {
                 let result = execute(connection, "COMMIT").await.during("commit a transaction");
-                self.commits.fetch_add(1, Ordering::Relaxed);
+                self.seen.committed_unannounced();
                 result
             }
             Err(error) => Err(error),
@@ -164,7 +215,7 @@ impl WriterGuard {
         let ended = match result {
             Ok(value) => {
                 let result = execute(self.connection()?, "COMMIT").await.during("commit");
-                self.commits.fetch_add(1, Ordering::Relaxed);
+                self.seen.committed();
                 result.map(|()| value)
             }
             Err(error) => Err(error),
@@ -179,6 +230,7 @@ impl WriterGuard {
     async fn reopen(&mut self, connect: &SqliteConnectOptions) -> Result<(), BackendError> {
         if matches!(self.slot.connection, State::Absent) {
             self.slot.connection = State::Open(connect.connect().await.during("reopen the writer connection")?);
+            self.slot.data_version = None;
             self.slot.nesting = false;
         }
         self.connection().map(drop)
