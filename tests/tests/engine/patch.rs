@@ -5,7 +5,7 @@ use std::time::Duration;
 use workflow_sdk::prelude::*;
 use workflow_tests::{Live, Probe, Working};
 
-use crate::{failure, reaches};
+use crate::{failure, holds, reaches};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -79,6 +79,8 @@ pub async fn a_run_that_passed_a_change_keeps_the_old_way_and_others_take_the_ne
     let worker = Working::start(db.worker(probe.clone()).register(after));
     let new = db.client.start(after, true).await.unwrap();
     assert_eq!(passed.result().await.unwrap(), "old");
+    // Parked it was before too, by the old code.
+    holds("both have charged", async || probe.times("charge") == 2).await;
     reaches(&waits, RunStatus::Parked).await;
     reaches(&new, RunStatus::Parked).await;
     make_due(&db).await;
