@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
+use crate::backend::BackendErrorKind;
 use crate::failpoint::failpoint_error;
 
 use super::call::Limit;
@@ -17,10 +18,15 @@ const MIGRATIONS: &[(i64, &str)] = &[
 /// A migration of a large table takes its time, and so does the wait for a process that is at it.
 const MIGRATION_DEADLINE: Duration = Duration::from_secs(600);
 
-/// Our own sessions end statements after 30 s, which is right for a call and wrong for a migration. Locks on tables keep
-/// their time-out: a migration that waits for one stops every worker behind it.
-const NO_STATEMENT_TIMEOUT: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
-const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '10s'";
+/// Our own sessions end statements after 30 s, which is right for a call and wrong for a migration.
+const NO_TIMEOUTS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+
+/// A migration that waits for a table stops every worker behind it, and after one second (PostgreSQL's default for
+/// `deadlock_timeout`) may have one of them end its batch as the victim of a deadlock. So all the locks together are given half of that.
+const LOCK_TIMEOUT: &str = "SET LOCAL statement_timeout = '500ms'";
+
+/// After a lock was not to be had: the workers that were stopped for it go on meanwhile.
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What became of the schema.
 pub(super) enum Migrated {
@@ -49,11 +55,13 @@ pub(super) async fn migrate(connection: &mut PgConnection, sql: &Sql, schema: &s
 /// Answers the version that the schema has then.
 async fn apply_missing(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<i64, Failure> {
     let mut transaction = connection.begin().await?;
-    sqlx::raw_sql(NO_STATEMENT_TIMEOUT).execute(&mut *transaction).await?;
+    sqlx::raw_sql(NO_TIMEOUTS).execute(&mut *transaction).await?;
     sql.lock_migrations.query().bind(lock_key(schema)).execute(&mut *transaction).await?;
-    sqlx::raw_sql(LOCK_TIMEOUT).execute(&mut *transaction).await?;
     // Read again: while we waited for the lock, its holder may have done all the work.
     let found = schema_version(&mut transaction, sql, schema).await?;
+    if found > 0 && MIGRATIONS.iter().any(|(version, _)| *version > found) {
+        lock_tables(&mut transaction, sql).await?;
+    }
     for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
         if !has_schema(&mut transaction, sql, schema).await?.0 {
             sql.create_schema.query().execute(&mut *transaction).await?;
@@ -69,6 +77,29 @@ async fn apply_missing(connection: &mut PgConnection, sql: &Sql, schema: &str) -
     transaction.commit().await?;
     failpoint_error("migrate.after_commit")?;
     Ok(version)
+}
+
+/// Waits until nobody uses the tables, and stands in nobody's way for long.
+async fn lock_tables(connection: &mut PgConnection, sql: &Sql) -> Result<(), Failure> {
+    sql.lock_out_vacuum.query().execute(&mut *connection).await?;
+    loop {
+        // Rolled back, a savepoint gives up the locks that were had, and its setting.
+        let mut savepoint = connection.begin().await?;
+        sqlx::raw_sql(LOCK_TIMEOUT).execute(&mut *savepoint).await?;
+        let locked = sql.lock_tables.query().execute(&mut *savepoint).await.map_err(Failure::from);
+        match locked {
+            Ok(_) => {
+                sqlx::raw_sql(NO_TIMEOUTS).execute(&mut *savepoint).await?;
+                return Ok(savepoint.commit().await?);
+            }
+            Err(failure) if failure.kind == BackendErrorKind::Busy => savepoint.rollback().await?,
+            Err(failure) => return Err(failure),
+        }
+        tracing::warn!(
+            "a migration waits for a session that uses the tables, as a backup or a forgotten transaction does: see pg_stat_activity"
+        );
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
 }
 
 async fn schema_version(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<i64, Failure> {

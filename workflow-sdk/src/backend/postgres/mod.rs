@@ -56,6 +56,8 @@ mod fixture_tests;
 #[cfg(test)]
 mod lease_tests;
 #[cfg(test)]
+mod migrate_tests;
+#[cfg(test)]
 mod open_tests;
 #[cfg(test)]
 mod plan_tests;
