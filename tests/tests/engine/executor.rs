@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use workflow_sdk::engine::{Claim, Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, WorkerId, Write};
 use workflow_sdk::prelude::*;
@@ -305,4 +307,30 @@ pub async fn a_dropped_sender_is_committed_all_the_same(db: Live) {
     gate.open();
     created(&second.await.unwrap());
     assert!(db.client.backend().run(run.id).await.unwrap().is_some());
+}
+
+/// The listener uses the writer's connection for a moment now and then, and bodies that block must not make that long.
+pub async fn a_runtime_that_is_blocked_hears_of_other_processes(db: Live) {
+    let other = Executor::start(Arc::clone(db.second_client().await.backend()));
+    let connect = db.connect();
+    let (listens, begin) = oneshot::channel();
+    let blocked = tokio::task::spawn_blocking(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = connect.await.unwrap();
+            let executor = Executor::start(Arc::clone(client.backend()));
+            let mut changes = executor.hub().changes();
+            executor.hub().listen().await;
+            changes.changed().await.unwrap();
+            listens.send(()).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while !changes.has_changed().unwrap() {
+                assert!(Instant::now() < deadline, "nothing was heard");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    });
+    begin.await.unwrap();
+    created(&other.send(Write::Start(new_run())).await.unwrap().await.unwrap());
+    blocked.await.unwrap();
 }

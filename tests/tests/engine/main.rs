@@ -302,6 +302,7 @@ workflow_tests::cases! {
         the_end_of_the_executor_is_loud,
         a_full_queue_holds_its_senders_back,
         a_dropped_sender_is_committed_all_the_same,
+        a_runtime_that_is_blocked_hears_of_other_processes,
     }
     rerun {
         a_failed_run_goes_on_where_it_failed,

@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, OnceCell, broadcast, oneshot, watch};
 
 use crate::backend::{Backend, EndedRun};
@@ -40,11 +41,13 @@ pub struct Hub {
     /// Of runs whose streams somebody follows here.
     follows: Mutex<HashMap<RunId, Weak<Notify>>>,
     hint: Arc<Hint>,
+    /// Where the listener runs: it may use the writer's connection for a moment, and a body that blocks must not make that long.
+    beside_writer: Handle,
     listening: OnceCell<()>,
 }
 
 impl Hub {
-    pub(super) fn start(backend: Arc<dyn Backend>) -> Arc<Self> {
+    pub(super) fn start(backend: Arc<dyn Backend>, beside_writer: Handle) -> Arc<Self> {
         let hint = Arc::new(Hint::default());
         // There the commits themselves are what others hear of.
         if !backend.in_process() {
@@ -60,6 +63,7 @@ impl Hub {
             waits: Mutex::default(),
             follows: Mutex::default(),
             hint,
+            beside_writer,
             listening: OnceCell::new(),
         })
     }
@@ -186,7 +190,7 @@ impl Hub {
     pub async fn listen(self: &Arc<Self>) {
         let listen = async || {
             let (hub, mut changes) = (Arc::downgrade(self), self.changes());
-            tokio::spawn(async move {
+            self.beside_writer.spawn(async move {
                 // A quiet database gives no hint for hours: the listener's connection must not outlive those who listen.
                 tokio::select! {
                     () = receive_hints(hub) => {}

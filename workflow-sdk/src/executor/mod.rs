@@ -13,6 +13,7 @@ mod writer;
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -109,14 +110,18 @@ impl Executor {
     #[must_use]
     pub fn start(backend: Arc<dyn Backend>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let hub = Hub::start(Arc::clone(&backend));
         let (committed, to_announce) = mpsc::unbounded_channel();
-        tokio::spawn(announcer::run(to_announce, Arc::clone(&hub)));
-        if backend.in_process() {
-            tokio::spawn(writer::run(backend, receiver, committed, Gather::Never));
+        let in_process = backend.in_process();
+        let how = if in_process { Gather::Never } else { Gather::Asleep };
+        let writer = writer::run(Arc::clone(&backend), receiver, committed, how);
+        let beside_writer = if in_process {
+            tokio::spawn(writer);
+            None
         } else {
-            thread::start(writer::run(backend, receiver, committed, Gather::Asleep));
-        }
+            thread::start(writer)
+        };
+        let hub = Hub::start(backend, beside_writer.unwrap_or_else(Handle::current));
+        tokio::spawn(announcer::run(to_announce, Arc::clone(&hub)));
         Self { sender, hub }
     }
 

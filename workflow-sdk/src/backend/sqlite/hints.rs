@@ -17,11 +17,12 @@ use super::writer::Seen;
 
 const OPERATION: &str = "look for changes of other processes";
 
-/// Between two hints that may be of this process's own making: 50 a second cost it little, and others wait for no more.
+/// Between two hints at transactions of steps of this process: 50 a second cost it little, and others wait for no more.
 const OWN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Looks at the WAL and, when that has changed, at the data version from a connection of its own. The version counts the commits of
-/// every other connection, those of this process's writer too; so while the writer is busy, it is the writer that looks.
+/// every other connection, those of this process's writer too: where it may be one of these, the writer is asked, to which its own are
+/// no change.
 #[derive(Debug)]
 struct DataVersion {
     database: Arc<Database>,
@@ -29,29 +30,21 @@ struct DataVersion {
     wal: WalFile,
     seen: i64,
     writer: WriterSeen,
-    /// No hint that may be of this process's own making comes before this.
-    own_pause: Instant,
     /// There was a change, which may be of this process's own making.
-    put_off: bool,
+    in_doubt: bool,
+    /// No hint at a transaction of this process comes before this.
+    own_pause: Instant,
     /// When the next look is due: a wait that is dropped and begun again does not put it off.
     next_look: Instant,
 }
 
-/// What the writer had done and seen when it was last asked.
+/// What the writer had done and seen: its commits when SQLite was last asked, the rest when the writer was.
 #[derive(Debug)]
 struct WriterSeen {
     commits: u64,
     unannounced: u64,
     looks: u64,
     others: u64,
-}
-
-/// Who has committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    None,
-    MayBeOwn,
-    OfOthers,
 }
 
 /// A database in memory: there is no other process.
@@ -82,51 +75,55 @@ impl DataVersion {
     fn new(database: &Arc<Database>, connection: SqliteConnection, wal: WalFile, seen: i64, now: Instant) -> Self {
         let writer = WriterSeen::of(database.writer.seen());
         let database = Arc::clone(database);
-        Self { database, connection, wal, seen, writer, own_pause: now, put_off: false, next_look: now }
+        Self { database, connection, wal, seen, writer, in_doubt: false, own_pause: now, next_look: now }
     }
 
-    /// Who has committed, as the writer has seen it since it was last asked. `None`: it has not looked. What is committed after its
-    /// last look is seen by its next, or by SQLite's answer when the writer rests.
-    fn ask_writer(&mut self) -> Option<Change> {
+    /// Whether others have committed since the last look.
+    async fn others_came(&mut self, now: Instant) -> Result<bool, BackendError> {
+        // At every look, for it learns from it how often to look.
+        let is_worth_asking = self.wal.is_to_be_asked(now);
+        self.next_look = self.wal.next_look(now);
+        if self.ask_writer() == Some(true) || is_worth_asking && self.ask(now).await? {
+            return Ok(true);
+        }
+        // A writer that is in use looks when it begins the next time.
+        Ok(self.in_doubt && self.database.writer.try_look().await? && self.ask_writer() == Some(true))
+    }
+
+    /// Whether the writer has seen commits of others since it was last asked. `None`: it has not looked.
+    fn ask_writer(&mut self) -> Option<bool> {
         let WriterSeen { looks, others, .. } = WriterSeen::of(self.database.writer.seen());
         if looks == self.writer.looks {
             return None;
         }
-        // Had it been of others, the writer would have seen it.
-        self.put_off = false;
-        let none = others == self.writer.others;
+        self.in_doubt = false;
+        let came = others != self.writer.others;
         (self.writer.looks, self.writer.others) = (looks, others);
-        Some(if none { Change::None } else { Change::OfOthers })
+        Some(came)
     }
 
-    /// Asks SQLite who has committed since it was last asked. What the writer sees until then tells nothing of what was found.
-    async fn ask(&mut self, now: Instant) -> Result<Change, BackendError> {
-        let version = within_deadline(OPERATION, read(&mut self.connection)).await?;
+    /// Whether SQLite says that others have committed since it was last asked. What may be this process's own is left in doubt.
+    async fn ask(&mut self, now: Instant) -> Result<bool, BackendError> {
+        let version = read(&mut self.connection).await?;
         self.wal.answered(now);
+        // What the writer saw before this moment does not tell what was found.
         let WriterSeen { looks, commits, .. } = WriterSeen::of(self.database.writer.seen());
         self.writer.looks = looks;
         let may_be_own = std::mem::replace(&mut self.writer.commits, commits) != commits;
-        Ok(match (std::mem::replace(&mut self.seen, version) != version, may_be_own) {
-            (false, _) => Change::None,
-            (true, true) => Change::MayBeOwn,
-            (true, false) => Change::OfOthers,
-        })
+        let changed = std::mem::replace(&mut self.seen, version) != version;
+        self.in_doubt |= changed && may_be_own;
+        Ok(changed && !may_be_own)
     }
 
-    /// Whether it is time to say that somebody has committed. A process that writes now and then would hint at itself each time; but
-    /// what no executor announces is to be said here too.
-    fn is_hint(&mut self, change: Change, now: Instant) -> bool {
-        if change == Change::OfOthers {
-            return true;
-        }
+    /// Whether it is time to say that this process has committed what no executor announces.
+    fn is_to_tell_of_own(&mut self, now: Instant) -> bool {
         let unannounced = self.database.writer.seen().unannounced();
-        self.put_off |= change == Change::MayBeOwn;
-        let is_hint = (self.put_off || self.writer.unannounced != unannounced) && now >= self.own_pause;
-        if is_hint {
-            (self.put_off, self.writer.unannounced) = (false, unannounced);
+        let is_time = self.writer.unannounced != unannounced && now >= self.own_pause;
+        if is_time {
+            self.writer.unannounced = unannounced;
             self.own_pause = now + OWN_PAUSE;
         }
-        is_hint
+        is_time
     }
 }
 
@@ -137,14 +134,8 @@ impl Hints for DataVersion {
             self.wal.wait(self.next_look).await;
             self.database.check_open(OPERATION)?;
             let now = Instant::now();
-            let is_worth_asking = self.wal.is_to_be_asked(now);
-            self.next_look = self.wal.next_look(now);
-            let change = match self.ask_writer() {
-                Some(change) => change,
-                None if is_worth_asking => self.ask(now).await?,
-                None => Change::None,
-            };
-            if self.is_hint(change, now) {
+            let others_came = within_deadline(OPERATION, self.others_came(now)).await?;
+            if others_came || self.is_to_tell_of_own(now) {
                 return Ok(());
             }
         }
@@ -166,31 +157,41 @@ async fn read(connection: &mut SqliteConnection) -> Result<i64, BackendError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use crate::backend::Backend;
+    use crate::backend::sqlite::SqliteBackend;
     use crate::backend::sqlite::fixture_tests::{Fixture, new_run};
+    use crate::backend::{Backend, Write};
 
     use super::*;
+
+    async fn start(process: &SqliteBackend) {
+        process.commit(&[Write::Start(new_run())]).await.unwrap();
+    }
+
+    /// Without a transaction that begins with a look, as a lone step commits.
+    async fn change_alone(fixture: &Fixture) {
+        let mut writer = fixture.backend.database.writer.lock().await.unwrap();
+        let change = "UPDATE workflow_runs SET wakes = wakes + 1";
+        let changed = writer.alone(async |connection| sqlx::query(change).execute(connection).await.during(OPERATION));
+        changed.await.unwrap();
+    }
 
     #[tokio::test]
     async fn a_commit_that_leaves_no_trace_in_the_file_is_seen() {
         let fixture = Fixture::file().await;
-        let file = fixture.backend.database.file.as_ref().unwrap();
-        let mut connection = file.open_connection(OPERATION).await.unwrap();
-        let seen = read(&mut connection).await.unwrap();
-        let now = Instant::now();
+        let other = fixture.second_process().await;
+        let mut hints = hints_of(&fixture).await;
         // The WAL of another database, which there is not: it never changes, and is not taken for changed.
-        let long_ago = now.checked_sub(Duration::from_secs(60)).unwrap();
-        let wal = WalFile::of(&fixture.directory.path().join("none.db"), long_ago);
-        let mut hints = DataVersion::new(&fixture.backend.database, connection, wal, seen, now);
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        hints.wal = WalFile::of(&fixture.directory.path().join("none.db"), long_ago);
         for _ in 0..3 {
-            fixture.start().await;
+            start(&other).await;
             hints.next().await.unwrap();
         }
     }
 
     /// Of a database whose writer has looked once, for its first look has nothing to compare with.
     async fn hints_of(fixture: &Fixture) -> DataVersion {
-        fixture.start().await;
+        start(&fixture.backend).await;
         let file = fixture.backend.database.file.as_ref().unwrap();
         let mut connection = file.open_connection(OPERATION).await.unwrap();
         let seen = read(&mut connection).await.unwrap();
@@ -199,56 +200,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_may_be_our_own_is_said_now_and_then_and_what_cannot_be_at_once() {
-        let fixture = Fixture::file().await;
-        let mut hints = hints_of(&fixture).await;
-        let now = Instant::now();
-        fixture.start().await;
-        let change = hints.ask(now).await.unwrap();
-        assert_eq!(change, Change::MayBeOwn);
-        assert!(hints.is_hint(change, now));
-        assert!(!hints.is_hint(Change::MayBeOwn, now), "so soon after the other");
-        assert!(hints.is_hint(Change::OfOthers, now));
-        assert!(!hints.is_hint(Change::None, now));
-        assert!(hints.is_hint(Change::None, now + OWN_PAUSE), "what was put off");
-        assert!(!hints.is_hint(Change::None, now + OWN_PAUSE * 3), "once");
-    }
-
-    #[tokio::test]
-    async fn a_busy_writer_tells_its_own_commits_from_those_of_others() {
+    async fn own_commits_are_told_from_those_of_others() {
         let fixture = Fixture::file().await;
         let other = fixture.second_process().await;
         let mut hints = hints_of(&fixture).await;
         let now = Instant::now();
-        assert_eq!(hints.ask_writer(), None, "it has not looked");
-        fixture.start().await;
-        assert_eq!(hints.ask_writer(), Some(Change::None));
-        other.commit(&[crate::backend::Write::Start(new_run())]).await.unwrap();
-        assert_eq!(hints.ask_writer(), None);
-        fixture.start().await;
-        assert_eq!(hints.ask_writer(), Some(Change::OfOthers));
-        assert!(hints.is_hint(Change::OfOthers, now));
+        assert!(!hints.others_came(now).await.unwrap());
+        start(&other).await;
+        assert!(hints.others_came(now).await.unwrap(), "nothing was committed here");
 
-        // SQLite is asked between two looks of the writer: the second says whose commit it was.
-        fixture.start().await;
-        assert_eq!(hints.ask_writer(), Some(Change::None));
-        assert!(hints.is_hint(Change::MayBeOwn, now) && !hints.is_hint(Change::MayBeOwn, now));
-        fixture.start().await;
-        assert_eq!(hints.ask_writer(), Some(Change::None));
-        assert!(!hints.is_hint(Change::None, now + OWN_PAUSE), "it was our own");
+        // A busy writer looks itself.
+        start(&fixture.backend).await;
+        assert_eq!(hints.ask_writer(), Some(true), "the one before");
+        start(&fixture.backend).await;
+        assert_eq!(hints.ask_writer(), Some(false));
+        start(&other).await;
+        assert_eq!(hints.ask_writer(), None);
+        start(&fixture.backend).await;
+        assert_eq!(hints.ask_writer(), Some(true));
+
+        // One that rests is asked to, after commits that may be of either.
+        while hints.others_came(now).await.unwrap() {}
+        change_alone(&fixture).await;
+        assert!(!hints.ask(now).await.unwrap() && hints.in_doubt);
+        assert!(!hints.others_came(now).await.unwrap() && !hints.in_doubt);
+        change_alone(&fixture).await;
+        start(&other).await;
+        assert!(hints.others_came(now).await.unwrap());
+
+        // One that is in use leaves it in doubt.
+        change_alone(&fixture).await;
+        start(&other).await;
+        let in_use = fixture.backend.database.writer.lock().await.unwrap();
+        assert!(!hints.others_came(now).await.unwrap() && hints.in_doubt);
+        drop(in_use);
+        assert!(hints.others_came(now).await.unwrap() && !hints.in_doubt);
     }
 
     #[tokio::test]
-    async fn what_the_writer_saw_before_sqlite_was_asked_clears_nothing() {
+    async fn what_the_writer_saw_before_sqlite_was_asked_settles_nothing() {
         let fixture = Fixture::file().await;
         let mut hints = hints_of(&fixture).await;
-        let now = Instant::now();
-        fixture.start().await;
-        let change = hints.ask(now).await.unwrap();
-        hints.own_pause = now + OWN_PAUSE;
-        assert!(!hints.is_hint(change, now));
-        assert_eq!(hints.ask_writer(), None, "it has not looked since");
-        assert!(hints.is_hint(Change::None, now + OWN_PAUSE));
+        start(&fixture.backend).await;
+        assert!(!hints.ask(Instant::now()).await.unwrap() && hints.in_doubt);
+        assert_eq!(hints.ask_writer(), None);
+        assert!(hints.in_doubt);
     }
 
     #[tokio::test]
@@ -259,19 +255,19 @@ mod tests {
         let mut writer = fixture.backend.database.writer.lock().await.unwrap();
         writer.begin_nesting().await.unwrap();
         writer.commit().await.unwrap();
-        fixture.start().await;
-        assert_eq!(hints.ask_writer(), Some(Change::None));
-        assert!(hints.is_hint(Change::None, now));
-        assert!(!hints.is_hint(Change::None, now + OWN_PAUSE), "once");
+        start(&fixture.backend).await;
+        assert!(!hints.others_came(now).await.unwrap());
+        assert!(hints.is_to_tell_of_own(now) && !hints.is_to_tell_of_own(now + OWN_PAUSE), "once");
     }
 
     #[tokio::test]
     async fn a_commit_after_the_file_began_anew_is_seen() {
         let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
         let mut hints = listen(&fixture.backend.database).await.unwrap();
         let path = fixture.directory.path().join("runs.db");
         for _ in 0..3 {
-            fixture.start().await;
+            start(&other).await;
             hints.next().await.unwrap();
             // From the beginning of the file again, which becomes empty before.
             let file = fixture.backend.database.file.as_ref().unwrap();

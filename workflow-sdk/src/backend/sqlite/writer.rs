@@ -11,6 +11,7 @@ use crate::backend::BackendError;
 use crate::planted::altered;
 
 use super::error::{During, closed};
+use super::sql;
 
 /// The writer connection, for one user at a time.
 #[derive(Debug)]
@@ -58,17 +59,17 @@ pub(super) struct WriterGuard {
 }
 
 impl Seen {
-    /// How many commits were made, or tried.
+    /// Another number than before whenever a commit was made or tried meanwhile, or is under way: it counts beginnings and ends.
     pub(super) fn commits(&self) -> u64 {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// How many of them were those of a step's transaction, which no executor announces.
+    /// How many commits were those of a step's transaction, which no executor announces.
     pub(super) fn unannounced(&self) -> u64 {
         self.unannounced.load(Ordering::SeqCst)
     }
 
-    /// How many transactions have begun with a look for commits of others.
+    /// How often the writer looked for commits of others: each transaction begins with that.
     pub(super) fn looks(&self) -> u64 {
         self.looks.load(Ordering::SeqCst)
     }
@@ -78,13 +79,13 @@ impl Seen {
         self.others.load(Ordering::SeqCst)
     }
 
-    fn committed(&self) {
+    /// Before a commit, and after it.
+    fn committing(&self) {
         self.commits.fetch_add(1, Ordering::SeqCst);
     }
 
     fn committed_unannounced(&self) {
         self.unannounced.fetch_add(1, Ordering::SeqCst);
-        self.committed();
     }
 
     /// In this order: whoever reads of a look reads also of what it saw.
@@ -108,6 +109,20 @@ impl Writer {
         guard.reopen(&self.connect).await?;
         guard.forget_transaction().await;
         Ok(guard)
+    }
+
+    /// Looks for commits of others, if nobody uses the connection. `false`: somebody does.
+    pub(super) async fn try_look(&self) -> Result<bool, BackendError> {
+        let Ok(mut slot) = self.slot.try_lock() else { return Ok(false) };
+        let State::Open(connection) = &mut slot.connection else {
+            // What the next connection will not know of either.
+            self.seen.looked(true);
+            return Ok(true);
+        };
+        let look = sqlx::query_scalar(sql::READ_DATA_VERSION).fetch_one(connection);
+        let version = look.await.during("look for changes of other processes")?;
+        self.seen.looked(slot.data_version.replace(version) != Some(version));
+        Ok(true)
     }
 
     /// What it has done and seen.
@@ -155,8 +170,9 @@ impl WriterGuard {
         statement: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, BackendError>,
     ) -> Result<T, BackendError> {
         self.slot.dirty = true;
+        self.seen.committing();
         let result = statement(self.connection()?).await;
-        self.seen.committed();
+        self.seen.committing();
         // SQLite has committed it, or rolled it back.
         self.slot.dirty = false;
         result
@@ -194,14 +210,8 @@ impl WriterGuard {
 
     /// Commits the transaction of a step, and says whether the error of a commit that failed leaves open what became of it.
     pub(super) async fn commit(mut self) -> Result<(), (BackendError, bool)> {
-        let committed = match self.connection() {
-            Ok(connection) => {
-                let result = execute(connection, "COMMIT").await.during("commit a transaction");
-                self.seen.committed_unannounced();
-                result
-            }
-            Err(error) => Err(error),
-        };
+        let committed = self.execute_commit().await;
+        self.seen.committed_unannounced();
         let rolled_back = match (&committed, self.connection()) {
             (Err(_), Ok(connection)) => execute(connection, "ROLLBACK").await.is_ok(),
             _ => false,
@@ -213,11 +223,7 @@ impl WriterGuard {
     /// Commits after a success, else rolls back.
     pub(super) async fn end<T>(mut self, result: Result<T, BackendError>) -> Result<T, BackendError> {
         let ended = match result {
-            Ok(value) => {
-                let result = execute(self.connection()?, "COMMIT").await.during("commit");
-                self.seen.committed();
-                result.map(|()| value)
-            }
+            Ok(value) => self.execute_commit().await.map(|()| value),
             Err(error) => Err(error),
         };
         // SQLite itself rolls back after some errors; the roll-back then fails, and the connection is given up.
@@ -225,6 +231,13 @@ impl WriterGuard {
             self.slot.dirty = false;
         }
         ended
+    }
+
+    async fn execute_commit(&mut self) -> Result<(), BackendError> {
+        self.seen.committing();
+        let committed = execute(self.connection()?, "COMMIT").await.during("commit a transaction");
+        self.seen.committing();
+        committed
     }
 
     async fn reopen(&mut self, connect: &SqliteConnectOptions) -> Result<(), BackendError> {
