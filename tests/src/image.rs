@@ -94,7 +94,11 @@ impl Image {
     /// # Errors
     /// If it was not full.
     pub fn free(&self) -> io::Result<()> {
-        fs::remove_file(self.ballast())
+        // A process that was begun by another thread meanwhile may hold the file open, so that removing it alone frees nothing.
+        File::options().write(true).open(self.ballast())?.set_len(0)?;
+        fs::remove_file(self.ballast())?;
+        // Blocks are given to others only after the journal has committed that they are free.
+        Ok(rustix::fs::syncfs(File::open(&self.root)?)?)
     }
 
     fn ballast(&self) -> PathBuf {
