@@ -24,31 +24,48 @@ struct Wanted {
     delay: Duration,
 }
 
+/// A point with all that it is to do. One count for all of it: of several, two threads that come at once could each find another one
+/// at its number, and one of them two.
 struct Armed {
-    wanted: Wanted,
     hits: AtomicU64,
+    wanted: Vec<Wanted>,
+}
+
+impl Armed {
+    fn all(text: &str) -> Result<Vec<Self>, String> {
+        let mut all: Vec<Self> = Vec::new();
+        for wanted in text.split(',').map(parse) {
+            let wanted = wanted?;
+            match all.iter_mut().find(|armed| armed.is_of(&wanted.point)) {
+                Some(armed) => armed.wanted.push(wanted),
+                None => all.push(Self { hits: AtomicU64::new(0), wanted: vec![wanted] }),
+            }
+        }
+        Ok(all)
+    }
+
+    fn is_of(&self, point: &str) -> bool {
+        self.wanted.iter().any(|wanted| wanted.point == point)
+    }
+
+    fn reach(&self, name: &'static str) -> Result<(), Fault> {
+        let hit = self.hits.fetch_add(1, Ordering::Relaxed) + 1;
+        let counts = |wanted: &&Wanted| hit == wanted.hit || wanted.and_later && hit > wanted.hit;
+        self.wanted.iter().filter(counts).try_for_each(|wanted| act(name, wanted))
+    }
 }
 
 /// Notes that a point was reached, and does what it is armed with.
 pub(super) fn reach(name: &'static str) -> Result<(), Fault> {
     static ARMED: LazyLock<Vec<Armed>> = LazyLock::new(|| match std::env::var("WORKFLOW_FAILPOINT") {
-        Ok(text) => match text.split(',').map(parse).collect::<Result<Vec<_>, _>>() {
-            Ok(wanted) => wanted.into_iter().map(|wanted| Armed { wanted, hits: AtomicU64::new(0) }).collect(),
-            Err(why) => {
-                eprintln!("WORKFLOW_FAILPOINT={text}: {why}");
-                // A test that arms nothing proves nothing, and must not pass.
-                std::process::abort();
-            }
-        },
+        Ok(text) => Armed::all(&text).unwrap_or_else(|why| {
+            eprintln!("WORKFLOW_FAILPOINT={text}: {why}");
+            // A test that arms nothing proves nothing, and must not pass.
+            std::process::abort();
+        }),
         Err(_) => Vec::new(),
     });
-    let counts = |armed: &&Armed| {
-        let hit = armed.hits.fetch_add(1, Ordering::Relaxed) + 1;
-        hit == armed.wanted.hit || armed.wanted.and_later && hit > armed.wanted.hit
-    };
-    // All are counted before one of them is answered with an error.
-    let now: Vec<&Armed> = ARMED.iter().filter(|armed| armed.wanted.point == name).filter(counts).collect();
-    now.into_iter().try_for_each(|armed| act(name, &armed.wanted))
+    ARMED.iter().find(|armed| armed.is_of(name)).map_or(Ok(()), |armed| armed.reach(name))
 }
 
 fn act(name: &'static str, wanted: &Wanted) -> Result<(), Fault> {
@@ -129,6 +146,19 @@ mod tests {
             "record.before_commit:error",
         ] {
             assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_number_is_one_hit_however_many_threads_come_at_once() {
+        for _ in 0..200 {
+            let armed = Armed::all("park.before_commit@1:error,park.before_commit@2:error,park.before_commit@3:error");
+            let [armed] = armed.expect("it is understood").try_into().ok().expect("one point");
+            let faults = std::thread::scope(|scope| {
+                let threads = [(); 4].map(|()| scope.spawn(|| armed.reach("park.before_commit").is_err()));
+                threads.map(|thread| thread.join().expect("it ends")).iter().filter(|fault| **fault).count()
+            });
+            assert_eq!(faults, 3);
         }
     }
 }
