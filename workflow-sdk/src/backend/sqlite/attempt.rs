@@ -44,9 +44,9 @@ type Key<'a> = (RunId, &'a str, i64);
 /// The rows of all attempts of a batch, made ready while the transaction begins, before it is known that their claims hold: they
 /// nearly always do.
 pub(super) struct Ready {
-    rows: String,
+    /// As `upsert_attempts.sql` takes them; `None` if there is none.
+    pub(super) rows: Option<String>,
     writes: usize,
-    merged: usize,
 }
 
 /// Makes them ready.
@@ -59,12 +59,14 @@ pub(super) fn prepare(writes: &[Write]) -> Result<Ready, BackendError> {
             count += 1;
         }
     }
-    Ok(Ready { rows: rows_of(&merged)?, writes: count, merged: merged.len() })
+    Ok(Ready { rows: rows_of(&merged)?, writes: count })
 }
 
-/// Applies the attempts of a plain batch. Says whether all claims held and every row was written.
-pub(super) async fn apply_plain(connection: &mut SqliteConnection, ready: &Ready) -> Result<bool, BackendError> {
-    Ok(upsert(connection, sql::UPSERT_HELD_ATTEMPTS, &ready.rows).await? == ready.merged as u64)
+/// Writes this attempt if its claim holds. Says whether it did and the row was written: not if it was final already.
+pub(super) async fn record_held(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
+    let mut merged = BTreeMap::new();
+    merge(&mut merged, write);
+    Ok(upsert(connection, sql::UPSERT_HELD_ATTEMPTS, rows_of(&merged)?).await? == 1)
 }
 
 /// Applies the attempts of a batch whose claims hold.
@@ -102,7 +104,7 @@ pub(super) async fn apply(
         outcomes.set(place, Outcome::Applied);
     }
     let rows = if all_hold { ready.rows } else { rows_of(&merged)? };
-    upsert(connection, sql::UPSERT_ATTEMPTS, &rows).await?;
+    upsert(connection, sql::UPSERT_ATTEMPTS, rows).await?;
     consume(connection, &consumed).await
 }
 
@@ -168,20 +170,25 @@ pub(super) async fn record_all(
 ) -> Result<u64, BackendError> {
     let mut merged = BTreeMap::new();
     writes.iter().for_each(|write| merge(&mut merged, write));
-    upsert(connection, sql::UPSERT_ATTEMPTS, &rows_of(&merged)?).await
+    upsert(connection, sql::UPSERT_ATTEMPTS, rows_of(&merged)?).await
 }
 
-/// The rows as the statement takes them; empty if there is none.
-fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<String, BackendError> {
+/// The rows as the statements take them; `None`, which SQLite takes for no rows, if there is none.
+fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<Option<String>, BackendError> {
     if merged.is_empty() {
-        return Ok(String::new());
+        return Ok(None);
     }
     let rows: Vec<AttemptRow<'_>> = merged.values().map(attempt_row).collect::<Result<_, _>>()?;
-    serde_json::to_string(&rows).during(OPERATION)
+    serde_json::to_string(&rows).map(Some).during(OPERATION)
 }
 
-async fn upsert(connection: &mut SqliteConnection, statement: &'static str, rows: &str) -> Result<u64, BackendError> {
-    if rows.is_empty() {
+/// Says how many rows were written.
+async fn upsert(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    rows: Option<String>,
+) -> Result<u64, BackendError> {
+    if rows.is_none() {
         return Ok(0);
     }
     Ok(sqlx::query(statement).bind(rows).execute(connection).await.during(OPERATION)?.rows_affected())

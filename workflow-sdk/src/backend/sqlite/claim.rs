@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Deserialize;
-use sqlx::SqliteConnection;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Row, Sqlite, SqliteConnection};
 
 use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
@@ -35,46 +37,53 @@ async fn claim(
     request: &ClaimRequest,
     now: Timestamp,
 ) -> Result<Vec<ClaimedRun>, BackendError> {
-    let due = find_due(connection, request, now).await?;
+    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(now.as_micros()).bind(request.limit);
+    let found: Vec<String> = query.bind(lanes_of(request)?).fetch_all(&mut *connection).await.during(OPERATION)?;
+    let due = due_of(&found, request)?;
     // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
     if due.is_empty() {
         return Ok(Vec::new());
     }
-    let mut claimed = take(connection, request, &due, now).await?;
-    Ok(due.iter().filter_map(|id| claimed.remove(id)).collect())
+    let take = take(sql::CLAIM_RUNS, request, &due, now)?;
+    let rows = take.fetch_all(connection).await.during(OPERATION)?;
+    claimed_of(&rows, &due)
 }
 
-/// The runs that have been due longest, over all lanes.
-async fn find_due(
-    connection: &mut SqliteConnection,
-    request: &ClaimRequest,
-    now: Timestamp,
-) -> Result<Vec<RunId>, BackendError> {
+/// Where a claim looks, as `find_due_runs.sql` takes it.
+pub(super) fn lanes_of(request: &ClaimRequest) -> Result<String, BackendError> {
     let lanes: Vec<_> = request.lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
-    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(serde_json::to_string(&lanes).during(OPERATION)?);
-    let query = query.bind(now.as_micros()).bind(request.limit);
-    let found: Vec<String> = query.fetch_all(connection).await.during(OPERATION)?;
+    serde_json::to_string(&lanes).during(OPERATION)
+}
+
+/// Of what `find_due_runs.sql` found in each lane, the runs that have been due longest.
+pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<RunId>, BackendError> {
     let mut due: BTreeSet<(i64, RunId)> = BTreeSet::new();
-    for lane in &found {
+    for lane in found {
         due.append(&mut row::json(lane)?);
     }
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
 }
 
-async fn take(
-    connection: &mut SqliteConnection,
+/// The statement, which is `claim_runs.sql` or begins with it, for these runs.
+pub(super) fn take(
+    statement: &'static str,
     request: &ClaimRequest,
     due: &[RunId],
     now: Timestamp,
-) -> Result<HashMap<RunId, ClaimedRun>, BackendError> {
+) -> Result<Query<'static, Sqlite, SqliteArguments>, BackendError> {
     let due = serde_json::to_string(due).during(OPERATION)?;
-    let claim = altered("late-crash-count", sql::CLAIM_RUNS, "crashes + (status = 'running')", "crashes");
-    let query = sqlx::query_scalar(claim).bind(&due).bind(request.worker.to_string());
-    let query = query.bind((now + request.lease).as_micros()).bind(now.as_micros());
-    let claimed: Vec<String> = query.fetch_all(connection).await.during(OPERATION)?;
-    let run = |text: &String| row::json::<ClaimedRow>(text)?.run();
-    claimed.iter().map(|text| run(text).map(|run| (run.claim.run_id, run))).collect()
+    let statement = altered("late-crash-count", statement, "crashes + (status = 'running')", "crashes");
+    let query = sqlx::query(statement).bind(due).bind(request.worker.to_string());
+    Ok(query.bind((now + request.lease).as_micros()).bind(now.as_micros()))
+}
+
+/// Of what it answers, the claimed runs in the order of `due`.
+pub(super) fn claimed_of(rows: &[SqliteRow], due: &[RunId]) -> Result<Vec<ClaimedRun>, BackendError> {
+    let run = |row: &SqliteRow| row::json::<ClaimedRow>(row.try_get(0).during(OPERATION)?)?.run();
+    let claimed = rows.iter().map(|row| run(row).map(|run| (run.claim.run_id, run)));
+    let mut claimed = claimed.collect::<Result<HashMap<RunId, ClaimedRun>, _>>()?;
+    Ok(due.iter().filter_map(|id| claimed.remove(id)).collect())
 }
 
 /// The columns of a claimed run, in the order of `claim_runs.sql`.

@@ -10,7 +10,7 @@ use crate::model::Timestamp;
 
 use super::attempt::Ready;
 use super::database::Database;
-use super::writer::WriterGuard;
+use super::plain::Plain;
 use super::{attempt, claim, family, fence, finish, generation, plain, rerun, settle, signal, start};
 
 /// See [`Backend::commit`](crate::backend::Backend::commit).
@@ -25,32 +25,24 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         return Ok(outcomes);
     }
     let asked = asked_by(writes);
+    if plain::is_plain(writes, &asked) {
+        let plain = Plain::prepare(writes, &asked, database.now())?;
+        match plain.apply(&mut writer).await {
+            Ok(Some(applied)) => return applied.commit(writer).await,
+            Ok(None) => writer.undo().await?,
+            Err(error) => return writer.end(Err(error)).await,
+        }
+    }
     // The rows are made ready while the database's thread is busy.
     let (begun, ready) = tokio::join!(writer.begin(), async { attempt::prepare(writes) });
     begun?;
     let outcomes = match ready {
-        Ok(ready) => apply_ready(&mut writer, database, writes, &asked, ready).await,
+        // The time is read under the write lock, so that the times of commits rise with their order.
+        Ok(ready) => apply(writer.connection()?, writes, &asked, ready, database.now()).await,
         Err(error) => Err(error),
     };
     let outcomes = outcomes.and_then(|outcomes| Ok(failpoint_error("backend.in_transaction").map(|()| outcomes)?));
     writer.end(outcomes).await
-}
-
-async fn apply_ready(
-    writer: &mut WriterGuard,
-    database: &Database,
-    writes: &[Write],
-    asked: &Asked,
-    ready: Ready,
-) -> Result<Vec<Outcome>, BackendError> {
-    if plain::is_plain(writes, asked) {
-        // Read under the write lock, so that the times of commits rise with their order.
-        if let Some(outcomes) = plain::apply(writer.connection()?, writes, &ready, database.now()).await? {
-            return Ok(outcomes);
-        }
-        writer.begin_again().await?;
-    }
-    apply(writer.connection()?, writes, asked, ready, database.now()).await
 }
 
 /// The order is part of the contract: what one kind does, a later kind finds.

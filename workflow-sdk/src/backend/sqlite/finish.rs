@@ -1,15 +1,19 @@
 //! The two ways in which a worker lets go of a run: it ends, or it is parked.
 
+use serde::Serialize;
 use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
 use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, EndWrite, ParkWrite, RunEnd, Write};
-use crate::model::{RunStatus, StoredError, Timestamp};
+use crate::model::{RunId, RunStatus, Timestamp};
 use crate::planted::planted;
 
 use super::error::During;
 use super::sql;
+
+const END: &str = "end runs";
+const PARK: &str = "park runs";
 
 /// Applies the ends of a batch whose claims hold.
 pub(super) async fn end(
@@ -19,6 +23,16 @@ pub(super) async fn end(
     fence: &mut Fence,
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
+    let rows = ends(writes, fence, outcomes)?;
+    update(connection, (END, sql::END_RUNS), rows, now).await.map(drop)
+}
+
+/// The ends of a batch whose claims hold, as `end_runs.sql` takes them.
+pub(super) fn ends(
+    writes: &[Write],
+    fence: &mut Fence,
+    outcomes: &mut Outcomes,
+) -> Result<Option<String>, BackendError> {
     let mut live: Vec<&EndWrite> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::End(write) = write else { continue };
@@ -26,39 +40,29 @@ pub(super) async fn end(
             live.push(write);
         }
     }
-    end_all(connection, live, now).await.map(drop)
+    live.sort_unstable_by_key(|write| write.claim);
+    rows(live.into_iter().map(end_row), END)
 }
 
-/// Applies the ends of a plain batch. Says whether all claims held.
-pub(super) async fn end_plain(
+/// Ends this run if its claim holds, and says whether it did.
+pub(super) async fn end_held(
     connection: &mut SqliteConnection,
-    writes: &[Write],
+    write: &EndWrite,
     now: Timestamp,
 ) -> Result<bool, BackendError> {
-    let ends = writes.iter().filter_map(|write| if let Write::End(write) = write { Some(write) } else { None });
-    let ends: Vec<&EndWrite> = ends.collect();
-    let count = ends.len() as u64;
-    Ok(end_all(connection, ends, now).await? == count)
+    let rows = rows(std::iter::once(end_row(write)), END)?;
+    Ok(update(connection, (END, sql::END_RUNS), rows, now).await? == 1)
 }
 
-/// Ends those of these runs whose claims hold, and says how many.
-async fn end_all(
-    connection: &mut SqliteConnection,
-    mut ends: Vec<&EndWrite>,
-    now: Timestamp,
-) -> Result<u64, BackendError> {
-    const OPERATION: &str = "end runs";
-    ends.sort_unstable_by_key(|write| write.claim);
-    let mut rows = Vec::with_capacity(ends.len());
-    for EndWrite { claim, end, .. } in ends {
-        let (output, error) = match end {
-            RunEnd::Succeeded(output) => (Some(output), None),
-            RunEnd::Failed(error) => (None, Some(serde_json::to_string(error).during(OPERATION)?)),
-            RunEnd::Canceled => (None, None),
-        };
-        rows.push((claim.run_id, claim.epoch, end.status().as_str(), output, error));
-    }
-    update(connection, OPERATION, sql::END_RUNS, &rows, now).await
+type EndRow<'a> = (RunId, i64, &'static str, Option<&'a str>, Option<String>);
+
+fn end_row(write: &EndWrite) -> Result<EndRow<'_>, serde_json::Error> {
+    let (output, error) = match &write.end {
+        RunEnd::Succeeded(output) => (Some(output.as_str()), None),
+        RunEnd::Failed(error) => (None, Some(serde_json::to_string(error)?)),
+        RunEnd::Canceled => (None, None),
+    };
+    Ok((write.claim.run_id, write.claim.epoch, write.end.status().as_str(), output, error))
 }
 
 /// Applies the parks of a batch whose claims hold.
@@ -69,7 +73,16 @@ pub(super) async fn park(
     fence: &mut Fence,
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
-    const OPERATION: &str = "park runs";
+    let rows = parks(writes, fence, outcomes)?;
+    update(connection, (PARK, sql::PARK_RUNS), rows, now).await.map(drop)
+}
+
+/// The parks of a batch whose claims hold, as `park_runs.sql` takes them.
+pub(super) fn parks(
+    writes: &[Write],
+    fence: &mut Fence,
+    outcomes: &mut Outcomes,
+) -> Result<Option<String>, BackendError> {
     let mut live: Vec<&ParkWrite> = Vec::new();
     for (place, write) in writes.iter().enumerate() {
         let Write::Park(write) = write else { continue };
@@ -78,27 +91,40 @@ pub(super) async fn park(
         }
     }
     live.sort_unstable_by_key(|write| write.claim);
-    let mut rows = Vec::with_capacity(live.len());
-    for ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes } in live {
-        let wakes = (!planted("park-without-recheck")).then_some(wakes);
-        let error: Option<&StoredError> = error.as_ref();
-        let error = error.map(serde_json::to_string).transpose().during(OPERATION)?;
-        rows.push((claim.run_id, claim.epoch, wakes, until, reset_crashes, error, until_deadline));
-    }
-    update(connection, OPERATION, sql::PARK_RUNS, &rows, now).await.map(drop)
+    rows(live.into_iter().map(park_row), PARK)
 }
 
-async fn update<T: serde::Serialize>(
-    connection: &mut SqliteConnection,
+type ParkRow = (RunId, i64, Option<i64>, Timestamp, bool, Option<String>, bool);
+
+fn park_row(write: &ParkWrite) -> Result<ParkRow, serde_json::Error> {
+    let ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes } = write;
+    let wakes = (!planted("park-without-recheck")).then_some(*wakes);
+    let error = error.as_ref().map(serde_json::to_string).transpose()?;
+    Ok((claim.run_id, claim.epoch, wakes, *until, *reset_crashes, error, *until_deadline))
+}
+
+/// `None`, which SQLite takes for no rows, if there are none.
+fn rows<T: Serialize>(
+    rows: impl Iterator<Item = Result<T, serde_json::Error>>,
     operation: &'static str,
-    statement: &'static str,
-    rows: &[T],
+) -> Result<Option<String>, BackendError> {
+    let rows: Vec<T> = rows.collect::<Result<_, _>>().during(operation)?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    serde_json::to_string(&rows).map(Some).during(operation)
+}
+
+/// Says how many runs were changed.
+async fn update(
+    connection: &mut SqliteConnection,
+    (operation, statement): (&'static str, &'static str),
+    rows: Option<String>,
     now: Timestamp,
 ) -> Result<u64, BackendError> {
-    if rows.is_empty() {
+    if rows.is_none() {
         return Ok(0);
     }
-    let rows = serde_json::to_string(rows).during(operation)?;
-    let query = sqlx::query(statement).bind(rows).bind(now.as_micros());
+    let query = sqlx::query(statement).bind(now.as_micros()).bind(rows);
     Ok(query.execute(connection).await.during(operation)?.rows_affected())
 }

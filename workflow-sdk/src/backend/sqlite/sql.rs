@@ -10,6 +10,26 @@ macro_rules! statements {
     };
 }
 
+/// Statements that go to the database's thread together. Their parameters are numbered through.
+macro_rules! script {
+    ($($part:expr),*) => { concat!($($part, ";\n"),*) };
+}
+
+/// All of a plain batch but its claim and its commit.
+pub(super) const PLAIN_BATCH: &str = script!(
+    "BEGIN IMMEDIATE",
+    include_str!("sql/read_data_version.sql"),
+    include_str!("sql/insert_runs.sql"),
+    include_str!("sql/read_fence.sql"),
+    include_str!("sql/upsert_attempts.sql"),
+    include_str!("sql/end_runs.sql"),
+    include_str!("sql/park_runs.sql"),
+    include_str!("sql/find_due_runs.sql")
+);
+
+/// The rest of it.
+pub(super) const CLAIM_AND_COMMIT: &str = script!(include_str!("sql/claim_runs.sql"), "COMMIT");
+
 statements! {
     CANCEL_CHILDREN = "cancel_children.sql";
     CANCEL_RUNS = "cancel_runs.sql";

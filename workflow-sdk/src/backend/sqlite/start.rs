@@ -32,6 +32,44 @@ struct NewRow<'a>(
     &'a str,
 );
 
+/// The starts of a batch.
+pub(super) struct Starts<'a> {
+    places: Vec<usize>,
+    runs: Vec<&'a NewRun>,
+}
+
+impl<'a> Starts<'a> {
+    /// Those of these writes.
+    pub(super) fn of(writes: &'a [Write]) -> Self {
+        let starts = writes.iter().enumerate().filter_map(|(place, write)| match write {
+            Write::Start(run) => Some((place, run)),
+            _ => None,
+        });
+        let (places, runs) = starts.unzip();
+        Self { places, runs }
+    }
+
+    /// What is to be inserted, as `insert_runs.sql` takes it. `None`, which SQLite takes for no rows, if there is nothing.
+    pub(super) fn rows(&self, now: Timestamp) -> Result<Option<String>, BackendError> {
+        let first = first_of_each(&self.runs);
+        if first.is_empty() { Ok(None) } else { rows_of(&first, now).map(Some) }
+    }
+
+    /// Says what became of each, after so many of them were inserted.
+    pub(super) async fn tell(
+        self,
+        connection: &mut SqliteConnection,
+        inserted: u64,
+        outcomes: &mut Outcomes,
+    ) -> Result<(), BackendError> {
+        let started = tell(connection, &self.runs, inserted).await?;
+        for (place, outcome) in self.places.into_iter().zip(started) {
+            outcomes.set(place, Outcome::Started(outcome));
+        }
+        Ok(())
+    }
+}
+
 /// Applies the starts of a batch.
 pub(super) async fn apply(
     connection: &mut SqliteConnection,
@@ -39,16 +77,9 @@ pub(super) async fn apply(
     now: Timestamp,
     outcomes: &mut Outcomes,
 ) -> Result<(), BackendError> {
-    let starts = writes.iter().enumerate().filter_map(|(place, write)| match write {
-        Write::Start(run) => Some((place, run)),
-        _ => None,
-    });
-    let (places, runs): (Vec<usize>, Vec<&NewRun>) = starts.unzip();
-    let started = start(connection, &runs, now).await?;
-    for (place, outcome) in places.into_iter().zip(started) {
-        outcomes.set(place, Outcome::Started(outcome));
-    }
-    Ok(())
+    let starts = Starts::of(writes);
+    let inserted = insert(&mut *connection, starts.rows(now)?, now).await?;
+    starts.tell(connection, inserted, outcomes).await
 }
 
 /// Starts these runs and says for each, in order, what became of it.
@@ -58,7 +89,15 @@ pub(super) async fn start(
     now: Timestamp,
 ) -> Result<Vec<StartOutcome>, BackendError> {
     let first = first_of_each(runs);
-    let inserted = insert(connection, &first, now).await?;
+    let inserted = insert(&mut *connection, Some(rows_of(&first, now)?), now).await?;
+    tell(connection, runs, inserted).await
+}
+
+async fn tell(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+    inserted: u64,
+) -> Result<Vec<StartOutcome>, BackendError> {
     if inserted == runs.len() as u64 {
         return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
     }
@@ -78,13 +117,18 @@ fn first_of_each<'a>(runs: &[&'a NewRun]) -> Vec<&'a NewRun> {
     first
 }
 
-async fn insert(connection: &mut SqliteConnection, runs: &[&NewRun], now: Timestamp) -> Result<u64, BackendError> {
-    if runs.is_empty() {
+async fn insert(connection: &mut SqliteConnection, rows: Option<String>, now: Timestamp) -> Result<u64, BackendError> {
+    if rows.is_none() {
         return Ok(0);
     }
+    let query = sqlx::query(sql::INSERT_RUNS).bind(now.as_micros()).bind(rows);
+    Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
+}
+
+/// These runs as `insert_runs.sql` takes them.
+fn rows_of(runs: &[&NewRun], now: Timestamp) -> Result<String, BackendError> {
     let rows: Vec<NewRow<'_>> = runs.iter().map(|run| new_row(run, now)).collect::<Result<_, _>>()?;
-    let query = sqlx::query(sql::INSERT_RUNS).bind(serde_json::to_string(&rows).during(OPERATION)?);
-    Ok(query.bind(now.as_micros()).execute(connection).await.during(OPERATION)?.rows_affected())
+    serde_json::to_string(&rows).during(OPERATION)
 }
 
 /// A run is due at its start, but also at its deadline, for then somebody must fail it.

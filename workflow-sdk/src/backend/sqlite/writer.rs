@@ -1,7 +1,8 @@
 //! The one connection that writes. In a database in memory it is the only connection, for reads too.
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
+use sqlx::{ConnectOptions, Connection, Row, Sqlite, SqliteConnection};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +12,7 @@ use crate::backend::BackendError;
 use crate::planted::altered;
 
 use super::error::{During, closed};
+use super::script::{self, Answer};
 use super::sql;
 
 /// The writer connection, for one user at a time.
@@ -164,6 +166,26 @@ impl WriterGuard {
         Ok(())
     }
 
+    /// As [`WriterGuard::begin`], by a script that begins so and goes on with other statements: says what each of those answered.
+    /// `operations`: what each of them does.
+    pub(super) async fn begin_with(
+        &mut self,
+        script: Query<'_, Sqlite, SqliteArguments>,
+        operations: &[&'static str],
+    ) -> Result<Vec<Answer>, BackendError> {
+        const BEGIN: &str = "begin a transaction";
+        self.slot.dirty = true;
+        let mut answers = Vec::new();
+        let run = script::run(self.connection()?, script, &mut answers).await;
+        self.slot.dirty = !answers.is_empty();
+        run.during(answers.len().checked_sub(2).and_then(|place| operations.get(place)).unwrap_or(&BEGIN))?;
+        let mut answers = answers.into_iter().skip(1);
+        let version = answers.next().and_then(|look| look.rows.first().map(|row| row.try_get(0)));
+        let before = std::mem::replace(&mut self.slot.data_version, version.transpose().during(BEGIN)?);
+        self.seen.looked(before != self.slot.data_version);
+        Ok(answers.collect())
+    }
+
     /// One statement that is a transaction of its own.
     pub(super) async fn alone<T>(
         &mut self,
@@ -178,10 +200,11 @@ impl WriterGuard {
         result
     }
 
-    /// Rolls back and begins another transaction.
-    pub(super) async fn begin_again(&mut self) -> Result<(), BackendError> {
-        execute(self.connection()?, "ROLLBACK").await.during("begin a transaction again")?;
-        self.begin().await
+    /// Rolls back; another transaction may begin.
+    pub(super) async fn undo(&mut self) -> Result<(), BackendError> {
+        execute(self.connection()?, "ROLLBACK").await.during("roll a transaction back")?;
+        self.slot.dirty = false;
+        Ok(())
     }
 
     /// As [`WriterGuard::begin`], for statements of an author: a transaction that they begin by the driver becomes a
@@ -226,11 +249,36 @@ impl WriterGuard {
             Ok(value) => self.execute_commit().await.map(|()| value),
             Err(error) => Err(error),
         };
+        self.forget_if_ended(ended.is_ok()).await?;
+        ended
+    }
+
+    /// No transaction is open any more, if it was committed or can be rolled back.
+    async fn forget_if_ended(&mut self, committed: bool) -> Result<(), BackendError> {
         // SQLite itself rolls back after some errors; the roll-back then fails, and the connection is given up.
-        if ended.is_ok() || execute(self.connection()?, "ROLLBACK").await.is_ok() {
+        if committed || execute(self.connection()?, "ROLLBACK").await.is_ok() {
             self.slot.dirty = false;
         }
-        ended
+        Ok(())
+    }
+
+    /// As [`WriterGuard::end`], by a script that ends with the commit: gives the rows of its first statement.
+    pub(super) async fn end_with(
+        mut self,
+        script: Result<Query<'_, Sqlite, SqliteArguments>, BackendError>,
+    ) -> Result<Vec<SqliteRow>, BackendError> {
+        let mut answers = Vec::new();
+        let ended = match script {
+            Ok(script) => {
+                self.seen.committing();
+                let run = script::run(self.connection()?, script, &mut answers).await.during("commit a transaction");
+                self.seen.committing();
+                run
+            }
+            Err(error) => Err(error),
+        };
+        self.forget_if_ended(ended.is_ok()).await?;
+        ended.map(|()| answers.into_iter().next().map(|answer| answer.rows).unwrap_or_default())
     }
 
     async fn execute_commit(&mut self) -> Result<(), BackendError> {

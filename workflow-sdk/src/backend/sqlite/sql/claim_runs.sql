@@ -1,4 +1,4 @@
--- Called by: claim.rs, with the runs that find_due_runs.sql found in the same transaction.
+-- Called by: claim.rs and plain.rs, with the runs that find_due_runs.sql found in the same transaction.
 -- Guarantees: each claim has a new epoch; a run that was still running counts a crash, before its body runs again. Answers what a
 -- worker must know of each, as one JSON array of the columns of `ClaimedRow`: a value each would cost more.
 UPDATE workflow_runs

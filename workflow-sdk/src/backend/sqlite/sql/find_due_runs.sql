@@ -1,4 +1,4 @@
--- Called by: claim.rs, once a claim.
+-- Called by: claim.rs and plain.rs, once a claim.
 -- Guarantees: the runs of these lanes that have been due longest, up to the limit of each lane, as one JSON array a lane of
 -- [available_at, id]: a row or a statement each would cost more than finding them. Reads only what it answers, by the index of due
 -- runs.
@@ -8,9 +8,9 @@ SELECT (
         SELECT available_at, id
         FROM workflow_runs
         WHERE queue = lane.value ->> 0 AND workflow_name = lane.value ->> 1 AND version = lane.value ->> 2
-          AND available_at <= ?2 AND status IN ('pending', 'running', 'parked') AND paused_at IS NULL
+          AND available_at <= ? AND status IN ('pending', 'running', 'parked') AND paused_at IS NULL
         ORDER BY available_at, id
-        LIMIT ?3
+        LIMIT ?
     )
 )
-FROM jsonb_each(?1) AS lane
+FROM jsonb_each(?) AS lane

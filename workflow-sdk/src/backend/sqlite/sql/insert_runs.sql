@@ -1,10 +1,10 @@
--- Called by: start.rs, for the starts of a batch or of an application's own transaction.
+-- Called by: start.rs and plain.rs, for the starts of a batch or of an application's own transaction.
 -- Guarantees: an id or a (workflow, key) that exists is left as it is. Answers only how many are new: nearly always all.
 INSERT INTO workflow_runs
     (id, workflow_name, version, queue, status, key, available_at, deadline_at, created_at, depth, parent_run_id,
      parent_step_key, on_parent_end, tags, input)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, 'pending', value ->> 4,
-       value ->> 5, value ->> 6, ?2, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
-FROM jsonb_each(?1)
+       value ->> 5, value ->> 6, ?, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
+FROM jsonb_each(?)
 WHERE true
 ON CONFLICT DO NOTHING

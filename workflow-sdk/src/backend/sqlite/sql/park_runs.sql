@@ -1,12 +1,12 @@
--- Called by: finish.rs, with claims that have passed the fence.
+-- Called by: finish.rs, with claims that have passed the fence; plain.rs, which asks the fence beside it.
 -- Guarantees: no wake-up is lost: a run whose wakes the writer has not seen is due now. Due at its deadline at the latest,
 -- unless the writer has seen that pass.
 UPDATE workflow_runs
 SET status = 'parked', worker_id = NULL, error = p.value ->> 5,
-    available_at = CASE WHEN wakes <> p.value ->> 2 THEN ?2
+    available_at = CASE WHEN wakes <> p.value ->> 2 THEN n.now
                         WHEN p.value ->> 6
-                        THEN min(max(p.value ->> 3, ?2), coalesce(deadline_at, 9223372036854775807))
-                        ELSE max(p.value ->> 3, ?2) END,
+                        THEN min(max(p.value ->> 3, n.now), coalesce(deadline_at, 9223372036854775807))
+                        ELSE max(p.value ->> 3, n.now) END,
     crashes = CASE WHEN p.value ->> 4 THEN 0 ELSE crashes END
-FROM jsonb_each(?1) AS p
+FROM (SELECT ? AS now) AS n, jsonb_each(?) AS p
 WHERE workflow_runs.id = p.value ->> 0 AND epoch = p.value ->> 1 AND status = 'running'

@@ -1,0 +1,39 @@
+//! Several statements that go to the database's thread together.
+
+use futures::TryStreamExt;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Either, Executor, Row, Sqlite, SqliteConnection};
+
+/// What one statement of a script answered.
+pub(super) struct Answer {
+    pub(super) rows: Vec<SqliteRow>,
+    pub(super) affected: u64,
+}
+
+impl Answer {
+    /// The texts in its rows, which have one column; NULL is none.
+    pub(super) fn texts(&self) -> Result<Vec<String>, sqlx::Error> {
+        let texts = self.rows.iter().map(|row| row.try_get::<Option<String>, _>(0));
+        texts.filter_map(Result::transpose).collect()
+    }
+}
+
+/// Runs a script and notes what its statements answered, up to the first that fails.
+pub(super) async fn run(
+    connection: &mut SqliteConnection,
+    script: Query<'_, Sqlite, SqliteArguments>,
+    answers: &mut Vec<Answer>,
+) -> Result<(), sqlx::Error> {
+    let mut rows = Vec::new();
+    let mut items = connection.fetch_many(script);
+    while let Some(item) = items.try_next().await? {
+        match item {
+            Either::Right(row) => rows.push(row),
+            Either::Left(done) => {
+                answers.push(Answer { rows: std::mem::take(&mut rows), affected: done.rows_affected() })
+            }
+        }
+    }
+    Ok(())
+}
