@@ -2,36 +2,47 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
 
-use serde::Serialize;
-use sqlx::SqliteConnection;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Sqlite, SqliteConnection};
 
 use crate::backend::fence::Fence;
 use crate::backend::outcomes::Outcomes;
 use crate::backend::{AttemptWrite, BackendError, Outcome, StartOutcome, Write};
-use crate::model::{AttemptStatus, Effect, NewRun, RunId, StepAttempt, Timestamp};
+use crate::model::{AttemptStatus, Effect, NewRun, RunId, StepAttempt, StepKind, Timestamp};
 use crate::planted::planted;
 
 use super::error::During;
+use super::rows::RowsStatement;
 use super::{sql, start};
 
 const OPERATION: &str = "record step attempts";
 
-/// The columns of an attempt, in the order of `upsert_attempts.sql`.
-#[derive(Serialize)]
-struct AttemptRow<'a>(
-    RunId,
-    &'a str,
-    i64,
-    &'static str,
-    &'static str,
-    Option<i64>,
-    i64,
-    Timestamp,
-    Option<Timestamp>,
-    Option<String>,
-    Option<&'a str>,
-);
+static UPSERT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
+static UPSERT_HELD: RowsStatement = RowsStatement::new(|| sql::UPSERT_HELD_ATTEMPTS);
+
+/// The words of kind and status, each once: a text that is bound is an allocation, and a row has two of them.
+static WORDS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| {
+    let statuses = AttemptStatus::ALL.iter().map(|status| status.as_str());
+    statuses.chain(StepKind::ALL.iter().map(|kind| kind.as_str())).map(Arc::from).collect()
+});
+
+/// An attempt, as `upsert_attempts.sql` takes it.
+pub(super) struct AttemptRow {
+    run_id: Arc<str>,
+    step_key: Arc<str>,
+    attempt: i64,
+    kind: Arc<str>,
+    status: Arc<str>,
+    position: Option<i64>,
+    epoch: i64,
+    started_at: i64,
+    completed_at: Option<i64>,
+    error: Option<Arc<str>>,
+    output: Option<Arc<str>>,
+}
 
 /// One row to write, from one or several writes of the batch.
 struct Merged<'a> {
@@ -44,8 +55,8 @@ type Key<'a> = (RunId, &'a str, i64);
 /// The rows of all attempts of a batch, made ready while the transaction begins, before it is known that their claims hold: they
 /// nearly always do.
 pub(super) struct Ready {
-    /// As `upsert_attempts.sql` takes them; `None` if there is none.
-    pub(super) rows: Option<String>,
+    /// In the order of the table.
+    pub(super) rows: Vec<AttemptRow>,
     writes: usize,
 }
 
@@ -66,7 +77,7 @@ pub(super) fn prepare(writes: &[Write]) -> Result<Ready, BackendError> {
 pub(super) async fn record_held(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
     let mut merged = BTreeMap::new();
     merge(&mut merged, write);
-    Ok(upsert(connection, sql::UPSERT_HELD_ATTEMPTS, rows_of(&merged)?).await? == 1)
+    Ok(upsert(connection, &UPSERT_HELD, rows_of(&merged)?).await? == 1)
 }
 
 /// Applies the attempts of a batch whose claims hold.
@@ -104,7 +115,7 @@ pub(super) async fn apply(
         outcomes.set(place, Outcome::Applied);
     }
     let rows = if all_hold { ready.rows } else { rows_of(&merged)? };
-    upsert(connection, sql::UPSERT_ATTEMPTS, rows).await?;
+    upsert(connection, &UPSERT, rows).await?;
     consume(connection, &consumed).await
 }
 
@@ -170,45 +181,64 @@ pub(super) async fn record_all(
 ) -> Result<u64, BackendError> {
     let mut merged = BTreeMap::new();
     writes.iter().for_each(|write| merge(&mut merged, write));
-    upsert(connection, sql::UPSERT_ATTEMPTS, rows_of(&merged)?).await
+    upsert(connection, &UPSERT, rows_of(&merged)?).await
 }
 
-/// The rows as the statements take them; `None`, which SQLite takes for no rows, if there is none.
-fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<Option<String>, BackendError> {
-    if merged.is_empty() {
-        return Ok(None);
-    }
-    let rows: Vec<AttemptRow<'_>> = merged.values().map(attempt_row).collect::<Result<_, _>>()?;
-    serde_json::to_string(&rows).map(Some).during(OPERATION)
+fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<Vec<AttemptRow>, BackendError> {
+    merged.values().map(attempt_row).collect()
 }
 
-/// Says how many rows were written.
+/// Writes these rows, whose claims hold, and says how many were written.
+pub(super) async fn write(connection: &mut SqliteConnection, rows: Vec<AttemptRow>) -> Result<u64, BackendError> {
+    upsert(connection, &UPSERT, rows).await
+}
+
 async fn upsert(
     connection: &mut SqliteConnection,
-    statement: &'static str,
-    rows: Option<String>,
+    statement: &'static RowsStatement,
+    mut rows: Vec<AttemptRow>,
 ) -> Result<u64, BackendError> {
-    if rows.is_none() {
-        return Ok(0);
+    let mut written = 0;
+    while !rows.is_empty() {
+        let (query, taken) = statement.query(rows.len());
+        let query = rows.drain(..taken).fold(query, AttemptRow::bind_to);
+        written += query.execute(&mut *connection).await.during(OPERATION)?.rows_affected();
     }
-    Ok(sqlx::query(statement).bind(rows).execute(connection).await.during(OPERATION)?.rows_affected())
+    Ok(written)
 }
 
-fn attempt_row<'a>(merged: &Merged<'a>) -> Result<AttemptRow<'a>, BackendError> {
+impl AttemptRow {
+    /// Adds its columns to the parameters.
+    pub(super) fn bind_to(
+        query: Query<'static, Sqlite, SqliteArguments>,
+        row: Self,
+    ) -> Query<'static, Sqlite, SqliteArguments> {
+        let query = query.bind(row.run_id).bind(row.step_key).bind(row.attempt).bind(row.kind).bind(row.status);
+        let query = query.bind(row.position).bind(row.epoch).bind(row.started_at).bind(row.completed_at);
+        query.bind(row.error).bind(row.output)
+    }
+}
+
+fn attempt_row(merged: &Merged<'_>) -> Result<AttemptRow, BackendError> {
     let AttemptWrite { claim, row, .. } = merged.last;
     let StepAttempt { step_key, attempt, kind, status, position, output, error, completed_at, .. } = row;
     let error = error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
-    Ok(AttemptRow(
-        claim.run_id,
-        step_key,
-        *attempt,
-        kind.as_str(),
-        status.as_str(),
-        *position,
-        claim.epoch,
-        merged.started_at,
-        *completed_at,
-        error,
-        output.as_deref(),
-    ))
+    let mut id = uuid::Uuid::encode_buffer();
+    Ok(AttemptRow {
+        run_id: Arc::from(&*claim.run_id.as_uuid().hyphenated().encode_lower(&mut id)),
+        step_key: Arc::from(step_key.as_str()),
+        attempt: *attempt,
+        kind: word(kind.as_str()),
+        status: word(status.as_str()),
+        position: *position,
+        epoch: claim.epoch,
+        started_at: merged.started_at.as_micros(),
+        completed_at: completed_at.map(Timestamp::as_micros),
+        error: error.map(Arc::from),
+        output: output.as_deref().map(Arc::from),
+    })
+}
+
+fn word(word: &str) -> Arc<str> {
+    WORDS.iter().find(|known| &***known == word).cloned().unwrap_or_else(|| Arc::from(word))
 }

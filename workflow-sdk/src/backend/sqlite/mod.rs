@@ -31,6 +31,7 @@ mod plain;
 mod read;
 mod rerun;
 mod row;
+mod rows;
 mod script;
 mod settle;
 mod signal;

@@ -14,7 +14,9 @@ use crate::failpoint::failpoint_error;
 use crate::model::{Effect, RunId, Timestamp};
 use crate::planted::altered;
 
+use super::attempt::AttemptRow;
 use super::error::During;
+use super::rows::RowsStatement;
 use super::start::Starts;
 use super::writer::WriterGuard;
 use super::{attempt, claim, finish, sql};
@@ -22,6 +24,10 @@ use super::{attempt, claim, finish, sql};
 /// What the statements of `PLAIN_BATCH` do, after the beginning.
 const OPERATIONS: [&str; 6] = ["start runs", "check claims", "record step attempts", "end runs", "park runs", CLAIM];
 const CLAIM: &str = "claim runs";
+
+/// `PLAIN_BATCH`, which ends with the attempts.
+static BATCH: RowsStatement =
+    RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED"));
 
 /// Whether this is one ordinary attempt or end: one statement, and so its own transaction. Two more ways to the database's thread
 /// and back were most of what a lone step took beside the sync of the disk (`history`).
@@ -65,7 +71,7 @@ pub(super) struct Plain<'a> {
     starts: Starts<'a>,
     new_runs: Option<String>,
     asked: String,
-    attempts: Option<String>,
+    attempts: Vec<AttemptRow>,
     ends: Option<String>,
     parks: Option<String>,
     claim: Option<(usize, &'a ClaimRequest)>,
@@ -111,21 +117,23 @@ impl<'a> Plain<'a> {
 
     /// Applies it, in a transaction that this begins. `None`: a claim does not hold, and the transaction must be rolled back.
     pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, BackendError> {
-        let (now, none) = (self.now.as_micros(), "[]".to_owned());
+        let now = self.now.as_micros();
         let (limit, lanes) = match self.claim {
-            Some((_, request)) => (request.limit, claim::lanes_of(request)?),
-            None => (0, none),
+            Some((_, request)) => (request.limit, Some(claim::lanes_of(request)?)),
+            None => (0, None),
         };
-        let script = sqlx::query(altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED"));
-        let script = script.bind(now).bind(self.new_runs).bind(self.asked).bind(self.attempts);
-        let script = script.bind(now).bind(self.ends).bind(now).bind(self.parks).bind(now).bind(limit).bind(lanes);
+        let (script, taken) = BATCH.query(self.attempts.len());
+        let script = script.bind(now).bind(self.new_runs).bind(self.asked).bind(now).bind(self.ends);
+        let script = script.bind(now).bind(self.parks).bind(now).bind(limit).bind(lanes);
+        let script = self.attempts.drain(..taken).fold(script, AttemptRow::bind_to);
         let answers = writer.begin_with(script, &OPERATIONS).await?;
-        let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {
+        let [inserted, refused, _ends, _parks, due, _attempts] = &answers[..] else {
             return Ok(None);
         };
         if !refused.rows.is_empty() {
             return Ok(None);
         }
+        attempt::write(writer.connection()?, self.attempts).await?;
         self.starts.tell(writer.connection()?, inserted.affected, &mut self.outcomes).await?;
         let due = match self.claim {
             Some((_, request)) => claim::due_of(&due.texts().during(CLAIM)?, request)?,

@@ -10,21 +10,21 @@ macro_rules! statements {
     };
 }
 
-/// Statements that go to the database's thread together. Their parameters are numbered through.
+/// Statements that go to the database's thread together. Their parameters follow each other.
 macro_rules! script {
     ($($part:expr),*) => { concat!($($part, ";\n"),*) };
 }
 
-/// All of a plain batch but its claim and its commit.
+/// All of a plain batch but its claim and its commit. The attempts come last, for there may be any number of rows.
 pub(super) const PLAIN_BATCH: &str = script!(
     "BEGIN IMMEDIATE",
     include_str!("sql/read_data_version.sql"),
     include_str!("sql/insert_runs.sql"),
     include_str!("sql/read_fence.sql"),
-    include_str!("sql/upsert_attempts.sql"),
     include_str!("sql/end_runs.sql"),
     include_str!("sql/park_runs.sql"),
-    include_str!("sql/find_due_runs.sql")
+    include_str!("sql/find_due_runs.sql"),
+    include_str!("sql/upsert_attempts.sql")
 );
 
 /// The rest of it.

@@ -3,10 +3,9 @@
 -- its first row.
 INSERT INTO step_attempts
     (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, error, output)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
-       value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10
-FROM jsonb_each(?1) CROSS JOIN workflow_runs AS r
-WHERE r.id = value ->> 0 AND r.epoch = value ->> 6 AND r.status = 'running'
+SELECT v.*
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS v CROSS JOIN workflow_runs AS r
+WHERE r.id = v.column1 AND r.epoch = v.column7 AND r.status = 'running'
 ON CONFLICT (run_id, step_key, attempt) DO UPDATE
 SET kind = excluded.kind, status = excluded.status, position = excluded.position, epoch = excluded.epoch,
     completed_at = excluded.completed_at, error = excluded.error, output = excluded.output

@@ -1,0 +1,71 @@
+//! Statements that take many rows as parameters.
+//!
+//! A JSON text of the rows is shorter to write, but to take the columns out of it was two fifths of what it took SQLite to insert
+//! the attempts of a batch.
+
+use std::sync::{Arc, OnceLock};
+
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{AssertSqlSafe, Sqlite};
+
+/// For so many rows there is a text each: more would crowd the driver's cache of statements, fewer would leave more parameters
+/// unbound. The largest stays below SQLite's limit of 32,766 parameters for rows of up to 31 columns.
+const SIZES: [usize; 5] = [1, 16, 64, 256, 1024];
+
+/// What the row of parameters begins and ends with in a statement's file.
+const ROW: (&str, char) = ("VALUES (", ')');
+
+/// A statement, or a script, whose last parameters are a row of `VALUES`, for any number of rows. A parameter that is not bound is
+/// NULL; a row whose first column is NULL the statement must leave out.
+pub(super) struct RowsStatement {
+    of_one_row: fn() -> &'static str,
+    texts: [OnceLock<Arc<str>>; SIZES.len()],
+}
+
+impl RowsStatement {
+    pub(super) const fn new(of_one_row: fn() -> &'static str) -> Self {
+        Self { of_one_row, texts: [const { OnceLock::new() }; SIZES.len()] }
+    }
+
+    /// The query for so many rows, and how many of them it takes.
+    pub(super) fn query(&self, rows: usize) -> (Query<'static, Sqlite, SqliteArguments>, usize) {
+        let place = SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1);
+        let text = self.texts[place].get_or_init(|| repeated((self.of_one_row)(), SIZES[place]));
+        // Nothing is in it but the text of our own file.
+        (sqlx::query(AssertSqlSafe(Arc::clone(text))), rows.min(SIZES[place]))
+    }
+}
+
+fn repeated(of_one_row: &'static str, rows: usize) -> Arc<str> {
+    let row = of_one_row.rfind(ROW.0).map(|place| place + ROW.0.len() - 1);
+    let end = row.and_then(|row| Some(row + of_one_row.get(row..)?.find(ROW.1)? + ROW.1.len_utf8()));
+    match (row, end) {
+        (Some(row), Some(end)) => {
+            let others = format!(", {}", &of_one_row[row..end]).repeat(rows - 1);
+            [&of_one_row[..end], &others, &of_one_row[end..]].concat().into()
+        }
+        _ => of_one_row.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::sqlite::sql;
+
+    #[test]
+    fn the_row_is_repeated_and_nothing_else() {
+        assert_eq!(&*repeated("A (VALUES (?, ?)) B ?", 1), "A (VALUES (?, ?)) B ?");
+        assert_eq!(&*repeated("A (VALUES (?, ?)) B", 3), "A (VALUES (?, ?), (?, ?), (?, ?)) B");
+    }
+
+    #[test]
+    fn the_smallest_text_that_takes_all_rows_is_taken() {
+        static STATEMENT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
+        let taken = |rows| STATEMENT.query(rows).1;
+        assert_eq!([taken(1), taken(2), taken(1024), taken(5000)], [1, 2, 1024, 1024]);
+        let made = STATEMENT.texts.iter().map(|text| text.get().map_or(0, |text| text.matches("(?").count()));
+        assert_eq!(made.collect::<Vec<_>>(), [1, 16, 0, 0, 1024]);
+    }
+}
