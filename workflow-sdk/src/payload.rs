@@ -1,5 +1,7 @@
 //! A value in the form in which it is kept: JSON text.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,13 +59,17 @@ pub enum PayloadError {
 ///
 /// # Errors
 /// [`PayloadError`]: a value that was accepted can be read back.
-pub(crate) fn round_trip<T>(subject: &str, value: &T, limit: usize) -> Result<(String, T), PayloadError>
+pub(crate) fn round_trip<T>(
+    subject: &(impl fmt::Display + ?Sized),
+    value: &T,
+    limit: usize,
+) -> Result<(String, T), PayloadError>
 where
     T: Serialize + DeserializeOwned,
 {
     let text = encode(subject, value, limit)?;
     let value = serde_json::from_str(&text).map_err(|source| PayloadError::RoundTrip {
-        subject: subject.to_owned(),
+        subject: subject.to_string(),
         type_name: std::any::type_name::<T>(),
         source: unquoted(source),
     })?;
@@ -74,10 +80,14 @@ where
 ///
 /// # Errors
 /// As [`round_trip`].
-pub(crate) fn encode_readable<T: Serialize>(subject: &str, value: &T, limit: usize) -> Result<String, PayloadError> {
+pub(crate) fn encode_readable<T: Serialize>(
+    subject: &(impl fmt::Display + ?Sized),
+    value: &T,
+    limit: usize,
+) -> Result<String, PayloadError> {
     let text = encode(subject, value, limit)?;
     serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|source| PayloadError::RoundTrip {
-        subject: subject.to_owned(),
+        subject: subject.to_string(),
         type_name: std::any::type_name::<T>(),
         source,
     })?;
@@ -88,14 +98,18 @@ pub(crate) fn encode_readable<T: Serialize>(subject: &str, value: &T, limit: usi
 ///
 /// # Errors
 /// [`PayloadError::Encode`], [`PayloadError::TooLarge`].
-pub(crate) fn encode<T: Serialize + ?Sized>(subject: &str, value: &T, limit: usize) -> Result<String, PayloadError> {
+pub(crate) fn encode<T: Serialize + ?Sized>(
+    subject: &(impl fmt::Display + ?Sized),
+    value: &T,
+    limit: usize,
+) -> Result<String, PayloadError> {
     let text = serde_json::to_string(value).map_err(|source| PayloadError::Encode {
-        subject: subject.to_owned(),
+        subject: subject.to_string(),
         type_name: std::any::type_name::<T>(),
         source,
     })?;
     if text.len() > limit {
-        return Err(PayloadError::TooLarge { subject: subject.to_owned(), bytes: text.len(), limit });
+        return Err(PayloadError::TooLarge { subject: subject.to_string(), bytes: text.len(), limit });
     }
     Ok(text)
 }

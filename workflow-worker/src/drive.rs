@@ -64,6 +64,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
     pub(crate) pending: VecDeque<PendingOutcome>,
+    /// Empty: kept for its memory.
+    records: Vec<OutboxRow>,
     commits: Commits,
     /// Whether something moved that the workflow has not been polled for.
     pub(crate) stale: bool,
@@ -110,6 +112,7 @@ impl<'a> Drive<'a> {
             port,
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
+            records: Vec::new(),
             commits: Commits::default(),
             stale: true,
             quiet_since: Instant::now(),
@@ -226,13 +229,16 @@ impl<'a> Drive<'a> {
     }
 
     pub(crate) async fn send_records(&mut self) -> Result<(), Exit> {
-        for OutboxRow { row, effect, .. } in self.cell.take_outbox() {
+        let mut records = std::mem::take(&mut self.records);
+        self.cell.take_outbox(&mut records);
+        for OutboxRow { row, effect, .. } in records.drain(..) {
             if row.position.is_some() {
                 failpoint("record.before_commit");
             }
             let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect });
             self.pending.push_back(send(self.shared.executor(), write).await?);
         }
+        self.records = records;
         for commit in self.cell.take_commits() {
             self.commits.begin(Arc::clone(self.shared.client.backend()), self.run.claim, commit);
         }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -91,9 +92,7 @@ impl Held {
     }
 
     fn for_run(&self, run: RunId, tell: impl Fn(&watch::Sender<Standing>)) {
-        for (_, standing) in self.claims_by_standing().iter().filter(|(claim, _)| claim.run_id == run) {
-            tell(standing);
-        }
+        self.claims_by_standing().range(claims_of(run)).for_each(|(_, standing)| tell(standing));
     }
 
     /// Something has happened to the run.
@@ -122,13 +121,17 @@ impl Held {
     }
 
     fn standings_of(&self, run: RunId) -> Vec<watch::Sender<Standing>> {
-        let claims = self.claims_by_standing();
-        claims.iter().filter(|(claim, _)| claim.run_id == run).map(|(_, standing)| standing.clone()).collect()
+        self.claims_by_standing().range(claims_of(run)).map(|(_, standing)| standing.clone()).collect()
     }
 
     pub(crate) fn order_all(&self, order: Order) {
         self.claims_by_standing().values().for_each(|standing| overrule(standing, order));
     }
+}
+
+/// All claims of a run: they stand side by side, so that one of them is found among thousands without a look at the others.
+fn claims_of(run: RunId) -> RangeInclusive<Claim> {
+    Claim { run_id: run, epoch: i64::MIN }..=Claim { run_id: run, epoch: i64::MAX }
 }
 
 fn request_cancel(standing: &watch::Sender<Standing>) {

@@ -36,8 +36,7 @@ impl Entry {
                             return Err(error);
                         }
                     };
-                    let subject = format!("output of run {}", cell.run_id());
-                    Ok(round_trip(&subject, &output, cell.payload_limit())
+                    Ok(round_trip(&format_args!("output of run {}", cell.run_id()), &output, cell.payload_limit())
                         .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
                         .0)
                 };

@@ -171,8 +171,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
     fn end_attempt(&mut self, call: CallId, result: Result<T>) {
         self.drop_body(call);
         let result = result.map_err(Error::into_stored).and_then(|value| {
-            let subject = format!("output of step {:?} of run {}", self.cell.step_key(call), self.cell.run_id());
-            let (text, decoded) = round_trip(&subject, &value, self.cell.payload_limit())
+            let (text, decoded) = round_trip(&OutputOf { cell: self.cell, call }, &value, self.cell.payload_limit())
                 .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
             self.kept = Some(if planted("undecoded-first-value") { value } else { decoded });
             Ok(text)
@@ -201,6 +200,18 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
                 }
             },
         }
+    }
+}
+
+/// What a step's value is called in an error; put into words only then.
+struct OutputOf<'a> {
+    cell: &'a RunCell,
+    call: CallId,
+}
+
+impl fmt::Display for OutputOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "output of step {:?} of run {}", self.cell.step_key(self.call), self.cell.run_id())
     }
 }
 

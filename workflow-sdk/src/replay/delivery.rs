@@ -1,7 +1,5 @@
 //! Which outcome the workflow gets next, and when it may start, wait or be parked.
 
-use std::ops::Bound::{Excluded, Unbounded};
-
 use crate::model::Timestamp;
 use crate::planted::planted;
 
@@ -12,6 +10,7 @@ use super::{CallId, Delivered, Machine};
 /// A new outcome, from its decision to its delivery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undelivered {
+    pub(super) position: i64,
     pub(super) receiver: Receiver,
     pub(super) committed: bool,
 }
@@ -70,7 +69,7 @@ impl Machine {
             Receiver::Run => Some(Next::Interrupt(self.deliver_interruption())),
             Receiver::Call(id) => {
                 let recorded = self.history.take_outcome(&self.calls[id.0].key)?;
-                self.deliver(id, recorded.outcome, recorded.completed_at);
+                self.deliver(position, id, recorded.outcome, recorded.completed_at);
                 Some(Next::Deliver(id))
             }
         }
@@ -78,22 +77,21 @@ impl Machine {
 
     /// The next new outcome. One whose call was dropped meanwhile is passed over, as every replay will.
     fn deliver_committed(&mut self) -> Option<Next> {
-        let mut after = i64::MIN;
+        let mut place = 0;
         loop {
-            let (position, next) = self.undelivered.range((Excluded(after), Unbounded)).next()?;
-            let (position, Undelivered { receiver, committed }) = (*position, *next);
+            let Undelivered { position, receiver, committed } = *self.undelivered.get(place)?;
             match receiver {
                 _ if !committed => return None,
-                Receiver::Run if !self.interruption_is_due() => after = position,
+                Receiver::Run if !self.interruption_is_due() => place += 1,
                 Receiver::Run => {
-                    self.undelivered.remove(&position);
+                    self.undelivered.remove(place);
                     return Some(Next::Interrupt(self.deliver_interruption()));
                 }
                 Receiver::Call(id) => {
-                    self.undelivered.remove(&position);
+                    self.undelivered.remove(place);
                     if let Phase::Decided { outcome, completed_at } = &self.calls[id.0].phase {
                         let (outcome, completed_at) = (outcome.clone(), *completed_at);
-                        self.deliver(id, outcome, completed_at);
+                        self.deliver(position, id, outcome, completed_at);
                         return Some(Next::Deliver(id));
                     }
                 }
@@ -101,9 +99,14 @@ impl Machine {
         }
     }
 
-    fn deliver(&mut self, id: CallId, outcome: Delivered, completed_at: Timestamp) {
+    /// Where the outcome with this position is among those that are not delivered.
+    pub(super) fn undelivered_place(&self, position: i64) -> Option<usize> {
+        self.undelivered.binary_search_by_key(&position, |next| next.position).ok()
+    }
+
+    fn deliver(&mut self, position: i64, id: CallId, outcome: Delivered, completed_at: Timestamp) {
         self.now = self.now.max(completed_at);
-        self.trail.delivered(id, &self.calls[id.0].phase, &outcome);
+        self.trail.delivered(position, id, &outcome);
         let call = &mut self.calls[id.0];
         call.succeeded = !matches!(outcome, Delivered::Failed(_));
         call.phase = Phase::Ready(outcome);
@@ -111,7 +114,7 @@ impl Machine {
 
     fn park_until(&self) -> Option<Timestamp> {
         // An interruption that waits for a recorded outcome before it is no reason to stay.
-        let delivered = self.undelivered.values().all(|next| next.committed && next.receiver == Receiver::Run);
+        let delivered = self.undelivered.iter().all(|next| next.committed && next.receiver == Receiver::Run);
         let written = self.outbox.is_empty() && self.in_flight.is_empty() && delivered;
         // A signal that could not be taken yet, for the run is held: its wake was seen, and nobody would wake the run again.
         let met = self.waits_with_a_signal();
@@ -129,6 +132,6 @@ impl Machine {
     }
 
     fn next_is_committed(&self) -> bool {
-        self.undelivered.first_key_value().is_some_and(|(_, next)| next.committed)
+        self.undelivered.front().is_some_and(|next| next.committed)
     }
 }

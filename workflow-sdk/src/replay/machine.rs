@@ -29,8 +29,8 @@ pub struct Machine {
     pub(super) scopes: Names,
     /// Recorded outcomes whose calls are active, and a recorded interruption, by position.
     pub(super) deliverable: BTreeMap<i64, Receiver>,
-    /// New outcomes by position. One is delivered only after all before it, whichever of them is committed first.
-    pub(super) undelivered: BTreeMap<i64, Undelivered>,
+    /// New outcomes, in the order of their positions. One is delivered only after all before it, whichever of them is committed first.
+    pub(super) undelivered: VecDeque<Undelivered>,
     /// Records that were handed out and are not committed.
     pub(super) in_flight: VecDeque<Sent>,
     pub(super) outbox: Vec<OutboxRow>,
@@ -90,7 +90,7 @@ impl Machine {
             keys: Names::without(interruption::KEY),
             scopes: Names::default(),
             deliverable: interrupted.iter().map(|it| (it.position, Receiver::Run)).collect(),
-            undelivered: BTreeMap::new(),
+            undelivered: VecDeque::new(),
             in_flight: VecDeque::new(),
             outbox: Vec::new(),
             commits: Vec::new(),

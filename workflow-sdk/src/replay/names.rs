@@ -32,7 +32,9 @@ impl Names {
                 break candidate;
             }
         };
-        self.taken.insert(name.to_owned(), number);
+        if let Some(next) = self.taken.get_mut(name) {
+            *next = number;
+        }
         self.taken.insert(free.clone(), 1);
         free
     }

@@ -311,7 +311,7 @@ impl Machine {
         let id = match self.in_flight.pop_front() {
             Some(Sent::Note(id)) => id,
             Some(Sent::Outcome(position, Receiver::Call(id))) => {
-                self.undelivered.remove(&position);
+                self.give_position_up(position);
                 id
             }
             Some(Sent::Free | Sent::Outcome(_, Receiver::Run)) | None => return,

@@ -93,7 +93,6 @@ impl Machine {
     pub(super) fn decide_as(&mut self, id: CallId, completed_at: Timestamp, record: Record, outcome: Delivered) {
         let receiver = Receiver::Call(id);
         let position = self.take_position(receiver);
-        self.trail.decided(id, position);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
         self.size.add(&row);
         self.outbox.push(OutboxRow { row, effect, sent: Sent::Outcome(position, receiver) });
@@ -122,14 +121,21 @@ impl Machine {
     pub(super) fn take_position(&mut self, receiver: Receiver) -> i64 {
         let position = self.history.next_position;
         self.history.next_position += 1;
-        self.undelivered.insert(position, Undelivered { receiver, committed: false });
+        self.undelivered.push_back(Undelivered { position, receiver, committed: false });
         position
     }
 
     /// The outcome with this position is in the database.
     pub(super) fn position_committed(&mut self, position: i64) {
-        if let Some(outcome) = self.undelivered.get_mut(&position) {
-            outcome.committed = true;
+        if let Some(place) = self.undelivered_place(position) {
+            self.undelivered[place].committed = true;
+        }
+    }
+
+    /// Nobody gets this position.
+    pub(super) fn give_position_up(&mut self, position: i64) {
+        if let Some(place) = self.undelivered_place(position) {
+            self.undelivered.remove(place);
         }
     }
 
@@ -149,11 +155,10 @@ impl Machine {
         (row, record.effect)
     }
 
-    /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
-    pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
-        let rows = std::mem::take(&mut self.outbox);
-        self.in_flight.extend(rows.iter().map(|row| row.sent));
-        rows
+    /// Adds the records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
+    pub fn take_outbox(&mut self, rows: &mut Vec<OutboxRow>) {
+        self.in_flight.extend(self.outbox.iter().map(|row| row.sent));
+        rows.append(&mut self.outbox);
     }
 
     /// The oldest record that was handed out is committed.

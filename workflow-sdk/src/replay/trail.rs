@@ -1,6 +1,5 @@
 //! What a replay has come past: so that a divergence can say where it is, and what stands in whose place.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
@@ -68,8 +67,6 @@ pub struct Standstill {
 pub(super) struct Trail {
     /// Active calls that have no recorded outcome.
     live: Vec<(CallId, StepKind)>,
-    /// The positions of new outcomes that were not delivered yet.
-    decided: BTreeMap<CallId, i64>,
     /// Outcomes that were delivered, with their positions.
     delivered: Vec<(i64, CallId, &'static str)>,
 }
@@ -80,19 +77,10 @@ impl Trail {
         self.live.push((id, kind));
     }
 
-    /// A call has a new outcome, at this position.
-    pub(super) fn decided(&mut self, id: CallId, position: i64) {
-        self.decided.insert(id, position);
-    }
-
-    /// A call in this phase gets this outcome.
-    pub(super) fn delivered(&mut self, id: CallId, phase: &Phase, outcome: &Delivered) {
-        let position = match phase {
-            Phase::Replaying(position) => Some(*position),
-            _ => self.decided.remove(&id),
-        };
+    /// A call gets this outcome, which has this position.
+    pub(super) fn delivered(&mut self, position: i64, id: CallId, outcome: &Delivered) {
         let ending = if matches!(outcome, Delivered::Failed(_)) { "failed" } else { "succeeded" };
-        self.delivered.extend(position.map(|position| (position, id, ending)));
+        self.delivered.push((position, id, ending));
     }
 }
 

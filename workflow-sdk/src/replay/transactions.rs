@@ -30,7 +30,6 @@ impl Machine {
     /// The body of a transaction ended well: its outcome takes the run's next position, and its transaction is to commit it.
     pub(super) fn commit(&mut self, id: CallId, attempt: Attempt, completed_at: Timestamp, record: Record) {
         let position = self.take_position(Receiver::Call(id));
-        self.trail.decided(id, position);
         let (row, _) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
         self.commits.push(CommitRow { call: id, position, row });
         self.calls[id.0].phase = Phase::Committing { attempt, completed_at };
@@ -57,7 +56,7 @@ impl Machine {
                 }
             }
             (Err(error), committing) => {
-                self.undelivered.remove(&position);
+                self.give_position_up(position);
                 if let Some((attempt, _)) = committing {
                     let completed_at = self.tick(now);
                     self.attempt_failed(id, attempt, error, completed_at);

@@ -14,13 +14,19 @@ impl RunCell {
     pub fn next(&self) -> Next {
         let mut inner = lock(&self.inner);
         let next = inner.machine.next(self.port.now());
-        let wakers = match &next {
-            Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
-            Next::Start(calls) | Next::Interrupt(calls) => inner.wakers(calls),
-            Next::Send | Next::Wait { .. } => Vec::new(),
-        };
-        drop(inner);
-        wakers.into_iter().for_each(Waker::wake);
+        match &next {
+            Next::Deliver(call) => {
+                let waker = inner.slots[call.index()].waker.clone();
+                drop(inner);
+                waker.into_iter().for_each(Waker::wake);
+            }
+            Next::Start(calls) | Next::Interrupt(calls) => {
+                let wakers = inner.wakers(calls);
+                drop(inner);
+                wakers.into_iter().for_each(Waker::wake);
+            }
+            Next::Send | Next::Wait { .. } => {}
+        }
         next
     }
 
@@ -43,9 +49,9 @@ impl RunCell {
         !calls.is_empty()
     }
 
-    /// The records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
-    pub fn take_outbox(&self) -> Vec<OutboxRow> {
-        lock(&self.inner).machine.take_outbox()
+    /// Adds the records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
+    pub fn take_outbox(&self, rows: &mut Vec<OutboxRow>) {
+        lock(&self.inner).machine.take_outbox(rows);
     }
 
     /// The oldest record that was handed out is committed.
