@@ -10,8 +10,8 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Sqlite};
 
 /// For so many rows there is a text each: more would crowd the driver's cache of statements, fewer would leave more parameters
-/// unbound. The largest stays below SQLite's limit of 32,766 parameters for rows of up to 31 columns.
-const SIZES: [usize; 5] = [1, 16, 64, 256, 1024];
+/// unbound. The largest stays below SQLite's limit of 32,766 parameters for rows of up to 127 columns, and takes a few milliseconds to prepare.
+const SIZES: [usize; 4] = [1, 16, 64, 256];
 
 /// What the row of parameters begins and ends with in a statement's file.
 const ROW: (&str, char) = ("VALUES (", ')');
@@ -64,8 +64,8 @@ mod tests {
     fn the_smallest_text_that_takes_all_rows_is_taken() {
         static STATEMENT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
         let taken = |rows| STATEMENT.query(rows).1;
-        assert_eq!([taken(1), taken(2), taken(1024), taken(5000)], [1, 2, 1024, 1024]);
+        assert_eq!([taken(1), taken(2), taken(256), taken(5000)], [1, 2, 256, 256]);
         let made = STATEMENT.texts.iter().map(|text| text.get().map_or(0, |text| text.matches("(?").count()));
-        assert_eq!(made.collect::<Vec<_>>(), [1, 16, 0, 0, 1024]);
+        assert_eq!(made.collect::<Vec<_>>(), [1, 16, 0, 256]);
     }
 }
