@@ -188,11 +188,6 @@ fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<Vec<AttemptRow>, Ba
     merged.values().map(attempt_row).collect()
 }
 
-/// Writes these rows, whose claims hold, and says how many were written.
-pub(super) async fn write(connection: &mut SqliteConnection, rows: Vec<AttemptRow>) -> Result<u64, BackendError> {
-    upsert(connection, &UPSERT, rows).await
-}
-
 async fn upsert(
     connection: &mut SqliteConnection,
     statement: &'static RowsStatement,
@@ -200,23 +195,27 @@ async fn upsert(
 ) -> Result<u64, BackendError> {
     let mut written = 0;
     while !rows.is_empty() {
-        let (query, taken) = statement.query(rows.len());
-        let query = rows.drain(..taken).fold(query, AttemptRow::bind_to);
+        let (query, room) = statement.query(rows.len());
+        let query = bind(query, &mut rows, room);
         written += query.execute(&mut *connection).await.during(OPERATION)?.rows_affected();
     }
     Ok(written)
 }
 
-impl AttemptRow {
-    /// Adds its columns to the parameters.
-    pub(super) fn bind_to(
-        query: Query<'static, Sqlite, SqliteArguments>,
-        row: Self,
-    ) -> Query<'static, Sqlite, SqliteArguments> {
+/// Adds as many of these rows to the parameters as there is room for, and NULL for the rest of the room.
+pub(super) fn bind(
+    query: Query<'static, Sqlite, SqliteArguments>,
+    rows: &mut Vec<AttemptRow>,
+    room: usize,
+) -> Query<'static, Sqlite, SqliteArguments> {
+    const COLUMNS: usize = 11;
+    let spare = room.saturating_sub(rows.len());
+    let query = rows.drain(..room - spare).fold(query, |query, row| {
         let query = query.bind(row.run_id).bind(row.step_key).bind(row.attempt).bind(row.kind).bind(row.status);
         let query = query.bind(row.position).bind(row.epoch).bind(row.started_at).bind(row.completed_at);
         query.bind(row.error).bind(row.output)
-    }
+    });
+    (0..spare * COLUMNS).fold(query, |query, _| query.bind(None::<i64>))
 }
 
 fn attempt_row(merged: &Merged<'_>) -> Result<AttemptRow, BackendError> {

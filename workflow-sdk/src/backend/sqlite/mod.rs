@@ -53,6 +53,8 @@ mod lease_tests;
 #[cfg(test)]
 mod open_tests;
 #[cfg(test)]
+mod plain_tests;
+#[cfg(test)]
 mod read_tests;
 
 use database::Database;

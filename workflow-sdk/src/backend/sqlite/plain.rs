@@ -16,7 +16,7 @@ use crate::planted::altered;
 
 use super::attempt::AttemptRow;
 use super::error::During;
-use super::rows::RowsStatement;
+use super::rows::{MOST_ROWS, RowsStatement};
 use super::start::Starts;
 use super::writer::WriterGuard;
 use super::{attempt, claim, finish, sql};
@@ -25,7 +25,7 @@ use super::{attempt, claim, finish, sql};
 const OPERATIONS: [&str; 6] = ["start runs", "check claims", "record step attempts", "end runs", "park runs", CLAIM];
 const CLAIM: &str = "claim runs";
 
-/// `PLAIN_BATCH`, which ends with the attempts.
+/// `PLAIN_BATCH` for any number of attempts.
 static BATCH: RowsStatement =
     RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED"));
 
@@ -59,10 +59,14 @@ fn is_ordinary(write: &Write) -> bool {
     }
 }
 
-/// Whether these are all of those kinds. `asked`: what they ask; two claims of one run need the fence to decide between them.
+/// Whether these are all of those kinds, and no more attempts than one statement takes. `asked`: what they ask; two claims of one run
+/// need the fence to decide between them.
 pub(super) fn is_plain(writes: &[Write], asked: &Asked) -> bool {
-    let claims = writes.iter().filter(|write| matches!(write, Write::Claim(_))).count();
-    claims <= 1 && writes.iter().all(is_ordinary) && asked.values().all(Option::is_some)
+    let count = |kind: fn(&Write) -> bool| writes.iter().filter(|write| kind(write)).count();
+    count(|write| matches!(write, Write::Claim(_))) <= 1
+        && count(|write| matches!(write, Write::Attempt(_))) <= MOST_ROWS
+        && writes.iter().all(is_ordinary)
+        && asked.values().all(Option::is_some)
 }
 
 /// What a plain batch says to the database.
@@ -122,18 +126,17 @@ impl<'a> Plain<'a> {
             Some((_, request)) => (request.limit, Some(claim::lanes_of(request)?)),
             None => (0, None),
         };
-        let (script, taken) = BATCH.query(self.attempts.len());
-        let script = script.bind(now).bind(self.new_runs).bind(self.asked).bind(now).bind(self.ends);
-        let script = script.bind(now).bind(self.parks).bind(now).bind(limit).bind(lanes);
-        let script = self.attempts.drain(..taken).fold(script, AttemptRow::bind_to);
+        let (script, room) = BATCH.query(self.attempts.len());
+        let script = script.bind(now).bind(self.new_runs).bind(self.asked);
+        let script = attempt::bind(script, &mut self.attempts, room);
+        let script = script.bind(now).bind(self.ends).bind(now).bind(self.parks).bind(now).bind(limit).bind(lanes);
         let answers = writer.begin_with(script, &OPERATIONS).await?;
-        let [inserted, refused, _ends, _parks, due, _attempts] = &answers[..] else {
+        let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {
             return Ok(None);
         };
         if !refused.rows.is_empty() {
             return Ok(None);
         }
-        attempt::write(writer.connection()?, self.attempts).await?;
         self.starts.tell(writer.connection()?, inserted.affected, &mut self.outcomes).await?;
         let due = match self.claim {
             Some((_, request)) => claim::due_of(&due.texts().during(CLAIM)?, request)?,

@@ -9,15 +9,17 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Sqlite};
 
-/// For so many rows there is a text each: more would crowd the driver's cache of statements, fewer would leave more parameters
-/// unbound. The largest stays below SQLite's limit of 32,766 parameters for rows of up to 127 columns, and takes a few milliseconds to prepare.
-const SIZES: [usize; 4] = [1, 16, 64, 256];
+/// The most rows of one statement: far below SQLite's limit of 32,766 parameters, and to prepare it takes ten milliseconds.
+pub(super) const MOST_ROWS: usize = 512;
+
+/// For so many rows there is a text each: more would crowd the driver's cache of statements, fewer would leave more room empty.
+const SIZES: [usize; 5] = [1, 16, 64, 256, MOST_ROWS];
 
 /// What the row of parameters begins and ends with in a statement's file.
 const ROW: (&str, char) = ("VALUES (", ')');
 
-/// A statement, or a script, whose last parameters are a row of `VALUES`, for any number of rows. A parameter that is not bound is
-/// NULL; a row whose first column is NULL the statement must leave out.
+/// A statement, or a script, with a row of parameters in `VALUES`, for any number of rows. It has room for more: a row whose first
+/// column is NULL it must leave out.
 pub(super) struct RowsStatement {
     of_one_row: fn() -> &'static str,
     texts: [OnceLock<Arc<str>>; SIZES.len()],
@@ -28,12 +30,12 @@ impl RowsStatement {
         Self { of_one_row, texts: [const { OnceLock::new() }; SIZES.len()] }
     }
 
-    /// The query for so many rows, and how many of them it takes.
+    /// The query for so many rows, and for how many it has room.
     pub(super) fn query(&self, rows: usize) -> (Query<'static, Sqlite, SqliteArguments>, usize) {
         let place = SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1);
         let text = self.texts[place].get_or_init(|| repeated((self.of_one_row)(), SIZES[place]));
         // Nothing is in it but the text of our own file.
-        (sqlx::query(AssertSqlSafe(Arc::clone(text))), rows.min(SIZES[place]))
+        (sqlx::query(AssertSqlSafe(Arc::clone(text))), SIZES[place])
     }
 }
 
@@ -61,11 +63,11 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_text_that_takes_all_rows_is_taken() {
+    fn the_smallest_text_with_room_for_all_rows_is_taken() {
         static STATEMENT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
-        let taken = |rows| STATEMENT.query(rows).1;
-        assert_eq!([taken(1), taken(2), taken(256), taken(5000)], [1, 2, 256, 256]);
+        let room = |rows| STATEMENT.query(rows).1;
+        assert_eq!([room(0), room(1), room(2), room(256), room(5000)], [1, 1, 16, 256, 512]);
         let made = STATEMENT.texts.iter().map(|text| text.get().map_or(0, |text| text.matches("(?").count()));
-        assert_eq!(made.collect::<Vec<_>>(), [1, 16, 0, 256]);
+        assert_eq!(made.collect::<Vec<_>>(), [1, 16, 0, 256, 512]);
     }
 }

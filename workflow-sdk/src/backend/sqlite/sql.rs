@@ -15,16 +15,16 @@ macro_rules! script {
     ($($part:expr),*) => { concat!($($part, ";\n"),*) };
 }
 
-/// All of a plain batch but its claim and its commit. The attempts come last, for there may be any number of rows.
+/// All of a plain batch but its claim and its commit, in the order of the contract.
 pub(super) const PLAIN_BATCH: &str = script!(
     "BEGIN IMMEDIATE",
     include_str!("sql/read_data_version.sql"),
     include_str!("sql/insert_runs.sql"),
     include_str!("sql/read_fence.sql"),
+    include_str!("sql/upsert_attempts.sql"),
     include_str!("sql/end_runs.sql"),
     include_str!("sql/park_runs.sql"),
-    include_str!("sql/find_due_runs.sql"),
-    include_str!("sql/upsert_attempts.sql")
+    include_str!("sql/find_due_runs.sql")
 );
 
 /// The rest of it.

@@ -1,0 +1,80 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::backend::{Backend, Outcome, Write};
+use crate::model::{AttemptStatus, Claim, RunStatus, WorkerId};
+
+use super::fixture_tests::*;
+
+/// A write of a step of this claim, with a key of its own.
+fn step(claim: Claim, number: usize) -> Write {
+    attempt_write(claim, &format!("s{number}"), AttemptStatus::Succeeded, Some("1"))
+}
+
+async fn claimed(f: &Fixture, runs: u32) -> Vec<Claim> {
+    let starts: Vec<Write> = (0..runs).map(|_| Write::Start(new_run())).collect();
+    f.backend.commit(&starts).await.unwrap();
+    f.claim(WorkerId::generate(), runs).await.into_iter().map(|run| run.claim).collect()
+}
+
+fn all_applied(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied))
+}
+
+#[tokio::test]
+async fn any_number_of_attempts_is_written() {
+    // Around the sizes of the texts, and beyond the largest.
+    for count in [1, 2, 16, 17, 64, 65, 256, 257, 512, 513, 1100] {
+        let f = Fixture::file().await;
+        let claim = f.started_and_claimed().await;
+        let mut writes: Vec<Write> = (0..count).map(|number| step(claim, number)).collect();
+        writes.push(end_write(claim, "2"));
+        assert!(all_applied(&f.backend.commit(&writes).await.unwrap()), "{count}");
+        assert_eq!(f.backend.history(claim.run_id).await.unwrap().len(), count);
+        assert_eq!(f.run(claim.run_id).await.status, RunStatus::Succeeded);
+    }
+}
+
+#[tokio::test]
+async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() {
+    let f = Fixture::file().await;
+    let claims = claimed(&f, 2).await;
+    let refuse = "CREATE TRIGGER too_late AFTER INSERT ON step_attempts \
+         WHEN (SELECT status FROM workflow_runs WHERE id = NEW.run_id) <> 'running' \
+         BEGIN SELECT RAISE(ABORT, 'too late'); END";
+    let mut writer = f.backend.database.writer.lock().await.unwrap();
+    sqlx::query(refuse).execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    let writes = [end_write(claims[0], "1"), park_write(claims[1], 0, START), step(claims[0], 0), step(claims[1], 0)];
+    assert!(all_applied(&f.backend.commit(&writes).await.unwrap()));
+}
+
+#[tokio::test]
+async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() {
+    let f = Fixture::file().await;
+    let claims = claimed(&f, 40).await;
+    let lost = Claim { epoch: 7, ..claims[20] };
+    let mut writes: Vec<Write> = claims.iter().map(|claim| step(*claim, 0)).collect();
+    writes[20] = step(lost, 0);
+    writes.push(Write::Start(new_run()));
+    writes.push(claim_write(WorkerId::generate(), 5));
+    let outcomes = f.backend.commit(&writes).await.unwrap();
+    assert!(matches!(outcomes[20], Outcome::Lost), "{:?}", outcomes[20]);
+    assert!(all_applied(&outcomes[..20]) && all_applied(&outcomes[21..40]));
+    assert!(matches!(&outcomes[41], Outcome::Claimed(claimed) if claimed.runs.len() == 1), "{:?}", outcomes[41]);
+    assert!(f.backend.history(lost.run_id).await.unwrap().is_empty(), "nothing of what was rolled back is left");
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_understood_takes_nothing_else_of_its_batch_with_it() {
+    let f = Fixture::file().await;
+    let claim = f.started_and_claimed().await;
+    let broken = f.start().await;
+    let mut writer = f.backend.database.writer.lock().await.unwrap();
+    let damage = sqlx::query("UPDATE workflow_runs SET error = 'no JSON' WHERE id = ?").bind(broken.to_string());
+    damage.execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    let outcomes = f.backend.commit(&[step(claim, 0), claim_write(WorkerId::generate(), 5)]).await.unwrap();
+    assert!(matches!(outcomes[0], Outcome::Applied));
+    assert!(matches!(outcomes[1], Outcome::Refused(_)), "{:?}", outcomes[1]);
+    assert_eq!(f.backend.history(claim.run_id).await.unwrap().len(), 1, "it is committed, as its answer says");
+}
