@@ -64,8 +64,6 @@ pub(crate) struct Drive<'a> {
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
     pub(crate) pending: VecDeque<PendingOutcome>,
-    /// Empty: kept for its memory.
-    records: Vec<OutboxRow>,
     commits: Commits,
     /// Whether something moved that the workflow has not been polled for.
     pub(crate) stale: bool,
@@ -112,7 +110,6 @@ impl<'a> Drive<'a> {
             port,
             pressure: shared.pressure.watch(),
             pending: VecDeque::new(),
-            records: Vec::new(),
             commits: Commits::default(),
             stale: true,
             quiet_since: Instant::now(),
@@ -229,16 +226,13 @@ impl<'a> Drive<'a> {
     }
 
     pub(crate) async fn send_records(&mut self) -> Result<(), Exit> {
-        let mut records = std::mem::take(&mut self.records);
-        self.cell.take_outbox(&mut records);
-        for OutboxRow { row, effect, .. } in records.drain(..) {
+        for OutboxRow { row, effect, .. } in self.cell.take_outbox() {
             if row.position.is_some() {
                 failpoint("record.before_commit");
             }
             let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect });
             self.pending.push_back(send(self.shared.executor(), write).await?);
         }
-        self.records = records;
         for commit in self.cell.take_commits() {
             self.commits.begin(Arc::clone(self.shared.client.backend()), self.run.claim, commit);
         }

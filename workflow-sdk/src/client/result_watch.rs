@@ -14,8 +14,8 @@ use super::ClientError;
 /// How long a wait can last after the end of its run if every notification of it was lost, while few are waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same for each that is waited for, once that is longer: a question costs 4 microseconds a run, so polls for 20,000 took a
-/// fifth of a core, and now take a fiftieth.
+/// The same for each that is waited for, once that is longer: a question reads all of them, and must not take a larger share of
+/// a core the more there are.
 const POLL_INTERVAL_A_RUN: Duration = Duration::from_micros(200);
 
 /// The same where no notification is lost, and the clock may be one that leaps over months.
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn polls_take_a_fiftieth_of_a_core_at_most() {
+    fn polls_are_rarer_the_more_is_waited_for() {
         assert_eq!(poll_interval_of(0), Duration::from_millis(500));
         assert_eq!(poll_interval_of(2_500), Duration::from_millis(500));
         assert_eq!(poll_interval_of(20_000), Duration::from_secs(4));

@@ -194,9 +194,7 @@ fn ended(polled: Polled) -> Option<Result<String, StoredError>> {
 
 /// Rows that a replay writes beside outcomes go nowhere: the function goes on as if they were committed.
 fn acknowledge(cell: &RunCell) {
-    let mut rows = Vec::new();
-    cell.take_outbox(&mut rows);
-    for OutboxRow { row, .. } in rows {
+    for OutboxRow { row, .. } in cell.take_outbox() {
         debug_assert!(row.position.is_none(), "a dry replay has decided the outcome of {:?}", row.step_key);
         debug_assert!(row.status != AttemptStatus::Running, "a dry replay has begun {:?}", row.step_key);
         cell.committed();

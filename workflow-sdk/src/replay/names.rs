@@ -32,9 +32,7 @@ impl Names {
                 break candidate;
             }
         };
-        if let Some(next) = self.taken.get_mut(name) {
-            *next = number;
-        }
+        self.taken.insert(name.to_owned(), number);
         self.taken.insert(free.clone(), 1);
         free
     }

@@ -155,10 +155,11 @@ impl Machine {
         (row, record.effect)
     }
 
-    /// Adds the records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
-    pub fn take_outbox(&mut self, rows: &mut Vec<OutboxRow>) {
-        self.in_flight.extend(self.outbox.iter().map(|row| row.sent));
-        rows.append(&mut self.outbox);
+    /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
+    pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
+        let rows = std::mem::take(&mut self.outbox);
+        self.in_flight.extend(rows.iter().map(|row| row.sent));
+        rows
     }
 
     /// The oldest record that was handed out is committed.

@@ -120,9 +120,7 @@ fn each_generation_has_children_of_its_own() {
         let call = machine.call("kid", Location::caller());
         let child = || ChildCall { run: Box::new(new_run()), on_parent_end: OnParentEnd::Cancel, detached: false };
         machine.poll_child(call, child, START);
-        let mut outbox = Vec::new();
-        machine.take_outbox(&mut outbox);
-        let Effect::Start(run) = outbox.remove(0).effect else { panic!("it starts a child") };
+        let Effect::Start(run) = machine.take_outbox().remove(0).effect else { panic!("it starts a child") };
         run.id
     };
     assert_eq!(id_in(0), id_in(0));

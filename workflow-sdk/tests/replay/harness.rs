@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use workflow_sdk::engine::{
-    Admission, AttemptWrite, Backend, Circuit, Divergence, Effect, Interruption, NewSignal, Next, OutboxRow, Polled,
-    Poller, Port, PortFuture, RunCell, RunSettings, ServiceReport, StepCommit, StepTransaction, TransactionCommit,
-    WorkflowFuture, settle,
+    Admission, AttemptWrite, Backend, Circuit, Divergence, Effect, Interruption, NewSignal, Next, Polled, Poller, Port,
+    PortFuture, RunCell, RunSettings, ServiceReport, StepCommit, StepTransaction, TransactionCommit, WorkflowFuture,
+    settle,
 };
 use workflow_sdk::{Breaker, Ctx, ErrorKind, Result, RunId, SignalOutcome, StepAttempt, StoredError, Timestamp};
 
@@ -258,15 +258,8 @@ impl Life {
         }
     }
 
-    /// The records that nobody has taken.
-    pub(crate) fn outbox(&self) -> Vec<OutboxRow> {
-        let mut records = Vec::new();
-        self.cell.take_outbox(&mut records);
-        records
-    }
-
     fn take_outbox(&mut self) {
-        for record in self.outbox() {
+        for record in self.cell.take_outbox() {
             self.in_flight.push_back(record.row);
             self.effects.push_back(record.effect);
         }

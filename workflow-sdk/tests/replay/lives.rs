@@ -321,7 +321,11 @@ pub(crate) fn check_full_replay(flow: &Flow, lived: &Lived, delivery: Delivery) 
         return Err(format!("the run saw {:?}, its full replay {seen:?}", lived.seen));
     }
     let begun = replay.world.notes();
-    if !begun.is_empty() || !replay.in_flight.is_empty() || !replay.outbox().is_empty() || !replay.commits.is_empty() {
+    if !begun.is_empty()
+        || !replay.in_flight.is_empty()
+        || !replay.cell.take_outbox().is_empty()
+        || !replay.commits.is_empty()
+    {
         return Err(format!("the full replay begins {begun:?}, writes {:?}", replay.in_flight));
     }
     Ok(())

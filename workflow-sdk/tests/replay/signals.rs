@@ -33,7 +33,7 @@ fn a_signal_is_taken_whether_it_was_sent_before_the_wait_or_after() {
     assert_eq!(taken_by(&table), [Some("paid"), Some("paid:1")]);
     let mut replay = Life::begin(&table, &two_waits());
     assert_eq!(replay.settle().value(), "Some(1) Some(2)");
-    assert!(replay.outbox().is_empty());
+    assert!(replay.cell.take_outbox().is_empty());
 }
 
 /// Parked, it would have seen the wake of the signal, and nobody would wake it again.

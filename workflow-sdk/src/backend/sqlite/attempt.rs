@@ -2,7 +2,6 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock};
 
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
@@ -11,7 +10,7 @@ use sqlx::{Sqlite, SqliteConnection};
 use crate::backend::fence::Fence;
 use crate::backend::outcomes::Outcomes;
 use crate::backend::{AttemptWrite, BackendError, Outcome, StartOutcome, Write};
-use crate::model::{AttemptStatus, Effect, NewRun, RunId, StepAttempt, StepKind, Timestamp};
+use crate::model::{AttemptStatus, Effect, NewRun, RunId, Timestamp};
 use crate::planted::planted;
 
 use super::error::During;
@@ -23,68 +22,23 @@ const OPERATION: &str = "record step attempts";
 static UPSERT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
 static UPSERT_HELD: RowsStatement = RowsStatement::new(|| sql::UPSERT_HELD_ATTEMPTS);
 
-/// The words of kind and status, each once: a text that is bound is an allocation, and a row has two of them.
-static WORDS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| {
-    let statuses = AttemptStatus::ALL.iter().map(|status| status.as_str());
-    statuses.chain(StepKind::ALL.iter().map(|kind| kind.as_str())).map(Arc::from).collect()
-});
-
-/// An attempt, as `upsert_attempts.sql` takes it.
-pub(super) struct AttemptRow {
-    run_id: Arc<str>,
-    step_key: Arc<str>,
-    attempt: i64,
-    kind: Arc<str>,
-    status: Arc<str>,
-    position: Option<i64>,
-    epoch: i64,
-    started_at: i64,
-    completed_at: Option<i64>,
-    error: Option<Arc<str>>,
-    output: Option<Arc<str>>,
-}
-
 /// One row to write, from one or several writes of the batch.
-struct Merged<'a> {
+pub(super) struct AttemptRow<'a> {
     last: &'a AttemptWrite,
     started_at: Timestamp,
 }
 
 type Key<'a> = (RunId, &'a str, i64);
 
-/// The rows of all attempts of a batch, made ready while the transaction begins, before it is known that their claims hold: they
-/// nearly always do.
-pub(super) struct Ready {
-    /// In the order of the table.
-    pub(super) rows: Vec<AttemptRow>,
-    writes: usize,
-}
-
-/// Makes them ready.
-pub(super) fn prepare(writes: &[Write]) -> Result<Ready, BackendError> {
-    let mut merged = BTreeMap::new();
-    let mut count = 0;
-    for write in writes {
-        if let Write::Attempt(write) = write {
-            merge(&mut merged, write);
-            count += 1;
-        }
-    }
-    Ok(Ready { rows: rows_of(&merged)?, writes: count })
-}
-
 /// Writes this attempt if its claim holds. Says whether it did and the row was written: not if it was final already.
 pub(super) async fn record_held(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
-    let mut merged = BTreeMap::new();
-    merge(&mut merged, write);
-    Ok(upsert(connection, &UPSERT_HELD, rows_of(&merged)?).await? == 1)
+    Ok(upsert(connection, &UPSERT_HELD, &rows_of([write])).await? == 1)
 }
 
 /// Applies the attempts of a batch whose claims hold.
 pub(super) async fn apply(
     connection: &mut SqliteConnection,
     writes: &[Write],
-    ready: Ready,
     now: Timestamp,
     fence: &Fence,
     outcomes: &mut Outcomes,
@@ -98,8 +52,7 @@ pub(super) async fn apply(
         }
     }
     let taken = start_children(connection, &live, now).await?;
-    let all_hold = live.len() == ready.writes && taken.is_empty();
-    let mut merged = BTreeMap::new();
+    let mut written = Vec::with_capacity(live.len());
     let mut consumed = Vec::new();
     for (place, write) in live {
         if let Some(id) = taken.get(&place) {
@@ -109,13 +62,10 @@ pub(super) async fn apply(
         if let Effect::Consume { seq } = write.effect {
             consumed.push((write.claim.run_id, seq, write.row.step_key.as_str()));
         }
-        if !all_hold {
-            merge(&mut merged, write);
-        }
+        written.push(write);
         outcomes.set(place, Outcome::Applied);
     }
-    let rows = if all_hold { ready.rows } else { rows_of(&merged)? };
-    upsert(connection, &UPSERT, rows).await?;
+    upsert(connection, &UPSERT, &rows_of(written)).await?;
     consume(connection, &consumed).await
 }
 
@@ -155,11 +105,11 @@ async fn consume(connection: &mut SqliteConnection, consumed: &[(RunId, i64, &st
 
 /// A step that ends before its beginning was committed costs one row. The first final outcome stays, as it would if each
 /// write had been committed alone.
-fn merge<'a>(merged: &mut BTreeMap<Key<'a>, Merged<'a>>, write: &'a AttemptWrite) {
+fn merge<'a>(merged: &mut BTreeMap<Key<'a>, AttemptRow<'a>>, write: &'a AttemptWrite) {
     let row = &write.row;
     match merged.entry((write.claim.run_id, row.step_key.as_str(), row.attempt)) {
         Entry::Vacant(place) => {
-            place.insert(Merged { last: write, started_at: row.started_at });
+            place.insert(AttemptRow { last: write, started_at: row.started_at });
         }
         Entry::Occupied(mut place) => {
             if place.get().last.row.status == AttemptStatus::Running {
@@ -179,65 +129,45 @@ pub(super) async fn record_all(
     connection: &mut SqliteConnection,
     writes: &[AttemptWrite],
 ) -> Result<u64, BackendError> {
+    upsert(connection, &UPSERT, &rows_of(writes)).await
+}
+
+/// The rows of these writes, in the order of the table.
+pub(super) fn rows_of<'a>(writes: impl IntoIterator<Item = &'a AttemptWrite>) -> Vec<AttemptRow<'a>> {
     let mut merged = BTreeMap::new();
-    writes.iter().for_each(|write| merge(&mut merged, write));
-    upsert(connection, &UPSERT, rows_of(&merged)?).await
+    writes.into_iter().for_each(|write| merge(&mut merged, write));
+    merged.into_values().collect()
 }
 
-fn rows_of(merged: &BTreeMap<Key<'_>, Merged<'_>>) -> Result<Vec<AttemptRow>, BackendError> {
-    merged.values().map(attempt_row).collect()
-}
-
+/// Says how many rows were written.
 async fn upsert(
     connection: &mut SqliteConnection,
     statement: &'static RowsStatement,
-    mut rows: Vec<AttemptRow>,
+    mut rows: &[AttemptRow<'_>],
 ) -> Result<u64, BackendError> {
     let mut written = 0;
     while !rows.is_empty() {
         let (query, room) = statement.query(rows.len());
-        let query = bind(query, &mut rows, room);
-        written += query.execute(&mut *connection).await.during(OPERATION)?.rows_affected();
+        let (some, others) = rows.split_at(room.min(rows.len()));
+        written += bind(query, some, room)?.execute(&mut *connection).await.during(OPERATION)?.rows_affected();
+        rows = others;
     }
     Ok(written)
 }
 
-/// Adds as many of these rows to the parameters as there is room for, and NULL for the rest of the room.
+/// Adds these rows to the parameters, and NULL for the rest of the room.
 pub(super) fn bind(
-    query: Query<'static, Sqlite, SqliteArguments>,
-    rows: &mut Vec<AttemptRow>,
+    mut query: Query<'static, Sqlite, SqliteArguments>,
+    rows: &[AttemptRow<'_>],
     room: usize,
-) -> Query<'static, Sqlite, SqliteArguments> {
+) -> Result<Query<'static, Sqlite, SqliteArguments>, BackendError> {
     const COLUMNS: usize = 11;
-    let spare = room.saturating_sub(rows.len());
-    let query = rows.drain(..room - spare).fold(query, |query, row| {
-        let query = query.bind(row.run_id).bind(row.step_key).bind(row.attempt).bind(row.kind).bind(row.status);
-        let query = query.bind(row.position).bind(row.epoch).bind(row.started_at).bind(row.completed_at);
-        query.bind(row.error).bind(row.output)
-    });
-    (0..spare * COLUMNS).fold(query, |query, _| query.bind(None::<i64>))
-}
-
-fn attempt_row(merged: &Merged<'_>) -> Result<AttemptRow, BackendError> {
-    let AttemptWrite { claim, row, .. } = merged.last;
-    let StepAttempt { step_key, attempt, kind, status, position, output, error, completed_at, .. } = row;
-    let error = error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
-    let mut id = uuid::Uuid::encode_buffer();
-    Ok(AttemptRow {
-        run_id: Arc::from(&*claim.run_id.as_uuid().hyphenated().encode_lower(&mut id)),
-        step_key: Arc::from(step_key.as_str()),
-        attempt: *attempt,
-        kind: word(kind.as_str()),
-        status: word(status.as_str()),
-        position: *position,
-        epoch: claim.epoch,
-        started_at: merged.started_at.as_micros(),
-        completed_at: completed_at.map(Timestamp::as_micros),
-        error: error.map(Arc::from),
-        output: output.as_deref().map(Arc::from),
-    })
-}
-
-fn word(word: &str) -> Arc<str> {
-    WORDS.iter().find(|known| &***known == word).cloned().unwrap_or_else(|| Arc::from(word))
+    for AttemptRow { last: AttemptWrite { claim, row, .. }, started_at } in rows {
+        let error = row.error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
+        query = query.bind(claim.run_id.to_string()).bind(&row.step_key).bind(row.attempt);
+        query = query.bind(row.kind.as_str()).bind(row.status.as_str()).bind(row.position).bind(claim.epoch);
+        query = query.bind(started_at.as_micros()).bind(row.completed_at.map(Timestamp::as_micros));
+        query = query.bind(error).bind(&row.output);
+    }
+    Ok((rows.len() * COLUMNS..room * COLUMNS).fold(query, |query, _| query.bind(None::<i64>)))
 }

@@ -8,7 +8,6 @@ use crate::backend::{BackendError, Outcome, Write};
 use crate::failpoint::failpoint_error;
 use crate::model::Timestamp;
 
-use super::attempt::Ready;
 use super::database::Database;
 use super::plain::Plain;
 use super::{attempt, claim, family, fence, finish, generation, plain, rerun, settle, signal, start};
@@ -29,18 +28,16 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         let plain = Plain::prepare(writes, &asked, database.now())?;
         match plain.apply(&mut writer).await {
             Ok(Some(applied)) => return applied.commit(writer).await,
-            Ok(None) => writer.undo().await?,
+            Ok(None) => {
+                writer.roll_back().await;
+                writer = database.writer.lock().await?;
+            }
             Err(error) => return writer.end(Err(error)).await,
         }
     }
-    // The rows are made ready while the database's thread is busy.
-    let (begun, ready) = tokio::join!(writer.begin(), async { attempt::prepare(writes) });
-    begun?;
-    let outcomes = match ready {
-        // The time is read under the write lock, so that the times of commits rise with their order.
-        Ok(ready) => apply(writer.connection()?, writes, &asked, ready, database.now()).await,
-        Err(error) => Err(error),
-    };
+    writer.begin().await?;
+    // The time is read under the write lock, so that the times of commits rise with their order.
+    let outcomes = apply(writer.connection()?, writes, &asked, database.now()).await;
     let outcomes = outcomes.and_then(|outcomes| Ok(failpoint_error("backend.in_transaction").map(|()| outcomes)?));
     writer.end(outcomes).await
 }
@@ -50,14 +47,13 @@ async fn apply(
     connection: &mut SqliteConnection,
     writes: &[Write],
     asked: &Asked,
-    ready: Ready,
     now: Timestamp,
 ) -> Result<Vec<Outcome>, BackendError> {
     let mut outcomes = Outcomes::of(writes);
     start::apply(connection, writes, now, &mut outcomes).await?;
     rerun::fork(connection, writes, now, &mut outcomes).await?;
     let mut fence = fence::read(connection, asked).await?;
-    attempt::apply(connection, writes, ready, now, &fence, &mut outcomes).await?;
+    attempt::apply(connection, writes, now, &fence, &mut outcomes).await?;
     signal::apply(connection, writes, now, &fence, &mut outcomes).await?;
     finish::end(connection, writes, now, &mut fence, &mut outcomes).await?;
     finish::park(connection, writes, now, &mut fence, &mut outcomes).await?;

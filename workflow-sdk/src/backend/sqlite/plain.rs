@@ -1,11 +1,12 @@
 //! Batches of the ordinary kinds: starts, attempts without effects, ends without a family, parks, one claim. They take two ways to
-//! the database's thread and back, in the place of one a statement: under load each costs a tenth of a millisecond, and a batch's
-//! seven took as long as its rows.
+//! the database's thread and back, in the place of one a statement: on each of them, two threads have to be scheduled.
 //!
 //! All is done as if every claim held, and asked in the same script whether each does; if one does not, all is rolled back, and
 //! the batch goes the long way. A lone attempt or end takes one way.
 
-use sqlx::SqliteConnection;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Sqlite, SqliteConnection};
 
 use crate::backend::fence::{Asked, Fence};
 use crate::backend::outcomes::Outcomes;
@@ -75,7 +76,7 @@ pub(super) struct Plain<'a> {
     starts: Starts<'a>,
     new_runs: Option<String>,
     asked: String,
-    attempts: Vec<AttemptRow>,
+    attempts: Vec<AttemptRow<'a>>,
     ends: Option<String>,
     parks: Option<String>,
     claim: Option<(usize, &'a ClaimRequest)>,
@@ -83,11 +84,18 @@ pub(super) struct Plain<'a> {
 }
 
 /// A plain batch that was applied and is not committed.
-pub(super) struct Applied<'a> {
+pub(super) struct Applied {
     now: Timestamp,
-    claim: Option<(usize, &'a ClaimRequest)>,
-    due: Vec<RunId>,
+    claim: Option<DueClaim>,
     outcomes: Outcomes,
+}
+
+/// A claim that has found runs.
+struct DueClaim {
+    place: usize,
+    due: Vec<RunId>,
+    /// Claims them and commits.
+    script: Query<'static, Sqlite, SqliteArguments>,
 }
 
 impl<'a> Plain<'a> {
@@ -96,8 +104,10 @@ impl<'a> Plain<'a> {
     pub(super) fn prepare(writes: &'a [Write], asked: &Asked, now: Timestamp) -> Result<Self, BackendError> {
         let mut outcomes = Outcomes::of(writes);
         let mut fence = Fence::default();
+        let mut attempts = Vec::new();
         for (place, write) in writes.iter().enumerate() {
-            if let Write::Attempt(_) = write {
+            if let Write::Attempt(write) = write {
+                attempts.push(write);
                 outcomes.set(place, Outcome::Applied);
             }
         }
@@ -111,7 +121,7 @@ impl<'a> Plain<'a> {
             new_runs: starts.rows(now)?,
             starts,
             asked: serde_json::to_string(asked).during("check claims")?,
-            attempts: attempt::prepare(writes)?.rows,
+            attempts: attempt::rows_of(attempts),
             ends: finish::ends(writes, &mut fence, &mut outcomes)?,
             parks: finish::parks(writes, &mut fence, &mut outcomes)?,
             claim,
@@ -120,7 +130,7 @@ impl<'a> Plain<'a> {
     }
 
     /// Applies it, in a transaction that this begins. `None`: a claim does not hold, and the transaction must be rolled back.
-    pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, BackendError> {
+    pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied>, BackendError> {
         let now = self.now.as_micros();
         let (limit, lanes) = match self.claim {
             Some((_, request)) => (request.limit, Some(claim::lanes_of(request)?)),
@@ -128,7 +138,7 @@ impl<'a> Plain<'a> {
         };
         let (script, room) = BATCH.query(self.attempts.len());
         let script = script.bind(now).bind(self.new_runs).bind(self.asked);
-        let script = attempt::bind(script, &mut self.attempts, room);
+        let script = attempt::bind(script, &self.attempts, room)?;
         let script = script.bind(now).bind(self.ends).bind(now).bind(self.parks).bind(now).bind(limit).bind(lanes);
         let answers = writer.begin_with(script, &OPERATIONS).await?;
         let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {
@@ -138,32 +148,32 @@ impl<'a> Plain<'a> {
             return Ok(None);
         }
         self.starts.tell(writer.connection()?, inserted.affected, &mut self.outcomes).await?;
-        let due = match self.claim {
-            Some((_, request)) => claim::due_of(&due.texts().during(CLAIM)?, request)?,
-            None => Vec::new(),
+        let claim = match self.claim {
+            Some((place, request)) => {
+                self.outcomes.set(place, Outcome::Claimed(Claimed { runs: Vec::new(), now: self.now }));
+                let due = claim::due_of(&due.texts().during(CLAIM)?, request)?;
+                let script = claim::take(sql::CLAIM_AND_COMMIT, request, &due, self.now)?;
+                Some(DueClaim { place, due, script }).filter(|claim| !claim.due.is_empty())
+            }
+            None => None,
         };
         failpoint_error("backend.in_transaction")?;
-        Ok(Some(Applied { now: self.now, claim: self.claim, due, outcomes: self.outcomes }))
+        Ok(Some(Applied { now: self.now, claim, outcomes: self.outcomes }))
     }
 }
 
-impl Applied<'_> {
+impl Applied {
     /// Claims and commits.
     pub(super) async fn commit(self, writer: WriterGuard) -> Result<Vec<Outcome>, BackendError> {
-        let Self { now, claim, due, mut outcomes } = self;
+        let Self { now, claim, mut outcomes } = self;
         match claim {
-            Some((place, request)) if !due.is_empty() => {
-                let take = claim::take(sql::CLAIM_AND_COMMIT, request, &due, now);
-                let rows = writer.end_with(take).await?;
+            Some(DueClaim { place, due, script }) => {
+                let rows = writer.end_with(script, &[CLAIM, "commit a transaction"]).await?;
                 // It is committed: a run that cannot be understood must not make the rest of the batch look as if it were not.
                 let claimed = claim::claimed_of(&rows, &due).map(|runs| Outcome::Claimed(Claimed { runs, now }));
                 outcomes.set(place, claimed.unwrap_or_else(Outcome::Refused));
             }
             // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
-            Some((place, _)) => {
-                outcomes.set(place, Outcome::Claimed(Claimed { runs: Vec::new(), now }));
-                writer.end(Ok(())).await?;
-            }
             None => writer.end(Ok(())).await?,
         }
         outcomes.complete()

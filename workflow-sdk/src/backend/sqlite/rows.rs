@@ -1,7 +1,6 @@
 //! Statements that take many rows as parameters.
 //!
-//! A JSON text of the rows is shorter to write, but to take the columns out of it was two fifths of what it took SQLite to insert
-//! the attempts of a batch.
+//! A JSON text of the rows is shorter to write, but SQLite translates all of it first and then searches it for each column.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +8,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Sqlite};
 
-/// The most rows of one statement: far below SQLite's limit of 32,766 parameters, and to prepare it takes ten milliseconds.
+/// The most rows of one statement: far below SQLite's limit of 32,766 parameters, and more would take longer to prepare than they save.
 pub(super) const MOST_ROWS: usize = 512;
 
 /// For so many rows there is a text each: more would crowd the driver's cache of statements, fewer would leave more room empty.

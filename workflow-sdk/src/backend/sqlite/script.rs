@@ -5,6 +5,10 @@ use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Either, Executor, Row, Sqlite, SqliteConnection};
 
+use crate::backend::BackendError;
+
+use super::error::During;
+
 /// What one statement of a script answered.
 pub(super) struct Answer {
     pub(super) rows: Vec<SqliteRow>,
@@ -19,21 +23,23 @@ impl Answer {
     }
 }
 
-/// Runs a script and notes what its statements answered, up to the first that fails.
+/// Runs a script and notes what its statements answered, up to the first that fails. `operations`: what each of them does.
 pub(super) async fn run(
     connection: &mut SqliteConnection,
     script: Query<'_, Sqlite, SqliteArguments>,
+    operations: &[&'static str],
     answers: &mut Vec<Answer>,
-) -> Result<(), sqlx::Error> {
+) -> Result<(), BackendError> {
     let mut rows = Vec::new();
     let mut items = connection.fetch_many(script);
-    while let Some(item) = items.try_next().await? {
-        match item {
-            Either::Right(row) => rows.push(row),
-            Either::Left(done) => {
-                answers.push(Answer { rows: std::mem::take(&mut rows), affected: done.rows_affected() })
+    loop {
+        let operation = operations.get(answers.len()).copied().unwrap_or("end a script");
+        match items.try_next().await.during(operation)? {
+            Some(Either::Right(row)) => rows.push(row),
+            Some(Either::Left(done)) => {
+                answers.push(Answer { rows: std::mem::take(&mut rows), affected: done.rows_affected() });
             }
+            None => return Ok(()),
         }
     }
-    Ok(())
 }

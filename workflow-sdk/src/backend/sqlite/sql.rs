@@ -15,6 +15,9 @@ macro_rules! script {
     ($($part:expr),*) => { concat!($($part, ";\n"),*) };
 }
 
+/// The beginning of a write transaction, and a look whether others have committed.
+pub(super) const BEGIN_AND_LOOK: &str = script!("BEGIN IMMEDIATE", include_str!("sql/read_data_version.sql"));
+
 /// All of a plain batch but its claim and its commit, in the order of the contract.
 pub(super) const PLAIN_BATCH: &str = script!(
     "BEGIN IMMEDIATE",
@@ -27,7 +30,7 @@ pub(super) const PLAIN_BATCH: &str = script!(
     include_str!("sql/find_due_runs.sql")
 );
 
-/// The rest of it.
+/// The rest of a plain batch that claims.
 pub(super) const CLAIM_AND_COMMIT: &str = script!(include_str!("sql/claim_runs.sql"), "COMMIT");
 
 statements! {

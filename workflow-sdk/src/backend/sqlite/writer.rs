@@ -156,18 +156,12 @@ impl WriterGuard {
     /// refused its first write at once, without the busy timeout. Sees on the way, under that lock, whether others have
     /// committed since the last time.
     pub(super) async fn begin(&mut self) -> Result<(), BackendError> {
-        const BEGIN_AND_LOOK: &str = "BEGIN IMMEDIATE; PRAGMA data_version";
-        self.slot.dirty = true;
-        let begin = sqlx::query_scalar(altered("deferred-begin", BEGIN_AND_LOOK, "IMMEDIATE", "DEFERRED"));
-        let began: Result<i64, _> = begin.fetch_one(self.connection()?).await.during("begin a transaction");
-        self.slot.dirty = began.is_ok();
-        let before = self.slot.data_version.replace(began?);
-        self.seen.looked(before != self.slot.data_version);
-        Ok(())
+        let script = sqlx::query(altered("deferred-begin", sql::BEGIN_AND_LOOK, "IMMEDIATE", "DEFERRED"));
+        self.begin_with(script, &[]).await.map(drop)
     }
 
-    /// As [`WriterGuard::begin`], by a script that begins so and goes on with other statements: says what each of those answered.
-    /// `operations`: what each of them does.
+    /// The same by a script that begins as `BEGIN_AND_LOOK` and goes on with other statements: says what each of those answered.
+    /// `operations`: what each of those does.
     pub(super) async fn begin_with(
         &mut self,
         script: Query<'_, Sqlite, SqliteArguments>,
@@ -176,9 +170,9 @@ impl WriterGuard {
         const BEGIN: &str = "begin a transaction";
         self.slot.dirty = true;
         let mut answers = Vec::new();
-        let run = script::run(self.connection()?, script, &mut answers).await;
+        let run = script::run(self.connection()?, script, &[&[BEGIN, BEGIN], operations].concat(), &mut answers).await;
         self.slot.dirty = !answers.is_empty();
-        run.during(answers.len().checked_sub(2).and_then(|place| operations.get(place)).unwrap_or(&BEGIN))?;
+        run?;
         let mut answers = answers.into_iter().skip(1);
         let version = answers.next().and_then(|look| look.rows.first().map(|row| row.try_get(0)));
         let before = std::mem::replace(&mut self.slot.data_version, version.transpose().during(BEGIN)?);
@@ -198,13 +192,6 @@ impl WriterGuard {
         // SQLite has committed it, or rolled it back.
         self.slot.dirty = false;
         result
-    }
-
-    /// Rolls back; another transaction may begin.
-    pub(super) async fn undo(&mut self) -> Result<(), BackendError> {
-        execute(self.connection()?, "ROLLBACK").await.during("roll a transaction back")?;
-        self.slot.dirty = false;
-        Ok(())
     }
 
     /// As [`WriterGuard::begin`], for statements of an author: a transaction that they begin by the driver becomes a
@@ -262,21 +249,16 @@ impl WriterGuard {
         Ok(())
     }
 
-    /// As [`WriterGuard::end`], by a script that ends with the commit: gives the rows of its first statement.
+    /// Commits by a script that ends with the commit: gives the rows of its first statement. `operations`: what each of them does.
     pub(super) async fn end_with(
         mut self,
-        script: Result<Query<'_, Sqlite, SqliteArguments>, BackendError>,
+        script: Query<'_, Sqlite, SqliteArguments>,
+        operations: &[&'static str],
     ) -> Result<Vec<SqliteRow>, BackendError> {
         let mut answers = Vec::new();
-        let ended = match script {
-            Ok(script) => {
-                self.seen.committing();
-                let run = script::run(self.connection()?, script, &mut answers).await.during("commit a transaction");
-                self.seen.committing();
-                run
-            }
-            Err(error) => Err(error),
-        };
+        self.seen.committing();
+        let ended = script::run(self.connection()?, script, operations, &mut answers).await;
+        self.seen.committing();
         self.forget_if_ended(ended.is_ok()).await?;
         ended.map(|()| answers.into_iter().next().map(|answer| answer.rows).unwrap_or_default())
     }

@@ -14,19 +14,13 @@ impl RunCell {
     pub fn next(&self) -> Next {
         let mut inner = lock(&self.inner);
         let next = inner.machine.next(self.port.now());
-        match &next {
-            Next::Deliver(call) => {
-                let waker = inner.slots[call.index()].waker.clone();
-                drop(inner);
-                waker.into_iter().for_each(Waker::wake);
-            }
-            Next::Start(calls) | Next::Interrupt(calls) => {
-                let wakers = inner.wakers(calls);
-                drop(inner);
-                wakers.into_iter().for_each(Waker::wake);
-            }
-            Next::Send | Next::Wait { .. } => {}
-        }
+        let wakers = match &next {
+            Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
+            Next::Start(calls) | Next::Interrupt(calls) => inner.wakers(calls),
+            Next::Send | Next::Wait { .. } => Vec::new(),
+        };
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
         next
     }
 
@@ -49,9 +43,9 @@ impl RunCell {
         !calls.is_empty()
     }
 
-    /// Adds the records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
-    pub fn take_outbox(&self, rows: &mut Vec<OutboxRow>) {
-        lock(&self.inner).machine.take_outbox(rows);
+    /// The records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
+    pub fn take_outbox(&self) -> Vec<OutboxRow> {
+        lock(&self.inner).machine.take_outbox()
     }
 
     /// The oldest record that was handed out is committed.

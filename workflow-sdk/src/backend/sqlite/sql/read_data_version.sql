@@ -1,3 +1,3 @@
--- Called by: hints.rs, every few milliseconds; plain.rs, as its transaction begins.
+-- Called by: hints.rs, every few milliseconds; writer.rs, as each transaction begins.
 -- Guarantees: another number than before once another connection has committed.
 PRAGMA data_version
