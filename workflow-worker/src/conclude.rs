@@ -6,9 +6,10 @@ use workflow_sdk::engine::{
 };
 use workflow_sdk::{ErrorKind, StoredError};
 
-use crate::drive::{Drive, next_outcome};
+use crate::drive::Drive;
 use crate::shared::Shared;
 use crate::verdict::Exit;
+use crate::wait::next_outcome;
 
 pub(crate) async fn finish(shared: &Shared, write: Option<Write>) {
     let Some(write) = write else { return };

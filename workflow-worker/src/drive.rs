@@ -2,15 +2,14 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use workflow_sdk::engine::{
-    AttemptWrite, CallId, ClaimedRun, EndWrite, Executor, HistorySize, Interruption, Next, OutboxRow, Outcome,
-    PendingOutcome, Polled, Poller, RunCell, RunSettings, Write, failpoint, failpoint_error,
+    AttemptWrite, ClaimedRun, EndWrite, Executor, HistorySize, Interruption, Next, OutboxRow, PendingOutcome, Polled,
+    Poller, RunCell, RunSettings, Write, failpoint, failpoint_error,
 };
-use workflow_sdk::{BackendErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
+use workflow_sdk::{ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
 use crate::ForeignAwait;
 use crate::conclude::{finish, report};
@@ -18,11 +17,8 @@ use crate::held::{HeldClaim, Order};
 use crate::port::DrivePort;
 use crate::pressure::PressureWatch;
 use crate::shared::Shared;
-use crate::transaction::{Commits, Ended};
+use crate::transaction::Commits;
 use crate::verdict::{Exit, after_drive, before_drive};
-
-/// Before what a run waits for is looked for again, when the database did not answer.
-const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
 
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
 pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim) {
@@ -58,17 +54,17 @@ pub(crate) struct Drive<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) run: &'a ClaimedRun,
     pub(crate) claim: HeldClaim,
-    pressure: PressureWatch,
-    moved: Arc<Notify>,
+    pub(crate) pressure: PressureWatch,
+    pub(crate) moved: Arc<Notify>,
     port: Arc<DrivePort>,
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
     pub(crate) pending: VecDeque<PendingOutcome>,
-    commits: Commits,
+    pub(crate) commits: Commits,
     /// Whether something moved that the workflow has not been polled for.
     pub(crate) stale: bool,
     /// Since when nothing moved.
-    quiet_since: Instant,
+    pub(crate) quiet_since: Instant,
     /// The run's `wakes` when it was last looked at.
     pub(crate) wakes: i64,
     /// How often it was told that something happened outside.
@@ -218,7 +214,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Wakes calls so that it does not count as a foreign wake.
-    fn waking<R>(&self, wake: impl FnOnce(&RunCell) -> R) -> R {
+    pub(crate) fn waking<R>(&self, wake: impl FnOnce(&RunCell) -> R) -> R {
         match &self.poller {
             Some(poller) => poller.waking(|| wake(&self.cell)),
             None => wake(&self.cell),
@@ -239,100 +235,8 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Waits for one fact: a commit, a body, a timer, an order.
-    async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
-        if self.claim.order() == Order::Drain && !self.cell.is_running() && self.nothing_on_its_way() {
-            return Err(Exit::Released);
-        }
-        let grace_ends_at = self.grace().map(|(_, end)| end);
-        let park_until = park_until.map(|until| grace_ends_at.map_or(until, |end| until.min(end)));
-        if let Some(until) = park_until.filter(|until| self.parks(*until)) {
-            let until_deadline = grace_ends_at.is_none();
-            return Err(Exit::Park { until, until_deadline, wakes: self.wakes });
-        }
-        // A run that was interrupted does not wait for its deadline any more: that may have passed.
-        let wake_at = [timer, grace_ends_at.or(self.run.deadline_at)].into_iter().flatten().min();
-        let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at)).min(self.lingers_for());
-        tokio::select! {
-            biased;
-            outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
-            ended = self.commits.next() => self.take_commit(ended)?,
-            changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
-            () = self.moved.notified() => self.look()?,
-            () = sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
-            () = self.pressure.changed(), if park_until.is_some() => {}
-        }
-        Ok(())
-    }
-
-    /// Goes on with bodies for a while, though what the run waits for could not be read.
-    pub(crate) async fn wait_to_look(&mut self) -> Result<(), Exit> {
-        tokio::select! {
-            biased;
-            outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
-            changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
-            () = self.moved.notified() => self.look()?,
-            () = tokio::time::sleep(LOOK_AGAIN_DELAY) => self.stale |= self.waking(RunCell::fire_timers),
-        }
-        Ok(())
-    }
-
-    /// Whether a wait is to be left to the database.
-    fn parks(&mut self, until: Timestamp) -> bool {
-        let under_pressure = self.pressure.look();
-        let far = self.shared.clock.until(until) > self.shared.options.linger;
-        until > self.shared.clock.now() && (under_pressure || far && self.lingers_for() == Duration::MAX)
-    }
-
-    /// How much longer a run stays in memory that waits for what others do, which may come at any moment.
-    fn lingers_for(&self) -> Duration {
-        let left = self.shared.options.linger.saturating_sub(self.quiet_since.elapsed());
-        if left.is_zero() || !self.cell.awaits_outside() { Duration::MAX } else { left }
-    }
-
-    pub(crate) fn take_outcome(&mut self, outcome: Option<Outcome>) -> Result<(), Exit> {
-        self.pending.pop_front();
-        match outcome {
-            Some(Outcome::Applied | Outcome::Duplicate) => {
-                self.cell.committed();
-                Ok(())
-            }
-            Some(Outcome::KeyTaken { id }) => {
-                self.cell.key_taken(id);
-                Ok(())
-            }
-            Some(Outcome::Refused(error)) if error.kind == BackendErrorKind::Invalid => {
-                let error = StoredError::from_error(ErrorKind::Refused, &error).fatal();
-                Err(self.ended(Err(error)))
-            }
-            Some(Outcome::Refused(error)) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "a record was not written; the run is given up until its lease ends"
-                );
-                Err(Exit::Lost)
-            }
-            // The executor has stopped, or answered another write: nothing that this drive knows is certain any more.
-            Some(_) | None => Err(Exit::Lost),
-        }
-    }
-
-    fn nothing_on_its_way(&self) -> bool {
-        self.pending.is_empty() && self.commits.is_empty()
-    }
-
-    fn take_commit(&self, (commit, ended): (Option<(CallId, i64)>, Ended)) -> Result<(), Exit> {
-        match (commit, ended) {
-            (Some((call, position)), Ended::Known(result)) => {
-                self.cell.transaction_ended(call, position, result);
-                Ok(())
-            }
-            (_, _) => Err(Exit::Lost),
-        }
-    }
-
     /// Something was woken: bodies, or, if none of ours was, the workflow itself.
-    fn look(&mut self) -> Result<(), Exit> {
+    pub(crate) fn look(&mut self) -> Result<(), Exit> {
         let foreign = self.poller.as_ref().is_some_and(Poller::take_foreign_wake);
         let bodies = self.waking(RunCell::wake_bodies);
         self.stale |= bodies || foreign;
@@ -384,20 +288,4 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
 
 async fn send(executor: &Executor, write: Write) -> Result<PendingOutcome, Exit> {
     executor.send(write).await.map_err(|_| Exit::Lost)
-}
-
-/// A wait without an end is no timer: most waits are for a commit, and to enter and leave the runtime's timers costs locks.
-async fn sleep(duration: Duration) {
-    match duration {
-        Duration::MAX => std::future::pending().await,
-        duration => tokio::time::sleep(duration).await,
-    }
-}
-
-/// The answer to the oldest write; for ever, if there is none. `None`: the executor has stopped.
-pub(crate) async fn next_outcome(pending: &mut VecDeque<PendingOutcome>) -> Option<Outcome> {
-    match pending.front_mut() {
-        Some(outcome) => outcome.await.ok(),
-        None => std::future::pending().await,
-    }
 }

@@ -41,6 +41,7 @@ mod sweep;
 pub mod testing;
 mod transaction;
 mod verdict;
+mod wait;
 mod worker;
 
 pub use error::WorkerError;
