@@ -63,23 +63,19 @@ async fn round(place: &Place, args: &Args, times: &mut Times) -> BoxResult<()> {
     let database = place.fresh();
     let client = database.client().await?;
     let mut tables = Tables::open(&database).await?;
-    let directory = tempfile::tempdir()?;
-    let gate = directory.path().join("gate");
 
+    // The victim holds every run in its middle, so that it is killed there on a machine of any speed.
     let victim = WorkerProcess::start(&database, args.runs).await?;
-    let inputs = (0..args.runs).map(|_| (args.steps, args.step_millis, gate.clone()));
+    let holder = victim.id()?;
+    let inputs = (0..args.runs).map(|_| (args.steps, args.step_millis, holder));
     let handles = client.start_many(slow_steps, inputs).await?;
     tables.until("SELECT count(*) FROM {runs} WHERE status = 'running'", args.runs).await?;
     let heir = WorkerProcess::start(&database, args.runs).await?;
     tables.until_workers(2).await?;
 
-    std::fs::write(&gate, "")?;
-    tables.until("SELECT count(*) FROM {steps} WHERE status = 'succeeded'", args.runs * args.steps / 2).await?;
+    tables.until("SELECT count(*) FROM {steps} WHERE status = 'succeeded'", args.runs * (args.steps / 2)).await?;
     let (killed, killed_at) = (Instant::now(), limit::micros());
     victim.kill().await?;
-    if tables.number("SELECT count(*) FROM {runs} WHERE status <> 'running'").await? > 0 {
-        return Err("runs had ended before their worker was killed: give more --steps or --step-millis".into());
-    }
     let totals = futures::future::try_join_all(handles.iter().map(|handle| handle.result())).await?;
     times.results.push(killed.elapsed());
     if let Some(total) = totals.iter().find(|total| **total != u64::from(args.steps) * args.step_millis) {
