@@ -32,6 +32,7 @@ pub(super) async fn round(part: Part) -> Report {
     let options =
         RoundOptions { workers: 2, at_once: 12, files: Some(image.root().to_owned()), ..RoundOptions::default() };
     let mut round = Round::begin(part, "disk", options).await;
+    round.all_started().await;
     for worker in &round.workers {
         // Leases that cannot be renewed are lost.
         round.disturbed.insert(worker.pid());

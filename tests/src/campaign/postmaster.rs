@@ -21,6 +21,7 @@ pub(super) async fn round(mut part: Part) -> Report {
         ..RoundOptions::default()
     };
     let mut round = Round::begin(part, "postmaster", options).await;
+    round.all_started().await;
     round.wait_for_work().await;
     for _ in 0..count {
         let gap = round.random.u64(GAP);
@@ -45,6 +46,13 @@ pub(super) async fn round(mut part: Part) -> Report {
 }
 
 impl Round {
+    /// Waits until every worker works: one whose database does not answer while it starts says so and ends, as it should.
+    pub async fn all_started(&self) {
+        for worker in &self.workers {
+            worker.ready().await;
+        }
+    }
+
     /// Waits until a worker has begun something.
     pub async fn wait_for_work(&mut self) {
         while !self.ledger.lines.iter().any(|line| line.what == What::Begin) {

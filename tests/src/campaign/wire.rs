@@ -30,8 +30,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     round.unlocked.insert(hit);
     round.settings.url = direct;
     round.spawn();
-    // A worker whose database does not answer while it starts says so and ends, as it should.
-    round.workers[0].ready().await;
+    round.all_started().await;
     for number in 0..count {
         let (fault, moment) = choose(&mut round.random, number);
         let before = proxy.delivered().len();
