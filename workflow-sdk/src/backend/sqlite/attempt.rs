@@ -3,9 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use sqlx::query::Query;
-use sqlx::sqlite::SqliteArguments;
-use sqlx::{Sqlite, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::backend::fence::Fence;
 use crate::backend::outcomes::Outcomes;
@@ -14,7 +12,7 @@ use crate::model::{AttemptStatus, Effect, NewRun, RunId, Timestamp};
 use crate::planted::planted;
 
 use super::error::During;
-use super::rows::RowsStatement;
+use super::rows::{Parameters, RowsStatement, room_for};
 use super::{sql, start};
 
 const OPERATION: &str = "record step attempts";
@@ -147,27 +145,28 @@ async fn upsert(
 ) -> Result<u64, BackendError> {
     let mut written = 0;
     while !rows.is_empty() {
-        let (query, room) = statement.query(rows.len());
-        let (some, others) = rows.split_at(room.min(rows.len()));
-        written += bind(query, some, room)?.execute(&mut *connection).await.during(OPERATION)?.rows_affected();
+        let (some, others) = rows.split_at(room_for(rows.len()).min(rows.len()));
+        let mut parameters = Parameters::default();
+        add(&mut parameters, some)?;
+        written +=
+            statement.query(some.len(), parameters).execute(&mut *connection).await.during(OPERATION)?.rows_affected();
         rows = others;
     }
     Ok(written)
 }
 
-/// Adds these rows to the parameters, and NULL for the rest of the room.
-pub(super) fn bind(
-    mut query: Query<'static, Sqlite, SqliteArguments>,
-    rows: &[AttemptRow<'_>],
-    room: usize,
-) -> Result<Query<'static, Sqlite, SqliteArguments>, BackendError> {
+/// Adds these rows, and NULL for the rest of the room.
+pub(super) fn add(parameters: &mut Parameters, rows: &[AttemptRow<'_>]) -> Result<(), BackendError> {
     const COLUMNS: usize = 11;
     for AttemptRow { last: AttemptWrite { claim, row, .. }, started_at } in rows {
         let error = row.error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
-        query = query.bind(claim.run_id.to_string()).bind(&row.step_key).bind(row.attempt);
-        query = query.bind(row.kind.as_str()).bind(row.status.as_str()).bind(row.position).bind(claim.epoch);
-        query = query.bind(started_at.as_micros()).bind(row.completed_at.map(Timestamp::as_micros));
-        query = query.bind(error).bind(&row.output);
+        parameters.add(claim.run_id.to_string())?.add(&row.step_key)?.add(row.attempt)?;
+        parameters.add(row.kind.as_str())?.add(row.status.as_str())?.add(row.position)?.add(claim.epoch)?;
+        parameters.add(started_at.as_micros())?.add(row.completed_at.map(Timestamp::as_micros))?;
+        parameters.add(error)?.add(&row.output)?;
     }
-    Ok((rows.len() * COLUMNS..room * COLUMNS).fold(query, |query, _| query.bind(None::<i64>)))
+    for _ in rows.len() * COLUMNS..room_for(rows.len()) * COLUMNS {
+        parameters.add(None::<i64>)?;
+    }
+    Ok(())
 }

@@ -17,7 +17,7 @@ use crate::planted::altered;
 
 use super::attempt::AttemptRow;
 use super::error::During;
-use super::rows::{MOST_ROWS, RowsStatement};
+use super::rows::{MOST_ROWS, Parameters, RowsStatement};
 use super::start::Starts;
 use super::writer::WriterGuard;
 use super::{attempt, claim, finish, sql};
@@ -136,10 +136,11 @@ impl<'a> Plain<'a> {
             Some((_, request)) => (request.limit, Some(claim::lanes_of(request)?)),
             None => (0, None),
         };
-        let (script, room) = BATCH.query(self.attempts.len());
-        let script = script.bind(now).bind(self.new_runs).bind(self.asked);
-        let script = attempt::bind(script, &self.attempts, room)?;
-        let script = script.bind(now).bind(self.ends).bind(now).bind(self.parks).bind(now).bind(limit).bind(lanes);
+        let mut parameters = Parameters::default();
+        parameters.add(now)?.add(self.new_runs)?.add(self.asked)?;
+        attempt::add(&mut parameters, &self.attempts)?;
+        parameters.add(now)?.add(self.ends)?.add(now)?.add(self.parks)?.add(now)?.add(limit)?.add(lanes)?;
+        let script = BATCH.query(self.attempts.len(), parameters);
         let answers = writer.begin_with(script, &OPERATIONS).await?;
         let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {
             return Ok(None);

@@ -6,7 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
-use sqlx::{AssertSqlSafe, Sqlite};
+use sqlx::{Arguments, AssertSqlSafe, Encode, Sqlite, Type};
+
+use crate::backend::BackendError;
+
+use super::error::During;
 
 /// The most rows of one statement: far below SQLite's limit of 32,766 parameters, and more would take longer to prepare than they save.
 pub(super) const MOST_ROWS: usize = 512;
@@ -29,12 +33,33 @@ impl RowsStatement {
         Self { of_one_row, texts: [const { OnceLock::new() }; SIZES.len()] }
     }
 
-    /// The query for so many rows, and for how many it has room.
-    pub(super) fn query(&self, rows: usize) -> (Query<'static, Sqlite, SqliteArguments>, usize) {
-        let place = SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1);
+    /// The query with room for so many rows, or for as many as one takes, with these parameters.
+    pub(super) fn query(&self, rows: usize, parameters: Parameters) -> Query<'static, Sqlite, SqliteArguments> {
+        let place = place_of(rows);
         let text = self.texts[place].get_or_init(|| repeated((self.of_one_row)(), SIZES[place]));
         // Nothing is in it but the text of our own file.
-        (sqlx::query(AssertSqlSafe(Arc::clone(text))), SIZES[place])
+        sqlx::query_with(AssertSqlSafe(Arc::clone(text)), parameters.0)
+    }
+}
+
+/// For how many rows the statement has room that takes so many, or the largest.
+pub(super) fn room_for(rows: usize) -> usize {
+    SIZES[place_of(rows)]
+}
+
+fn place_of(rows: usize) -> usize {
+    SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1)
+}
+
+/// The parameters of a statement, in the order of its text. To bind thousands to a query would move the whole query for each.
+#[derive(Default)]
+pub(super) struct Parameters(SqliteArguments);
+
+impl Parameters {
+    /// Adds the next one.
+    pub(super) fn add<'t>(&mut self, value: impl Encode<'t, Sqlite> + Type<Sqlite>) -> Result<&mut Self, BackendError> {
+        self.0.add(value).map_err(sqlx::Error::Encode).during("write a parameter")?;
+        Ok(self)
     }
 }
 
@@ -64,8 +89,9 @@ mod tests {
     #[test]
     fn the_smallest_text_with_room_for_all_rows_is_taken() {
         static STATEMENT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
-        let room = |rows| STATEMENT.query(rows).1;
-        assert_eq!([room(0), room(1), room(2), room(256), room(5000)], [1, 1, 16, 256, 512]);
+        let all = [0, 1, 2, 256, 5000];
+        assert_eq!(all.map(room_for), [1, 1, 16, 256, 512]);
+        let _ = all.map(|rows| STATEMENT.query(rows, Parameters::default()));
         let made = STATEMENT.texts.iter().map(|text| text.get().map_or(0, |text| text.matches("(?").count()));
         assert_eq!(made.collect::<Vec<_>>(), [1, 16, 0, 256, 512]);
     }
