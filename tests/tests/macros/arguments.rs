@@ -74,13 +74,12 @@ macro_rules! declare {
     };
 }
 
-declare!(declared, "declared/2", &Ctx<App>, App, u8, Result<()>, {
-    Ok(())
-});
+declare!(declared, "declared/2", &Ctx<App>, App, u8, Result<()>, { Ok(()) });
 
 fn typed<S, I, O>(_: impl Workflow<State = S, Input = I, Output = O>) {}
 
-fn main() {
+#[test]
+fn arguments_of_each_kind() {
     typed::<App, Order, u64>(state_and_input);
     typed::<App, (), ()>(state_only);
     typed::<(), String, String>(input_only);

@@ -28,7 +28,8 @@ async fn alias(_ctx: &Ctx, text: String) -> Parsed<u64> {
 
 fn typed(_: impl Workflow<State = (), Input = String, Output = u64>) {}
 
-fn main() {
+#[test]
+fn results_of_each_kind() {
     typed(of_the_sdk);
     typed(of_the_sdk_by_path);
     typed(of_the_author);

@@ -30,7 +30,7 @@ enum CardError {
 
 #[derive(Debug, thiserror::Error, Serialize, Deserialize, StepError)]
 #[error("{self:?}")]
-#[step_error(name = "sold out", crate = "crate::my_app::workflow_sdk")]
+#[step_error(name = "sold out", crate = "crate::step_errors::my_app::workflow_sdk")]
 #[retry(after = restock)]
 pub struct SoldOut {
     sku: String,
@@ -53,7 +53,8 @@ async fn pay(ctx: &Ctx) -> Result<(), CardError> {
     }
 }
 
-fn main() {
+#[test]
+fn advice_comes_from_the_attributes() {
     let pause = Duration::from_secs(3);
     let cases = [
         (CardError::Stolen, RetryAdvice::Never),

@@ -22,7 +22,8 @@ fn register<S, W: RunsWith<S>>(state: &Arc<S>, _workflow: W) -> Arc<W::State> {
     W::project(state)
 }
 
-fn main() {
+#[test]
+fn a_workflow_asks_for_its_worker() {
     let app = Arc::new(App);
     assert!(Arc::ptr_eq(&app, &register(&app, needs_app)));
     let _: Arc<()> = register(&app, needs_nothing);

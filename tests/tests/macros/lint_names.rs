@@ -1,5 +1,6 @@
 //! Names that look like a source of divergence and are the author's own.
 #![deny(warnings)]
+#![allow(dead_code, reason = "that it compiles is what it shows")]
 
 use workflow_sdk::prelude::*;
 
@@ -43,7 +44,5 @@ async fn own_names(_ctx: &Ctx) -> Result<u64> {
     let limit = tokio::time::Duration::from_secs(1);
     let mut seeded = fastrand::Rng::with_seed(random());
     let _ = (address, limit, seeded.u8(..), std::env::consts::OS);
-    Ok(Clock.now() + crate::simulated::SystemTime::now() + Simulated::now())
+    Ok(Clock.now() + crate::lint_names::simulated::SystemTime::now() + Simulated::now())
 }
-
-fn main() {}

@@ -45,7 +45,8 @@ mod shadowed {
     }
 }
 
-fn main() {
+#[test]
+fn a_workflow_may_stand_in_any_scope() {
     #[workflow]
     async fn local(_ctx: &Ctx) -> Result<()> {
         Ok(())

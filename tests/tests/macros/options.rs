@@ -17,16 +17,12 @@ async fn r#type(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-#[workflow(
-    name = "checkout/eu",
-    version = "2026-01",
-    crate = "my_app::workflow_sdk"
-)]
+#[workflow(name = "checkout/eu", version = "2026-01", crate = "my_app::workflow_sdk")]
 async fn checkout(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-#[workflow(crate = "crate::my_app::workflow_sdk",)]
+#[workflow(crate = "crate::options::my_app::workflow_sdk")]
 async fn trailing_comma(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
@@ -42,7 +38,8 @@ fn identity<W: Workflow>(_: W) -> (&'static str, &'static str) {
     (W::NAME, W::VERSION)
 }
 
-fn main() {
+#[test]
+fn options_and_their_defaults() {
     assert_eq!(identity(plain), ("plain", "1"));
     assert_eq!(identity(r#type), ("type", "1"));
     assert_eq!(identity(checkout), ("checkout/eu", "2026-01"));

@@ -1,5 +1,6 @@
 //! What steps do is theirs: none of the rules speaks in them.
 #![deny(warnings)]
+#![allow(dead_code, clippy::unit_arg, reason = "that it compiles is what it shows")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
@@ -119,5 +120,3 @@ async fn the_ways_that_replay(ctx: &Ctx) -> Result<()> {
     }
     Ok(())
 }
-
-fn main() {}

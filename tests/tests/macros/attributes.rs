@@ -59,7 +59,8 @@ fn name_of<W: Workflow + Copy + std::fmt::Debug>(workflow: W) -> String {
 }
 
 #[allow(deprecated)]
-fn main() {
+#[test]
+fn names_come_from_the_function() {
     assert_eq!(name_of(orders::pay), "pay");
     assert_eq!(name_of(orders::ship), "ship");
     assert_eq!(name_of(orders::shipAll), "shipAll");
