@@ -11,10 +11,17 @@ use tokio::task::JoinSet;
 use workflow_sdk::{CancelOutcome, Client, ClientError, RunId, SignalOutcome};
 
 use crate::ledger::{Ledger, What};
-use crate::program::{Answer, Program, Shape, generate, program};
+use crate::program::{Answer, End, Op, Program, Shape, generate, program};
 
 /// How long no program may end before the load counts as stuck. Far above what takes longest: two leases and the work.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What the last program sleeps, alone, in milliseconds: long enough to be left to the database. Nothing but its time wakes it, for
+/// nobody else does anything any more, but what the workers do once a minute.
+const LAST_SLEEP: u64 = 500;
+
+/// How long that one may take.
+const LAST_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Programs under way: each is started, sent its signals, canceled if it waits for that, and its result is waited for. What a
 /// client is told is written to the ledger at once.
@@ -45,8 +52,14 @@ pub struct Told {
     pub gave_up: bool,
 }
 
+impl Shared {
+    fn complain(&self, complaint: String) {
+        self.told.lock().expect("no panic while it was held").complaints.push(complaint);
+    }
+}
+
 impl Load {
-    /// Keeps so many under way until it is told to end, or until `most` were started.
+    /// Keeps so many under way until it is told to end, or until `most` were started and have ended; then comes one more, alone.
     #[must_use]
     pub fn start(client: &Client, ledger: &Ledger, seed: u64, shape: Shape, at_once: usize, most: usize) -> Self {
         let shared = Shared {
@@ -115,31 +128,37 @@ async fn drive(
     let mut random = Rng::with_seed(seed);
     let permits = Arc::new(Semaphore::new(at_once));
     let mut under_way = JoinSet::new();
+    let agent = |number, wanted, random| Agent {
+        wanted,
+        number,
+        random,
+        shared: Arc::clone(&shared),
+        client: client.clone(),
+        ledger: ledger.clone(),
+    };
     for number in 0..most {
         let permit = Arc::clone(&permits).acquire_owned().await.expect("never closed");
         while under_way.try_join_next().is_some() {}
         if shared.is_over.load(Ordering::Relaxed) {
             break;
         }
-        let agent = Agent {
-            wanted: generate(&mut random, shape),
-            number,
-            random: random.fork(),
-            shared: Arc::clone(&shared),
-            client: client.clone(),
-            ledger: ledger.clone(),
-        };
+        let agent = agent(number, generate(&mut random, shape), random.fork());
+        let shared = Arc::clone(&shared);
         under_way.spawn(async move {
-            let shared = Arc::clone(&agent.shared);
-            if let Err(complaint) = agent.follow().await {
-                shared.told.lock().expect("no panic while it was held").complaints.push(complaint);
-            }
+            agent.follow_or_complain().await;
             shared.ended.fetch_add(1, Ordering::Relaxed);
             drop(permit);
         });
     }
     shared.has_started_all.store(true, Ordering::Relaxed);
     while under_way.join_next().await.is_some() {}
+    if !shared.is_over.load(Ordering::Relaxed) {
+        let asleep = Program { ops: vec![Op::Sleep(0, LAST_SLEEP)], end: End::Value, start: 0 };
+        let last = agent(most, asleep, random.fork()).follow_or_complain();
+        if tokio::time::timeout(LAST_PATIENCE, last).await.is_err() {
+            shared.complain(format!("a run that slept {LAST_SLEEP} ms alone had not ended after {LAST_PATIENCE:?}"));
+        }
+    }
 }
 
 /// Follows one program.
@@ -153,6 +172,13 @@ struct Agent {
 }
 
 impl Agent {
+    async fn follow_or_complain(self) {
+        let shared = Arc::clone(&self.shared);
+        if let Err(complaint) = self.follow().await {
+            shared.complain(complaint);
+        }
+    }
+
     async fn follow(mut self) -> Result<(), String> {
         let key = format!("p{}", self.number);
         let run = patiently(|| self.client.start(program, self.wanted.clone()).key(&key)).await?;
