@@ -160,6 +160,10 @@ async fn every_statement_prepares_and_says_what_it_is() {
         writer.connection().unwrap().prepare(text).await.unwrap_or_else(|error| panic!("{file}: {error}"));
         let header: Vec<&str> = statement.lines().take(2).collect();
         assert!(header[0].starts_with("-- Called by: ") && header[1].starts_with("-- Guarantees: "), "{file}");
+        assert!(
+            !statement.contains("LIMIT ?"),
+            "{file}: a bare parameter as limit has SQLite prepare it at each use; write +?"
+        );
     }
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/backend/sqlite/sql");
     assert_eq!(std::fs::read_dir(directory).unwrap().count(), sql::ALL.len());

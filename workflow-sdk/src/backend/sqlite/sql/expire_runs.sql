@@ -8,6 +8,6 @@ WHERE id IN (
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked') AND deadline_at <= ?1
       AND (epoch = 0 OR deadline_at <= ?4)
     ORDER BY deadline_at, id
-    LIMIT ?3
+    LIMIT +?3
 )
 RETURNING id

@@ -5,4 +5,4 @@ FROM step_attempts AS a CROSS JOIN workflow_runs AS r
 WHERE a.kind = 'approval' AND a.status = 'running' AND (?1 IS NULL OR a.run_id = ?1)
   AND r.id = a.run_id AND r.status IN ('pending', 'running', 'parked')
 ORDER BY a.started_at, r.id, a.step_key
-LIMIT ?2
+LIMIT +?2

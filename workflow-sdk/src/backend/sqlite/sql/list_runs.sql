@@ -14,4 +14,4 @@ WHERE id < coalesce(?1, 'g')
   AND (?9 IS NULL OR created_at < ?9)
   AND (?11 IS NULL OR (paused_at IS NOT NULL) = ?11)
 ORDER BY id DESC
-LIMIT ?10
+LIMIT +?10

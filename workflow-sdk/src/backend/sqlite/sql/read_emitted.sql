@@ -4,4 +4,4 @@ SELECT attempt, output
 FROM step_attempts
 WHERE run_id = ?1 AND step_key = ?2 AND attempt > max(?3, 0) AND kind = 'emitted'
 ORDER BY attempt
-LIMIT ?4
+LIMIT +?4

@@ -7,4 +7,4 @@ LEFT JOIN workflow_signals AS s
     ON s.run_id = r.id AND s.consumed_by IS NULL AND s.name IN (SELECT value FROM json_each(?2))
 WHERE r.id = ?1
 ORDER BY s.seq
-LIMIT ?3
+LIMIT +?3
