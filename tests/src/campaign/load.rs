@@ -59,7 +59,7 @@ impl Shared {
 }
 
 impl Load {
-    /// Keeps so many under way until it is told to end, or until `most` were started and have ended; then comes one more, alone.
+    /// Keeps so many under way until it is told to end, or until `most` were started, the last one when all others have ended.
     #[must_use]
     pub fn start(client: &Client, ledger: &Ledger, seed: u64, shape: Shape, at_once: usize, most: usize) -> Self {
         let shared = Shared {
@@ -136,7 +136,8 @@ async fn drive(
         client: client.clone(),
         ledger: ledger.clone(),
     };
-    for number in 0..most {
+    let last = most.saturating_sub(1);
+    for number in 0..last {
         let permit = Arc::clone(&permits).acquire_owned().await.expect("never closed");
         while under_way.try_join_next().is_some() {}
         if shared.is_over.load(Ordering::Relaxed) {
@@ -154,10 +155,11 @@ async fn drive(
     while under_way.join_next().await.is_some() {}
     if !shared.is_over.load(Ordering::Relaxed) {
         let asleep = Program { ops: vec![Op::Sleep(0, LAST_SLEEP)], end: End::Value, start: 0 };
-        let last = agent(most, asleep, random.fork()).follow_or_complain();
-        if tokio::time::timeout(LAST_PATIENCE, last).await.is_err() {
+        let end = agent(last, asleep, random.fork()).follow_or_complain();
+        if tokio::time::timeout(LAST_PATIENCE, end).await.is_err() {
             shared.complain(format!("a run that slept {LAST_SLEEP} ms alone had not ended after {LAST_PATIENCE:?}"));
         }
+        shared.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
 
