@@ -81,7 +81,7 @@ impl Load {
         self.shared.ended.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing more will be started.
+    /// Whether all were started but the last, which comes alone.
     #[must_use]
     pub fn has_started_all(&self) -> bool {
         self.shared.has_started_all.load(Ordering::Relaxed)

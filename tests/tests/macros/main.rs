@@ -14,7 +14,7 @@ mod scopes;
 mod step_errors;
 mod workers;
 
-/// Alone it is checked, not built: that takes a third of the time.
+/// They are only checked: one case that must pass would have all dependencies built and linked once more.
 #[test]
 fn refused() {
     trybuild::TestCases::new().compile_fail("ui/fail/*.rs");

@@ -153,8 +153,9 @@ impl<'a> Plain<'a> {
             Some((place, request)) => {
                 self.outcomes.set(place, Outcome::Claimed(Claimed { runs: Vec::new(), now: self.now }));
                 let due = claim::due_of(&due.texts().during(CLAIM)?, request)?;
-                let script = claim::take(sql::CLAIM_AND_COMMIT, request, &due, self.now)?;
-                Some(DueClaim { place, due, script }).filter(|claim| !claim.due.is_empty())
+                let take = || claim::take(sql::CLAIM_AND_COMMIT, request, &due, self.now);
+                let script = (!due.is_empty()).then(take).transpose()?;
+                script.map(|script| DueClaim { place, due, script })
             }
             None => None,
         };
