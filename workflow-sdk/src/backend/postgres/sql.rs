@@ -3,6 +3,9 @@
 //! A file names every table as `{schema}.table`: the application's transactions and poolers do not have our search path.
 //! `{now}` is the time of the statement in microseconds, or that of a manual clock, bound as `$1`; one statement sees one
 //! time.
+//!
+//! Rows that come as arrays, many in a batch, stand in a select list: `SELECT unnest($1) AS id, unnest($2) AS epoch`. As a function in
+//! FROM, the server puts each array aside whole, as a table of its own, before it reads the first row: a third of an insert.
 
 use std::sync::Arc;
 

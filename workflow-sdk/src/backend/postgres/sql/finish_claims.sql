@@ -10,9 +10,11 @@ SET status = f.status, worker_id = NULL, output = f.output, error = f.error,
                         ELSE GREATEST(f.until, {now}) END,
     paused_at = CASE WHEN f.status = 'parked' THEN r.paused_at END,
     crashes = CASE WHEN f.reset_crashes THEN 0 ELSE r.crashes END
-FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::boolean[],
-            $10::boolean[])
-    AS f(id, epoch, status, output, error, wakes, until, reset_crashes, until_deadline)
+FROM (
+    SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS epoch, unnest($4::text[]) AS status,
+           unnest($5::text[]) AS output, unnest($6::text[]) AS error, unnest($7::bigint[]) AS wakes,
+           unnest($8::bigint[]) AS until, unnest($9::boolean[]) AS reset_crashes, unnest($10::boolean[]) AS until_deadline
+) AS f
 CROSS JOIN LATERAL (
     SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
 ) AS held

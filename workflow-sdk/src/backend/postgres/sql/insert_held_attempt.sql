@@ -5,9 +5,12 @@ INSERT INTO {schema}.step_attempts
     (run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
 SELECT w.run_id, w.step_key, w.attempt, w.kind, w.status, w.position, w.output, w.error, w.epoch, w.started_at,
        w.completed_at
-FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
-            $9::bigint[], $10::bigint[], $11::bigint[])
-    AS w(run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
+FROM (
+    SELECT unnest($1::uuid[]) AS run_id, unnest($2::text[]) AS step_key, unnest($3::bigint[]) AS attempt,
+           unnest($4::text[]) AS kind, unnest($5::text[]) AS status, unnest($6::bigint[]) AS position,
+           unnest($7::text[]) AS output, unnest($8::text[]) AS error, unnest($9::bigint[]) AS epoch,
+           unnest($10::bigint[]) AS started_at, unnest($11::bigint[]) AS completed_at
+) AS w
 CROSS JOIN LATERAL (
     SELECT r.epoch, r.status FROM {schema}.workflow_runs AS r WHERE r.id = w.run_id OFFSET 0 FOR NO KEY UPDATE
 ) AS held

@@ -4,7 +4,7 @@
 -- deadlock. NO KEY UPDATE is what their updates take, so no lock is ever upgraded. Answers epoch and status of each run
 -- that is not running under the epoch that was asked, NULL if there is no such run: nearly every claim holds.
 SELECT asked.id, held.epoch, held.status
-FROM unnest($1::uuid[], $2::bigint[]) AS asked(id, epoch)
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS epoch) AS asked
 LEFT JOIN LATERAL (
     SELECT r.epoch, r.status FROM {schema}.workflow_runs AS r WHERE r.id = asked.id FOR NO KEY UPDATE
 ) AS held ON true

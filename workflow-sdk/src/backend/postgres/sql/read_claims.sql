@@ -3,7 +3,7 @@
 -- Guarantees: locks nothing; the locks of the workers make what it does not answer hold until the commit. Answers the runs
 -- that are not running under that epoch and in the hands of one of these workers: nearly none.
 SELECT asked.id
-FROM unnest($1::uuid[], $2::bigint[]) AS asked(id, epoch)
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS epoch) AS asked
 LEFT JOIN LATERAL (
     SELECT r.epoch, r.status, r.worker_id FROM {schema}.workflow_runs AS r WHERE r.id = asked.id LIMIT 1
 ) AS held ON true
