@@ -16,8 +16,8 @@ use sqlx::{AssertSqlSafe, Postgres};
 use crate::model::Timestamp;
 use crate::planted::altered;
 
-/// The time is stable within a statement, so an index condition may use it.
-const NOW: &str = "COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)";
+/// The time is stable within a statement, so an index condition may use it. A subquery: it is computed once, not once a row.
+const NOW: &str = "(SELECT COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint))";
 
 /// A statement, ready for one schema.
 #[derive(Clone, Debug)]
