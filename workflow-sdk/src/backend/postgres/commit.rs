@@ -14,7 +14,7 @@ use crate::model::{Claim, Clock, Effect, NewRun, NewSignal, RunId};
 use super::error::Failure;
 use super::fence::Wanted;
 use super::finish::Finishes;
-use super::plain::Plain;
+use super::lone::Lone;
 use super::sql::Sql;
 use super::worker_lock::Workers;
 use super::{attempt, claim, family, generation, rerun, settle, signal, start};
@@ -30,8 +30,8 @@ pub(super) async fn commit(
     workers: &Workers,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
-    if let Some(plain) = Plain::of(writes)
-        && let Some(outcomes) = plain.apply(connection, sql, clock).await?
+    if let Some(lone) = Lone::of(writes)
+        && let Some(outcomes) = lone.apply(connection, sql, clock).await?
     {
         return Ok(outcomes);
     }

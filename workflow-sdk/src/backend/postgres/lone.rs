@@ -13,8 +13,8 @@ use super::finish::Finishes;
 use super::sql::Sql;
 use super::{attempt, claim, start};
 
-/// A batch that is one statement.
-pub(super) enum Plain<'w> {
+/// A batch that is one statement, and so its own transaction.
+pub(super) enum Lone<'w> {
     Starts(Vec<&'w NewRun>),
     /// The claim comes last, as an offer does that a start calls in.
     StartsAndClaim(Vec<&'w NewRun>, &'w ClaimRequest),
@@ -22,7 +22,7 @@ pub(super) enum Plain<'w> {
     End(&'w EndWrite),
 }
 
-impl<'w> Plain<'w> {
+impl<'w> Lone<'w> {
     /// The batch, if it is one.
     pub(super) fn of(writes: &'w [Write]) -> Option<Self> {
         match writes {
