@@ -11,8 +11,50 @@ use crate::planted::planted;
 
 use super::error::Failure;
 use super::finish::error_text;
-use super::sql::{Sql, Statement};
+use super::sql::Sql;
 use super::start;
+
+/// Attempts as a statement takes them.
+pub(super) struct Rows<'w> {
+    rows: Vec<Coalesced<'w>>,
+    errors: Vec<Option<String>>,
+}
+
+impl<'w> Rows<'w> {
+    /// The rows of these writes.
+    pub(super) fn of(writes: Vec<&'w AttemptWrite>) -> Result<Self, Failure> {
+        let rows = coalesce(writes);
+        let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Self { rows, errors })
+    }
+
+    /// Binds them, a column each.
+    pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        let rows = &self.rows;
+        query
+            .bind(rows.iter().map(|row| row.write.claim.run_id.as_uuid()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.step_key.as_str()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.attempt).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.kind.as_str()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.status.as_str()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.position).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.output.as_deref()).collect::<Vec<_>>())
+            .bind(&self.errors)
+            .bind(rows.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
+    }
+
+    /// Changes those that were there, when so many have been inserted. Says how many rows were written in all: not those that were
+    /// final already.
+    pub(super) async fn update(&self, connection: &mut PgConnection, sql: &Sql, inserted: u64) -> Result<u64, Failure> {
+        if inserted == self.rows.len() as u64 {
+            return Ok(inserted);
+        }
+        let updated = self.bind(sql.update_attempts.query()).execute(connection).await?.rows_affected();
+        Ok(inserted + updated)
+    }
+}
 
 /// Writes attempts whose claims have passed the fence. Says how many rows were written: not those that were final already.
 pub(super) async fn record(
@@ -20,14 +62,9 @@ pub(super) async fn record(
     sql: &Sql,
     writes: Vec<&AttemptWrite>,
 ) -> Result<u64, Failure> {
-    let rows = coalesce(writes);
-    let errors = error_texts(&rows)?;
-    let inserted = bind(&sql.insert_attempts, &rows, &errors).execute(&mut *connection).await?.rows_affected();
-    if inserted == rows.len() as u64 {
-        return Ok(inserted);
-    }
-    let updated = bind(&sql.update_attempts, &rows, &errors).execute(connection).await?.rows_affected();
-    Ok(inserted + updated)
+    let rows = Rows::of(writes)?;
+    let inserted = rows.bind(sql.insert_attempts.query()).execute(&mut *connection).await?.rows_affected();
+    rows.update(connection, sql, inserted).await
 }
 
 /// Writes an attempt that no fence has asked about, in one statement. Says whether its claim held and the row is new; if not, it
@@ -37,33 +74,8 @@ pub(super) async fn record_held(
     sql: &Sql,
     write: &AttemptWrite,
 ) -> Result<bool, Failure> {
-    let rows = coalesce(vec![write]);
-    let errors = error_texts(&rows)?;
-    Ok(bind(&sql.insert_held_attempt, &rows, &errors).execute(connection).await?.rows_affected() == 1)
-}
-
-fn error_texts(rows: &[Coalesced<'_>]) -> Result<Vec<Option<String>>, Failure> {
-    rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect()
-}
-
-fn bind(
-    statement: &Statement,
-    rows: &[Coalesced<'_>],
-    errors: &[Option<String>],
-) -> Query<'static, Postgres, PgArguments> {
-    statement
-        .query()
-        .bind(rows.iter().map(|row| row.write.claim.run_id.as_uuid()).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.write.row.step_key.as_str()).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.write.row.attempt).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.write.row.kind.as_str()).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.write.row.status.as_str()).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.write.row.position).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.write.row.output.as_deref()).collect::<Vec<_>>())
-        .bind(errors)
-        .bind(rows.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
+    let rows = Rows::of(vec![write])?;
+    Ok(rows.bind(sql.insert_held_attempt.query()).execute(connection).await?.rows_affected() == 1)
 }
 
 /// Starts the children of these writes. Answers the places of those whose key belongs to another run.

@@ -15,6 +15,7 @@ use super::error::Failure;
 use super::fence::Wanted;
 use super::finish::Finishes;
 use super::lone::Lone;
+use super::plain::Plain;
 use super::sql::Sql;
 use super::worker_lock::Workers;
 use super::{attempt, claim, family, generation, rerun, settle, signal, start};
@@ -35,26 +36,48 @@ pub(super) async fn commit(
     {
         return Ok(outcomes);
     }
+    if let Some(plain) = Plain::of(writes, workers) {
+        let apply = async |connection: &mut PgConnection| plain.apply(connection, sql, clock, workers).await;
+        if let Some(outcomes) = transact(connection, plain.begin(workers), apply).await? {
+            return Ok(outcomes);
+        }
+    }
     let mut batch = Batch::sort(writes);
     let wanted = batch.wanted(workers);
     let begin = if wanted.recorded.is_empty() { BEGIN.to_owned() } else { workers.begin() };
+    let apply =
+        async |connection: &mut PgConnection| batch.apply(connection, sql, clock, (wanted, workers)).await.map(Some);
+    transact(connection, begin, apply).await?;
+    batch.outcomes()
+}
+
+/// Applies writes in a transaction that these statements begin. It is rolled back if that fails, or says `None`.
+async fn transact<T>(
+    connection: &mut PgConnection,
+    begin: String,
+    apply: impl AsyncFnOnce(&mut PgConnection) -> Result<Option<T>, Failure>,
+) -> Result<Option<T>, Failure> {
     // A transaction that could not get a lock was begun nevertheless, and the driver does not end it.
     let begun = connection.begin_with(AssertSqlSafe(begin)).await;
     let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
-    match batch.apply(&mut transaction, sql, clock, (wanted, workers)).await {
-        Ok(()) => {
+    match apply(&mut transaction).await {
+        Ok(Some(applied)) => {
             failpoint_error("backend.in_transaction")?;
             transaction.commit().await?;
+            Ok(Some(applied))
+        }
+        Ok(None) => {
+            transaction.rollback().await?;
+            Ok(None)
         }
         Err(failure) => {
             // Of a broken connection nobody hears the answer, and the failure says that it is broken.
             if !failure.breaks_connection {
                 transaction.rollback().await?;
             }
-            return Err(failure);
+            Err(failure)
         }
     }
-    batch.outcomes()
 }
 
 /// The writes by kind, each with its place in the batch, and the outcomes so far.
@@ -127,7 +150,7 @@ impl<'w> Batch<'w> {
         (wanted, workers): (Wanted, &Workers),
     ) -> Result<(), Failure> {
         self.start(connection, sql, clock).await?;
-        let fence = wanted.lock(connection, sql, workers.ids()).await?;
+        let fence = wanted.lock(connection, sql, workers).await?;
         self.fork(connection, sql).await?;
         self.record_attempts(connection, sql, clock, &fence).await?;
         self.signal(connection, sql, clock, &fence).await?;

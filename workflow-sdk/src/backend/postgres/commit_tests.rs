@@ -3,38 +3,16 @@ use std::time::Duration;
 use sqlx::Connection;
 
 use crate::backend::{
-    AttemptWrite, Backend, BackendErrorKind, CancelOutcome, EndWrite, Outcome, ParkWrite, RunEnd, StartOutcome, Write,
+    Backend, BackendErrorKind, CancelOutcome, EndWrite, Outcome, ParkWrite, RunEnd, StartOutcome, Write,
 };
 use crate::model::{
-    AttemptStatus, Claim, ErrorKind, NewRun, RunId, RunStatus, StartTime, StepAttempt, StepKind, StoredError,
-    Timestamp, WorkerId,
+    AttemptStatus, Claim, ErrorKind, NewRun, RunId, RunStatus, StartTime, StoredError, Timestamp, WorkerId,
 };
 
 use super::PostgresBackend;
-use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture, fixture_with_pool, lane, new_run};
-
-fn attempt(claim: Claim, key: &str, status: AttemptStatus, output: Option<&str>) -> Write {
-    Write::Attempt(AttemptWrite {
-        claim,
-        row: StepAttempt {
-            step_key: key.into(),
-            attempt: 1,
-            kind: StepKind::Step,
-            status,
-            position: (status != AttemptStatus::Running).then_some(1),
-            output: output.map(Into::into),
-            error: None,
-            epoch: claim.epoch,
-            started_at: START,
-            completed_at: (status != AttemptStatus::Running).then_some(START + LEASE),
-        },
-        effect: crate::model::Effect::None,
-    })
-}
-
-fn end(claim: Claim) -> Write {
-    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded("1".into()) })
-}
+use super::fixture_tests::{
+    Fixture, LEASE, START, TestResult, attempt, claim_write, end, fixture, fixture_with_pool, lane, new_run,
+};
 
 fn park(claim: Claim, wakes: i64, until: Timestamp) -> Write {
     Write::Park(ParkWrite { claim, wakes, until, until_deadline: true, error: None, reset_crashes: true })
@@ -260,11 +238,10 @@ async fn one_batch_of_every_kind_keeps_the_order_of_the_contract() -> TestResult
     let fixture = fixture_with_pool(1).await?;
     let claim = fixture.started_claim().await?;
     let run = new_run();
-    let request = crate::backend::ClaimRequest { worker: fixture.worker, lanes: vec![lane()], limit: 5, lease: LEASE };
     let outcomes = fixture
         .backend
         .commit(&[
-            Write::Claim(request),
+            claim_write(fixture.worker, 5),
             Write::Expire { limit: 5, patience: Duration::ZERO },
             Write::Cancel(claim.run_id),
             end(claim),

@@ -5,13 +5,13 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::backend::fence::{Asked, Fact, Fence};
-use crate::model::{Claim, RunId, WorkerId};
+use crate::model::{Claim, RunId};
 use crate::planted::planted;
 
 use super::error::Failure;
 use super::row;
 use super::sql::Sql;
-use super::worker_lock::FEW;
+use super::worker_lock::{FEW, Workers};
 
 /// Locks these runs, all in one statement and in the order of their ids, so that what it says holds until the commit.
 pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked) -> Result<Fence, Failure> {
@@ -76,7 +76,7 @@ impl Wanted {
         mut self,
         connection: &mut PgConnection,
         sql: &Sql,
-        workers: &[WorkerId],
+        workers: &Workers,
     ) -> Result<Fence, Failure> {
         if !self.recorded.is_empty() {
             let query = sql
@@ -84,7 +84,7 @@ impl Wanted {
                 .query()
                 .bind(ids(self.recorded.keys()))
                 .bind(self.recorded.values().copied().collect::<Vec<_>>())
-                .bind(workers.iter().map(|worker| worker.as_uuid()).collect::<Vec<_>>());
+                .bind(workers.uuids());
             for row in &query.fetch_all(&mut *connection).await? {
                 let run_id = row::run_id(row)?;
                 self.asked.insert(run_id, self.recorded.get(&run_id).copied());
@@ -101,7 +101,8 @@ pub(super) async fn read(connection: &mut PgConnection, sql: &Sql, claim: Claim)
     Fence::of(std::iter::once(fact))
 }
 
-fn ids<'r>(runs: impl Iterator<Item = &'r RunId>) -> Vec<Uuid> {
+/// These runs, as a statement takes them.
+pub(super) fn ids<'r>(runs: impl Iterator<Item = &'r RunId>) -> Vec<Uuid> {
     runs.map(|run| run.as_uuid()).collect()
 }
 

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use sqlx::PgConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres};
 
 use crate::backend::{EndWrite, ParkWrite, RunEnd};
 use crate::model::{Claim, Clock, RunId, StoredError, Timestamp};
@@ -73,30 +75,37 @@ impl Finishes {
         true
     }
 
-    /// Ends and parks them. Says how many of their claims held.
-    pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<u64, Failure> {
-        if self.0.is_empty() {
-            return Ok(0);
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Binds them, a column each.
+    pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        let mut rows: Vec<&Finish> = self.0.values().collect();
+        if planted("unsorted-update") {
+            fastrand::shuffle(&mut rows);
         }
-        let rows: Vec<&Finish> = self.0.values().collect();
-        let query = sql
-            .finish_claims
-            .query()
-            .bind(clock.fixed().map(Timestamp::as_micros))
+        let wakes = |row: &&Finish| row.park.map(|(wakes, _)| wakes).filter(|_| !planted("park-without-recheck"));
+        query
             .bind(rows.iter().map(|row| row.claim.run_id.as_uuid()).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.claim.epoch).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.status).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.error.as_deref()).collect::<Vec<_>>())
-            .bind(
-                rows.iter()
-                    .map(|row| row.park.map(|(wakes, _)| wakes).filter(|_| !planted("park-without-recheck")))
-                    .collect::<Vec<_>>(),
-            )
+            .bind(rows.iter().map(wakes).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.reset_crashes).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.until_deadline).collect::<Vec<_>>());
-        Ok(query.execute(connection).await?.rows_affected())
+            .bind(rows.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
+    }
+
+    /// Ends and parks them. Says how many of their claims held.
+    pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<u64, Failure> {
+        if self.0.is_empty() {
+            return Ok(0);
+        }
+        let query = sql.finish_claims.query().bind(clock.fixed().map(Timestamp::as_micros));
+        Ok(self.bind(query).execute(connection).await?.rows_affected())
     }
 }
 

@@ -6,8 +6,12 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
-use crate::backend::{Backend, BackendOptions, ClaimRequest, ClaimedRun, Outcome, Write};
-use crate::model::{Claim, Clock, Lane, NewRun, RunId, StartTime, Timestamp, WorkerId};
+use crate::backend::{
+    AttemptWrite, Backend, BackendOptions, ClaimRequest, ClaimedRun, EndWrite, Outcome, RunEnd, Write,
+};
+use crate::model::{
+    AttemptStatus, Claim, Clock, Effect, Lane, NewRun, RunId, StartTime, StepAttempt, StepKind, Timestamp, WorkerId,
+};
 
 use super::PostgresBackend;
 
@@ -73,8 +77,7 @@ impl Fixture {
     }
 
     pub(super) async fn claim_for(&self, worker: WorkerId, limit: u32) -> TestResult<Vec<ClaimedRun>> {
-        let request = ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE };
-        match self.commit(Write::Claim(request)).await? {
+        match self.commit(claim_write(worker, limit)).await? {
             Outcome::Claimed(claimed) => Ok(claimed.runs),
             other => Err(format!("{other:?}").into()),
         }
@@ -118,4 +121,46 @@ pub(super) fn new_run() -> NewRun {
         parent: None,
         depth: 0,
     }
+}
+
+pub(super) fn attempt(claim: Claim, key: &str, status: AttemptStatus, output: Option<&str>) -> Write {
+    Write::Attempt(AttemptWrite {
+        claim,
+        row: StepAttempt {
+            step_key: key.into(),
+            attempt: 1,
+            kind: StepKind::Step,
+            status,
+            position: (status != AttemptStatus::Running).then_some(1),
+            output: output.map(Into::into),
+            error: None,
+            epoch: claim.epoch,
+            started_at: START,
+            completed_at: (status != AttemptStatus::Running).then_some(START + LEASE),
+        },
+        effect: Effect::None,
+    })
+}
+
+pub(super) fn end(claim: Claim) -> Write {
+    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded("1".into()) })
+}
+
+pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
+    Write::Claim(ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE })
+}
+
+/// Waits until somebody waits for this lock: a statement on this schema, or a batch that begins.
+pub(super) async fn until_one_waits(fixture: &Fixture, lock: &str) -> TestResult {
+    let mut connection = fixture.connect().await?;
+    let waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = $1
+                   AND (query LIKE '%' || $2 || '%' OR query LIKE 'BEGIN%pg_advisory_xact_lock%')";
+    for _ in 0..1000 {
+        let query = sqlx::query(waiting).bind(lock).bind(&fixture.schema);
+        if query.fetch_optional(&mut connection).await?.is_some() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err("nobody waits".into())
 }

@@ -35,6 +35,7 @@ mod lease;
 mod lone;
 mod migrate;
 mod open;
+mod plain;
 mod read;
 mod rerun;
 mod row;
@@ -59,6 +60,8 @@ mod lease_tests;
 mod migrate_tests;
 #[cfg(test)]
 mod open_tests;
+#[cfg(test)]
+mod plain_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]

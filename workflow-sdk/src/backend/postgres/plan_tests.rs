@@ -125,3 +125,19 @@ fn a_start_with_a_claim_starts_and_claims_as_the_two_do_alone() {
     let times = |text| part(text, "CROSS JOIN LATERAL (", ") AS t").join(" ");
     assert_eq!(times(both), times(start));
 }
+
+#[test]
+fn a_plain_batch_asks_records_and_finishes_as_the_three_do_alone() {
+    let batch = include_str!("sql/plain_batch.sql");
+    let alone = |statement: &str| {
+        let lines = statement.lines().filter(|line| !line.starts_with("--"));
+        part(&format!("BEGIN {} END;", lines.collect::<Vec<_>>().join(" ")), "BEGIN", "END;").join(" ")
+    };
+    for (name, next, statement) in [
+        ("WITH lost AS (", "), recorded AS (", include_str!("sql/read_claims.sql")),
+        ("), recorded AS (", "RETURNING 1\n), finished AS (", include_str!("sql/insert_attempts.sql")),
+        ("), finished AS (", "RETURNING 1\n)\nSELECT", include_str!("sql/finish_claims.sql")),
+    ] {
+        assert_eq!(part(batch, name, next).join(" "), alone(statement));
+    }
+}

@@ -117,7 +117,7 @@ statements! {
     lock_worker,
     mark_fork, mark_transaction,
     notify_change, notify_change_within,
-    pause_run, read_emitted,
+    pause_run, plain_batch, read_emitted,
     read_claims, read_ended,
     read_fence,
     read_history,

@@ -16,6 +16,8 @@
 
 use std::collections::BTreeSet;
 
+use uuid::Uuid;
+
 use crate::model::WorkerId;
 
 use super::commit::BEGIN;
@@ -33,26 +35,41 @@ const MEMORY: usize = 4;
 
 /// The workers whose batches come through here: those that claimed here last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Workers(Vec<WorkerId>);
+pub(super) struct Workers {
+    ids: Vec<WorkerId>,
+    /// There were more than are remembered.
+    forgot: bool,
+}
 
 impl Workers {
     /// A worker claims.
     pub(super) fn remember(&mut self, worker: WorkerId) {
-        self.0.retain(|known| *known != worker);
-        self.0.push(worker);
-        if self.0.len() > MEMORY {
-            self.0.remove(0);
+        self.ids.retain(|known| *known != worker);
+        self.ids.push(worker);
+        if self.ids.len() > MEMORY {
+            self.ids.remove(0);
+            self.forgot = true;
         }
     }
 
     /// The workers.
     pub(super) fn ids(&self) -> &[WorkerId] {
-        &self.0
+        &self.ids
+    }
+
+    /// The same, as a statement takes them.
+    pub(super) fn uuids(&self) -> Vec<Uuid> {
+        self.ids.iter().map(|worker| worker.as_uuid()).collect()
+    }
+
+    /// Whether no worker that claimed here was forgotten.
+    pub(super) fn are_all(&self) -> bool {
+        !self.ids.is_empty() && !self.forgot
     }
 
     /// Begins a transaction with their locks, in one round trip.
     pub(super) fn begin(&self) -> String {
-        let keys: BTreeSet<i32> = self.0.iter().map(|worker| key(*worker)).collect();
+        let keys: BTreeSet<i32> = self.ids.iter().map(|worker| key(*worker)).collect();
         let locks = keys.into_iter().map(|key| format!("; SELECT pg_advisory_xact_lock({CLASS}, {key})"));
         std::iter::once(BEGIN.to_owned()).chain(locks).collect()
     }

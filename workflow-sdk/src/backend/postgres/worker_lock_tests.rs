@@ -1,36 +1,16 @@
 //! That the lock of a worker is as good as locks on its runs: nobody takes a run between the fence and the commit.
 
-use std::time::Duration;
-
 use sqlx::Connection;
 
-use crate::backend::{
-    AttemptWrite, Backend, BackendOptions, ClaimRequest, ClaimedRun, EndWrite, Outcome, RunEnd, Write,
-};
-use crate::model::{AttemptStatus, Claim, Effect, RunId, StepAttempt, StepKind, WorkerId};
+use crate::backend::{Backend, BackendOptions, ClaimRequest, ClaimedRun, Outcome, Write};
+use crate::model::{AttemptStatus, Claim, RunId, WorkerId};
 
-use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture, lane, url};
+use super::fixture_tests::{Fixture, LEASE, TestResult, attempt, end, fixture, lane, until_one_waits, url};
 use super::worker_lock::FEW;
 use super::{PostgresBackend, claim};
 
-fn attempt(claim: Claim) -> Write {
-    let row = StepAttempt {
-        step_key: "a".into(),
-        attempt: 1,
-        kind: StepKind::Step,
-        status: AttemptStatus::Succeeded,
-        position: Some(1),
-        output: Some("1".into()),
-        error: None,
-        epoch: claim.epoch,
-        started_at: START,
-        completed_at: Some(START),
-    };
-    Write::Attempt(AttemptWrite { claim, row, effect: Effect::None })
-}
-
-fn end(claim: Claim) -> Write {
-    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded("1".into()) })
+fn step(claim: Claim) -> Write {
+    attempt(claim, "a", AttemptStatus::Succeeded, Some("1"))
 }
 
 /// Claims of as many runs as it takes for the lock of their worker.
@@ -58,21 +38,6 @@ async fn neighbour(fixture: &Fixture) -> TestResult<Fixture> {
     Ok(Fixture { backend, schema, clock, worker: WorkerId::generate() })
 }
 
-/// Waits until somebody waits for this lock: a statement on this schema, or a batch that begins.
-async fn until_one_waits(fixture: &Fixture, lock: &str) -> TestResult {
-    let mut connection = fixture.connect().await?;
-    let waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = $1
-                   AND (query LIKE '%' || $2 || '%' OR query LIKE 'BEGIN%pg_advisory_xact_lock%')";
-    for _ in 0..1000 {
-        let query = sqlx::query(waiting).bind(lock).bind(&fixture.schema);
-        if query.fetch_optional(&mut connection).await?.is_some() {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Err("nobody waits".into())
-}
-
 #[tokio::test]
 async fn a_claim_passes_over_runs_whose_worker_commits_a_batch() -> TestResult {
     let fixture = fixture().await?;
@@ -86,7 +51,7 @@ async fn a_claim_passes_over_runs_whose_worker_commits_a_batch() -> TestResult {
     let hold = format!("SELECT FROM {}.workflow_runs WHERE id = $1 FOR UPDATE", fixture.schema);
     let hold = sqlx::query(sqlx::AssertSqlSafe(hold)).bind(ended.run_id.as_uuid());
     hold.execute(&mut *holder).await?;
-    let mut batch: Vec<Write> = recorded.iter().copied().map(attempt).collect();
+    let mut batch: Vec<Write> = recorded.iter().copied().map(step).collect();
     batch.push(end(ended));
     let committing = fixture.backend.commit(&batch);
     let meanwhile = async {
@@ -119,7 +84,7 @@ async fn a_batch_waits_for_who_takes_a_run_of_its_worker() -> TestResult {
     let claimed = claimed.map_err(|failure| failure.during("claim"))?;
     assert_eq!(runs(&claimed.runs), ids(&recorded));
 
-    let batch: Vec<Write> = recorded.iter().copied().map(attempt).collect();
+    let batch: Vec<Write> = recorded.iter().copied().map(step).collect();
     let committing = fixture.backend.commit(&batch);
     let meanwhile = async {
         until_one_waits(&fixture, "advisory").await?;
@@ -144,7 +109,7 @@ async fn a_run_of_a_worker_that_is_not_ours_is_locked_itself() -> TestResult {
     let mut holder = third.begin().await?;
     let hold = format!("SELECT FROM {}.workflow_runs WHERE id = $1 FOR UPDATE", fixture.schema);
     sqlx::query(sqlx::AssertSqlSafe(hold)).bind(claimed[FEW / 2].run_id.as_uuid()).execute(&mut *holder).await?;
-    let batch: Vec<Write> = claimed.iter().copied().map(attempt).collect();
+    let batch: Vec<Write> = claimed.iter().copied().map(step).collect();
     let committing = other.backend.commit(&batch);
     let meanwhile = async {
         until_one_waits(&fixture, "transactionid").await?;

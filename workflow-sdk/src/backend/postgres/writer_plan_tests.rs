@@ -35,6 +35,7 @@ fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
         "lock_runs",
         "mark_fork",
         "pause_run",
+        "plain_batch",
         "read_claims",
         "read_run",
         "read_statuses",

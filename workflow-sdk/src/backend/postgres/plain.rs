@@ -1,0 +1,124 @@
+//! Batches of the ordinary kinds: starts, attempts without effects, ends without a family, parks, claims. What their claims hold, their
+//! attempts, their ends and their parks are one statement, in the place of four: each is a way to the server and back, on which two
+//! processes have to be scheduled.
+//!
+//! All is done as if every claim held. If one does not, all is rolled back, and the batch goes the long way, which says of each what
+//! became of it.
+
+use std::collections::BTreeMap;
+
+use sqlx::{PgConnection, Row};
+
+use crate::backend::fence::asked_by;
+use crate::backend::{AttemptWrite, ClaimRequest, Outcome, Write};
+use crate::model::{Clock, Effect, NewRun, RunId, Timestamp};
+
+use super::attempt::Rows;
+use super::commit::BEGIN;
+use super::error::Failure;
+use super::finish::Finishes;
+use super::sql::Sql;
+use super::worker_lock::Workers;
+use super::{claim, fence, start};
+
+/// A batch of these kinds.
+#[derive(Default)]
+pub(super) struct Plain<'w> {
+    starts: Vec<&'w NewRun>,
+    attempts: Vec<&'w AttemptWrite>,
+    finishes: Finishes,
+    claims: Vec<&'w ClaimRequest>,
+    /// The runs of the attempts that the batch does not let go of, each with the epoch under which its writer holds it.
+    held: BTreeMap<RunId, i64>,
+    writes: &'w [Write],
+}
+
+impl<'w> Plain<'w> {
+    /// The batch, if it is one and the locks of these workers are enough for it.
+    pub(super) fn of(writes: &'w [Write], workers: &Workers) -> Option<Self> {
+        let mut plain = Self { writes, ..Self::default() };
+        for write in writes {
+            plain.add(write)?;
+        }
+        for (run, epoch) in asked_by(writes) {
+            // Two claims of one run need the fence to decide between them.
+            let epoch = epoch?;
+            if !plain.finishes.holds(run) {
+                plain.held.insert(run, epoch);
+            }
+        }
+        let writes_rows = !plain.attempts.is_empty() || plain.finishes.len() > 0;
+        (writes_rows && (plain.held.is_empty() || workers.are_all())).then_some(plain)
+    }
+
+    fn add(&mut self, write: &'w Write) -> Option<()> {
+        match write {
+            Write::Start(run) => self.starts.push(run),
+            Write::Attempt(write) if matches!(write.effect, Effect::None) => self.attempts.push(write),
+            // What cannot be stored, or lets go of a run twice, is answered the long way.
+            Write::End(write) if write.parent_run_id.is_none() && !write.has_children => {
+                self.finishes.end(write).ok().filter(|added| *added)?;
+            }
+            Write::Park(write) => drop(self.finishes.park(write).ok().filter(|added| *added)?),
+            Write::Claim(request) => self.claims.push(request),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// What begins its transaction.
+    pub(super) fn begin(&self, workers: &Workers) -> String {
+        if self.held.is_empty() { BEGIN.to_owned() } else { workers.begin() }
+    }
+
+    /// Applies it in a transaction that was begun so, in the order of the contract. `None`: a claim does not hold, and the transaction
+    /// must be rolled back.
+    pub(super) async fn apply(
+        &self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        clock: &Clock,
+        workers: &Workers,
+    ) -> Result<Option<Vec<Outcome>>, Failure> {
+        let mut started = Vec::new().into_iter();
+        if !self.starts.is_empty() {
+            started = start::start(connection, sql, clock, &self.starts).await?.into_iter();
+        }
+        if !self.write(connection, sql, clock, workers).await? {
+            return Ok(None);
+        }
+        let mut claimed = Vec::new();
+        for request in &self.claims {
+            claimed.push(claim::claim(connection, sql, clock, request).await?);
+        }
+        let mut claimed = claimed.into_iter();
+        let outcome = |write: &Write| match write {
+            Write::Start(_) => started.next().map(Outcome::Started),
+            Write::Claim(_) => claimed.next().map(Outcome::Claimed),
+            _ => Some(Outcome::Applied),
+        };
+        let outcomes: Option<Vec<Outcome>> = self.writes.iter().map(outcome).collect();
+        outcomes.map(Some).ok_or_else(|| Failure::corrupt("a write has no outcome"))
+    }
+
+    /// Attempts, ends and parks. `false`: a claim does not hold.
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        clock: &Clock,
+        workers: &Workers,
+    ) -> Result<bool, Failure> {
+        let rows = Rows::of(self.attempts.clone())?;
+        let query = sql.plain_batch.query().bind(clock.fixed().map(Timestamp::as_micros));
+        let query = query.bind(fence::ids(self.held.keys())).bind(self.held.values().copied().collect::<Vec<_>>());
+        let query = self.finishes.bind(rows.bind(query.bind(workers.uuids())));
+        let row = query.fetch_one(&mut *connection).await?;
+        let count = |column: &str| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
+        if count("lost")? > 0 || count("finished")? < self.finishes.len() {
+            return Ok(false);
+        }
+        rows.update(connection, sql, count("recorded")?).await?;
+        Ok(true)
+    }
+}

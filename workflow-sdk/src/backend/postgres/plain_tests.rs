@@ -1,0 +1,142 @@
+//! That a batch of ordinary writes in one statement is what its writes are one by one, whatever comes between.
+
+use sqlx::{AssertSqlSafe, Connection};
+
+use crate::backend::{Backend, Outcome, ParkWrite, Write};
+use crate::model::{AttemptStatus, Claim, RunStatus, WorkerId};
+
+use super::fixture_tests::{
+    Fixture, LEASE, START, TestResult, attempt, claim_write, end, fixture, new_run, until_one_waits,
+};
+
+fn park(claim: Claim) -> Write {
+    Write::Park(ParkWrite {
+        claim,
+        wakes: 0,
+        until: START + LEASE,
+        until_deadline: false,
+        error: None,
+        reset_crashes: false,
+    })
+}
+
+fn step(claim: Claim) -> Write {
+    attempt(claim, "a", AttemptStatus::Succeeded, Some("1"))
+}
+
+async fn claims(fixture: &Fixture, count: usize) -> TestResult<Vec<Claim>> {
+    let mut claims = Vec::new();
+    for _ in 0..count {
+        claims.push(fixture.started_claim().await?);
+    }
+    Ok(claims)
+}
+
+fn all_applied(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied))
+}
+
+/// What becomes of a batch, if this statement of another session changes the run `$1` after the batch has begun and before it writes
+/// the run.
+async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &str) -> TestResult<Vec<Outcome>> {
+    let mut other = fixture.connect().await?;
+    let mut changing = other.begin().await?;
+    let change = AssertSqlSafe(change.replace("{schema}", &fixture.schema));
+    sqlx::query(change).bind(run.run_id.as_uuid()).execute(&mut *changing).await?;
+    let committing = fixture.backend.commit(batch);
+    let meanwhile = async {
+        until_one_waits(fixture, "transactionid").await?;
+        TestResult::Ok(changing.commit().await?)
+    };
+    let (outcomes, meanwhile) = tokio::join!(committing, meanwhile);
+    meanwhile?;
+    Ok(outcomes?)
+}
+
+#[tokio::test]
+async fn every_write_is_applied_and_answered_in_its_place() -> TestResult {
+    let fixture = fixture().await?;
+    let claims = claims(&fixture, 3).await?;
+    let running = attempt(claims[0], "a", AttemptStatus::Running, None);
+    fixture.commit(running).await?;
+    let (run, worker) = (new_run(), WorkerId::generate());
+    let batch = [
+        claim_write(worker, 5),
+        end(claims[1]),
+        step(claims[1]),
+        step(claims[0]),
+        Write::Start(run.clone()),
+        park(claims[2]),
+        step(claims[2]),
+    ];
+    let outcomes = fixture.backend.commit(&batch).await?;
+    assert!(
+        matches!(&outcomes[0], Outcome::Claimed(claimed) if claimed.runs[0].claim.run_id == run.id),
+        "{outcomes:?}"
+    );
+    assert!(matches!(outcomes[4], Outcome::Started(_)), "{outcomes:?}");
+    assert!(all_applied(&outcomes[1..4]) && all_applied(&outcomes[5..]), "{outcomes:?}");
+    for (claim, status) in claims.into_iter().zip([RunStatus::Running, RunStatus::Succeeded, RunStatus::Parked]) {
+        let history = fixture.backend.history(claim.run_id).await?;
+        assert!(history.len() == 1 && history[0].status == AttemptStatus::Succeeded, "{history:?}");
+        assert_eq!(fixture.backend.run(claim.run_id).await?.map(|run| run.status), Some(status));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() -> TestResult {
+    let fixture = fixture().await?;
+    let claims = claims(&fixture, 20).await?;
+    let lost = Claim { epoch: 7, ..claims[10] };
+    for bad in [step(lost), end(lost), park(lost)] {
+        let mut batch: Vec<Write> = claims.iter().copied().map(step).collect();
+        batch[10] = bad;
+        batch.push(Write::Start(new_run()));
+        batch.push(claim_write(WorkerId::generate(), 5));
+        let outcomes = fixture.backend.commit(&batch).await?;
+        assert!(matches!(outcomes[10], Outcome::Lost), "{outcomes:?}");
+        assert!(all_applied(&outcomes[..10]) && all_applied(&outcomes[11..20]), "{outcomes:?}");
+        assert!(matches!(&outcomes[21], Outcome::Claimed(claimed) if claimed.runs.len() == 1), "{outcomes:?}");
+        assert!(fixture.backend.history(lost.run_id).await?.is_empty(), "nothing of what was rolled back is left");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_end_beside_a_take_over_is_lost_with_the_attempts_of_its_run() -> TestResult {
+    let fixture = fixture().await?;
+    let claims = claims(&fixture, 2).await?;
+    let batch = [step(claims[0]), step(claims[1]), end(claims[1])];
+    let take = "UPDATE {schema}.workflow_runs SET epoch = epoch + 1 WHERE id = $1";
+    let outcomes = with_change(&fixture, &batch, claims[1], take).await?;
+    assert!(matches!(outcomes[..], [Outcome::Applied, Outcome::Lost, Outcome::Lost]), "{outcomes:?}");
+    assert!(fixture.backend.history(claims[1].run_id).await?.is_empty());
+    assert_eq!(fixture.backend.run(claims[1].run_id).await?.map(|run| run.status), Some(RunStatus::Running));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wake_beside_a_park_is_not_lost() -> TestResult {
+    let fixture = fixture().await?;
+    let claims = claims(&fixture, 2).await?;
+    let wake = "UPDATE {schema}.workflow_runs SET wakes = wakes + 1 WHERE id = $1";
+    let outcomes = with_change(&fixture, &[step(claims[0]), park(claims[1])], claims[1], wake).await?;
+    assert!(all_applied(&outcomes), "{outcomes:?}");
+    assert_eq!(fixture.backend.run(claims[1].run_id).await?.map(|run| run.available_at), Some(START));
+    Ok(())
+}
+
+#[tokio::test]
+async fn more_workers_than_are_remembered_lose_nothing() -> TestResult {
+    let fixture = fixture().await?;
+    let mut claims = claims(&fixture, 1).await?;
+    for _ in 0..9 {
+        fixture.start().await?;
+        claims.push(fixture.claim_for(WorkerId::generate(), 1).await?[0].claim);
+    }
+    let batch: Vec<Write> = claims.iter().copied().flat_map(|claim| [step(claim), end(claim)]).collect();
+    let outcomes = fixture.backend.commit(&batch).await?;
+    assert!(all_applied(&outcomes), "{outcomes:?}");
+    Ok(())
+}
