@@ -22,6 +22,7 @@ use super::{
 };
 
 mod attempt;
+mod batch;
 mod call;
 mod claim;
 mod commit;
