@@ -1,5 +1,5 @@
-//! What is one statement, and so its own transaction: starts, with the claim that waits for them; a lone attempt without an effect;
-//! a lone end without a family. A lone step, which waits for each way to the server and back, waits for one in place of four.
+//! What is one statement, and so its own transaction: starts, with the claim that waits for them; a lone claim; a lone attempt without
+//! an effect; a lone end without a family. A lone step, which waits for each way to the server and back, waits for one in place of four.
 //! An attempt or an end changes its rows only if its claim holds. Where it changed nothing the batch goes the long way, which says
 //! why. Of several, some could be changed and the others not, and the long way would find their run claimed by others since.
 
@@ -18,6 +18,7 @@ pub(super) enum Lone<'w> {
     Starts(Vec<&'w NewRun>),
     /// The claim comes last, as an offer does that a start calls in.
     StartsAndClaim(Vec<&'w NewRun>, &'w ClaimRequest),
+    Claim(&'w ClaimRequest),
     Attempt(&'w AttemptWrite),
     End(&'w EndWrite),
 }
@@ -27,6 +28,7 @@ impl<'w> Lone<'w> {
     pub(super) fn of(writes: &'w [Write]) -> Option<Self> {
         match writes {
             [Write::Start(_), ..] => Self::of_starts(writes),
+            [Write::Claim(request)] => Some(Self::Claim(request)),
             [Write::Attempt(write)] if matches!(write.effect, Effect::None) => Some(Self::Attempt(write)),
             [Write::End(write)] if write.parent_run_id.is_none() && !write.has_children => Some(Self::End(write)),
             _ => None,
@@ -62,6 +64,10 @@ impl<'w> Lone<'w> {
                 let mut outcomes = started(outcomes);
                 outcomes.push(Outcome::Claimed(claimed));
                 Ok(Some(outcomes))
+            }
+            Self::Claim(request) => {
+                let claimed = claim::claim(connection, sql, clock, request).await?;
+                Ok(Some(vec![Outcome::Claimed(claimed)]))
             }
             Self::Attempt(write) => {
                 let held = attempt::record_held(connection, sql, write).await?;
