@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use sqlx::SqliteConnection;
+use uuid::Uuid;
 
 use crate::backend::fence::Fence;
 use crate::backend::outcomes::Outcomes;
@@ -158,12 +159,15 @@ async fn upsert(
 /// Adds these rows, and NULL for the rest of the room.
 pub(super) fn add(parameters: &mut Parameters, rows: &[AttemptRow<'_>]) -> Result<(), BackendError> {
     const COLUMNS: usize = 11;
+    parameters.reserve(room_for(rows.len()) * COLUMNS);
     for AttemptRow { last: AttemptWrite { claim, row, .. }, started_at } in rows {
         let error = row.error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
-        parameters.add(claim.run_id.to_string())?.add(&row.step_key)?.add(row.attempt)?;
-        parameters.add(row.kind.as_str())?.add(row.status.as_str())?.add(row.position)?.add(claim.epoch)?;
+        let mut id = Uuid::encode_buffer();
+        let id = claim.run_id.as_uuid().as_hyphenated().encode_lower(&mut id);
+        parameters.add_text(Some(id))?.add_text(Some(&row.step_key))?.add(row.attempt)?;
+        parameters.add_word(row.kind.as_str())?.add_word(row.status.as_str())?.add(row.position)?.add(claim.epoch)?;
         parameters.add(started_at.as_micros())?.add(row.completed_at.map(Timestamp::as_micros))?;
-        parameters.add(error)?.add(&row.output)?;
+        parameters.add(error)?.add_text(row.output.as_deref())?;
     }
     for _ in rows.len() * COLUMNS..room_for(rows.len()) * COLUMNS {
         parameters.add(None::<i64>)?;

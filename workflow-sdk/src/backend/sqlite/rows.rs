@@ -38,7 +38,7 @@ impl RowsStatement {
         let place = place_of(rows);
         let text = self.texts[place].get_or_init(|| repeated((self.of_one_row)(), SIZES[place]));
         // Nothing is in it but the text of our own file.
-        sqlx::query_with(AssertSqlSafe(Arc::clone(text)), parameters.0)
+        sqlx::query_with(AssertSqlSafe(Arc::clone(text)), parameters.arguments)
     }
 }
 
@@ -53,13 +53,39 @@ fn place_of(rows: usize) -> usize {
 
 /// The parameters of a statement, in the order of its text. To bind thousands to a query would move the whole query for each.
 #[derive(Default)]
-pub(super) struct Parameters(SqliteArguments);
+pub(super) struct Parameters {
+    arguments: SqliteArguments,
+    /// Texts that come in many rows, of which there are few.
+    words: Vec<(&'static str, Arc<str>)>,
+}
 
 impl Parameters {
+    /// Makes room for so many more.
+    pub(super) fn reserve(&mut self, parameters: usize) {
+        self.arguments.reserve(parameters, 0);
+    }
+
     /// Adds the next one.
     pub(super) fn add<'t>(&mut self, value: impl Encode<'t, Sqlite> + Type<Sqlite>) -> Result<&mut Self, BackendError> {
-        self.0.add(value).map_err(sqlx::Error::Encode).during("write a parameter")?;
+        self.arguments.add(value).map_err(sqlx::Error::Encode).during("write a parameter")?;
         Ok(self)
+    }
+
+    /// Adds a text. As a `str`, the driver would allocate it twice: another thread frees what this one allocates, and both are what a
+    /// batch waits for.
+    pub(super) fn add_text(&mut self, text: Option<&str>) -> Result<&mut Self, BackendError> {
+        self.add(text.map(Arc::<str>::from))
+    }
+
+    /// Adds a text that other rows have too.
+    pub(super) fn add_word(&mut self, word: &'static str) -> Result<&mut Self, BackendError> {
+        let known = self.words.iter().find(|(known, _)| *known == word).map(|(_, text)| Arc::clone(text));
+        let text = known.unwrap_or_else(|| {
+            let text = Arc::<str>::from(word);
+            self.words.push((word, Arc::clone(&text)));
+            text
+        });
+        self.add(text)
     }
 }
 
