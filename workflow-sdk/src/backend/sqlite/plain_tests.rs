@@ -4,6 +4,7 @@ use crate::backend::{Backend, Outcome, Write};
 use crate::model::{AttemptStatus, Claim, RunStatus, WorkerId};
 
 use super::fixture_tests::*;
+use super::sql;
 
 /// A write of a step of this claim, with a key of its own.
 fn step(claim: Claim, number: usize) -> Write {
@@ -77,4 +78,34 @@ async fn a_run_that_cannot_be_understood_takes_nothing_else_of_its_batch_with_it
     assert!(matches!(outcomes[0], Outcome::Applied));
     assert!(matches!(outcomes[1], Outcome::Refused(_)), "{:?}", outcomes[1]);
     assert_eq!(f.backend.history(claim.run_id).await.unwrap().len(), 1, "it is committed, as its answer says");
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_half_way_leaves_nothing() {
+    let f = Fixture::file().await;
+    let claims = claimed(&f, 3).await;
+    let mut writer = f.backend.database.writer.lock().await.unwrap();
+    let refuse = sqlx::query("CREATE UNIQUE INDEX one_a_key ON step_attempts (step_key)");
+    refuse.execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    let new = new_run();
+    let refused = f.backend.commit(&[Write::Start(new.clone()), step(claims[0], 0), step(claims[1], 0)]).await;
+    assert!(refused.is_err(), "{refused:?}");
+    for claim in &claims {
+        assert!(f.backend.history(claim.run_id).await.unwrap().is_empty());
+    }
+    assert!(f.backend.run(new.id).await.unwrap().is_none());
+    assert!(
+        all_applied(&f.backend.commit(&[step(claims[2], 1), end_write(claims[2], "1")]).await.unwrap()),
+        "and it goes on"
+    );
+}
+
+#[test]
+fn nothing_that_writes_many_rows_of_a_batch_can_be_undone_alone() {
+    let script = [sql::PLAIN_BATCH, sql::CLAIM_AND_COMMIT].concat();
+    let writes: Vec<&str> =
+        script.lines().filter(|line| ["INSERT", "UPDATE"].iter().any(|w| line.starts_with(w))).collect();
+    assert_eq!(writes.len(), 5, "{writes:?}");
+    assert!(writes.iter().all(|line| line.contains(" OR FAIL ")), "{writes:?}");
 }

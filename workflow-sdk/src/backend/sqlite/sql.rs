@@ -1,4 +1,7 @@
 //! Every statement of this backend, one a file.
+//!
+//! What writes many rows of a batch is an `INSERT` or `UPDATE OR FAIL`. What fails with ABORT, which is the default, SQLite undoes alone,
+//! and for that it copies each page before the statement changes it. Of a batch nothing is undone alone: its transaction is rolled back.
 
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {

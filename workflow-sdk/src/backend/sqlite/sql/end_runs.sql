@@ -1,7 +1,7 @@
 -- Called by: finish.rs, with claims that have passed the fence; plain.rs, which asks the fence beside it.
 -- Guarantees: a run ends once, and only by the claim that holds it. Not before its beginning, though the
 -- host's clock was set back.
-UPDATE workflow_runs
+UPDATE OR FAIL workflow_runs
 SET status = e.value ->> 2, output = e.value ->> 3, error = e.value ->> 4, worker_id = NULL, paused_at = NULL,
     completed_at = max(?, created_at, coalesce(started_at, 0))
 FROM jsonb_each(?) AS e

@@ -1,6 +1,6 @@
 -- Called by: start.rs and plain.rs, for the starts of a batch or of an application's own transaction.
 -- Guarantees: an id or a (workflow, key) that exists is left as it is. Answers only how many are new: nearly always all.
-INSERT INTO workflow_runs
+INSERT OR FAIL INTO workflow_runs
     (id, workflow_name, version, queue, status, key, available_at, deadline_at, created_at, depth, parent_run_id,
      parent_step_key, on_parent_end, tags, input)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, 'pending', value ->> 4,

@@ -1,6 +1,6 @@
 -- Called by: attempt.rs, with rows whose claims have passed the fence; plain.rs, which asks the fence beside it.
 -- Guarantees: a final row is never changed; the time at which an attempt began is that of its first row.
-INSERT INTO step_attempts
+INSERT OR FAIL INTO step_attempts
     (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, error, output)
 SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 ON CONFLICT (run_id, step_key, attempt) DO UPDATE
