@@ -60,27 +60,36 @@ async fn every_write_is_applied_and_answered_in_its_place() -> TestResult {
     let running = attempt(claims[0], "a", AttemptStatus::Running, None);
     fixture.commit(running).await?;
     let (run, worker) = (new_run(), WorkerId::generate());
-    let batch = [
-        claim_write(worker, 5),
-        end(claims[1]),
-        step(claims[1]),
-        step(claims[0]),
-        Write::Start(run.clone()),
-        park(claims[2]),
-        step(claims[2]),
-    ];
+    let batch = [claim_write(worker, 5), end(claims[1]), step(claims[0]), Write::Start(run.clone()), park(claims[2])];
     let outcomes = fixture.backend.commit(&batch).await?;
     assert!(
         matches!(&outcomes[0], Outcome::Claimed(claimed) if claimed.runs[0].claim.run_id == run.id),
         "{outcomes:?}"
     );
-    assert!(matches!(outcomes[4], Outcome::Started(_)), "{outcomes:?}");
-    assert!(all_applied(&outcomes[1..4]) && all_applied(&outcomes[5..]), "{outcomes:?}");
+    assert!(matches!(outcomes[3], Outcome::Started(_)), "{outcomes:?}");
+    assert!(all_applied(&outcomes[1..3]) && all_applied(&outcomes[4..]), "{outcomes:?}");
+    let history = fixture.backend.history(claims[0].run_id).await?;
+    assert!(history.len() == 1 && history[0].status == AttemptStatus::Succeeded, "{history:?}");
     for (claim, status) in claims.into_iter().zip([RunStatus::Running, RunStatus::Succeeded, RunStatus::Parked]) {
-        let history = fixture.backend.history(claim.run_id).await?;
-        assert!(history.len() == 1 && history[0].status == AttemptStatus::Succeeded, "{history:?}");
         assert_eq!(fixture.backend.run(claim.run_id).await?.map(|run| run.status), Some(status));
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() -> TestResult {
+    let fixture = fixture().await?;
+    let refuse = "CREATE FUNCTION {schema}.too_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF (SELECT status FROM {schema}.workflow_runs WHERE id = NEW.run_id) <> 'running' THEN RAISE 'too late'; END IF;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER too_late AFTER INSERT ON {schema}.step_attempts
+             FOR EACH ROW EXECUTE FUNCTION {schema}.too_late();";
+    fixture.execute(refuse).await?;
+    let claims = claims(&fixture, 3).await?;
+    let batch = [end(claims[0]), park(claims[1]), step(claims[0]), step(claims[1]), step(claims[2])];
+    let outcomes = fixture.backend.commit(&batch).await?;
+    assert!(all_applied(&outcomes), "{outcomes:?}");
     Ok(())
 }
 
@@ -104,14 +113,13 @@ async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() -> TestRe
 }
 
 #[tokio::test]
-async fn an_end_beside_a_take_over_is_lost_with_the_attempts_of_its_run() -> TestResult {
+async fn an_end_beside_a_take_over_is_lost_and_nothing_else() -> TestResult {
     let fixture = fixture().await?;
     let claims = claims(&fixture, 2).await?;
-    let batch = [step(claims[0]), step(claims[1]), end(claims[1])];
     let take = "UPDATE {schema}.workflow_runs SET epoch = epoch + 1 WHERE id = $1";
-    let outcomes = with_change(&fixture, &batch, claims[1], take).await?;
-    assert!(matches!(outcomes[..], [Outcome::Applied, Outcome::Lost, Outcome::Lost]), "{outcomes:?}");
-    assert!(fixture.backend.history(claims[1].run_id).await?.is_empty());
+    let outcomes = with_change(&fixture, &[step(claims[0]), end(claims[1])], claims[1], take).await?;
+    assert!(matches!(outcomes[..], [Outcome::Applied, Outcome::Lost]), "{outcomes:?}");
+    assert_eq!(fixture.backend.history(claims[0].run_id).await?.len(), 1);
     assert_eq!(fixture.backend.run(claims[1].run_id).await?.map(|run| run.status), Some(RunStatus::Running));
     Ok(())
 }
@@ -135,7 +143,7 @@ async fn more_workers_than_are_remembered_lose_nothing() -> TestResult {
         fixture.start().await?;
         claims.push(fixture.claim_for(WorkerId::generate(), 1).await?[0].claim);
     }
-    let batch: Vec<Write> = claims.iter().copied().flat_map(|claim| [step(claim), end(claim)]).collect();
+    let batch: Vec<Write> = claims[1..].iter().copied().map(step).chain([end(claims[0])]).collect();
     let outcomes = fixture.backend.commit(&batch).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
     Ok(())
