@@ -26,8 +26,8 @@ use super::commit::BEGIN;
 /// two numbers: the liveness lock is in that of one. Two workers whose ids end alike wait for each other at times, no more.
 const CLASS: i32 = 2_003_792_491;
 
-/// Fewer runs than this are locked one by one: the lock of a worker costs a statement that is planned each time, and a batch
-/// of one step has nothing to share it with.
+/// On the long way, fewer runs than this are locked one by one: the lock of a worker costs a statement that is planned each time,
+/// and a batch of one step has nothing to share it with.
 pub(super) const FEW: usize = 16;
 
 /// So many workers of the process are remembered. The runs of those before are locked one by one.
