@@ -96,7 +96,9 @@ async fn a_campaign_that_is_killed_takes_its_server_along() {
     let directory = tempfile::tempdir().expect("a directory");
     // Whoever PostgreSQL runs as must be able to enter it.
     std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("open it");
-    let mut campaign = Command::new(env!("CARGO_BIN_EXE_campaign"));
+    // As a shell does with what it starts in the background.
+    let mut campaign = Command::new("env");
+    campaign.args(["--ignore-signal=QUIT", env!("CARGO_BIN_EXE_campaign")]);
     campaign.args(["kill", "--database", "postgres", "--count", "1000", "--directory"]).arg(directory.path());
     let mut campaign = campaign.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start a campaign");
     let servers = || {
@@ -108,4 +110,18 @@ async fn a_campaign_that_is_killed_takes_its_server_along() {
     campaign.kill().expect("kill it");
     campaign.wait().expect("reap it");
     until("its server has gone", async || (servers() == 0).then_some(())).await;
+}
+
+#[test]
+fn a_server_whose_address_nobody_reads_is_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("open it");
+    let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres"));
+    let script =
+        script.env("TMPDIR", directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut script = script.spawn().expect("start a server");
+    // Its input stays open, as if the one who holds it were only slow.
+    drop(script.stdout.take());
+    script.wait().expect("reap it");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("look").count(), 0);
 }

@@ -197,14 +197,15 @@ fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
 
 /// A command as somebody under whom PostgreSQL runs: it refuses to run as root. The process is the program's own, so its
 /// parent is this one, and it is told to stop at once when that dies, or a campaign that is killed would leave its server
-/// behind. In a group of its own, or the interrupt of a terminal would reach it first.
+/// behind. In a group of its own, or the interrupt of a terminal would reach it first. What a shell starts in the background
+/// ignores QUIT, and so would the server until it has a handler.
 fn as_owner(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.arg("--pdeathsig=QUIT");
     if rustix::process::getuid().is_root() {
         command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
     }
-    command.arg("--").arg(program);
+    command.args(["--", "env", "--default-signal=QUIT"]).arg(program);
     command.process_group(0);
     command
 }
