@@ -102,7 +102,7 @@ impl Write {
             | Self::Expire { .. } => true,
             // A child is due from its start; an end makes a waiting parent due, and children that are to end with it.
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
-            Self::End(write) => write.parent_run_id.is_some() || write.has_children,
+            Self::End(write) => write.has_family(),
             Self::Pause(_) | Self::Claim(_) => false,
         }
     }
@@ -148,6 +148,13 @@ pub struct EndWrite {
     pub has_children: bool,
     /// How it ends.
     pub end: RunEnd,
+}
+
+impl EndWrite {
+    /// Whether others are told of the end: a parent, or children.
+    pub(super) fn has_family(&self) -> bool {
+        self.parent_run_id.is_some() || self.has_children
+    }
 }
 
 /// The end of a run.

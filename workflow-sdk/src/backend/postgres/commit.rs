@@ -30,8 +30,9 @@ pub(super) async fn commit(
         return Ok(outcomes);
     }
     if let Some(plain) = Plain::of(writes, workers) {
+        let begin = plain.begin(workers);
         let apply = async |connection: &mut PgConnection| plain.apply(connection, sql, clock, workers).await;
-        if let Some(outcomes) = transact(connection, plain.begin(workers), apply).await? {
+        if let Some(outcomes) = transact(connection, begin, apply).await? {
             return Ok(outcomes);
         }
     }

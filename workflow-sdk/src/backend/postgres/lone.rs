@@ -30,7 +30,7 @@ impl<'w> Lone<'w> {
             [Write::Start(_), ..] => Self::of_starts(writes),
             [Write::Claim(request)] => Some(Self::Claim(request)),
             [Write::Attempt(write)] if matches!(write.effect, Effect::None) => Some(Self::Attempt(write)),
-            [Write::End(write)] if write.parent_run_id.is_none() && !write.has_children => Some(Self::End(write)),
+            [Write::End(write)] if !write.has_family() => Some(Self::End(write)),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use sqlx::{PgConnection, Row};
 
 use crate::backend::fence::asked_by;
-use crate::backend::{AttemptWrite, ClaimRequest, Outcome, Write};
+use crate::backend::{AttemptWrite, ClaimRequest, Claimed, Outcome, StartOutcome, Write};
 use crate::model::{Clock, Effect, NewRun, RunId, Timestamp};
 
 use super::attempt::Rows;
@@ -61,7 +61,7 @@ impl<'w> Plain<'w> {
             Write::Start(run) => self.starts.push(run),
             Write::Attempt(write) if matches!(write.effect, Effect::None) => self.attempts.push(write),
             // What cannot be stored, or lets go of a run twice, is answered the long way.
-            Write::End(write) if write.parent_run_id.is_none() && !write.has_children => {
+            Write::End(write) if !write.has_family() => {
                 self.finishes.end(write).ok().filter(|added| *added)?;
             }
             Write::Park(write) => drop(self.finishes.park(write).ok().filter(|added| *added)?),
@@ -79,51 +79,43 @@ impl<'w> Plain<'w> {
     /// Applies it in a transaction that was begun so, in the order of the contract. `None`: a claim does not hold, and the transaction
     /// must be rolled back.
     pub(super) async fn apply(
-        &self,
+        self,
         connection: &mut PgConnection,
         sql: &Sql,
         clock: &Clock,
         workers: &Workers,
     ) -> Result<Option<Vec<Outcome>>, Failure> {
-        let mut started = Vec::new().into_iter();
-        if !self.starts.is_empty() {
-            started = start::start(connection, sql, clock, &self.starts).await?.into_iter();
-        }
-        if !self.write(connection, sql, clock, workers).await? {
-            return Ok(None);
-        }
-        let mut claimed = Vec::new();
-        for request in &self.claims {
-            claimed.push(claim::claim(connection, sql, clock, request).await?);
-        }
-        let mut claimed = claimed.into_iter();
-        let outcome = |write: &Write| match write {
-            Write::Start(_) => started.next().map(Outcome::Started),
-            Write::Claim(_) => claimed.next().map(Outcome::Claimed),
-            _ => Some(Outcome::Applied),
+        let (writes, starts, claims) = (self.writes, self.starts, self.claims);
+        let started = match &starts[..] {
+            [] => Vec::new(),
+            starts => start::start(connection, sql, clock, starts).await?,
         };
-        let outcomes: Option<Vec<Outcome>> = self.writes.iter().map(outcome).collect();
-        outcomes.map(Some).ok_or_else(|| Failure::corrupt("a write has no outcome"))
-    }
-
-    /// Attempts, ends and parks. `false`: a claim does not hold.
-    async fn write(
-        &self,
-        connection: &mut PgConnection,
-        sql: &Sql,
-        clock: &Clock,
-        workers: &Workers,
-    ) -> Result<bool, Failure> {
-        let rows = Rows::of(self.attempts.clone())?;
+        let rows = Rows::of(self.attempts)?;
         let query = sql.plain_batch.query().bind(clock.fixed().map(Timestamp::as_micros));
         let query = query.bind(fence::ids(self.held.keys())).bind(self.held.values().copied().collect::<Vec<_>>());
         let query = self.finishes.bind(rows.bind(query.bind(workers.uuids())));
         let row = query.fetch_one(&mut *connection).await?;
         let count = |column: &str| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
         if count("lost")? > 0 || count("finished")? < self.finishes.len() {
-            return Ok(false);
+            return Ok(None);
         }
         rows.update(connection, sql, count("recorded")?).await?;
-        Ok(true)
+        let mut claimed = Vec::new();
+        for request in claims {
+            claimed.push(claim::claim(connection, sql, clock, request).await?);
+        }
+        outcomes(writes, started, claimed).map(Some)
     }
+}
+
+/// What became of each write of a batch whose claims hold.
+fn outcomes(writes: &[Write], started: Vec<StartOutcome>, claimed: Vec<Claimed>) -> Result<Vec<Outcome>, Failure> {
+    let (mut started, mut claimed) = (started.into_iter(), claimed.into_iter());
+    let outcome = |write: &Write| match write {
+        Write::Start(_) => started.next().map(Outcome::Started),
+        Write::Claim(_) => claimed.next().map(Outcome::Claimed),
+        _ => Some(Outcome::Applied),
+    };
+    let outcomes: Option<_> = writes.iter().map(outcome).collect();
+    outcomes.ok_or_else(|| Failure::corrupt("a write has no outcome"))
 }

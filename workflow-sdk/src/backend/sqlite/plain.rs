@@ -55,7 +55,7 @@ fn is_ordinary(write: &Write) -> bool {
     match write {
         Write::Start(_) | Write::Park(_) | Write::Claim(_) => true,
         Write::Attempt(write) => matches!(write.effect, Effect::None),
-        Write::End(write) => write.parent_run_id.is_none() && !write.has_children,
+        Write::End(write) => !write.has_family(),
         _ => false,
     }
 }
