@@ -118,10 +118,11 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
         let held = shared.held.hold(run.claim, begun + shared.options.lease);
         let permit = permits.split(1);
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
-        let shared = Arc::clone(shared);
+        // Boxed while it is small to move: tokio and the span would pass all of its state on, seven times.
+        let driven = Box::pin(drive(Arc::clone(shared), run, held));
         tokio::spawn(
             async move {
-                drive(shared, run, held).await;
+                driven.await;
                 drop(permit);
             }
             .instrument(span),

@@ -20,11 +20,16 @@ impl DatabaseClock {
 
     /// The database has just said that it is `now`.
     pub(crate) fn set(&self, now: Timestamp) {
-        self.at_origin.store(now.as_micros() - self.since_origin(), Ordering::Relaxed);
+        self.at_origin.store(now.as_micros() - self.since_origin(Instant::now()), Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.at_origin.load(Ordering::Relaxed) + self.since_origin())
+        self.at(Instant::now())
+    }
+
+    /// What it said, or says, at this instant of the host's clock.
+    pub(crate) fn at(&self, instant: Instant) -> Timestamp {
+        Timestamp::from_micros(self.at_origin.load(Ordering::Relaxed) + self.since_origin(instant))
     }
 
     /// How long until this instant of the database.
@@ -32,7 +37,7 @@ impl DatabaseClock {
         at.since(self.now())
     }
 
-    fn since_origin(&self) -> i64 {
-        i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
+    fn since_origin(&self, instant: Instant) -> i64 {
+        i64::try_from(instant.saturating_duration_since(self.origin).as_micros()).unwrap_or(i64::MAX)
     }
 }

@@ -1,8 +1,8 @@
 //! The end of a drive: what its function has come to, and the write that says so.
 
 use workflow_sdk::engine::{
-    ClaimedRun, Divergence, Entry, ExecutorStopped, Interrupted, Interruption, Outcome, RetryWrite, Write,
-    attempted_again, failpoint, failpoint_error, retry_of_run,
+    ClaimedRun, Divergence, Entry, Interrupted, Interruption, Outcome, RetryWrite, Write, attempted_again, failpoint,
+    failpoint_error, retry_of_run,
 };
 use workflow_sdk::{ErrorKind, StoredError};
 
@@ -20,20 +20,18 @@ pub(crate) async fn finish(shared: &Shared, write: Option<Write>) {
         _ => ("end.before_commit", "end.after_commit"),
     };
     // A lost claim's run has another owner; a stopped executor ends the worker.
-    if let Ok(Outcome::Refused(error)) = commit(shared, write, before).await {
+    let Ok(permit) = shared.executor().reserve().await else { return };
+    let outcome = match failpoint_error(before) {
+        Ok(()) => permit.send(write).await,
+        Err(fault) => Ok(Outcome::Refused(fault.into())),
+    };
+    if let Ok(Outcome::Refused(error)) = outcome {
         tracing::error!(
             error = &error as &dyn std::error::Error,
             "the end of a run was not written; it is taken up again when its lease ends"
         );
     }
     failpoint(after);
-}
-
-async fn commit(shared: &Shared, write: Write, before: &'static str) -> Result<Outcome, ExecutorStopped> {
-    match failpoint_error(before) {
-        Ok(()) => shared.executor().commit(write).await,
-        Err(fault) => Ok(Outcome::Refused(fault.into())),
-    }
 }
 
 pub(crate) fn report(run: &ClaimedRun, exit: &Exit) {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, Executor, HistorySize, Interruption, Next, OutboxRow, PendingOutcome, Polled,
-    Poller, RunCell, RunSettings, Write, failpoint, failpoint_error,
+    AttemptWrite, ClaimedRun, EndWrite, HistorySize, Interruption, Next, OutboxRow, PendingOutcome, Polled, Poller,
+    RunCell, RunSettings, Write, failpoint, failpoint_error,
 };
 use workflow_sdk::{ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
@@ -122,22 +122,31 @@ impl<'a> Drive<'a> {
 
     /// Polls, delivers, writes and waits until the run can go on no more. `Err` is an exit found on the way.
     async fn go(&mut self) -> Result<Exit, Exit> {
+        let mut checked = false;
         loop {
-            self.check_standing()?;
-            // Before the poll: also a run that cannot go on with this code is told to end, and its grace begins.
-            self.send_records().await?;
-            if let Some(end) = self.poll() {
-                return self.conclude(end).await;
+            // Once before each poll, and once after each wait.
+            if !checked {
+                self.check_standing()?;
+                checked = true;
+                // Before the poll: also a run that cannot go on with this code is told to end, and its grace begins.
+                self.send_records().await?;
             }
-            if let Some(divergence) = self.cell.divergence() {
-                return Ok(self.diverged(divergence));
+            if std::mem::take(&mut self.stale) {
+                checked = false;
+                if let Some(end) = self.poll() {
+                    return self.conclude(end).await;
+                }
+                if let Some(divergence) = self.cell.divergence() {
+                    return Ok(self.diverged(divergence));
+                }
+                self.check_size()?;
             }
-            self.check_size()?;
             self.send_records().await?;
             match self.waking(|cell| cell.next()) {
                 Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) => self.stale = true,
                 Next::Send => {}
                 Next::Wait { timer, park_until } => {
+                    checked = false;
                     if !self.look_outside().await? {
                         self.wait(timer, park_until).await?;
                     }
@@ -148,23 +157,23 @@ impl<'a> Drive<'a> {
 
     /// Whether the run may go on, and whether bodies may begin: not on a claim whose lease may have run out.
     fn check_standing(&mut self) -> Result<(), Exit> {
-        let order = self.claim.order();
-        match order {
+        let standing = self.claim.standing();
+        match standing.order {
             Order::Go | Order::Drain => {}
             Order::Abandon => return Err(Exit::Released),
             Order::Lost => return Err(Exit::Lost),
         }
-        self.interrupt()?;
-        self.hear();
-        let held = order == Order::Drain || !self.claim.is_valid();
+        let now = Instant::now();
+        self.interrupt(standing.cancel_requested, self.shared.clock.at(now))?;
+        self.hear(standing.told);
+        let held = standing.order == Order::Drain || !standing.is_valid_at(now);
         self.stale |= self.waking(|cell| cell.hold(held));
         Ok(())
     }
 
     /// Tells the run to end if it is to, and ends it if it has had its grace.
-    fn interrupt(&mut self) -> Result<(), Exit> {
-        let now = self.shared.clock.now();
-        if self.run.cancel_requested || self.claim.cancel_requested() {
+    fn interrupt(&mut self, cancel_requested: bool, now: Timestamp) -> Result<(), Exit> {
+        if self.run.cancel_requested || cancel_requested {
             self.cell.interrupt(Interruption::Canceled);
         } else if self.run.deadline_at.is_some_and(|deadline| deadline <= now) {
             self.cell.interrupt(Interruption::Deadline);
@@ -180,9 +189,6 @@ impl<'a> Drive<'a> {
     }
 
     fn poll(&mut self) -> Option<Exit> {
-        if !std::mem::take(&mut self.stale) {
-            return None;
-        }
         self.quiet_since = Instant::now();
         match self.poller.as_mut()?.poll() {
             Polled::Pending => None,
@@ -222,12 +228,17 @@ impl<'a> Drive<'a> {
     }
 
     pub(crate) async fn send_records(&mut self) -> Result<(), Exit> {
-        for OutboxRow { row, effect, .. } in self.cell.take_outbox() {
+        if !self.cell.has_records() {
+            return Ok(());
+        }
+        let mut records = self.cell.take_outbox().into_iter();
+        while !records.as_slice().is_empty() {
+            let permit = self.shared.executor().reserve().await.map_err(|_| Exit::Lost)?;
+            let Some(OutboxRow { row, effect, .. }) = records.next() else { break };
             if row.position.is_some() {
                 failpoint("record.before_commit");
             }
-            let write = Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect });
-            self.pending.push_back(send(self.shared.executor(), write).await?);
+            self.pending.push_back(permit.send(Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect })));
         }
         for commit in self.cell.take_commits() {
             self.commits.begin(Arc::clone(self.shared.client.backend()), self.run.claim, commit);
@@ -284,8 +295,4 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
     }
     failpoint_error("drive.before_history").map_err(|fault| Exit::Unreadable(fault.into()))?;
     shared.client.backend().history(run.claim.run_id).await.map_err(Exit::Unreadable)
-}
-
-async fn send(executor: &Executor, write: Write) -> Result<PendingOutcome, Exit> {
-    executor.send(write).await.map_err(|_| Exit::Lost)
 }

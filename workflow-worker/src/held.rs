@@ -37,7 +37,11 @@ pub(crate) struct Standing {
 impl Standing {
     /// Whether nobody else can hold the run.
     pub(crate) fn is_valid(&self) -> bool {
-        Instant::now() < self.valid_until
+        self.is_valid_at(Instant::now())
+    }
+
+    pub(crate) fn is_valid_at(&self, now: Instant) -> bool {
+        now < self.valid_until
     }
 }
 
@@ -159,18 +163,9 @@ impl HeldClaim {
         self.standing.borrow().order
     }
 
-    pub(crate) fn cancel_requested(&self) -> bool {
-        self.standing.borrow().cancel_requested
-    }
-
-    /// Whether nobody else can hold the run.
-    pub(crate) fn is_valid(&self) -> bool {
-        self.standing.borrow().is_valid()
-    }
-
-    /// How often this claim was told that something happened outside.
-    pub(crate) fn told(&self) -> u64 {
-        self.standing.borrow().told
+    /// All that the drive knows of it.
+    pub(crate) fn standing(&self) -> Standing {
+        *self.standing.borrow()
     }
 
     /// The run waits for something outside, and knows this number of its `wakes`; `None`: it waits for nothing.

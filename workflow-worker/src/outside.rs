@@ -17,8 +17,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Drive<'_> {
     /// Takes note of what this drive was told since the last time.
-    pub(crate) fn hear(&mut self) {
-        let told = self.claim.told();
+    pub(crate) fn hear(&mut self, told: u64) {
         if std::mem::replace(&mut self.told, told) != told {
             self.cell.look_again();
         }

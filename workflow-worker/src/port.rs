@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use workflow_sdk::engine::{
     Admission, BodyWatch, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
     failpoint, failpoint_error,
@@ -35,7 +36,8 @@ impl Port for DrivePort {
 
     /// Not on a claim whose lease may have run out, and not after the end.
     fn may_begin(&self) -> bool {
-        self.standing.borrow().is_valid() && self.clock.now().as_micros() < self.ends_at.load(Ordering::Relaxed)
+        let now = Instant::now();
+        self.standing.borrow().is_valid_at(now) && self.clock.at(now).as_micros() < self.ends_at.load(Ordering::Relaxed)
     }
 
     fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {

@@ -27,19 +27,20 @@ impl Suspicion {
 
     /// Whether the run may be driven now. It is on trial until the answer is dropped.
     pub(crate) fn admit(&self, run: &ClaimedRun) -> Option<Trial> {
-        let mut trial = JoinSet::new();
-        if run.crashes >= SUSPECT_CRASHES {
-            let alone = Arc::clone(&self.0).try_acquire_owned().ok()?;
-            trial.spawn(async move {
-                tokio::time::sleep(TRIAL).await;
-                drop(alone);
-            });
+        if run.crashes < SUSPECT_CRASHES {
+            return Some(Trial(None));
         }
-        Some(Trial(trial))
+        let alone = Arc::clone(&self.0).try_acquire_owned().ok()?;
+        let mut trial = JoinSet::new();
+        trial.spawn(async move {
+            tokio::time::sleep(TRIAL).await;
+            drop(alone);
+        });
+        Some(Trial(Some(trial)))
     }
 }
 
-/// Of a suspect: while it lives, at most for the time of a trial, no other suspect begins.
+/// Of a suspect: while it lives, at most for the time of a trial, no other suspect begins. Of any other run: nothing.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Trial(#[expect(dead_code, reason = "what ends with it matters")] JoinSet<()>);
+pub(crate) struct Trial(#[expect(dead_code, reason = "what ends with it matters")] Option<JoinSet<()>>);

@@ -25,17 +25,17 @@ pub(crate) enum Ended {
     Lost,
 }
 
-/// The commits of one drive that are on their way. They go on if the drive ends before them: each takes the fence, so it
+/// The commits of one drive that are on their way; `None`: it has had none, as most drives. They go on if the drive ends before them: each takes the fence, so it
 /// comes before what the drive writes last, or it is refused.
 #[derive(Debug, Default)]
-pub(crate) struct Commits(JoinSet<(CallId, i64, Ended)>);
+pub(crate) struct Commits(Option<JoinSet<(CallId, i64, Ended)>>);
 
 impl Commits {
     /// Sends one off.
     pub(crate) fn begin(&mut self, backend: Arc<dyn Backend>, claim: Claim, commit: TransactionCommit) {
         let TransactionCommit { call, position, row, transaction } = commit;
         let write = AttemptWrite { claim, row, effect: Effect::None };
-        self.0.spawn(async move {
+        self.0.get_or_insert_default().spawn(async move {
             failpoint("transaction.body_ended");
             let ended = match transaction.commit(write.clone()).await {
                 StepCommit::Committed => match failpoint_error("transaction.after_commit") {
@@ -53,12 +53,13 @@ impl Commits {
 
     /// Whether none is on its way.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.as_ref().is_none_or(JoinSet::is_empty)
     }
 
     /// The next that has ended; for ever, if none is on its way.
     pub(crate) async fn next(&mut self) -> (Option<(CallId, i64)>, Ended) {
-        match self.0.join_next().await {
+        let Some(commits) = &mut self.0 else { return std::future::pending().await };
+        match commits.join_next().await {
             Some(Ok((call, position, ended))) => (Some((call, position)), ended),
             // It panicked in the driver: nobody knows what it had done.
             Some(Err(_)) => (None, Ended::Lost),
@@ -69,7 +70,9 @@ impl Commits {
 
 impl Drop for Commits {
     fn drop(&mut self) {
-        self.0.detach_all();
+        if let Some(commits) = &mut self.0 {
+            commits.detach_all();
+        }
     }
 }
 

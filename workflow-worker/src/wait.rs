@@ -62,8 +62,11 @@ impl Drive<'_> {
 
     /// How much longer a run stays in memory that waits for what others do, which may come at any moment.
     fn lingers_for(&self) -> Duration {
+        if !self.cell.awaits_outside() {
+            return Duration::MAX;
+        }
         let left = self.shared.options.linger.saturating_sub(self.quiet_since.elapsed());
-        if left.is_zero() || !self.cell.awaits_outside() { Duration::MAX } else { left }
+        if left.is_zero() { Duration::MAX } else { left }
     }
 
     pub(crate) fn take_outcome(&mut self, outcome: Option<Outcome>) -> Result<(), Exit> {

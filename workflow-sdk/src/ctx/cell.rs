@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp};
-use crate::replay::{CallId, CallPoll, ChildCall, Delivered, Machine, SignalWait, StepOptions, Wait};
+use crate::replay::{CallId, CallPoll, ChildCall, Delivered, FEW_CALLS, Machine, SignalWait, StepOptions, Wait};
 use crate::transaction::OpenTransaction;
 
 use guarded::Guarded;
@@ -73,7 +73,7 @@ struct Slot {
     body_waker: Option<Arc<BodyWaker>>,
     draws: u64,
     /// The attempt that a breaker has admitted.
-    guarded: Option<Guarded>,
+    guarded: Option<Box<Guarded>>,
     /// The transaction in which its body did its work.
     transaction: Option<OpenTransaction>,
 }
@@ -128,6 +128,9 @@ impl RunCell {
         if let Some(outer) = inner.current {
             return Err(inner.refusal(&format!("{name:?} was called at {location}"), outer));
         }
+        if inner.slots.is_empty() {
+            inner.slots.reserve_exact(FEW_CALLS);
+        }
         inner.slots.push(Slot::default());
         Ok(inner.machine.call(name, location))
     }
@@ -164,10 +167,13 @@ impl RunCell {
             return refused;
         }
         inner.keep_waker(call, waker);
-        if !self.port.may_begin() {
+        // To read the clock is dear, and a call that runs or takes its outcome has no use for it.
+        let is_to_begin = inner.machine.is_to_begin(call);
+        if is_to_begin && !self.port.may_begin() {
             inner.machine.hold(true);
         }
-        let poll = inner.machine.poll_step(call, options, self.port.now());
+        let now = if is_to_begin { self.port.now() } else { inner.machine.now() };
+        let poll = inner.machine.poll_step(call, options, now);
         let slot = &mut inner.slots[call.index()];
         match poll {
             CallPoll::Start { .. } => {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -99,11 +100,14 @@ impl<S> Ctx<S> {
     }
 
     /// The key of a call by this name, before it is told apart from repeats.
-    pub(super) fn key_in_scope(&self, name: &str) -> Result<String, StoredError> {
+    pub(super) fn key_in_scope<'n>(&self, name: &'n str) -> Result<Cow<'n, str>, StoredError> {
         if let Some(refused) = &self.refused {
             return Err(refused.as_ref().clone());
         }
-        let key = format!("{}{name}", self.scope);
+        let key = match &*self.scope {
+            "" => Cow::Borrowed(name),
+            scope => Cow::Owned([scope, name].concat()),
+        };
         if key.len() <= MAX_KEY_BYTES {
             return Ok(key);
         }

@@ -97,6 +97,24 @@ pub struct Executor {
     hub: Arc<Hub>,
 }
 
+/// Room for one write in the queue; free again when this is dropped.
+pub struct SendPermit<'a>(mpsc::Permit<'a, Message>);
+
+impl SendPermit<'_> {
+    /// Queues a write, as [`Executor::send`].
+    pub fn send(self, write: Write) -> PendingOutcome {
+        let (reply, outcome) = oneshot::channel();
+        self.0.send(Message::Write(Request { write, reply: Reply::Outcome(reply) }));
+        outcome
+    }
+}
+
+impl fmt::Debug for SendPermit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendPermit").finish_non_exhaustive()
+    }
+}
+
 /// The answer to a write that was sent.
 pub type PendingOutcome = oneshot::Receiver<Outcome>;
 
@@ -134,10 +152,19 @@ impl Executor {
     /// # Cancel safety
     /// Dropped before it is ready, nothing was queued. The write is committed even if the receiver is dropped.
     pub async fn send(&self, write: Write) -> Result<PendingOutcome, ExecutorStopped> {
-        let (reply, outcome) = oneshot::channel();
-        let request = Request { write, reply: Reply::Outcome(reply) };
-        self.sender.send(Message::Write(request)).await.map_err(|_| ExecutorStopped)?;
-        Ok(outcome)
+        Ok(self.reserve().await?.send(write))
+    }
+
+    /// Waits while the queue is full. The future of one who then makes its write is smaller by several writes than that of one
+    /// who comes with it.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing behind, though it loses its turn.
+    pub async fn reserve(&self) -> Result<SendPermit<'_>, ExecutorStopped> {
+        self.sender.reserve().await.map(SendPermit).map_err(|_| ExecutorStopped)
     }
 
     /// Queues a claim.
@@ -193,7 +220,7 @@ impl Executor {
     /// # Cancel safety
     /// Dropped after it was queued, the write is committed all the same.
     pub async fn commit(&self, write: Write) -> Result<Outcome, ExecutorStopped> {
-        self.send(write).await?.await.map_err(|_| ExecutorStopped)
+        self.reserve().await?.send(write).await.map_err(|_| ExecutorStopped)
     }
 
     /// Where commits are made known inside the process.

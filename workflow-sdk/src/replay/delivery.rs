@@ -36,8 +36,8 @@ pub enum Next {
 }
 
 impl Machine {
-    /// What the drive is to do, after the workflow was polled until it was quiet.
-    pub fn next(&mut self, now: Timestamp) -> Next {
+    /// What the drive is to do, after the workflow was polled until it was quiet. `now` is asked only where something begins.
+    pub fn next(&mut self, now: impl Fn() -> Timestamp) -> Next {
         self.interrupting = false;
         // What follows a patch must not be seen, and have no effect, before the patch is committed.
         if self.unconfirmed > 0 {
@@ -49,12 +49,13 @@ impl Machine {
         }
         if !self.held && self.divergence.is_none() && !self.idle.is_empty() {
             let started: Vec<_> = std::mem::take(&mut self.idle).into_iter().collect();
+            let now = now();
             for id in &started {
                 self.grant(*id, now);
             }
             return Next::Start(started);
         }
-        if !self.held && self.divergence.is_none() && self.take_signal(now) {
+        if !self.held && self.divergence.is_none() && self.take_signal(&now) {
             return Next::Send;
         }
         Next::Wait { timer: self.timers.first().map(|(at, _)| *at), park_until: self.park_until() }

@@ -16,6 +16,10 @@ use super::{
     interruption,
 };
 
+/// Room for so many calls from the first one on: to grow to that by steps moves each of them, and takes the allocator's slow way
+/// several times.
+pub(crate) const FEW_CALLS: usize = 8;
+
 /// A run as a state machine.
 #[derive(Debug)]
 pub struct Machine {
@@ -151,6 +155,9 @@ impl Machine {
     pub fn call(&mut self, name: &str, location: &'static Location<'static>) -> CallId {
         let id = CallId(self.calls.len());
         let key = self.keys.take(name);
+        if self.calls.is_empty() {
+            self.calls.reserve_exact(FEW_CALLS);
+        }
         self.calls.push(Call { key, location, phase: Phase::Called, shielded: false, succeeded: false });
         id
     }
@@ -163,6 +170,12 @@ impl Machine {
     /// A scope that was opened under this path gets another, before any call in it.
     pub fn close_scope(&mut self, path: &str, given: &str) {
         self.scopes.give_back(path, given);
+    }
+
+    /// Whether the next poll of this call may begin something, which takes leave and the time.
+    #[must_use]
+    pub fn is_to_begin(&self, id: CallId) -> bool {
+        matches!(self.calls[id.0].phase, Phase::Called | Phase::Granted { .. })
     }
 
     /// Polls a step.

@@ -26,6 +26,7 @@ pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use delivery::Next;
 pub use divergence::Divergence;
 pub use interruption::{Interrupted, Interruption};
+pub(crate) use machine::FEW_CALLS;
 pub use machine::Machine;
 pub use outside::{Awaited, ChildCall, ChildEnd, SignalWait};
 pub use records::OutboxRow;

@@ -1,4 +1,8 @@
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// Room for so many names from the start: what most workflows have, and no more than one small piece of memory.
+const FEW: usize = 7;
 
 /// Hands out each name once: `name`, then `name:1`, `name:2`, ..., in the order in which they are asked for.
 #[derive(Debug, Default)]
@@ -10,7 +14,9 @@ pub(super) struct Names {
 impl Names {
     /// Hands out no name that is exactly this.
     pub(super) fn without(name: &str) -> Self {
-        Self { taken: HashMap::from([(name.to_owned(), 1)]) }
+        let mut taken = HashMap::with_capacity(FEW);
+        taken.insert(name.to_owned(), 1);
+        Self { taken }
     }
 
     /// Hands out no name that is exactly this from now on.
@@ -20,21 +26,18 @@ impl Names {
 
     /// Skips what an author's own name has taken.
     pub(super) fn take(&mut self, name: &str) -> String {
-        let Some(next) = self.taken.get(name) else {
-            self.taken.insert(name.to_owned(), 1);
-            return name.to_owned();
-        };
-        let mut number = *next;
-        let free = loop {
-            let candidate = format!("{name}:{number}");
-            number += 1;
-            if !self.taken.contains_key(&candidate) {
-                break candidate;
+        loop {
+            let Some(next) = self.taken.get_mut(name) else {
+                self.taken.insert(name.to_owned(), 1);
+                return name.to_owned();
+            };
+            let candidate = numbered(name, *next);
+            *next += 1;
+            if let Entry::Vacant(free) = self.taken.entry(candidate.clone()) {
+                free.insert(1);
+                return candidate;
             }
-        };
-        self.taken.insert(name.to_owned(), number);
-        self.taken.insert(free.clone(), 1);
-        free
+        }
     }
 
     /// Takes a name back that `take(name)` gave, where nobody has asked for it since: the next one gets it again.
@@ -43,7 +46,7 @@ impl Names {
             return;
         }
         let next = self.taken.get(name).copied().unwrap_or(1);
-        let is_last = given.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) == Some(&(next - 1).to_string());
+        let is_last = given == numbered(name, next - 1);
         if given == name {
             self.taken.remove(given);
         } else if is_last {
@@ -51,6 +54,16 @@ impl Names {
             self.taken.insert(name.to_owned(), next - 1);
         }
     }
+}
+
+/// Without the machinery of `format!`, which took as long as all the rest of a repeated call.
+fn numbered(name: &str, number: u64) -> String {
+    let number = number.to_string();
+    let mut numbered = String::with_capacity(name.len() + 1 + number.len());
+    numbered.push_str(name);
+    numbered.push(':');
+    numbered.push_str(&number);
+    numbered
 }
 
 #[cfg(test)]

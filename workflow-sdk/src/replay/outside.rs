@@ -166,7 +166,7 @@ impl Machine {
 
     /// Gives the oldest wait that has a signal its signal. Only while no other outcome is on its way: that one might drop
     /// the wait, as in a race, and the signal would be consumed by nobody. Says whether it did.
-    pub(super) fn take_signal(&mut self, now: Timestamp) -> bool {
+    pub(super) fn take_signal(&mut self, now: &impl Fn() -> Timestamp) -> bool {
         if self.outside.receiving.is_empty() || !self.nothing_undelivered() {
             return false;
         }
@@ -179,7 +179,7 @@ impl Machine {
         let left: Vec<_> = left.filter_map(|(other, left)| Some((left.until?, other))).collect();
         self.timers.extend(left);
         let effect = Effect::Consume { seq: signal.seq };
-        self.end_receiving(id, &wait, format!("[{}]", signal.payload), effect, now);
+        self.end_receiving(id, &wait, format!("[{}]", signal.payload), effect, now());
         true
     }
 

@@ -79,8 +79,7 @@ impl Machine {
     /// Writes something that is no outcome.
     pub(super) fn record(&mut self, id: CallId, record: Record) {
         let (row, effect) = self.row(id, record, None);
-        self.size.add(&row);
-        self.outbox.push(OutboxRow { row, effect, sent: Sent::Note(id) });
+        self.post(OutboxRow { row, effect, sent: Sent::Note(id) });
     }
 
     /// The outcome of a call is final: an error, or a value that the call has kept.
@@ -94,8 +93,7 @@ impl Machine {
         let receiver = Receiver::Call(id);
         let position = self.take_position(receiver);
         let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
-        self.size.add(&row);
-        self.outbox.push(OutboxRow { row, effect, sent: Sent::Outcome(position, receiver) });
+        self.post(OutboxRow { row, effect, sent: Sent::Outcome(position, receiver) });
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
@@ -113,8 +111,17 @@ impl Machine {
             started_at: note.at,
             completed_at: (note.status != AttemptStatus::Running).then_some(note.at),
         };
-        self.size.add(&row);
-        self.outbox.push(OutboxRow { row, effect: Effect::None, sent: Sent::Free });
+        self.post(OutboxRow { row, effect: Effect::None, sent: Sent::Free });
+    }
+
+    /// Puts a record with those that are to be committed.
+    pub(super) fn post(&mut self, record: OutboxRow) {
+        self.size.add(&record.row);
+        // Mostly it is alone, and room for four more is more than the allocator has at hand.
+        if self.outbox.is_empty() {
+            self.outbox.reserve_exact(1);
+        }
+        self.outbox.push(record);
     }
 
     /// The next position, for an outcome that this one gets.
@@ -153,6 +160,12 @@ impl Machine {
             completed_at: record.completed_at,
         };
         (row, record.effect)
+    }
+
+    /// Whether there are any to be committed.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        !self.outbox.is_empty()
     }
 
     /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.

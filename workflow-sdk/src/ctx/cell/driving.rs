@@ -13,14 +13,14 @@ impl RunCell {
     /// What the drive is to do next. The calls that it concerns are woken.
     pub fn next(&self) -> Next {
         let mut inner = lock(&self.inner);
-        let next = inner.machine.next(self.port.now());
-        let wakers = match &next {
-            Next::Deliver(call) => inner.wakers(std::slice::from_ref(call)),
-            Next::Start(calls) | Next::Interrupt(calls) => inner.wakers(calls),
-            Next::Send | Next::Wait { .. } => Vec::new(),
+        let next = inner.machine.next(|| self.port.now());
+        let (one, several) = match &next {
+            Next::Deliver(call) => (inner.waker(*call), Vec::new()),
+            Next::Start(calls) | Next::Interrupt(calls) => (None, inner.wakers(calls)),
+            Next::Send | Next::Wait { .. } => (None, Vec::new()),
         };
         drop(inner);
-        wakers.into_iter().for_each(Waker::wake);
+        one.into_iter().chain(several).for_each(Waker::wake);
         next
     }
 
@@ -41,6 +41,12 @@ impl RunCell {
         let wakers = lock(&self.inner).wakers(calls);
         wakers.into_iter().for_each(Waker::wake);
         !calls.is_empty()
+    }
+
+    /// Whether there are records or transactions to be committed.
+    pub fn has_records(&self) -> bool {
+        let inner = lock(&self.inner);
+        inner.machine.has_records() || !inner.commits.is_empty()
     }
 
     /// The records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
@@ -133,6 +139,10 @@ impl RunCell {
 
 impl Inner {
     fn wakers(&self, calls: &[CallId]) -> Vec<Waker> {
-        calls.iter().filter_map(|call| self.slots[call.index()].waker.clone()).collect()
+        calls.iter().filter_map(|call| self.waker(*call)).collect()
+    }
+
+    fn waker(&self, call: CallId) -> Option<Waker> {
+        self.slots[call.index()].waker.clone()
     }
 }

@@ -28,7 +28,8 @@ impl RunCell {
         let Some(attempt) = inner.machine.attempt(call) else { return };
         match self.port.breaker_admits(breaker) {
             Ok(admission) => {
-                inner.slots[call.index()].guarded = Some(Guarded { breaker: breaker.clone(), admission, attempt });
+                inner.slots[call.index()].guarded =
+                    Some(Box::new(Guarded { breaker: breaker.clone(), admission, attempt }));
             }
             Err(not_before) => {
                 // Another draw each time: otherwise the same run would be the probe each time, whatever it sends.
@@ -46,10 +47,10 @@ impl RunCell {
         let key = inner.machine.key(call).to_owned();
         drop(inner);
         match result {
-            Ok(_) => self.report(guarded, ServiceReport::Works),
-            Err(error) if error.fatal => self.report(guarded, ServiceReport::Nothing),
+            Ok(_) => self.report(*guarded, ServiceReport::Works),
+            Err(error) if error.fatal => self.report(*guarded, ServiceReport::Nothing),
             // It goes to the log, where what an author writes has no place.
-            Err(error) => self.report(guarded, ServiceReport::Fails(&format!("step {key:?}: {}", error.kind))),
+            Err(error) => self.report(*guarded, ServiceReport::Fails(&format!("step {key:?}: {}", error.kind))),
         }
     }
 
@@ -62,14 +63,14 @@ impl RunCell {
             let Some(timed_out) = timed_out else { continue };
             let error = format!("step {:?}: {}", inner.machine.key(*call), ErrorKind::Timeout);
             drop(inner);
-            self.report(timed_out, ServiceReport::Fails(&error));
+            self.report(*timed_out, ServiceReport::Fails(&error));
         }
     }
 
     /// The future of a call was dropped.
-    pub(super) fn report_drop(&self, guarded: Option<Guarded>) {
+    pub(super) fn report_drop(&self, guarded: Option<Box<Guarded>>) {
         if let Some(guarded) = guarded {
-            self.report(guarded, ServiceReport::Nothing);
+            self.report(*guarded, ServiceReport::Nothing);
         }
     }
 
