@@ -119,7 +119,7 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
         let permit = permits.split(1);
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
         // Boxed while it is small to move: tokio and the span would pass all of its state on, seven times.
-        let driven = Box::pin(drive(Arc::clone(shared), run, held));
+        let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), held));
         tokio::spawn(
             async move {
                 driven.await;

@@ -11,9 +11,8 @@ use crate::shared::Shared;
 use crate::verdict::Exit;
 use crate::wait::next_outcome;
 
-pub(crate) async fn finish(shared: &Shared, write: Option<Write>) {
-    let Some(write) = write else { return };
-    let (before, after) = match write {
+pub(crate) async fn finish(shared: &Shared, write: Box<Write>) {
+    let (before, after) = match *write {
         Write::Park(_) => ("park.before_commit", "park.after_commit"),
         Write::Continue(_) => ("continue.before_commit", "continue.after_commit"),
         Write::Retry(_) => ("retry.before_commit", "retry.after_commit"),
@@ -22,7 +21,7 @@ pub(crate) async fn finish(shared: &Shared, write: Option<Write>) {
     // A lost claim's run has another owner; a stopped executor ends the worker.
     let Ok(permit) = shared.executor().reserve().await else { return };
     let outcome = match failpoint_error(before) {
-        Ok(()) => permit.send(write).await,
+        Ok(()) => permit.send(*write).await,
         Err(fault) => Ok(Outcome::Refused(fault.into())),
     };
     if let Ok(Outcome::Refused(error)) = outcome {

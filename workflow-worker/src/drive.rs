@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, EndWrite, HistorySize, Interruption, Next, OutboxRow, PendingOutcome, Polled, Poller,
-    RunCell, RunSettings, Write, failpoint, failpoint_error,
+    AttemptWrite, ClaimedRun, HistorySize, Interruption, Next, OutboxRow, PendingOutcome, Polled, Poller, RunCell,
+    RunSettings, Write, failpoint, failpoint_error,
 };
 use workflow_sdk::{ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
@@ -21,33 +21,35 @@ use crate::transaction::Commits;
 use crate::verdict::{Exit, after_drive, before_drive};
 
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
-pub(crate) async fn drive(shared: Arc<Shared>, run: ClaimedRun, claim: HeldClaim) {
-    if let Some(end) = before_drive(&run, shared.clock.now(), shared.options.max_crashes) {
-        // Only what ran before can have started children.
-        let has_children = run.claim.epoch > 1;
-        let parent_run_id = run.parent_run_id;
-        finish(&shared, Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, end }))).await;
-        return;
+///
+/// What is boxed here and below keeps the future, of which a worker has one for each of its runs, within what an allocator has at
+/// hand (a kilobyte in glibc).
+pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: HeldClaim) {
+    let end = before_drive(&run, shared.clock.now(), shared.options.max_crashes).map(Box::new);
+    if let Some(end) = end {
+        return finish(&shared, end).await;
     }
     let (exit, has_children) = match shared.suspicion.admit(&run) {
         Some(_on_trial) => to_exit(&shared, &run, claim).await,
         None => (Exit::Suspected, false),
     };
     report(&run, &exit);
-    finish(&shared, after_drive(&run, exit, has_children, shared.clock.now())).await;
+    let end = after_drive(&run, exit, has_children, shared.clock.now()).map(Box::new);
+    if let Some(end) = end {
+        finish(&shared, end).await;
+    }
 }
 
 /// How the drive ended, and whether the run may have children.
 async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, bool) {
-    match Drive::begin(shared, run, claim).await {
-        Ok(mut drive) => {
-            let exit = drive.go().await.unwrap_or_else(|exit| exit);
-            drive.drop_future();
-            let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
-            (exit, drive.cell.has_children())
-        }
-        Err(exit) => (exit, false),
-    }
+    let mut drive = match Drive::begin(shared, run, claim).await {
+        Ok(drive) => Box::new(drive),
+        Err(exit) => return (exit, false),
+    };
+    let exit = drive.go().await.unwrap_or_else(|exit| exit);
+    drive.drop_future();
+    let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
+    (exit, drive.cell.has_children())
 }
 
 pub(crate) struct Drive<'a> {

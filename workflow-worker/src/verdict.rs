@@ -46,8 +46,16 @@ pub(crate) enum Exit {
     Lost,
 }
 
-/// What ends a claimed run before its function is called.
-pub(crate) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
+/// The write that ends a claimed run before its function is called.
+pub(crate) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
+    let ClaimedRun { claim, parent_run_id, .. } = *run;
+    // Only what ran before can have started children.
+    let has_children = claim.epoch > 1;
+    let end = early_end(run, now, max_crashes)?;
+    Some(Write::End(EndWrite { claim, parent_run_id, has_children, end }))
+}
+
+fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
     // A run that was claimed before may have something to clean up, and is driven.
     let first = run.claim.epoch == 1;
     if first && run.cancel_requested {

@@ -115,7 +115,8 @@ impl Drive<'_> {
 async fn sleep(duration: Duration) {
     match duration {
         Duration::MAX => std::future::pending().await,
-        duration => tokio::time::sleep(duration).await,
+        // Boxed, for it is larger than all else that a wait consists of, and rare.
+        duration => Box::pin(tokio::time::sleep(duration)).await,
     }
 }
 

@@ -29,15 +29,16 @@ impl Offers {
         self.called_in = true;
     }
 
-    /// Moves the offers into this batch, if they need not wait any longer.
-    pub(super) fn join(&mut self, batch: &mut Vec<Request>) {
+    /// The offers, if they need not wait any longer than until these writes are committed.
+    pub(super) fn join(&mut self, writes: &[Write]) -> Vec<Request> {
         let called_in = std::mem::take(&mut self.called_in);
         // A worker that has gone would claim for nobody.
         self.waiting.retain(|offer| !offer.reply.is_closed());
-        let makes_due = batch.iter().any(|request| request.write.makes_due());
+        let makes_due = writes.iter().any(Write::makes_due);
         if called_in || makes_due || self.waiting.iter().any(|offer| self.came_late(offer)) {
-            batch.append(&mut self.waiting);
+            return std::mem::take(&mut self.waiting);
         }
+        Vec::new()
     }
 
     /// Whether a run has become due after the worker's last claim and before its offer came.
@@ -85,10 +86,7 @@ mod tests {
     }
 
     fn joined(offers: &mut Offers, writes: Vec<Write>) -> usize {
-        let mut batch: Vec<Request> = writes.into_iter().map(|write| request(write).0).collect();
-        let before = batch.len();
-        offers.join(&mut batch);
-        batch.len() - before
+        offers.join(&writes).len()
     }
 
     fn nothing() -> Outcome {

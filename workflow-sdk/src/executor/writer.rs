@@ -51,13 +51,13 @@ pub(super) async fn run(
         if how == Gather::Asleep {
             gather(&mut receiver, &mut queue, last);
         }
-        queue.offers.join(&mut queue.requests);
-        if queue.requests.is_empty() {
+        let batch = queue.next_batch();
+        if batch.writes.is_empty() {
             continue;
         }
         let begun = Instant::now();
-        let writes = queue.requests.len();
-        for batch in Batch::of_size(queue.requests.drain(..)) {
+        let writes = batch.writes.len();
+        for batch in batch.in_sizes() {
             writer.commit(&mut queue.offers, batch).await;
         }
         last = Commit { writes, took: begun.elapsed() };
@@ -67,17 +67,26 @@ pub(super) async fn run(
 /// What was sent and is not committed yet.
 #[derive(Default)]
 struct Queue {
-    requests: Vec<Request>,
+    batch: Batch,
     offers: Offers,
 }
 
 impl Queue {
     fn take(&mut self, message: Message) {
         match message {
-            Message::Write(request) => self.requests.push(request),
+            Message::Write(request) => self.batch.push(request),
             Message::Offer(offer) => self.offers.add(offer),
             Message::CallIn => self.offers.call_in(),
         }
+    }
+
+    /// All writes, and the offers that need not wait any longer. The one after it gets as much room, so that it grows but once.
+    fn next_batch(&mut self) -> Batch {
+        let room = self.batch.writes.len();
+        let room = Batch { writes: Vec::with_capacity(room), replies: Vec::with_capacity(room) };
+        let mut batch = std::mem::replace(&mut self.batch, room);
+        self.offers.join(&batch.writes).into_iter().for_each(|offer| batch.push(offer));
+        batch
     }
 }
 
@@ -103,9 +112,9 @@ impl Commit {
 fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
     let (enough, at_most) = last.to_gather();
     let until = Instant::now() + at_most;
-    while queue.requests.len() < enough && Instant::now() < until {
+    while queue.batch.writes.len() < enough && Instant::now() < until {
         std::thread::sleep(LOOK);
-        while queue.requests.len() < MAX_BATCH
+        while queue.batch.writes.len() < MAX_BATCH
             && let Ok(message) = receiver.try_recv()
         {
             queue.take(message);
@@ -190,29 +199,39 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The requests in as few batches as [`MAX_BATCH_BYTES`] allows, in their order.
-    fn of_size(requests: impl Iterator<Item = Request>) -> Vec<Self> {
-        let mut batches = vec![Self::default()];
-        let mut bytes = 0;
-        for Request { write, reply } in requests {
-            bytes += write.payload_bytes();
-            if bytes > MAX_BATCH_BYTES {
-                bytes = write.payload_bytes();
-                batches.push(Self::default());
-            }
-            if let Some(batch) = batches.last_mut() {
-                batch.writes.push(write);
-                batch.replies.push(reply);
-            }
+    fn push(&mut self, Request { write, reply }: Request) {
+        self.writes.push(write);
+        self.replies.push(reply);
+    }
+
+    /// The batch in as few parts as [`MAX_BATCH_BYTES`] allows, in their order.
+    fn in_sizes(mut self) -> Vec<Self> {
+        let mut parts = Vec::new();
+        while let Some(end) = self.end_of_first() {
+            let rest = self.split_off(end);
+            parts.push(std::mem::replace(&mut self, rest));
         }
-        batches.retain(|batch| !batch.writes.is_empty());
-        batches
+        parts.push(self);
+        parts
+    }
+
+    /// How many writes are as much as one batch takes, if there are more. One is never too much.
+    fn end_of_first(&self) -> Option<usize> {
+        let mut bytes = 0;
+        let too_much = |write: &Write| {
+            bytes += write.payload_bytes();
+            bytes > MAX_BATCH_BYTES
+        };
+        self.writes.iter().position(too_much).map(|end| end.max(1)).filter(|end| *end < self.writes.len())
     }
 
     fn halves(mut self) -> (Self, Self) {
-        let middle = self.writes.len() / 2;
-        let second = Self { writes: self.writes.split_off(middle), replies: self.replies.split_off(middle) };
+        let second = self.split_off(self.writes.len() / 2);
         (self, second)
+    }
+
+    fn split_off(&mut self, at: usize) -> Self {
+        Self { writes: self.writes.split_off(at), replies: self.replies.split_off(at) }
     }
 
     /// After a failure whose effect is unknown, claims are answered with it rather than repeated.

@@ -16,9 +16,9 @@ use super::{
     interruption,
 };
 
-/// Room for so many calls from the first one on: to grow to that by steps moves each of them, and takes the allocator's slow way
-/// several times.
-pub(crate) const FEW_CALLS: usize = 8;
+/// Room for so many calls from the first one on: as many as fit into what an allocator has at hand (a kilobyte in glibc). To grow
+/// to that by steps moves each of them.
+pub(crate) const FEW_CALLS: usize = 5;
 
 /// A run as a state machine.
 #[derive(Debug)]
@@ -27,7 +27,8 @@ pub struct Machine {
     pub(super) epoch: i64,
     /// The run was tried again, and so are the steps that failed in it.
     pub(super) tried_again: bool,
-    pub(super) history: History,
+    /// Boxed: with it, a run would be larger than what an allocator has at hand (a kilobyte in glibc).
+    pub(super) history: Box<History>,
     pub(super) calls: Vec<Call>,
     pub(super) keys: Names,
     pub(super) scopes: Names,
@@ -78,7 +79,7 @@ impl Machine {
     pub fn new(run_id: RunId, epoch: i64, generation: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
         // Of an earlier generation nobody knows any more whether it had children.
         let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
-        let history = History::new(rows, generation);
+        let history = Box::new(History::new(rows, generation));
         let interrupted = history.interrupted;
         Self {
             run_id,
