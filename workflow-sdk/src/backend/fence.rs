@@ -70,7 +70,17 @@ pub(super) fn ask(asked: &mut Asked, claim: Claim) {
 
 /// What the claims and signals of a batch ask.
 pub(super) fn asked_by(writes: &[Write]) -> Asked {
+    asked_by_unless(writes, |_| false)
+}
+
+/// The same, but for claims that are `known` to hold.
+pub(super) fn asked_by_unless(writes: &[Write], known: impl Fn(Claim) -> bool) -> Asked {
     let mut asked = Asked::new();
+    let ask = |asked: &mut Asked, claim| {
+        if !known(claim) {
+            ask(asked, claim);
+        }
+    };
     for write in writes {
         match write {
             Write::Attempt(write) => ask(&mut asked, write.claim),

@@ -21,11 +21,10 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
     if plain::is_lone(writes)
         && let Some(outcomes) = plain::apply_lone(&mut writer, writes, database.now()).await?
     {
+        writer.keep(writes, Asked::new(), &[]);
         return Ok(outcomes);
     }
-    let asked = asked_by(writes);
-    if plain::is_plain(writes, &asked) {
-        let plain = Plain::prepare(writes, &asked, database.now())?;
+    if let Some(plain) = Plain::prepare(writes, writer.known(), database.now())? {
         match plain.apply(&mut writer).await {
             Ok(Some(applied)) => return applied.commit(writer).await,
             Ok(None) => {
@@ -36,6 +35,7 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         }
     }
     writer.begin().await?;
+    let asked = asked_by(writes);
     // The time is read under the write lock, so that the times of commits rise with their order.
     let outcomes = apply(writer.connection()?, writes, &asked, database.now()).await;
     let outcomes = outcomes.and_then(|outcomes| Ok(failpoint_error("backend.in_transaction").map(|()| outcomes)?));

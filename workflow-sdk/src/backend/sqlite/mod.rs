@@ -22,6 +22,7 @@ mod fence;
 mod finish;
 mod generation;
 mod hints;
+mod known_claims;
 mod lease;
 mod lock_file;
 mod migrate;
@@ -48,6 +49,8 @@ mod writer;
 mod commit_tests;
 #[cfg(test)]
 mod fixture_tests;
+#[cfg(test)]
+mod known_claims_tests;
 #[cfg(test)]
 mod lease_tests;
 #[cfg(test)]

@@ -4,11 +4,13 @@
 //! All is done as if every claim held, and asked in the same script whether each does; if one does not, all is rolled back, and
 //! the batch goes the long way. A lone attempt or end takes one way.
 
+use std::cell::Cell;
+
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Sqlite, SqliteConnection};
 
-use crate::backend::fence::{Asked, Fence};
+use crate::backend::fence::{Asked, Fence, asked_by_unless};
 use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, ClaimRequest, Claimed, Outcome, Write};
 use crate::failpoint::failpoint_error;
@@ -17,6 +19,7 @@ use crate::planted::altered;
 
 use super::attempt::AttemptRow;
 use super::error::During;
+use super::known_claims::KnownClaims;
 use super::rows::{MOST_ROWS, Parameters, RowsStatement};
 use super::start::Starts;
 use super::writer::WriterGuard;
@@ -62,7 +65,7 @@ fn is_ordinary(write: &Write) -> bool {
 
 /// Whether these are all of those kinds, and no more attempts than one statement takes. `asked`: what they ask; two claims of one run
 /// need the fence to decide between them.
-pub(super) fn is_plain(writes: &[Write], asked: &Asked) -> bool {
+fn is_plain(writes: &[Write], asked: &Asked) -> bool {
     let count = |kind: fn(&Write) -> bool| writes.iter().filter(|write| kind(write)).count();
     count(|write| matches!(write, Write::Claim(_))) <= 1
         && count(|write| matches!(write, Write::Attempt(_))) <= MOST_ROWS
@@ -73,9 +76,13 @@ pub(super) fn is_plain(writes: &[Write], asked: &Asked) -> bool {
 /// What a plain batch says to the database.
 pub(super) struct Plain<'a> {
     now: Timestamp,
+    writes: &'a [Write],
     starts: Starts<'a>,
     new_runs: Option<String>,
-    asked: String,
+    /// What nobody knows of its claims.
+    asked: Asked,
+    /// It relies on what was known before it began.
+    relies_on_known: bool,
     attempts: Vec<AttemptRow<'a>>,
     ends: Option<String>,
     parks: Option<String>,
@@ -84,8 +91,10 @@ pub(super) struct Plain<'a> {
 }
 
 /// A plain batch that was applied and is not committed.
-pub(super) struct Applied {
+pub(super) struct Applied<'a> {
     now: Timestamp,
+    writes: &'a [Write],
+    asked: Asked,
     claim: Option<DueClaim>,
     outcomes: Outcomes,
 }
@@ -99,9 +108,23 @@ struct DueClaim {
 }
 
 impl<'a> Plain<'a> {
-    /// Makes it ready. `now` comes before the write lock, for which another process may make it wait: its times may then be older
+    /// Makes it ready, if it is one. `now` comes before the write lock, for which another process may make it wait: its times may then be older
     /// than some that are committed. A lease is counted from before its claim was sent, so none is longer by that.
-    pub(super) fn prepare(writes: &'a [Write], asked: &Asked, now: Timestamp) -> Result<Self, BackendError> {
+    pub(super) fn prepare(
+        writes: &'a [Write],
+        known: &KnownClaims,
+        now: Timestamp,
+    ) -> Result<Option<Self>, BackendError> {
+        let relies_on_known = Cell::new(false);
+        let is_known = |claim| {
+            let holds = known.holds(claim);
+            relies_on_known.set(relies_on_known.get() || holds);
+            holds
+        };
+        let asked = asked_by_unless(writes, is_known);
+        if !is_plain(writes, &asked) {
+            return Ok(None);
+        }
         let mut outcomes = Outcomes::of(writes);
         let mut fence = Fence::default();
         let mut attempts = Vec::new();
@@ -116,28 +139,31 @@ impl<'a> Plain<'a> {
             Write::Claim(request) => Some((place, request)),
             _ => None,
         });
-        Ok(Self {
+        Ok(Some(Self {
             now,
+            writes,
             new_runs: starts.rows(now)?,
             starts,
-            asked: serde_json::to_string(asked).during("check claims")?,
+            asked,
+            relies_on_known: relies_on_known.get(),
             attempts: attempt::rows_of(attempts),
             ends: finish::ends(writes, &mut fence, &mut outcomes)?,
             parks: finish::parks(writes, &mut fence, &mut outcomes)?,
             claim,
             outcomes,
-        })
+        }))
     }
 
-    /// Applies it, in a transaction that this begins. `None`: a claim does not hold, and the transaction must be rolled back.
-    pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied>, BackendError> {
+    /// Applies it, in a transaction that this begins. `None`: a claim does not hold, or nobody knows, and the transaction must be
+    /// rolled back.
+    pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, BackendError> {
         let now = self.now.as_micros();
         let (limit, lanes) = match self.claim {
             Some((_, request)) => (request.limit, Some(claim::lanes_of(request)?)),
             None => (0, None),
         };
         let mut parameters = Parameters::default();
-        parameters.add(now)?.add(self.new_runs)?.add(self.asked)?;
+        parameters.add(now)?.add(self.new_runs)?.add(serde_json::to_string(&self.asked).during("check claims")?)?;
         attempt::add(&mut parameters, &self.attempts)?;
         parameters.add(now)?.add(self.ends)?.add(now)?.add(self.parks)?.add(now)?.add(limit)?.add(lanes)?;
         let script = BATCH.query(self.attempts.len(), parameters);
@@ -145,7 +171,7 @@ impl<'a> Plain<'a> {
         let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {
             return Ok(None);
         };
-        if !refused.rows.is_empty() {
+        if !refused.rows.is_empty() || self.relies_on_known && !writer.known().is_undisturbed() {
             return Ok(None);
         }
         self.starts.tell(writer.connection()?, inserted.affected, &mut self.outcomes).await?;
@@ -160,23 +186,30 @@ impl<'a> Plain<'a> {
             None => None,
         };
         failpoint_error("backend.in_transaction")?;
-        Ok(Some(Applied { now: self.now, claim, outcomes: self.outcomes }))
+        Ok(Some(Applied { now: self.now, writes: self.writes, asked: self.asked, claim, outcomes: self.outcomes }))
     }
 }
 
-impl Applied {
+impl Applied<'_> {
     /// Claims and commits.
-    pub(super) async fn commit(self, writer: WriterGuard) -> Result<Vec<Outcome>, BackendError> {
-        let Self { now, claim, mut outcomes } = self;
+    pub(super) async fn commit(self, mut writer: WriterGuard) -> Result<Vec<Outcome>, BackendError> {
+        let Self { now, writes, asked, claim, mut outcomes } = self;
         match claim {
             Some(DueClaim { place, due, script }) => {
                 let rows = writer.end_with(script, &[CLAIM, "commit a transaction"]).await?;
                 // It is committed: a run that cannot be understood must not make the rest of the batch look as if it were not.
-                let claimed = claim::claimed_of(&rows, &due).map(|runs| Outcome::Claimed(Claimed { runs, now }));
+                let runs = claim::claimed_of(&rows, &due);
+                if let Ok(runs) = &runs {
+                    writer.keep(writes, asked, runs);
+                }
+                let claimed = runs.map(|runs| Outcome::Claimed(Claimed { runs, now }));
                 outcomes.set(place, claimed.unwrap_or_else(Outcome::Refused));
             }
             // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
-            None => writer.end(Ok(())).await?,
+            None => {
+                writer.end(Ok(())).await?;
+                writer.keep(writes, asked, &[]);
+            }
         }
         outcomes.complete()
     }

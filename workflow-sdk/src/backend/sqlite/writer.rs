@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::backend::BackendError;
+use crate::backend::fence::Asked;
+use crate::backend::{BackendError, ClaimedRun, Write};
 use crate::planted::altered;
 
 use super::error::{During, closed};
+use super::known_claims::KnownClaims;
 use super::script::{self, Answer};
 use super::sql;
 
@@ -38,6 +40,8 @@ struct Slot {
     connection: State,
     /// The data version that this connection saw last.
     data_version: Option<i64>,
+    /// What was known at that version, left here by the last user.
+    known: KnownClaims,
     /// A transaction may be open: its user was dropped half-way, or could not end it.
     dirty: bool,
     /// The driver takes a transaction on this connection for one inside of another: see [`WriterGuard::begin_nesting`].
@@ -58,6 +62,8 @@ pub(super) struct WriterGuard {
     slot: OwnedMutexGuard<Slot>,
     in_memory: bool,
     seen: Arc<Seen>,
+    /// What the last user left. It is gone with this user, unless it is [kept](WriterGuard::keep).
+    known: KnownClaims,
 }
 
 impl Seen {
@@ -100,14 +106,21 @@ impl Seen {
 impl Writer {
     /// Takes over a connection that is ready; `connect` opens another like it.
     pub(super) fn new(connection: SqliteConnection, connect: SqliteConnectOptions, in_memory: bool) -> Self {
-        let slot = Slot { connection: State::Open(connection), data_version: None, dirty: false, nesting: false };
+        let slot = Slot {
+            connection: State::Open(connection),
+            data_version: None,
+            known: KnownClaims::default(),
+            dirty: false,
+            nesting: false,
+        };
         Self { connect, in_memory, slot: Arc::new(Mutex::new(slot)), seen: Arc::default() }
     }
 
     /// Waits for the connection, which is then in no transaction.
     pub(super) async fn lock(&self) -> Result<WriterGuard, BackendError> {
-        let slot = Arc::clone(&self.slot).lock_owned().await;
-        let mut guard = WriterGuard { slot, in_memory: self.in_memory, seen: Arc::clone(&self.seen) };
+        let mut slot = Arc::clone(&self.slot).lock_owned().await;
+        let known = std::mem::take(&mut slot.known);
+        let mut guard = WriterGuard { slot, in_memory: self.in_memory, seen: Arc::clone(&self.seen), known };
         guard.reopen(&self.connect).await?;
         guard.forget_transaction().await;
         Ok(guard)
@@ -123,7 +136,9 @@ impl Writer {
         };
         let look = sqlx::query_scalar(sql::READ_DATA_VERSION).fetch_one(connection);
         let version = look.await.during("look for changes of other processes")?;
-        self.seen.looked(slot.data_version.replace(version) != Some(version));
+        let others = slot.data_version.replace(version) != Some(version);
+        slot.known.looked(others);
+        self.seen.looked(others);
         Ok(true)
     }
 
@@ -176,8 +191,21 @@ impl WriterGuard {
         let mut answers = answers.into_iter().skip(1);
         let version = answers.next().and_then(|look| look.rows.first().map(|row| row.try_get(0)));
         let before = std::mem::replace(&mut self.slot.data_version, version.transpose().during(BEGIN)?);
-        self.seen.looked(before != self.slot.data_version);
+        let others = before != self.slot.data_version;
+        self.known.looked(others);
+        self.seen.looked(others);
         Ok(answers.collect())
+    }
+
+    /// The claims that are known to hold. After a transaction has begun: under its lock.
+    pub(super) fn known(&self) -> &KnownClaims {
+        &self.known
+    }
+
+    /// Leaves what is known to the next user, after a plain batch was committed that asked and claimed this.
+    pub(super) fn keep(mut self, writes: &[Write], asked: Asked, claimed: &[ClaimedRun]) {
+        self.known.committed(writes, asked, claimed);
+        self.slot.known = std::mem::take(&mut self.known);
     }
 
     /// One statement that is a transaction of its own.
@@ -231,7 +259,7 @@ impl WriterGuard {
     }
 
     /// Commits after a success, else rolls back.
-    pub(super) async fn end<T>(mut self, result: Result<T, BackendError>) -> Result<T, BackendError> {
+    pub(super) async fn end<T>(&mut self, result: Result<T, BackendError>) -> Result<T, BackendError> {
         let ended = match result {
             Ok(value) => self.execute_commit().await.map(|()| value),
             Err(error) => Err(error),
@@ -251,7 +279,7 @@ impl WriterGuard {
 
     /// Commits by a script that ends with the commit: gives the rows of its first statement. `operations`: what each of them does.
     pub(super) async fn end_with(
-        mut self,
+        &mut self,
         script: Query<'_, Sqlite, SqliteArguments>,
         operations: &[&'static str],
     ) -> Result<Vec<SqliteRow>, BackendError> {
