@@ -185,7 +185,7 @@ async fn no_statement_of_the_engine_scans_the_runs() {
         (sql::CANCEL_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::UPSERT_HELD_ATTEMPTS, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::READ_FENCE, "SEARCH r USING PRIMARY KEY (id=?) LEFT-JOIN"),
-        (sql::READ_ENDED, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::READ_ENDED, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::DISOWN_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_worker (worker_id=?)"),
         (sql::RELEASE_CLAIMS, "SEARCH workflow_runs USING INDEX workflow_runs_worker (worker_id=?)"),
         (sql::EXPIRE_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_deadline (deadline_at>? AND deadline_at<?)"),
