@@ -101,6 +101,21 @@ pub async fn a_worker_that_claims_again_fences_itself_out(fixture: Fixture) {
     applied(&fixture.write(succeed(current, "1")).await);
 }
 
+pub async fn a_claim_that_has_held_for_many_batches_is_lost_once_another_process_has_it(fixture: Fixture) {
+    let claims = [fixture.held().await, fixture.held().await];
+    let steps = |number: i64| claims.map(|claim| attempt(claim, succeeded(&format!("step {number}"), number, "1")));
+    for number in 0..40 {
+        fixture.commit(&steps(number)).await.iter().for_each(applied);
+    }
+    fixture.advance(LEASE);
+    let taken = fixture.second().await.commit(&[Write::Claim(claim_request())]).await.unwrap();
+    assert_eq!(claimed(one(taken)).runs.len(), 2);
+    fixture.commit(&steps(40)).await.iter().for_each(lost);
+    for claim in claims {
+        assert_eq!(fixture.history(claim.run_id).await.len(), 40);
+    }
+}
+
 pub async fn a_claim_of_the_future_is_lost(fixture: Fixture) {
     let claim = fixture.held().await;
     all_are_lost(&fixture, Claim { epoch: claim.epoch + 1, ..claim }).await;

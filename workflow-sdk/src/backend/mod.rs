@@ -130,7 +130,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The database's.
     async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError>;
 
-    /// Those of the runs that have ended, in any order. One query for all. A run that is asked for twice may come twice.
+    /// Those of the runs that have ended, in any order. One query for all.
     ///
     /// # Errors
     /// As [`Backend::run`].

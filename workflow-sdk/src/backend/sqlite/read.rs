@@ -1,5 +1,7 @@
 //! What is read outside of write transactions.
 
+use std::collections::BTreeSet;
+
 use sqlx::sqlite::SqliteRow;
 
 use crate::backend::{BackendError, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
@@ -76,8 +78,9 @@ pub(super) async fn emitted(
 /// See [`Backend::ended`](crate::backend::Backend::ended).
 pub(super) async fn ended(database: &Database, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
     const OPERATION: &str = "read ended runs";
+    let ids: BTreeSet<&RunId> = ids.iter().collect();
     let mut reader = database.reader().await?;
-    let query = sqlx::query(sql::READ_ENDED).bind(serde_json::to_string(ids).during(OPERATION)?);
+    let query = sqlx::query(sql::READ_ENDED).bind(serde_json::to_string(&ids).during(OPERATION)?);
     let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
     understand(&rows, row::ended_run)
 }
