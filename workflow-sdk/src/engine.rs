@@ -13,7 +13,9 @@ pub use crate::ctx::{
     BodyAtHand, BodyWatch, Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings, TransactionCommit,
     WorkflowFuture, dry_replay, settle,
 };
-pub use crate::executor::{Cancel, ClaimAnswer, Executor, ExecutorStopped, Hub, PendingClaim, PendingOutcome};
+pub use crate::executor::{
+    Cancel, ClaimAnswer, Executor, ExecutorStopped, Hub, PendingClaim, PendingOutcome, SendPermit,
+};
 #[cfg(feature = "failpoints")]
 pub use crate::failpoint::{Action, POINTS, Point};
 pub use crate::failpoint::{Fault, failpoint, failpoint_error};

@@ -25,8 +25,8 @@ pub(crate) enum Ended {
     Lost,
 }
 
-/// The commits of one drive that are on their way; `None`: it has had none, as most drives. They go on if the drive ends before them: each takes the fence, so it
-/// comes before what the drive writes last, or it is refused.
+/// The commits of one drive that are on their way. They go on if the drive ends before them: each takes the fence, so it
+/// comes before what the drive writes last, or it is refused. `None`: there were none yet, as in most drives.
 #[derive(Debug, Default)]
 pub(crate) struct Commits(Option<JoinSet<(CallId, i64, Ended)>>);
 

@@ -80,7 +80,7 @@ impl Queue {
         }
     }
 
-    /// All writes, and the offers that need not wait any longer. The one after it gets as much room, so that it grows but once.
+    /// All writes, and the offers that need not wait any longer. The next one gets as much room: mostly it needs no more.
     fn next_batch(&mut self) -> Batch {
         let room = self.batch.writes.len();
         let room = Batch { writes: Vec::with_capacity(room), replies: Vec::with_capacity(room) };
