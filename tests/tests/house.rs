@@ -158,7 +158,6 @@ fn statements_are_constants() {
     let exceptions = [
         ("backend/postgres/sql.rs", 1, "the checked schema, the time and a number of ours"),
         ("backend/postgres/migrate.rs", 1, "the checked schema"),
-        ("backend/postgres/commit.rs", 1, "numbers made of workers' ids"),
         ("backend/sqlite/rows.rs", 1, "a constant, its row of parameters repeated"),
     ];
     for package in ["workflow-sdk", "workflow-worker"] {

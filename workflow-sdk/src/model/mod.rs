@@ -45,6 +45,7 @@ pub(crate) use seed::{derived_fraction, derived_run_id, derived_u64, derived_uui
 pub use signal::{InboxSignal, NewSignal, SignalKey, SignalOutcome};
 pub use signal_name::{NamesSignal, Signal};
 pub use start_time::StartTime;
+pub(crate) use step_attempt::RUNNING_ROW_DELAY;
 pub use step_attempt::{AttemptStatus, StepAttempt, StepKind};
 pub use stored_error::{ErrorKind, StoredError};
 pub use timestamp::Timestamp;

@@ -1,9 +1,14 @@
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::hidden::Hidden;
 use super::{StoredError, Timestamp};
+
+/// An attempt that takes longer than this gets a `running` row, so that it can be seen while it runs. A shorter one costs
+/// one row and one commit instead of two; nothing but the eye depends on the row.
+pub(crate) const RUNNING_ROW_DELAY: Duration = Duration::from_millis(20);
 
 /// What kind of durable operation a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use crate::model::{ErrorKind, StepKind, StoredError, Timestamp, derived_fraction, in_generation};
+use crate::model::{ErrorKind, RUNNING_ROW_DELAY, StepKind, StoredError, Timestamp, derived_fraction, in_generation};
 use crate::planted::planted;
 
 use super::call::{Attempt, Phase, Work};
 use super::records::Record;
 use super::{CallId, Machine, StepOptions, Wait};
-
-/// An attempt that takes longer than this gets a `running` row, so that it can be seen while it runs. A shorter one costs
-/// one row and one commit instead of two; nothing but the eye depends on the row.
-const RUNNING_ROW_DELAY: Duration = Duration::from_millis(20);
 
 /// What a transaction that took too long may have done.
 const HUNG_TRANSACTION: &str = " and was rolled back; on SQLite nothing else of its process is written while a \

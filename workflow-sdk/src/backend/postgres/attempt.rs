@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
 use crate::backend::{AttemptWrite, StartOutcome};
-use crate::model::{AttemptStatus, Clock, Effect, NewRun, RunId, Timestamp};
+use crate::model::{AttemptStatus, Clock, Effect, NewRun, RUNNING_ROW_DELAY, RunId, StepKind, Timestamp};
 use crate::planted::planted;
 
 use super::error::Failure;
@@ -23,9 +23,19 @@ pub(super) struct Rows<'w> {
 impl<'w> Rows<'w> {
     /// The rows of these writes.
     pub(super) fn of(writes: Vec<&'w AttemptWrite>) -> Result<Self, Failure> {
-        let rows = coalesce(writes);
+        Self::of_rows(coalesce(writes))
+    }
+
+    fn of_rows(rows: Vec<Coalesced<'w>>) -> Result<Self, Failure> {
         let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { rows, errors })
+    }
+
+    /// The same, those first of which a row may be there; and how many these are.
+    pub(super) fn by_novelty(writes: Vec<&'w AttemptWrite>) -> Result<(Self, usize), Failure> {
+        let (new, may_be_there): (Vec<_>, Vec<_>) = coalesce(writes).into_iter().partition(Coalesced::is_new);
+        let count = may_be_there.len();
+        Ok((Self::of_rows(may_be_there.into_iter().chain(new).collect())?, count))
     }
 
     /// Binds them, a column each.
@@ -44,16 +54,6 @@ impl<'w> Rows<'w> {
             .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
     }
-
-    /// Changes those that were there, when so many have been inserted. Says how many rows were written in all: not those that were
-    /// final already.
-    pub(super) async fn update(&self, connection: &mut PgConnection, sql: &Sql, inserted: u64) -> Result<u64, Failure> {
-        if inserted == self.rows.len() as u64 {
-            return Ok(inserted);
-        }
-        let updated = self.bind(sql.update_attempts.query()).execute(connection).await?.rows_affected();
-        Ok(inserted + updated)
-    }
 }
 
 /// Writes attempts whose claims have passed the fence. Says how many rows were written: not those that were final already.
@@ -64,7 +64,11 @@ pub(super) async fn record(
 ) -> Result<u64, Failure> {
     let rows = Rows::of(writes)?;
     let inserted = rows.bind(sql.insert_attempts.query()).execute(&mut *connection).await?.rows_affected();
-    rows.update(connection, sql, inserted).await
+    if inserted == rows.rows.len() as u64 {
+        return Ok(inserted);
+    }
+    let updated = rows.bind(sql.update_attempts.query()).execute(connection).await?.rows_affected();
+    Ok(inserted + updated)
 }
 
 /// Writes an attempt that no fence has asked about, in one statement. Says whether its claim held and the row is new; if not, it
@@ -131,6 +135,15 @@ pub(super) async fn consume(connection: &mut PgConnection, sql: &Sql, writes: &[
 struct Coalesced<'w> {
     write: &'w AttemptWrite,
     started_at: Timestamp,
+}
+
+impl Coalesced<'_> {
+    /// Whether this is most likely the first row of its attempt: a step gets no other before it has run for a while. But a body that
+    /// crashed may have run for long, and so have an attempt whose commit was not answered.
+    fn is_new(&self) -> bool {
+        let row = &self.write.row;
+        row.kind == StepKind::Step && row.completed_at.is_some_and(|at| at < self.started_at + RUNNING_ROW_DELAY)
+    }
 }
 
 /// One row a (run, step key, attempt), sorted by it, as if the writes had come one batch each: the last wins, but nothing

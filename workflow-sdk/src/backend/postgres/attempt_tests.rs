@@ -1,11 +1,9 @@
-use std::time::Duration;
-
 use sqlx::Connection;
 
 use crate::backend::{AttemptWrite, Backend, BackendErrorKind, Outcome, Write};
 use crate::model::{AttemptStatus, Claim, Effect, StepAttempt, StepKind};
 
-use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture};
+use super::fixture_tests::{LEASE, START, TestResult, fixture, until_one_waits};
 
 fn attempt(claim: Claim, key: &str, status: AttemptStatus) -> Write {
     let ended = status != AttemptStatus::Running;
@@ -22,23 +20,6 @@ fn attempt(claim: Claim, key: &str, status: AttemptStatus) -> Write {
         completed_at: ended.then_some(START + LEASE),
     };
     Write::Attempt(AttemptWrite { claim, row, effect: Effect::None })
-}
-
-/// Waits until a session waits for the transaction of another one.
-async fn until_one_waits(fixture: &Fixture) -> TestResult {
-    let mut connection = fixture.connect().await?;
-    let waiting = format!(
-        "SELECT FROM pg_stat_activity WHERE wait_event = 'transactionid' AND query LIKE '%{}%'",
-        fixture.schema
-    );
-    for _ in 0..1000 {
-        let found = sqlx::query(sqlx::AssertSqlSafe(waiting.clone())).fetch_optional(&mut connection).await?;
-        if found.is_some() {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Err("nobody waits".into())
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! One batch, one transaction: by the shortest way that its writes allow.
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{Connection, PgConnection};
 
 use crate::backend::{Outcome, Write};
 use crate::failpoint::failpoint_error;
@@ -30,29 +30,63 @@ pub(super) async fn commit(
         return Ok(outcomes);
     }
     if let Some(plain) = Plain::of(writes, workers) {
-        let begin = plain.begin(workers);
-        let apply = async |connection: &mut PgConnection| plain.apply(connection, sql, clock, workers).await;
-        if let Some(outcomes) = transact(connection, begin, apply).await? {
-            return Ok(outcomes);
+        let applied = if plain.is_one_statement() {
+            plain.apply(connection, sql, clock, workers).await?
+        } else {
+            let apply = async |connection: &mut PgConnection| plain.apply_all(connection, sql, clock, workers).await;
+            transact(connection, apply).await?
+        };
+        if let Some(outcomes) = applied {
+            return finish(connection, (sql, clock, workers), writes, outcomes).await;
         }
     }
+    take_the_long_way(connection, sql, clock, workers, writes).await
+}
+
+/// The outcomes, of which some may be missing: of ends and parks that another transaction came before. These go the long way, which says
+/// why.
+async fn finish(
+    connection: &mut PgConnection,
+    (sql, clock, workers): (&Sql, &Clock, &Workers),
+    writes: &[Write],
+    outcomes: Vec<Option<Outcome>>,
+) -> Result<Vec<Outcome>, Failure> {
+    let mut finished = Vec::with_capacity(outcomes.len());
+    for (outcome, write) in outcomes.into_iter().zip(writes) {
+        match outcome {
+            Some(outcome) => finished.push(outcome),
+            None => {
+                let write = std::slice::from_ref(write);
+                let late = take_the_long_way(connection, sql, clock, workers, write).await;
+                // The others are committed.
+                finished.extend(late.map_err(Failure::of_unknown_effect)?);
+            }
+        }
+    }
+    Ok(finished)
+}
+
+async fn take_the_long_way(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    workers: &Workers,
+    writes: &[Write],
+) -> Result<Vec<Outcome>, Failure> {
     let mut batch = Batch::sort(writes);
     let wanted = batch.wanted(workers);
-    let begin = if wanted.recorded.is_empty() { BEGIN.to_owned() } else { workers.begin() };
     let apply =
         async |connection: &mut PgConnection| batch.apply(connection, sql, clock, (wanted, workers)).await.map(Some);
-    transact(connection, begin, apply).await?;
+    transact(connection, apply).await?;
     batch.outcomes()
 }
 
-/// Applies writes in a transaction that these statements begin. It is rolled back if that fails, or says `None`.
+/// Applies writes in a transaction. It is rolled back if that fails, or says `None`.
 async fn transact<T>(
     connection: &mut PgConnection,
-    begin: String,
     apply: impl AsyncFnOnce(&mut PgConnection) -> Result<Option<T>, Failure>,
 ) -> Result<Option<T>, Failure> {
-    // A transaction that could not get a lock was begun nevertheless, and the driver does not end it.
-    let begun = connection.begin_with(AssertSqlSafe(begin)).await;
+    let begun = connection.begin_with(BEGIN).await;
     let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
     match apply(&mut transaction).await {
         Ok(Some(applied)) => {

@@ -36,6 +36,11 @@ impl Failure {
         Self { breaks_connection: true, ..self }
     }
 
+    /// The same, of a call whose effect is not known for it.
+    pub(super) fn of_unknown_effect(self) -> Self {
+        Self { kind: BackendErrorKind::Unreachable, ..self }
+    }
+
     /// Data that this database can never take.
     pub(super) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: BackendErrorKind::Invalid, breaks_connection: false, source: why.into() }
@@ -44,6 +49,12 @@ impl Failure {
     /// The database did not answer in time.
     pub(super) fn timed_out(elapsed: tokio::time::error::Elapsed) -> Self {
         Self { kind: BackendErrorKind::Unreachable, breaks_connection: true, source: elapsed.into() }
+    }
+
+    /// Whether an attempt that was to be inserted is there.
+    pub(super) fn is_recorded(&self) -> bool {
+        let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+        error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>()).is_some_and(is_recorded_meanwhile)
     }
 
     /// Whether the tables are missing, as in a database other than the one that was connected to.

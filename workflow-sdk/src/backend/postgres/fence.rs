@@ -71,7 +71,7 @@ impl Wanted {
         self.asked.retain(|run, _| !self.recorded.contains_key(run));
     }
 
-    /// Locks and reads them. The transaction holds the locks of these workers, unless all runs are asked about.
+    /// Locks and reads them, and these workers first, unless all runs are asked about.
     pub(super) async fn lock(
         mut self,
         connection: &mut PgConnection,
@@ -79,12 +79,14 @@ impl Wanted {
         workers: &Workers,
     ) -> Result<Fence, Failure> {
         if !self.recorded.is_empty() {
+            let workers = sql.lock_workers.query().bind(workers.uuids()).fetch_all(&mut *connection).await?;
+            let workers = workers.iter().map(|row| row.try_get("id")).collect::<Result<Vec<Uuid>, _>>()?;
             let query = sql
                 .read_claims
                 .query()
                 .bind(ids(self.recorded.keys()))
                 .bind(self.recorded.values().copied().collect::<Vec<_>>())
-                .bind(workers.uuids());
+                .bind(workers);
             for row in &query.fetch_all(&mut *connection).await? {
                 let run_id = row::run_id(row)?;
                 self.asked.insert(run_id, self.recorded.get(&run_id).copied());

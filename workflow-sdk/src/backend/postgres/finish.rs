@@ -75,9 +75,14 @@ impl Finishes {
         true
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> u64 {
-        self.0.len() as u64
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether there is a park among them.
+    pub(super) fn has_parks(&self) -> bool {
+        self.0.values().any(|finish| finish.park.is_some())
     }
 
     /// Binds them, a column each.

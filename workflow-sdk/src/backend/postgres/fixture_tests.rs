@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use uuid::Uuid;
 
 use crate::backend::{
@@ -52,7 +52,43 @@ pub(super) async fn fixture_with_pool(pool_size: u32) -> TestResult<Fixture> {
     Ok(Fixture { backend, schema, clock, worker: WorkerId::generate() })
 }
 
+/// The same, whose worker is recorded.
+pub(super) async fn recorded_fixture() -> TestResult<Fixture> {
+    let fixture = fixture().await?;
+    fixture.record_worker().await?;
+    Ok(fixture)
+}
+
 impl Fixture {
+    /// Records its worker, as one that holds its liveness lock does.
+    pub(super) async fn record_worker(&self) -> TestResult {
+        let id = self.worker.as_uuid();
+        let record =
+            format!("INSERT INTO {{schema}}.workflow_workers (id, lock_key, started_at) VALUES ('{id}', 0, 0)");
+        self.execute(&record).await
+    }
+
+    /// The statements that insert attempts from here on.
+    pub(super) async fn watch_attempts(&self) -> TestResult {
+        self.execute(
+            "CREATE TABLE {schema}.seen (statement text);
+             CREATE FUNCTION {schema}.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO {schema}.seen VALUES (current_query());
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER see AFTER INSERT ON {schema}.step_attempts FOR EACH STATEMENT EXECUTE FUNCTION {schema}.see();",
+        )
+        .await
+    }
+
+    /// How many of the statements that inserted attempts since were those of a plain batch, and of how many.
+    pub(super) async fn plain_batches(&self) -> TestResult<(usize, usize)> {
+        let read = format!("SELECT statement FROM {}.seen", self.schema);
+        let rows = sqlx::query(AssertSqlSafe(read)).fetch_all(&mut self.connect().await?).await?;
+        let statements = rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?;
+        Ok((statements.iter().filter(|text| text.contains("plain.rs")).count(), statements.len()))
+    }
+
     /// Another handle on the same schema, as another process has one.
     pub(super) async fn second(&self) -> TestResult<PostgresBackend> {
         let options = BackendOptions { pool_size: 4, schema: self.schema.clone(), clock: self.clock.clone() };
@@ -150,17 +186,25 @@ pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
     Write::Claim(ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE })
 }
 
-/// Waits until somebody waits for this lock: a statement on this schema, or a batch that begins.
-pub(super) async fn until_one_waits(fixture: &Fixture, lock: &str) -> TestResult {
+/// Waits until a session that uses a table of this schema waits for another one.
+pub(super) async fn until_one_waits(fixture: &Fixture) -> TestResult {
+    until_wait(fixture, 1).await
+}
+
+/// The same of so many.
+pub(super) async fn until_wait(fixture: &Fixture, count: i64) -> TestResult {
     let mut connection = fixture.connect().await?;
-    let waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = $1
-                   AND (query LIKE '%' || $2 || '%' OR query LIKE 'BEGIN%pg_advisory_xact_lock%')";
+    let waiting = "SELECT count(DISTINCT waits.pid) FROM pg_locks AS waits
+                   JOIN pg_locks AS uses ON uses.pid = waits.pid
+                   JOIN pg_class ON pg_class.oid = uses.relation
+                   JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+                   WHERE NOT waits.granted AND waits.locktype IN ('transactionid', 'tuple') AND pg_namespace.nspname = $1";
     for _ in 0..1000 {
-        let query = sqlx::query(waiting).bind(lock).bind(&fixture.schema);
-        if query.fetch_optional(&mut connection).await?.is_some() {
+        let row = sqlx::query(waiting).bind(&fixture.schema).fetch_one(&mut connection).await?;
+        if row.try_get::<i64, _>(0)? >= count {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    Err("nobody waits".into())
+    Err(format!("there are not {count} who wait").into())
 }

@@ -17,6 +17,7 @@ use super::open::connect;
 use super::row;
 use super::sql::Sql;
 use super::start::micros;
+use super::worker_lock::RecordedAgain;
 
 /// A worker's own connection, which holds its liveness lock.
 pub(super) struct PostgresLease {
@@ -26,6 +27,9 @@ pub(super) struct PostgresLease {
     worker: WorkerId,
     /// What it serves, as JSON text.
     lanes: String,
+    /// Whether it was recorded by this process before.
+    recorded: bool,
+    recorded_again: RecordedAgain,
     /// `None` during a call and after one that failed or was dropped: the next call makes another session.
     session: Option<Session>,
 }
@@ -51,6 +55,8 @@ impl PostgresLease {
             clock: backend.clock.clone(),
             worker,
             lanes,
+            recorded: false,
+            recorded_again: backend.writer.recorded_again(),
             session: None,
         };
         let session = Limit::from_now().run(lease.take_session()).await;
@@ -71,7 +77,7 @@ impl PostgresLease {
     }
 
     /// The lock before the row: a recorded worker without its lock counts as dead.
-    async fn lock(&self, session: &mut Session) -> Result<(), Failure> {
+    async fn lock(&mut self, session: &mut Session) -> Result<(), Failure> {
         session.locked = self.try_lock(&mut session.connection).await?;
         if !session.locked {
             // Else the lock would end with the old session at some moment that we do not see, and we would count as dead.
@@ -83,9 +89,17 @@ impl PostgresLease {
     }
 
     /// Records the worker, if it is not.
-    async fn record(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn record(&mut self, connection: &mut PgConnection) -> Result<(), Failure> {
+        let find = self.sql.find_worker.query().bind(self.worker.as_uuid());
+        if find.fetch_optional(&mut *connection).await?.is_some() {
+            return Ok(());
+        }
+        if self.recorded {
+            self.recorded_again.note(self.worker);
+        }
         let record = self.sql.insert_worker.query().bind(self.now()).bind(self.worker.as_uuid());
         record.bind(self.worker.lock_key()).bind(self.lanes.clone()).execute(connection).await?;
+        self.recorded = true;
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! The PostgreSQL backend.
 //!
 //! Who waits for whom: a batch locks in two places only, the keys of its starts (in their order) and then its runs (in
-//! the order of their ids, in one statement). Before both it waits for the locks of its workers (`worker_lock.rs`).
-//! Everything after that changes rows that it holds or skips rows that others
-//! hold, so two batches, or a batch and a renewal, cannot deadlock.
+//! the order of their ids, in one statement). It waits for the rows of its workers, too, but only for who takes a run from
+//! one of them, and who does waits for nobody (`worker_lock.rs`). Everything after that changes rows that it holds or skips
+//! rows that others hold, so two batches, or a batch and a renewal, cannot deadlock.
 
 use std::any::Any;
 use std::fmt;

@@ -1,20 +1,21 @@
 //! Batches of the ordinary kinds: starts, attempts without effects, ends without a family, parks, claims. The question whether their
-//! claims hold, their attempts, their ends and their parks are one statement, in the place of four: each is a way to the server and
-//! back, on which two processes have to be scheduled.
+//! claims hold, their attempts, their ends and parks, and mostly a claim are one statement, which is a transaction of its own: each
+//! statement is a way to the server and back, on which two processes have to be scheduled, and so are BEGIN and COMMIT. Starts come
+//! before it, and a claim that must see what it makes due comes after it, in one transaction with it.
 //!
-//! All is done as if every claim held. If one does not, all is rolled back, and the batch goes the long way, which says of each what
+//! All is done as if every claim held. If one does not, nothing is, and the batch goes the long way, which says of each what
 //! became of it. So does every batch of a process that has had more workers than `worker_lock.rs` remembers.
 
 use std::collections::BTreeMap;
 
 use sqlx::{PgConnection, Row};
+use uuid::Uuid;
 
 use crate::backend::fence::asked_by;
-use crate::backend::{AttemptWrite, ClaimRequest, Claimed, Outcome, StartOutcome, Write};
+use crate::backend::{AttemptWrite, ClaimRequest, Claimed, EndWrite, Outcome, ParkWrite, StartOutcome, Write};
 use crate::model::{Clock, Effect, NewRun, RunId, Timestamp};
 
 use super::attempt::Rows;
-use super::commit::BEGIN;
 use super::error::Failure;
 use super::finish::Finishes;
 use super::sql::Sql;
@@ -52,7 +53,7 @@ impl<'w> Plain<'w> {
                 plain.held.insert(run, epoch);
             }
         }
-        let writes_rows = !plain.attempts.is_empty() || plain.finishes.len() > 0;
+        let writes_rows = !plain.attempts.is_empty() || !plain.finishes.is_empty();
         (writes_rows && (plain.held.is_empty() || workers.are_all())).then_some(plain)
     }
 
@@ -71,51 +72,105 @@ impl<'w> Plain<'w> {
         Some(())
     }
 
-    /// What begins its transaction.
-    pub(super) fn begin(&self, workers: &Workers) -> String {
-        if self.held.is_empty() { BEGIN.to_owned() } else { workers.begin() }
+    /// Whether one statement applies it. A claim in it sees no run that the same statement makes due.
+    pub(super) fn is_one_statement(&self) -> bool {
+        self.starts.is_empty() && (self.claims.is_empty() || self.claims.len() == 1 && !self.finishes.has_parks())
     }
 
-    /// Applies it in a transaction that was begun so, in the order of the contract. `None`: a claim does not hold, and the transaction
-    /// must be rolled back.
+    /// Applies it, if it is one statement. `None`: a claim does not hold, and nothing was changed. An outcome that is missing is that of
+    /// an end or a park which did not come about, beside others that did.
     pub(super) async fn apply(
         self,
         connection: &mut PgConnection,
         sql: &Sql,
         clock: &Clock,
         workers: &Workers,
-    ) -> Result<Option<Vec<Outcome>>, Failure> {
-        let (writes, starts, claims) = (self.writes, self.starts, self.claims);
-        let started = match &starts[..] {
+    ) -> Result<Option<Vec<Option<Outcome>>>, Failure> {
+        let (writes, request) = (self.writes, self.claims.first().copied());
+        let Some(done) = self.execute(connection, sql, (clock, workers), request).await? else { return Ok(None) };
+        let claimed = request.map(|_| done.claimed);
+        outcomes(writes, Vec::new(), claimed.into_iter().collect(), &done.unfinished).map(Some)
+    }
+
+    /// Applies it in a transaction, in the order of the contract. `None`: a claim does not hold, and the transaction must be rolled back.
+    pub(super) async fn apply_all(
+        self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        clock: &Clock,
+        workers: &Workers,
+    ) -> Result<Option<Vec<Option<Outcome>>>, Failure> {
+        let started = match &self.starts[..] {
             [] => Vec::new(),
             starts => start::start(connection, sql, clock, starts).await?,
         };
-        let rows = Rows::of(self.attempts)?;
-        let query = sql.plain_batch.query().bind(clock.fixed().map(Timestamp::as_micros));
-        let query = query.bind(fence::ids(self.held.keys())).bind(self.held.values().copied().collect::<Vec<_>>());
-        let query = self.finishes.bind(rows.bind(query.bind(workers.uuids())));
-        let row = query.fetch_one(&mut *connection).await?;
-        let count = |column: &str| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
-        if count("lost")? > 0 || count("finished")? < self.finishes.len() {
-            return Ok(None);
+        let (writes, claims) = (self.writes, self.claims.clone());
+        match self.execute(connection, sql, (clock, workers), None).await? {
+            Some(done) if done.unfinished.is_empty() => {}
+            _ => return Ok(None),
         }
-        rows.update(connection, sql, count("recorded")?).await?;
         let mut claimed = Vec::new();
         for request in claims {
             claimed.push(claim::claim(connection, sql, clock, request).await?);
         }
-        outcomes(writes, started, claimed).map(Some)
+        outcomes(writes, started, claimed, &[]).map(Some)
+    }
+
+    /// Executes its statement, with this claim.
+    async fn execute(
+        self,
+        connection: &mut PgConnection,
+        sql: &Sql,
+        (clock, workers): (&Clock, &Workers),
+        claim: Option<&ClaimRequest>,
+    ) -> Result<Option<Done>, Failure> {
+        let (attempts, may_be_there) = Rows::by_novelty(self.attempts)?;
+        let query = sql.plain_batch.query().bind(clock.fixed().map(Timestamp::as_micros));
+        let query = query.bind(fence::ids(self.held.keys())).bind(self.held.values().copied().collect::<Vec<_>>());
+        let workers = if self.held.is_empty() { Vec::new() } else { workers.uuids() };
+        let query = attempts.bind(query.bind(workers)).bind(i32::try_from(may_be_there).map_err(Failure::invalid)?);
+        let query = claim::bind_if_any(self.finishes.bind(query), claim);
+        let rows = match query.fetch_all(connection).await.map_err(Failure::from) {
+            Err(failure) if failure.is_recorded() => return Ok(None),
+            rows => rows?,
+        };
+        let first = rows.first().ok_or_else(|| Failure::corrupt("a batch answered nothing"))?;
+        if !first.try_get::<bool, _>("holds")? {
+            return Ok(None);
+        }
+        let unfinished: Option<Vec<Uuid>> = first.try_get("unfinished")?;
+        let unfinished = unfinished.into_iter().flatten().map(RunId::from).collect();
+        Ok(Some(Done { unfinished, claimed: claim::claimed(&rows)? }))
     }
 }
 
-/// What became of each write of a batch whose claims hold.
-fn outcomes(writes: &[Write], started: Vec<StartOutcome>, claimed: Vec<Claimed>) -> Result<Vec<Outcome>, Failure> {
+/// What the statement did besides what it was told to.
+struct Done {
+    /// The runs that it neither ended nor parked.
+    unfinished: Vec<RunId>,
+    claimed: Claimed,
+}
+
+/// What became of each write of a batch whose claims hold. `None`: it is an end or a park of a run that was not finished.
+fn outcomes(
+    writes: &[Write],
+    started: Vec<StartOutcome>,
+    claimed: Vec<Claimed>,
+    unfinished: &[RunId],
+) -> Result<Vec<Option<Outcome>>, Failure> {
     let (mut started, mut claimed) = (started.into_iter(), claimed.into_iter());
-    let outcome = |write: &Write| match write {
-        Write::Start(_) => started.next().map(Outcome::Started),
-        Write::Claim(_) => claimed.next().map(Outcome::Claimed),
-        _ => Some(Outcome::Applied),
+    let missing = || Failure::corrupt("a write has no outcome");
+    let outcome = |write: &Write| {
+        Ok(Some(match write {
+            Write::Start(_) => Outcome::Started(started.next().ok_or_else(missing)?),
+            Write::Claim(_) => Outcome::Claimed(claimed.next().ok_or_else(missing)?),
+            Write::End(EndWrite { claim, .. }) | Write::Park(ParkWrite { claim, .. })
+                if unfinished.contains(&claim.run_id) =>
+            {
+                return Ok(None);
+            }
+            _ => Outcome::Applied,
+        }))
     };
-    let outcomes: Option<_> = writes.iter().map(outcome).collect();
-    outcomes.ok_or_else(|| Failure::corrupt("a write has no outcome"))
+    writes.iter().map(outcome).collect()
 }

@@ -2,11 +2,11 @@
 
 use sqlx::{AssertSqlSafe, Connection};
 
-use crate::backend::{Backend, Outcome, ParkWrite, Write};
-use crate::model::{AttemptStatus, Claim, RunStatus, WorkerId};
+use crate::backend::{AttemptWrite, Backend, Outcome, ParkWrite, Write};
+use crate::model::{AttemptStatus, Claim, RunStatus, StepAttempt, WorkerId};
 
 use super::fixture_tests::{
-    Fixture, LEASE, START, TestResult, attempt, claim_write, end, fixture, new_run, until_one_waits,
+    Fixture, LEASE, START, TestResult, attempt, claim_write, end, new_run, recorded_fixture, until_one_waits,
 };
 
 fn park(claim: Claim) -> Write {
@@ -45,7 +45,7 @@ async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &st
     sqlx::query(change).bind(run.run_id.as_uuid()).execute(&mut *changing).await?;
     let committing = fixture.backend.commit(batch);
     let meanwhile = async {
-        until_one_waits(fixture, "transactionid").await?;
+        until_one_waits(fixture).await?;
         TestResult::Ok(changing.commit().await?)
     };
     let (outcomes, meanwhile) = tokio::join!(committing, meanwhile);
@@ -55,7 +55,7 @@ async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &st
 
 #[tokio::test]
 async fn every_write_is_applied_and_answered_in_its_place() -> TestResult {
-    let fixture = fixture().await?;
+    let fixture = recorded_fixture().await?;
     let claims = claims(&fixture, 3).await?;
     let running = attempt(claims[0], "a", AttemptStatus::Running, None);
     fixture.commit(running).await?;
@@ -78,7 +78,7 @@ async fn every_write_is_applied_and_answered_in_its_place() -> TestResult {
 
 #[tokio::test]
 async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() -> TestResult {
-    let fixture = fixture().await?;
+    let fixture = recorded_fixture().await?;
     let refuse = "CREATE FUNCTION {schema}.too_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
              IF (SELECT status FROM {schema}.workflow_runs WHERE id = NEW.run_id) <> 'running' THEN RAISE 'too late'; END IF;
              RETURN NULL;
@@ -95,7 +95,7 @@ async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() -> Te
 
 #[tokio::test]
 async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() -> TestResult {
-    let fixture = fixture().await?;
+    let fixture = recorded_fixture().await?;
     let claims = claims(&fixture, 20).await?;
     let lost = Claim { epoch: 7, ..claims[10] };
     for bad in [step(lost), end(lost), park(lost)] {
@@ -112,9 +112,61 @@ async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() -> TestRe
     Ok(())
 }
 
+/// Steps that end the moment they begin, of which one has a row that nobody would expect: a crash was quicker than its body, or the
+/// answer to its commit was lost.
+#[tokio::test]
+async fn an_attempt_that_is_there_against_all_expectation_is_not_written_twice() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let claims = claims(&fixture, 2).await?;
+    let quick = |claim: Claim, output: &str| {
+        let mut write = attempt(claim, "a", AttemptStatus::Succeeded, Some(output));
+        if let Write::Attempt(write) = &mut write {
+            write.row.completed_at = Some(START);
+        }
+        write
+    };
+    fixture.commit(quick(claims[0], "1")).await?;
+    fixture.commit(attempt(claims[1], "b", AttemptStatus::Running, None)).await?;
+    fixture.watch_attempts().await?;
+    let shown = Write::Attempt(match quick(claims[1], "2") {
+        Write::Attempt(write) => AttemptWrite { row: StepAttempt { step_key: "b".into(), ..write.row }, ..write },
+        other => return Err(format!("{other:?}").into()),
+    });
+    for batch in [vec![quick(claims[0], "2"), quick(claims[1], "2")], vec![shown, quick(claims[1], "3")]] {
+        let outcomes = fixture.backend.commit(&batch).await?;
+        assert!(all_applied(&outcomes), "{outcomes:?}");
+    }
+    let rows = fixture.backend.history(claims[0].run_id).await?;
+    let mut outputs: Vec<_> = rows.into_iter().map(|row| (row.step_key, row.output)).collect();
+    outputs.extend(fixture.backend.history(claims[1].run_id).await?.into_iter().map(|row| (row.step_key, row.output)));
+    outputs.sort();
+    assert_eq!(outputs, [("a", "1"), ("a", "2"), ("b", "2")].map(|(key, output)| (key.into(), Some(output.into()))));
+    assert_eq!(fixture.plain_batches().await?.0, 0, "both went the long way");
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_of_attempts_that_have_shown_and_of_new_ones_are_one_statement() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let claims = claims(&fixture, 3).await?;
+    let running: Vec<Write> =
+        claims[..2].iter().map(|claim| attempt(*claim, "a", AttemptStatus::Running, None)).collect();
+    fixture.watch_attempts().await?;
+    for batch in [running, claims.iter().copied().map(step).collect()] {
+        let outcomes = fixture.backend.commit(&batch).await?;
+        assert!(all_applied(&outcomes), "{outcomes:?}");
+    }
+    for claim in claims {
+        let history = fixture.backend.history(claim.run_id).await?;
+        assert!(history.len() == 1 && history[0].status == AttemptStatus::Succeeded, "{history:?}");
+    }
+    assert_eq!(fixture.plain_batches().await?, (2, 2));
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_end_beside_a_take_over_is_lost_and_nothing_else() -> TestResult {
-    let fixture = fixture().await?;
+    let fixture = recorded_fixture().await?;
     let claims = claims(&fixture, 2).await?;
     let take = "UPDATE {schema}.workflow_runs SET epoch = epoch + 1 WHERE id = $1";
     let outcomes = with_change(&fixture, &[step(claims[0]), end(claims[1])], claims[1], take).await?;
@@ -126,7 +178,7 @@ async fn an_end_beside_a_take_over_is_lost_and_nothing_else() -> TestResult {
 
 #[tokio::test]
 async fn a_wake_beside_a_park_is_not_lost() -> TestResult {
-    let fixture = fixture().await?;
+    let fixture = recorded_fixture().await?;
     let claims = claims(&fixture, 2).await?;
     let wake = "UPDATE {schema}.workflow_runs SET wakes = wakes + 1 WHERE id = $1";
     let outcomes = with_change(&fixture, &[step(claims[0]), park(claims[1])], claims[1], wake).await?;
@@ -137,7 +189,7 @@ async fn a_wake_beside_a_park_is_not_lost() -> TestResult {
 
 #[tokio::test]
 async fn more_workers_than_are_remembered_lose_nothing() -> TestResult {
-    let fixture = fixture().await?;
+    let fixture = recorded_fixture().await?;
     let mut claims = claims(&fixture, 1).await?;
     for _ in 0..9 {
         fixture.start().await?;

@@ -127,17 +127,36 @@ fn a_start_with_a_claim_starts_and_claims_as_the_two_do_alone() {
 }
 
 #[test]
-fn a_plain_batch_asks_records_and_finishes_as_the_three_do_alone() {
+fn a_plain_batch_asks_records_finishes_and_claims_as_the_four_do_alone() {
     let batch = include_str!("sql/plain_batch.sql");
     let alone = |statement: &str| {
         let lines = statement.lines().filter(|line| !line.starts_with("--"));
         part(&format!("BEGIN {} END;", lines.collect::<Vec<_>>().join(" ")), "BEGIN", "END;").join(" ")
     };
-    for (name, next, statement) in [
-        ("WITH lost AS (", "), recorded AS (", include_str!("sql/read_claims.sql")),
-        ("), recorded AS (", "RETURNING 1\n), finished AS (", include_str!("sql/insert_attempts.sql")),
-        ("), finished AS (", "RETURNING 1\n)\nSELECT", include_str!("sql/finish_claims.sql")),
-    ] {
-        assert_eq!(part(batch, name, next).join(" "), alone(statement));
-    }
+    let within = |name: &str, next: &str, replaced: &[(&str, &str)]| {
+        let text = part(batch, name, next).join(" ");
+        replaced.iter().fold(text, |text, (from, to)| {
+            assert!(text.contains(from), "no {from} in {text}");
+            text.replace(from, to)
+        })
+    };
+    let ours = ("ARRAY(SELECT ours.id FROM ours)", "$ ::uuid[]");
+    let lost = within("), lost AS (", "), verdict AS", &[ours]);
+    assert_eq!(lost, alone(include_str!("sql/read_claims.sql")));
+    let number = ("generate_subscripts($ ::uuid[], ) AS number, ", "");
+    let holds = ("WHERE (SELECT verdict.holds FROM verdict) AND", "WHERE");
+    let new = ("(w.number > $ ::integer OR (SELECT a.epoch", "(SELECT a.epoch");
+    let recorded = within("), recorded AS (", "), updated AS (", &[number, holds, new, ("IS NULL)", "IS NULL")]);
+    assert_eq!(recorded, alone(include_str!("sql/insert_attempts.sql")));
+    let finished = within("), finished AS (", "RETURNING r.id\n), due", &[holds]);
+    assert_eq!(finished, alone(include_str!("sql/finish_claims.sql")));
+    let update = |text: &str| part(text, "SET kind", "FROM").join(" ");
+    assert_eq!(update(batch), update(include_str!("sql/update_attempts.sql")));
+    let claimed = within(
+        "due AS MATERIALIZED (",
+        "SELECT clock.now",
+        &[("WHERE (SELECT verdict.holds FROM verdict) ORDER", "ORDER")],
+    );
+    let claim = part(include_str!("sql/claim_runs.sql"), "due AS MATERIALIZED (", "SELECT clock.now").join(" ");
+    assert_eq!(claimed.replace("::bigint", ""), claim);
 }

@@ -1,44 +1,52 @@
-//! One lock for all runs of a worker, in place of a lock on each run whose attempts a batch records.
+//! One lock for all runs of a worker, in place of a lock on each run whose attempts a batch records: that on the worker's row.
 //!
-//! A batch holds the locks of its process's workers from its beginning to its end; who takes a running run away from a
-//! worker, which is the claim of a lapsed lease alone, must get that worker's lock first, and passes the run over if it
-//! cannot. So either the batch has the lock: then nobody takes a run of the worker before its commit. Or the taker has it:
-//! then the batch waits for the taker's commit, and its fence, which is read by a later statement, sees the new epoch. That
-//! is what a lock on the run gives, without a WAL record and a write to the row for each.
+//! A batch locks the rows of its process's workers until its commit. Who takes a running run away from a worker, which is the
+//! claim of a lapsed lease alone, must lock that worker's row first, passes the run over if it cannot, and writes the row, though
+//! it changes nothing: the row is another version then. So a batch that has the row finds one of three things:
 //!
+//! * The row as it was when its statement began. Then what the statement saw of the runs is so until its commit: nobody took one
+//!   before the lock, nobody can after it. This is what a lock on each run gives, without a WAL record and a write to the row for
+//!   each, and without a statement of its own: locks, look and writes are one (`plain_batch.sql`).
+//! * Another version. Somebody took a run between the beginning of the statement and the lock. The batch changes nothing and goes
+//!   the long way, which looks after it has locked (`lock_workers.sql`, then `read_claims.sql`).
+//! * No row. The worker was taken for dead and forgotten. The batch locks its runs one by one.
+//!
+//! What follows from it:
+//!
+//! * A run whose worker has no row is anybody's. Who sees none although there is one, because it was recorded again after his
+//!   statement had begun, would take a run without the lock. So for a while after that nobody relies on the row
+//!   ([`RecordedAgain`]). A worker that is recorded for the first time holds no run yet.
 //! * A terminated run loses its claim without this lock. An attempt that its worker records right beside that has no effect
 //!   but its row, as if it had come right before: no replay reads it, for a canceled run is never revived.
 //! * A transaction of a step locks its run as ever, and a claim skips what is locked.
-//! * A worker that is stopped within a batch keeps its runs from others until the server ends its session:
+//! * A worker that is stopped within a transaction of the long way keeps its runs from others until the server ends its session:
 //!   `configure_writer.sql` says when.
-//! * Batches lock exclusively and takers try to share, so that takers do not hinder each other. A batch waits here before
-//!   it holds anything else, in the order of the keys; a taker waits for nothing. So nobody waits in a circle.
+//! * Takers wait for nothing, and a batch waits here for takers alone, who have nothing to wait for. So nobody waits in a circle.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
 use crate::model::WorkerId;
 
-use super::commit::BEGIN;
-
-/// The first half of the lock's name, here and in `claim_runs.sql`; the second is the end of the worker's id. In the space of
-/// two numbers: the liveness lock is in that of one. Two workers whose ids end alike wait for each other at times, no more.
-const CLASS: i32 = 2_003_792_491;
-
-/// On the long way, fewer runs than this are locked one by one: the lock of a worker costs a statement that is planned each time,
-/// and a batch of one step has nothing to share it with.
+/// On the long way, fewer runs than this are locked one by one: the lock of a worker costs a statement, and a batch of one step has
+/// nothing to share it with.
 pub(super) const FEW: usize = 16;
 
-/// So many workers of the process are remembered. The runs of those before are locked one by one.
-const MEMORY: usize = 4;
+/// So many workers of the process are remembered: each costs a lock a batch. The runs of those before are locked one by one.
+const MEMORY: usize = 16;
+
+/// Twice what a statement may take (`configure_session.sql`): all that began before the row was there have ended.
+const UNPROVEN: Duration = Duration::from_secs(60);
 
 /// The workers whose batches come through here: those that claimed here last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Workers {
     ids: Vec<WorkerId>,
-    /// There were more than are remembered.
-    forgot: bool,
+    /// There are more than these.
+    incomplete: bool,
 }
 
 impl Workers {
@@ -48,35 +56,47 @@ impl Workers {
         self.ids.push(worker);
         if self.ids.len() > MEMORY {
             self.ids.remove(0);
-            self.forgot = true;
+            self.incomplete = true;
         }
     }
 
-    /// The workers.
-    pub(super) fn ids(&self) -> &[WorkerId] {
-        &self.ids
+    /// Those of them on whose rows a batch may rely now.
+    pub(super) fn proven(&self, again: &RecordedAgain) -> Self {
+        let ids: Vec<WorkerId> = self.ids.iter().copied().filter(|worker| again.is_proven(*worker)).collect();
+        Self { incomplete: self.incomplete || ids.len() < self.ids.len(), ids }
     }
 
-    /// The same, as a statement takes them.
+    /// The workers, as a statement takes them.
     pub(super) fn uuids(&self) -> Vec<Uuid> {
         self.ids.iter().map(|worker| worker.as_uuid()).collect()
     }
 
-    /// Whether no worker that claimed here was forgotten.
-    pub(super) fn are_all(&self) -> bool {
-        !self.ids.is_empty() && !self.forgot
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
     }
 
-    /// Begins a transaction with their locks, in one round trip.
-    pub(super) fn begin(&self) -> String {
-        let keys: BTreeSet<i32> = self.ids.iter().map(|worker| key(*worker)).collect();
-        let locks = keys.into_iter().map(|key| format!("; SELECT pg_advisory_xact_lock({CLASS}, {key})"));
-        std::iter::once(BEGIN.to_owned()).chain(locks).collect()
+    /// Whether these are all workers that claimed here.
+    pub(super) fn are_all(&self) -> bool {
+        !self.ids.is_empty() && !self.incomplete
     }
 }
 
-/// As `claim_runs.sql` makes it.
-fn key(worker: WorkerId) -> i32 {
-    let [.., a, b, c, d] = worker.as_uuid().into_bytes();
-    i32::from_be_bytes([a, b, c, d])
+/// The workers of this process that are recorded again after others had taken them for dead, and when.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecordedAgain(Arc<Mutex<HashMap<WorkerId, Instant>>>);
+
+impl RecordedAgain {
+    /// This worker will be, now: before anybody can see its row.
+    pub(super) fn note(&self, worker: WorkerId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(worker, Instant::now());
+    }
+
+    fn is_proven(&self, worker: WorkerId) -> bool {
+        let mut again = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if again.get(&worker).is_some_and(|at| at.elapsed() >= UNPROVEN) {
+            again.remove(&worker);
+        }
+        !again.contains_key(&worker)
+    }
 }

@@ -13,7 +13,7 @@ use super::call::Limit;
 use super::error::Failure;
 use super::open::{PING_TIMEOUT, REST, connect};
 use super::sql::Sql;
-use super::worker_lock::Workers;
+use super::worker_lock::{RecordedAgain, Workers};
 use super::{PostgresBackend, commit};
 
 const OPERATION: &str = "commit a batch";
@@ -21,7 +21,10 @@ const OPERATION: &str = "commit a batch";
 /// One connection outside the pool, so that a commit waits for no reader, and belongs to the runtime of its user: a
 /// connection that another runtime opened is heard only when that one has time.
 #[derive(Default)]
-pub(super) struct Writer(Mutex<Slot>);
+pub(super) struct Writer {
+    slot: Mutex<Slot>,
+    recorded_again: RecordedAgain,
+}
 
 #[derive(Default)]
 struct Slot {
@@ -39,16 +42,17 @@ impl PostgresBackend {
     /// See [`Backend::commit`](crate::backend::Backend::commit).
     pub(super) async fn write(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
         self.refuse_if_closed(OPERATION)?;
-        let mut slot = self.writer.0.lock().await;
+        let mut slot = self.writer.slot.lock().await;
         let limit = Limit::from_now();
         for write in writes {
             if let Write::Claim(request) = write {
                 slot.workers.remember(request.worker);
             }
         }
+        let workers = slot.workers.proven(&self.writer.recorded_again);
         let taken = limit.run(self.take(slot.kept.take())).await;
         let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
-        let result = limit.run(commit::commit(&mut connection, &self.sql, &self.clock, &slot.workers, writes)).await;
+        let result = limit.run(commit::commit(&mut connection, &self.sql, &self.clock, &workers, writes)).await;
         if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
             slot.kept = Some(Kept { connection, since: Instant::now() });
         }
@@ -75,9 +79,14 @@ pub(super) async fn connect_writer(options: &PgConnectOptions, sql: &Sql) -> Res
 }
 
 impl Writer {
+    /// The workers of this process on whose rows a batch may not rely.
+    pub(super) fn recorded_again(&self) -> RecordedAgain {
+        self.recorded_again.clone()
+    }
+
     /// Ends the connection.
     pub(super) async fn close(&self) {
-        if let Some(Kept { connection, .. }) = self.0.lock().await.kept.take() {
+        if let Some(Kept { connection, .. }) = self.slot.lock().await.kept.take() {
             // That the server hears no farewell harms nobody.
             let _ = tokio::time::timeout(PING_TIMEOUT, connection.close()).await;
         }

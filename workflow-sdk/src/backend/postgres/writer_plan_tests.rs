@@ -8,7 +8,7 @@ use super::fixture_tests::{Fixture, TestResult, fixture};
 use super::sql::{Sql, Statement};
 use super::writer::connect_writer;
 
-const TABLES: [&str; 3] = ["workflow_runs", "step_attempts", "workflow_signals"];
+const TABLES: [&str; 4] = ["workflow_runs", "step_attempts", "workflow_signals", "workflow_workers"];
 
 /// What a batch may run.
 fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
@@ -33,6 +33,7 @@ fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
         "insert_signals",
         "lock_families",
         "lock_runs",
+        "lock_workers",
         "mark_fork",
         "pause_run",
         "plain_batch",

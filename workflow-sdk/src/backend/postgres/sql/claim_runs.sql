@@ -1,24 +1,28 @@
 -- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds.
 -- Guarantees: at most $5 runs, the longest due first over all lanes, each with a new epoch; a run that was still running
--- counts a crash before its body runs again, and is passed over while its worker commits a batch (worker_lock.rs); skips
--- what another transaction holds, or has changed since the statement began:
+-- counts a crash before its body runs again. It is passed over while its worker commits a batch, and the row of that worker is another
+-- version once it is taken (worker_lock.rs). Skips what another transaction holds, or has changed since the statement began:
 -- that row has another place, and is left to the next claim. Always one row, for the time.
 WITH due AS MATERIALIZED (
-    SELECT first.place, first.id, first.available_at
+    SELECT first.place, first.id, first.available_at, first.holder
     FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
-        SELECT r.ctid AS place, r.id, r.available_at
+        SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
           AND (r.status <> 'running' OR r.worker_id IS NULL
-               OR pg_try_advisory_xact_lock_shared(2003792491, ('x' || right(r.worker_id::text, 8))::bit(32)::integer))
+               OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
+               OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
         ORDER BY r.available_at, r.id
         LIMIT $5
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS first
     ORDER BY first.available_at, first.id
     LIMIT $5
+), taken AS (
+    UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at
+    WHERE w.id = ANY (ARRAY(SELECT due.holder FROM due WHERE due.holder IS NOT NULL))
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $6,

@@ -1,30 +1,62 @@
--- Called by: plain.rs, once a plain batch. $2-$4 are those of read_claims.sql, $5-$15 of insert_attempts.sql, $16-$24 of
--- finish_claims.sql after the time.
--- Guarantees: those of these three. Answers how many claims are lost, and how many attempts, ends and parks are written. If a claim is
--- lost, or an end or a park is not written, the transaction must be rolled back: what it then has written may be wrong. A run that it ends
--- or parks it locks by that; one that somebody has changed since the statement began has another place, and is not written.
-WITH lost AS (
+-- Called by: plain.rs, once a plain batch, mostly as a transaction of its own. $2 and $3 are the runs whose attempts it records, with the
+-- epochs under which their writer holds them, $4 the workers of the process; $5-$15 the attempts, as in insert_attempts.sql, of which
+-- the first $16 may be there; $17-$25 the ends and parks, as in finish_claims.sql; $26-$31 a claim, as in claim_runs.sql, without
+-- lanes if there is none.
+-- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows
+-- of its workers are locked and are what the statement saw when it began (worker_lock.rs); if it does not, nothing was changed. An
+-- attempt that was thought to be new and is there fails the statement. A run that it ends or parks it locks by that; one that is not
+-- its writer's, or that somebody has changed since the statement began, is not written and named in `unfinished`.
+WITH seen AS MATERIALIZED (
+    SELECT w.id, w.xmin AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
+), locked AS MATERIALIZED (
+    SELECT w.id, w.xmin AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
+    ORDER BY w.id
+    FOR UPDATE
+), ours AS MATERIALIZED (
+    SELECT locked.id FROM locked WHERE locked.version = (SELECT seen.version FROM seen WHERE seen.id = locked.id)
+), lost AS (
     SELECT asked.id
     FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS epoch) AS asked
     LEFT JOIN LATERAL (
         SELECT r.epoch, r.status, r.worker_id FROM {schema}.workflow_runs AS r WHERE r.id = asked.id LIMIT 1
     ) AS held ON true
     WHERE held.epoch IS DISTINCT FROM asked.epoch OR held.status IS DISTINCT FROM 'running'
-       OR (held.worker_id = ANY ($4::uuid[])) IS NOT TRUE
+       OR (held.worker_id = ANY (ARRAY(SELECT ours.id FROM ours))) IS NOT TRUE
+), verdict AS MATERIALIZED (
+    SELECT NOT EXISTS (SELECT FROM lost) AS holds
 ), recorded AS (
     INSERT INTO {schema}.step_attempts
         (run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
     SELECT w.run_id, w.step_key, w.attempt, w.kind, w.status, w.position, w.output, w.error, w.epoch, w.started_at,
            w.completed_at
     FROM (
-        SELECT unnest($5::uuid[]) AS run_id, unnest($6::text[]) AS step_key, unnest($7::bigint[]) AS attempt,
+        SELECT generate_subscripts($5::uuid[], 1) AS number,
+               unnest($5::uuid[]) AS run_id, unnest($6::text[]) AS step_key, unnest($7::bigint[]) AS attempt,
                unnest($8::text[]) AS kind, unnest($9::text[]) AS status, unnest($10::bigint[]) AS position,
                unnest($11::text[]) AS output, unnest($12::text[]) AS error, unnest($13::bigint[]) AS epoch,
                unnest($14::bigint[]) AS started_at, unnest($15::bigint[]) AS completed_at
     ) AS w
-    WHERE (SELECT a.epoch FROM {schema}.step_attempts AS a
-           WHERE a.run_id = w.run_id AND a.step_key = w.step_key AND a.attempt = w.attempt) IS NULL
-    RETURNING 1
+    WHERE (SELECT verdict.holds FROM verdict)
+      AND (w.number > $16::integer
+           OR (SELECT a.epoch FROM {schema}.step_attempts AS a
+               WHERE a.run_id = w.run_id AND a.step_key = w.step_key AND a.attempt = w.attempt) IS NULL)
+), updated AS (
+    UPDATE {schema}.step_attempts AS a
+    SET kind = w.kind, status = w.status, position = w.position, output = w.output, error = w.error, epoch = w.epoch,
+        completed_at = w.completed_at
+    FROM (
+        SELECT unnest(($5::uuid[])[1:$16]) AS run_id, unnest(($6::text[])[1:$16]) AS step_key,
+               unnest(($7::bigint[])[1:$16]) AS attempt, unnest(($8::text[])[1:$16]) AS kind,
+               unnest(($9::text[])[1:$16]) AS status, unnest(($10::bigint[])[1:$16]) AS position,
+               unnest(($11::text[])[1:$16]) AS output, unnest(($12::text[])[1:$16]) AS error,
+               unnest(($13::bigint[])[1:$16]) AS epoch, unnest(($15::bigint[])[1:$16]) AS completed_at
+    ) AS w
+    CROSS JOIN LATERAL (
+        SELECT o.ctid AS place, o.status FROM {schema}.step_attempts AS o
+        WHERE o.run_id = w.run_id AND o.step_key = w.step_key AND o.attempt = w.attempt
+        LIMIT 1
+    ) AS found
+    WHERE (SELECT verdict.holds FROM verdict) AND found.status = 'running' AND a.ctid = found.place
 ), finished AS (
     UPDATE {schema}.workflow_runs AS r
     SET status = f.status, worker_id = NULL, output = f.output, error = f.error,
@@ -36,15 +68,52 @@ WITH lost AS (
         paused_at = CASE WHEN f.status = 'parked' THEN r.paused_at END,
         crashes = CASE WHEN f.reset_crashes THEN 0 ELSE r.crashes END
     FROM (
-        SELECT unnest($16::uuid[]) AS id, unnest($17::bigint[]) AS epoch, unnest($18::text[]) AS status,
-               unnest($19::text[]) AS output, unnest($20::text[]) AS error, unnest($21::bigint[]) AS wakes,
-               unnest($22::bigint[]) AS until, unnest($23::boolean[]) AS reset_crashes, unnest($24::boolean[]) AS until_deadline
+        SELECT unnest($17::uuid[]) AS id, unnest($18::bigint[]) AS epoch, unnest($19::text[]) AS status,
+               unnest($20::text[]) AS output, unnest($21::text[]) AS error, unnest($22::bigint[]) AS wakes,
+               unnest($23::bigint[]) AS until, unnest($24::boolean[]) AS reset_crashes, unnest($25::boolean[]) AS until_deadline
     ) AS f
     CROSS JOIN LATERAL (
         SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
     ) AS held
-    WHERE held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place
-    RETURNING 1
+    WHERE (SELECT verdict.holds FROM verdict) AND held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place
+    RETURNING r.id
+), due AS MATERIALIZED (
+    SELECT first.place, first.id, first.available_at, first.holder
+    FROM unnest($26::text[], $27::text[], $28::text[]) AS lane(queue, workflow, version)
+    CROSS JOIN LATERAL (
+        SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
+        FROM {schema}.workflow_runs AS r
+        WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+          AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+          AND (r.status <> 'running' OR r.worker_id IS NULL
+               OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
+               OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
+        ORDER BY r.available_at, r.id
+        LIMIT $29
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS first
+    WHERE (SELECT verdict.holds FROM verdict)
+    ORDER BY first.available_at, first.id
+    LIMIT $29
+), taken AS (
+    UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at
+    WHERE w.id = ANY (ARRAY(SELECT due.holder FROM due WHERE due.holder IS NOT NULL))
+), claimed AS (
+    UPDATE {schema}.workflow_runs AS r
+    SET epoch = r.epoch + 1, status = 'running', worker_id = $30,
+        available_at = LEAST({now} + $31::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST({now}, r.created_at)),
+        crashes = r.crashes + (r.status = 'running')::integer
+    FROM due WHERE r.ctid = due.place
+    RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
+              r.depth, r.parent_run_id, r.deadline_at,
+              r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
 )
-SELECT (SELECT count(*) FROM lost) AS lost, (SELECT count(*) FROM recorded) AS recorded,
-       (SELECT count(*) FROM finished) AS finished
+SELECT clock.now, clock.holds, clock.unfinished, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes,
+       c.attempt, c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error
+FROM (
+    SELECT {now} AS now, (SELECT verdict.holds FROM verdict) AS holds,
+           CASE WHEN (SELECT count(*) FROM finished) < cardinality($17)
+                THEN ARRAY(SELECT unnest($17) EXCEPT SELECT finished.id FROM finished) END AS unfinished
+) AS clock
+LEFT JOIN claimed AS c ON true
+ORDER BY c.due_at, c.id

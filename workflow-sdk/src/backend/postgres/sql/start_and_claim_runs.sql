@@ -28,21 +28,25 @@ WITH started AS (
     RETURNING id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
               deadline_at, cancel_requested_at, started_at, available_at AS lease_until, error, created_at AS due_at, status
 ), due AS MATERIALIZED (
-    SELECT first.place, first.id, first.available_at
+    SELECT first.place, first.id, first.available_at, first.holder
     FROM unnest($18::text[], $19::text[], $20::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
-        SELECT r.ctid AS place, r.id, r.available_at
+        SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
           AND (r.status <> 'running' OR r.worker_id IS NULL
-               OR pg_try_advisory_xact_lock_shared(2003792491, ('x' || right(r.worker_id::text, 8))::bit(32)::integer))
+               OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
+               OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
         ORDER BY r.available_at, r.id
         LIMIT $21
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS first
     ORDER BY first.available_at, first.id
     LIMIT $21
+), taken AS (
+    UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at
+    WHERE w.id = ANY (ARRAY(SELECT due.holder FROM due WHERE due.holder IS NOT NULL))
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $22,
