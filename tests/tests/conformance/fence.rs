@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, RunEnd, WorkerId, Write};
+use workflow_sdk::engine::{Claim, LeaseSession, RunEnd, WorkerId, Write};
 use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_tests::make::{
     LEASE, attempt, begun, claim_by, claim_request, end, error, failed, park, park_write, succeed, succeeded,
@@ -101,19 +101,45 @@ pub async fn a_worker_that_claims_again_fences_itself_out(fixture: Fixture) {
     applied(&fixture.write(succeed(current, "1")).await);
 }
 
-pub async fn a_claim_that_has_held_for_many_batches_is_lost_once_another_process_has_it(fixture: Fixture) {
-    let claims = [fixture.held().await, fixture.held().await];
-    let steps = |number: i64| claims.map(|claim| attempt(claim, succeeded(&format!("step {number}"), number, "1")));
+/// A worker that is recorded, with claims that have held for so many batches that a backend may know them.
+async fn long_held(fixture: &Fixture) -> (Box<dyn LeaseSession>, [Claim; 2]) {
+    let request = claim_request();
+    let session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    fixture.started().await;
+    fixture.started().await;
+    let runs = fixture.claim(&request).await.runs;
+    let claims = [runs[0].claim, runs[1].claim];
     for number in 0..40 {
-        fixture.commit(&steps(number)).await.iter().for_each(applied);
+        fixture.commit(&steps(claims, number)).await.iter().for_each(applied);
     }
+    (session, claims)
+}
+
+fn steps(claims: [Claim; 2], number: i64) -> [Write; 2] {
+    claims.map(|claim| attempt(claim, succeeded(&format!("step {number}"), number, "1")))
+}
+
+pub async fn a_claim_that_has_held_for_many_batches_is_lost_once_another_process_has_it(fixture: Fixture) {
+    let (session, claims) = long_held(&fixture).await;
     fixture.advance(LEASE);
     let taken = fixture.second().await.commit(&[Write::Claim(claim_request())]).await.unwrap();
     assert_eq!(claimed(one(taken)).runs.len(), 2);
-    fixture.commit(&steps(40)).await.iter().for_each(lost);
+    fixture.commit(&steps(claims, 40)).await.iter().for_each(lost);
     for claim in claims {
         assert_eq!(fixture.history(claim.run_id).await.len(), 40);
     }
+    session.close().await.unwrap();
+}
+
+pub async fn a_claim_that_has_held_for_many_batches_is_lost_once_another_process_ends_its_run(fixture: Fixture) {
+    let (session, claims) = long_held(&fixture).await;
+    fixture.second().await.commit(&[Write::Terminate(claims[0].run_id)]).await.unwrap();
+    let outcomes = fixture.commit(&steps(claims, 40)).await;
+    lost(&outcomes[0]);
+    applied(&outcomes[1]);
+    assert_eq!(fixture.history(claims[0].run_id).await.len(), 40);
+    assert_eq!(fixture.history(claims[1].run_id).await.len(), 41);
+    session.close().await.unwrap();
 }
 
 pub async fn a_claim_of_the_future_is_lost(fixture: Fixture) {

@@ -80,6 +80,7 @@ workflow_tests::cases! {
         a_stale_renewal_changes_nothing,
         a_worker_that_claims_again_fences_itself_out,
         a_claim_that_has_held_for_many_batches_is_lost_once_another_process_has_it,
+        a_claim_that_has_held_for_many_batches_is_lost_once_another_process_ends_its_run,
         a_claim_of_the_future_is_lost,
         a_claim_of_an_unknown_run_is_lost,
         a_stale_write_does_not_change_an_ended_run,

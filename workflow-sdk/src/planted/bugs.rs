@@ -63,11 +63,10 @@ pub const BUGS: &[PlantedBug] = &[
     ),
     PlantedBug::new(
         "stale-claims",
-        "the writer relies on claims that it knew, though others have committed since: a worker that lost its run writes on",
+        "the writer relies on claims that it knew, though others may have taken them since: a worker that lost its run writes on",
         conformance("fence::a_claim_that_has_held_for_many_batches_is_lost_once_another_process_has_it", "Lost"),
         Some("zombie"),
-    )
-    .only(&["sqlite"]),
+    ),
     PlantedBug::new(
         "unfenced-heartbeat",
         "leases are renewed by run alone: a worker that lost its run renews another's claim",

@@ -8,6 +8,7 @@ use crate::model::Clock;
 
 use super::batch::Batch;
 use super::error::Failure;
+use super::known_claims::KnownClaims;
 use super::lone::Lone;
 use super::plain::Plain;
 use super::sql::Sql;
@@ -16,38 +17,47 @@ use super::worker_lock::Workers;
 /// Stated in the transaction itself: behind a pooler, the session's settings may be another's.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// Applies the writes in one transaction.
+/// What a batch is applied with.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'c> {
+    pub(super) sql: &'c Sql,
+    pub(super) clock: &'c Clock,
+    pub(super) workers: &'c Workers,
+}
+
+/// Applies the writes in one transaction. What is known after a failure is not to be relied on.
 pub(super) async fn commit(
     connection: &mut PgConnection,
-    sql: &Sql,
-    clock: &Clock,
-    workers: &Workers,
+    context: Context<'_>,
+    known: &mut KnownClaims,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
     if let Some(lone) = Lone::of(writes)
-        && let Some(outcomes) = lone.apply(connection, sql, clock).await?
+        && let Some(outcomes) = lone.apply(connection, context.sql, context.clock).await?
     {
+        writes.iter().for_each(|write| known.finished(write));
         return Ok(outcomes);
     }
-    if let Some(plain) = Plain::of(writes, workers) {
+    if let Some(plain) = Plain::of(writes, context.workers, known) {
         let applied = if plain.is_one_statement() {
-            plain.apply(connection, sql, clock, workers).await?
+            plain.apply(connection, context, known).await?
         } else {
-            let apply = async |connection: &mut PgConnection| plain.apply_all(connection, sql, clock, workers).await;
+            let apply = async |connection: &mut PgConnection| plain.apply_all(connection, context, known).await;
             transact(connection, apply).await?
         };
-        if let Some(outcomes) = applied {
-            return finish(connection, (sql, clock, workers), writes, outcomes).await;
+        if let Some(mut applied) = applied {
+            applied.tell(writes, known);
+            return finish(connection, context, known, writes, applied.outcomes).await;
         }
     }
-    take_the_long_way(connection, sql, clock, workers, writes).await
+    take_the_long_way(connection, context, known, writes).await
 }
 
-/// The outcomes, of which some may be missing: of ends and parks that another transaction came before. These go the long way, which says
-/// why.
+/// The outcomes. Ends and parks that another transaction came before go the long way, which says why.
 async fn finish(
     connection: &mut PgConnection,
-    (sql, clock, workers): (&Sql, &Clock, &Workers),
+    context: Context<'_>,
+    known: &mut KnownClaims,
     writes: &[Write],
     outcomes: Vec<Option<Outcome>>,
 ) -> Result<Vec<Outcome>, Failure> {
@@ -56,8 +66,7 @@ async fn finish(
         match outcome {
             Some(outcome) => finished.push(outcome),
             None => {
-                let write = std::slice::from_ref(write);
-                let late = take_the_long_way(connection, sql, clock, workers, write).await;
+                let late = take_the_long_way(connection, context, known, std::slice::from_ref(write)).await;
                 // The others are committed.
                 finished.extend(late.map_err(Failure::of_unknown_effect)?);
             }
@@ -68,11 +77,11 @@ async fn finish(
 
 async fn take_the_long_way(
     connection: &mut PgConnection,
-    sql: &Sql,
-    clock: &Clock,
-    workers: &Workers,
+    Context { sql, clock, workers }: Context<'_>,
+    known: &mut KnownClaims,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
+    *known = KnownClaims::default();
     let mut batch = Batch::sort(writes);
     let wanted = batch.wanted(workers);
     let apply =

@@ -54,6 +54,8 @@ pub(super) struct Wanted {
     pub(super) recorded: BTreeMap<RunId, i64>,
     /// Runs whose children may end with them.
     pub(super) with_children: BTreeSet<RunId>,
+    /// Runs that end whoever holds them.
+    pub(super) terminated: Vec<RunId>,
     /// Runs whose parents are not known.
     pub(super) canceled: BTreeSet<RunId>,
 }
@@ -71,22 +73,29 @@ impl Wanted {
         self.asked.retain(|run, _| !self.recorded.contains_key(run));
     }
 
-    /// Locks and reads them, and these workers first, unless all runs are asked about.
+    /// Locks and reads them, after these workers, unless all runs are asked about, and those that hold the runs which are terminated.
     pub(super) async fn lock(
         mut self,
         connection: &mut PgConnection,
         sql: &Sql,
         workers: &Workers,
     ) -> Result<Fence, Failure> {
+        let workers = if self.recorded.is_empty() { Vec::new() } else { workers.uuids() };
+        let mut locked = Vec::new();
+        if !workers.is_empty() || !self.terminated.is_empty() {
+            let query = sql.lock_workers.query().bind(&workers).bind(ids(self.terminated.iter()));
+            for row in &query.fetch_all(&mut *connection).await? {
+                locked.push(row.try_get("id")?);
+            }
+            locked.retain(|worker| workers.contains(worker));
+        }
         if !self.recorded.is_empty() {
-            let workers = sql.lock_workers.query().bind(workers.uuids()).fetch_all(&mut *connection).await?;
-            let workers = workers.iter().map(|row| row.try_get("id")).collect::<Result<Vec<Uuid>, _>>()?;
             let query = sql
                 .read_claims
                 .query()
                 .bind(ids(self.recorded.keys()))
                 .bind(self.recorded.values().copied().collect::<Vec<_>>())
-                .bind(workers);
+                .bind(locked);
             for row in &query.fetch_all(&mut *connection).await? {
                 let run_id = row::run_id(row)?;
                 self.asked.insert(run_id, self.recorded.get(&run_id).copied());

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::backend::{ClaimedRun, Write};
+use crate::backend::Write;
 use crate::model::{Claim, RunId, WorkerId};
 use crate::planted::planted;
 
@@ -34,22 +34,25 @@ impl KnownClaims {
         workers.ids().iter().map(version).map(|version| version.filter(|_| !planted("stale-claims"))).collect()
     }
 
-    /// A plain batch was committed while the rows of its workers were these: what it asked for holds, and so does what it claimed; what it
-    /// ended or parked does not.
+    /// A plain batch was committed while the rows of its workers were these, if it has looked at them: what it asked for holds, and so does
+    /// what it claimed; what it ended or parked does not.
     pub(super) fn committed(
         &mut self,
         versions: BTreeMap<WorkerId, String>,
         writes: &[Write],
         asked: BTreeMap<RunId, i64>,
-        claimed: &[ClaimedRun],
+        claimed: &[Claim],
     ) {
+        writes.iter().for_each(|write| self.finished(write));
+        if versions.is_empty() {
+            return;
+        }
         if versions != self.versions {
             self.epochs.clear();
             self.versions = versions;
         }
         self.epochs.extend(asked);
-        writes.iter().for_each(|write| self.finished(write));
-        self.epochs.extend(claimed.iter().map(|run| (run.claim.run_id, run.claim.epoch)));
+        self.epochs.extend(claimed.iter().map(|claim| (claim.run_id, claim.epoch)));
     }
 
     /// This write was committed, and perhaps let go of its claim.

@@ -32,6 +32,7 @@ mod fence;
 mod finish;
 mod generation;
 mod hints;
+mod known_claims;
 mod lease;
 mod lone;
 mod migrate;
@@ -55,6 +56,8 @@ mod attempt_tests;
 mod commit_tests;
 #[cfg(test)]
 mod fixture_tests;
+#[cfg(test)]
+mod known_claims_tests;
 #[cfg(test)]
 mod lease_tests;
 #[cfg(test)]

@@ -6,21 +6,47 @@
 //! All is done as if every claim held. If one does not, nothing is, and the batch goes the long way, which says of each what
 //! became of it. So does every batch of a process that has had more workers than `worker_lock.rs` remembers.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::backend::fence::asked_by;
+use crate::backend::fence::asked_by_unless;
 use crate::backend::{AttemptWrite, ClaimRequest, Claimed, EndWrite, Outcome, ParkWrite, StartOutcome, Write};
-use crate::model::{Clock, Effect, NewRun, RunId, Timestamp};
+use crate::model::{Claim, Effect, NewRun, RunId, Timestamp, WorkerId};
 
 use super::attempt::Rows;
+use super::commit::Context;
 use super::error::Failure;
 use super::finish::Finishes;
-use super::sql::Sql;
+use super::known_claims::KnownClaims;
 use super::worker_lock::Workers;
 use super::{claim, fence, start};
+
+/// What became of a batch.
+pub(super) struct Applied {
+    /// `None`: an end or a park did not come about, beside others that did.
+    pub(super) outcomes: Vec<Option<Outcome>>,
+    unfinished: Vec<RunId>,
+    asked: BTreeMap<RunId, i64>,
+    /// The rows of the workers, as far as the batch has locked them.
+    versions: BTreeMap<WorkerId, String>,
+}
+
+impl Applied {
+    /// Adds what is known now that it is committed.
+    pub(super) fn tell(&mut self, writes: &[Write], known: &mut KnownClaims) {
+        let claimed = writes.iter().zip(&self.outcomes).filter_map(|pair| match pair {
+            (Write::Claim(request), Some(Outcome::Claimed(claimed))) => {
+                self.versions.contains_key(&request.worker).then_some(&claimed.runs)
+            }
+            _ => None,
+        });
+        let claimed: Vec<Claim> = claimed.flatten().map(|run| run.claim).collect();
+        known.committed(std::mem::take(&mut self.versions), writes, std::mem::take(&mut self.asked), &claimed);
+    }
+}
 
 /// A batch of these kinds.
 #[derive(Default)]
@@ -29,14 +55,15 @@ pub(super) struct Plain<'w> {
     attempts: Vec<&'w AttemptWrite>,
     finishes: Finishes,
     claims: Vec<&'w ClaimRequest>,
-    /// The runs of the attempts, each with the epoch under which its writer holds it.
-    held: BTreeMap<RunId, i64>,
+    /// The runs of the attempts, each with the epoch under which its writer holds it, but for those that are known.
+    asked: BTreeMap<RunId, i64>,
+    relies_on_known: bool,
     writes: &'w [Write],
 }
 
 impl<'w> Plain<'w> {
     /// The batch, if it is one and the locks of these workers are enough for it.
-    pub(super) fn of(writes: &'w [Write], workers: &Workers) -> Option<Self> {
+    pub(super) fn of(writes: &'w [Write], workers: &Workers, known: &KnownClaims) -> Option<Self> {
         let mut plain = Self { writes, ..Self::default() };
         for write in writes {
             plain.add(write)?;
@@ -46,15 +73,22 @@ impl<'w> Plain<'w> {
         if plain.attempts.iter().any(|write| plain.finishes.holds(write.claim.run_id)) {
             return None;
         }
-        for (run, epoch) in asked_by(writes) {
+        let relies_on_known = Cell::new(false);
+        let is_known = |claim| {
+            let holds = known.holds(claim);
+            relies_on_known.set(relies_on_known.get() || holds);
+            holds
+        };
+        for (run, epoch) in asked_by_unless(writes, is_known) {
             // Two claims of one run need the fence to decide between them.
             let epoch = epoch?;
             if !plain.finishes.holds(run) {
-                plain.held.insert(run, epoch);
+                plain.asked.insert(run, epoch);
             }
         }
+        plain.relies_on_known = relies_on_known.get();
         let writes_rows = !plain.attempts.is_empty() || !plain.finishes.is_empty();
-        (writes_rows && (plain.held.is_empty() || workers.are_all())).then_some(plain)
+        (writes_rows && (plain.attempts.is_empty() || workers.are_all())).then_some(plain)
     }
 
     fn add(&mut self, write: &'w Write) -> Option<()> {
@@ -77,59 +111,63 @@ impl<'w> Plain<'w> {
         self.starts.is_empty() && (self.claims.is_empty() || self.claims.len() == 1 && !self.finishes.has_parks())
     }
 
-    /// Applies it, if it is one statement. `None`: a claim does not hold, and nothing was changed. An outcome that is missing is that of
-    /// an end or a park which did not come about, beside others that did.
+    /// Applies it, if it is one statement. `None`: a claim does not hold, and nothing was changed.
     pub(super) async fn apply(
         self,
         connection: &mut PgConnection,
-        sql: &Sql,
-        clock: &Clock,
-        workers: &Workers,
-    ) -> Result<Option<Vec<Option<Outcome>>>, Failure> {
-        let (writes, request) = (self.writes, self.claims.first().copied());
-        let Some(done) = self.execute(connection, sql, (clock, workers), request).await? else { return Ok(None) };
-        let claimed = request.map(|_| done.claimed);
-        outcomes(writes, Vec::new(), claimed.into_iter().collect(), &done.unfinished).map(Some)
+        context: Context<'_>,
+        known: &KnownClaims,
+    ) -> Result<Option<Applied>, Failure> {
+        let request = self.claims.first().copied();
+        let Some((mut applied, claimed)) = self.execute(connection, context, known, request).await? else {
+            return Ok(None);
+        };
+        let claimed = request.map(|_| claimed).into_iter().collect();
+        applied.outcomes = self.outcomes(Vec::new(), claimed, &applied.unfinished)?;
+        Ok(Some(applied))
     }
 
     /// Applies it in a transaction, in the order of the contract. `None`: a claim does not hold, and the transaction must be rolled back.
     pub(super) async fn apply_all(
         self,
         connection: &mut PgConnection,
-        sql: &Sql,
-        clock: &Clock,
-        workers: &Workers,
-    ) -> Result<Option<Vec<Option<Outcome>>>, Failure> {
+        context: Context<'_>,
+        known: &KnownClaims,
+    ) -> Result<Option<Applied>, Failure> {
+        let Context { sql, clock, .. } = context;
         let started = match &self.starts[..] {
             [] => Vec::new(),
             starts => start::start(connection, sql, clock, starts).await?,
         };
-        let (writes, claims) = (self.writes, self.claims.clone());
-        match self.execute(connection, sql, (clock, workers), None).await? {
-            Some(done) if done.unfinished.is_empty() => {}
+        let mut applied = match self.execute(connection, context, known, None).await? {
+            Some((applied, _)) if applied.unfinished.is_empty() => applied,
             _ => return Ok(None),
-        }
+        };
         let mut claimed = Vec::new();
-        for request in claims {
+        for request in &self.claims {
             claimed.push(claim::claim(connection, sql, clock, request).await?);
         }
-        outcomes(writes, started, claimed, &[]).map(Some)
+        applied.outcomes = self.outcomes(started, claimed, &[])?;
+        Ok(Some(applied))
     }
 
-    /// Executes its statement, with this claim.
+    /// Executes its statement, with this claim. Of what was applied, the outcomes are not there yet.
     async fn execute(
-        self,
+        &self,
         connection: &mut PgConnection,
-        sql: &Sql,
-        (clock, workers): (&Clock, &Workers),
+        Context { sql, clock, workers }: Context<'_>,
+        known: &KnownClaims,
         claim: Option<&ClaimRequest>,
-    ) -> Result<Option<Done>, Failure> {
-        let (attempts, may_be_there) = Rows::by_novelty(self.attempts)?;
+    ) -> Result<Option<(Applied, Claimed)>, Failure> {
+        let (attempts, may_be_there) = Rows::by_novelty(self.attempts.clone())?;
+        let none = Workers::default();
+        let workers = if self.attempts.is_empty() && self.claims.is_empty() { &none } else { workers };
+        let versions = if self.relies_on_known { known.versions(workers) } else { vec![None; workers.ids().len()] };
         let query = sql.plain_batch.query().bind(clock.fixed().map(Timestamp::as_micros));
-        let query = query.bind(fence::ids(self.held.keys())).bind(self.held.values().copied().collect::<Vec<_>>());
-        let workers = if self.held.is_empty() { Vec::new() } else { workers.uuids() };
-        let query = attempts.bind(query.bind(workers)).bind(i32::try_from(may_be_there).map_err(Failure::invalid)?);
-        let query = claim::bind_if_any(self.finishes.bind(query), claim);
+        let query = query.bind(fence::ids(self.asked.keys())).bind(self.asked.values().copied().collect::<Vec<_>>());
+        let query = attempts.bind(query.bind(workers.uuids()));
+        let query = query.bind(i32::try_from(may_be_there).map_err(Failure::invalid)?);
+        let query = claim::bind_if_any(self.finishes.bind(query), claim).bind(versions);
         let rows = match query.fetch_all(connection).await.map_err(Failure::from) {
             Err(failure) if failure.is_recorded() => return Ok(None),
             rows => rows?,
@@ -139,38 +177,38 @@ impl<'w> Plain<'w> {
             return Ok(None);
         }
         let unfinished: Option<Vec<Uuid>> = first.try_get("unfinished")?;
-        let unfinished = unfinished.into_iter().flatten().map(RunId::from).collect();
-        Ok(Some(Done { unfinished, claimed: claim::claimed(&rows)? }))
+        let versions: Vec<Option<String>> = first.try_get("versions")?;
+        let versions = workers.ids().iter().zip(versions).filter_map(|(worker, version)| Some((*worker, version?)));
+        let applied = Applied {
+            outcomes: Vec::new(),
+            unfinished: unfinished.into_iter().flatten().map(RunId::from).collect(),
+            asked: self.asked.clone(),
+            versions: versions.collect(),
+        };
+        Ok(Some((applied, claim::claimed(&rows)?)))
     }
-}
 
-/// What the statement did besides what it was told to.
-struct Done {
-    /// The runs that it neither ended nor parked.
-    unfinished: Vec<RunId>,
-    claimed: Claimed,
-}
-
-/// What became of each write of a batch whose claims hold. `None`: it is an end or a park of a run that was not finished.
-fn outcomes(
-    writes: &[Write],
-    started: Vec<StartOutcome>,
-    claimed: Vec<Claimed>,
-    unfinished: &[RunId],
-) -> Result<Vec<Option<Outcome>>, Failure> {
-    let (mut started, mut claimed) = (started.into_iter(), claimed.into_iter());
-    let missing = || Failure::corrupt("a write has no outcome");
-    let outcome = |write: &Write| {
-        Ok(Some(match write {
-            Write::Start(_) => Outcome::Started(started.next().ok_or_else(missing)?),
-            Write::Claim(_) => Outcome::Claimed(claimed.next().ok_or_else(missing)?),
-            Write::End(EndWrite { claim, .. }) | Write::Park(ParkWrite { claim, .. })
-                if unfinished.contains(&claim.run_id) =>
-            {
-                return Ok(None);
-            }
-            _ => Outcome::Applied,
-        }))
-    };
-    writes.iter().map(outcome).collect()
+    /// What became of each write, if claims hold. `None`: it is an end or a park of a run that was not finished.
+    fn outcomes(
+        &self,
+        started: Vec<StartOutcome>,
+        claimed: Vec<Claimed>,
+        unfinished: &[RunId],
+    ) -> Result<Vec<Option<Outcome>>, Failure> {
+        let (mut started, mut claimed) = (started.into_iter(), claimed.into_iter());
+        let missing = || Failure::corrupt("a write has no outcome");
+        let outcome = |write: &Write| {
+            Ok(Some(match write {
+                Write::Start(_) => Outcome::Started(started.next().ok_or_else(missing)?),
+                Write::Claim(_) => Outcome::Claimed(claimed.next().ok_or_else(missing)?),
+                Write::End(EndWrite { claim, .. }) | Write::Park(ParkWrite { claim, .. })
+                    if unfinished.contains(&claim.run_id) =>
+                {
+                    return Ok(None);
+                }
+                _ => Outcome::Applied,
+            }))
+        };
+        self.writes.iter().map(outcome).collect()
+    }
 }

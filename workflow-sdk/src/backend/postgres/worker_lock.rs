@@ -1,12 +1,13 @@
 //! One lock for all runs of a worker, in place of a lock on each run whose attempts a batch records: that on the worker's row.
 //!
-//! A batch locks the rows of its process's workers until its commit. Who takes a running run away from a worker, which is the
-//! claim of a lapsed lease alone, must lock that worker's row first, passes the run over if it cannot, and writes the row, though
-//! it changes nothing: the row is another version then. So a batch that has the row finds one of three things:
+//! A batch locks the rows of its process's workers until its commit. Who takes a running run away from a worker, the claim of a
+//! lapsed lease or a termination, must lock that worker's row first and writes it, though it changes nothing: the row is another
+//! version then. A claim passes the run over if it cannot have the lock. So a batch that has the row finds one of three things:
 //!
 //! * The row as it was when its statement began. Then what the statement saw of the runs is so until its commit: nobody took one
 //!   before the lock, nobody can after it. This is what a lock on each run gives, without a WAL record and a write to the row for
-//!   each, and without a statement of its own: locks, look and writes are one (`plain_batch.sql`).
+//!   each, and without a statement of its own: locks, look and writes are one (`plain_batch.sql`). And what it saw is so for the
+//!   batches after it, too, until one finds another version (`known_claims.rs`).
 //! * Another version. Somebody took a run between the beginning of the statement and the lock. The batch changes nothing and goes
 //!   the long way, which looks after it has locked (`lock_workers.sql`, then `read_claims.sql`).
 //! * No row. The worker was taken for dead and forgotten. The batch locks its runs one by one.
@@ -16,12 +17,11 @@
 //! * A run whose worker has no row is anybody's. Who sees none although there is one, because it was recorded again after his
 //!   statement had begun, would take a run without the lock. So for a while after that nobody relies on the row
 //!   ([`RecordedAgain`]). A worker that is recorded for the first time holds no run yet.
-//! * A terminated run loses its claim without this lock. An attempt that its worker records right beside that has no effect
-//!   but its row, as if it had come right before: no replay reads it, for a canceled run is never revived.
 //! * A transaction of a step locks its run as ever, and a claim skips what is locked.
 //! * A worker that is stopped within a transaction of the long way keeps its runs from others until the server ends its session:
 //!   `configure_writer.sql` says when.
-//! * Takers wait for nothing, and a batch waits here for takers alone, who have nothing to wait for. So nobody waits in a circle.
+//! * Claims wait for nothing. Batches and terminations lock workers, then runs, each in the order of their ids, and so does who
+//!   forgets a worker. So nobody waits in a circle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,14 +66,14 @@ impl Workers {
         Self { incomplete: self.incomplete || ids.len() < self.ids.len(), ids }
     }
 
-    /// The workers, as a statement takes them.
-    pub(super) fn uuids(&self) -> Vec<Uuid> {
-        self.ids.iter().map(|worker| worker.as_uuid()).collect()
+    /// The workers.
+    pub(super) fn ids(&self) -> &[WorkerId] {
+        &self.ids
     }
 
-    /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+    /// The same, as a statement takes them.
+    pub(super) fn uuids(&self) -> Vec<Uuid> {
+        self.ids.iter().map(|worker| worker.as_uuid()).collect()
     }
 
     /// Whether these are all workers that claimed here.

@@ -10,7 +10,9 @@ use tokio::sync::Mutex;
 use crate::backend::{BackendError, Outcome, Write};
 
 use super::call::Limit;
+use super::commit::Context;
 use super::error::Failure;
+use super::known_claims::KnownClaims;
 use super::open::{PING_TIMEOUT, REST, connect};
 use super::sql::Sql;
 use super::worker_lock::{RecordedAgain, Workers};
@@ -30,6 +32,8 @@ pub(super) struct Writer {
 struct Slot {
     kept: Option<Kept>,
     workers: Workers,
+    /// Left by a commit that succeeded.
+    known: KnownClaims,
 }
 
 /// A connection that rests. In use it is nowhere, so that a commit which is dropped half-way closes it.
@@ -52,7 +56,12 @@ impl PostgresBackend {
         let workers = slot.workers.proven(&self.writer.recorded_again);
         let taken = limit.run(self.take(slot.kept.take())).await;
         let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
-        let result = limit.run(commit::commit(&mut connection, &self.sql, &self.clock, &workers, writes)).await;
+        let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
+        let mut known = std::mem::take(&mut slot.known);
+        let result = limit.run(commit::commit(&mut connection, context, &mut known, writes)).await;
+        if result.is_ok() {
+            slot.known = known;
+        }
         if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
             slot.kept = Some(Kept { connection, since: Instant::now() });
         }
@@ -82,6 +91,13 @@ impl Writer {
     /// The workers of this process on whose rows a batch may not rely.
     pub(super) fn recorded_again(&self) -> RecordedAgain {
         self.recorded_again.clone()
+    }
+
+    /// How many of these claims are known to hold.
+    #[cfg(test)]
+    pub(super) async fn known(&self, claims: &[crate::model::Claim]) -> usize {
+        let slot = self.slot.lock().await;
+        claims.iter().filter(|claim| slot.known.holds(**claim)).count()
     }
 
     /// Ends the connection.

@@ -1,19 +1,21 @@
 -- Called by: plain.rs, once a plain batch, mostly as a transaction of its own. $2 and $3 are the runs whose attempts it records, with the
--- epochs under which their writer holds them, $4 the workers of the process; $5-$15 the attempts, as in insert_attempts.sql, of which
+-- epochs under which their writer holds them, but for those that it knows to be held while the rows of the workers of the process, $4,
+-- are the versions $32; $5-$15 the attempts, as in insert_attempts.sql, of which
 -- the first $16 may be there; $17-$25 the ends and parks, as in finish_claims.sql; $26-$31 a claim, as in claim_runs.sql, without
 -- lanes if there is none.
 -- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows
--- of its workers are locked and are what the statement saw when it began (worker_lock.rs); if it does not, nothing was changed. An
+-- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
+-- nothing was changed. `versions` says what these rows are. An
 -- attempt that was thought to be new and is there fails the statement. A run that it ends or parks it locks by that; one that is not
 -- its writer's, or that somebody has changed since the statement began, is not written and named in `unfinished`.
 WITH seen AS MATERIALIZED (
-    SELECT w.id, w.xmin AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
+    SELECT w.id, w.xmin::text || w.ctid::text AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
 ), locked AS MATERIALIZED (
-    SELECT w.id, w.xmin AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
+    SELECT w.id, w.xmin::text || w.ctid::text AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
     ORDER BY w.id
     FOR UPDATE
 ), ours AS MATERIALIZED (
-    SELECT locked.id FROM locked WHERE locked.version = (SELECT seen.version FROM seen WHERE seen.id = locked.id)
+    SELECT locked.id, locked.version FROM locked WHERE locked.version = (SELECT seen.version FROM seen WHERE seen.id = locked.id)
 ), lost AS (
     SELECT asked.id
     FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS epoch) AS asked
@@ -23,7 +25,11 @@ WITH seen AS MATERIALIZED (
     WHERE held.epoch IS DISTINCT FROM asked.epoch OR held.status IS DISTINCT FROM 'running'
        OR (held.worker_id = ANY (ARRAY(SELECT ours.id FROM ours))) IS NOT TRUE
 ), verdict AS MATERIALIZED (
-    SELECT NOT EXISTS (SELECT FROM lost) AS holds
+    SELECT NOT EXISTS (SELECT FROM lost) AND NOT EXISTS (
+        SELECT FROM (SELECT unnest($4::uuid[]) AS id, unnest($32::text[]) AS version) AS known
+        WHERE known.version IS NOT NULL
+          AND known.version IS DISTINCT FROM (SELECT ours.version FROM ours WHERE ours.id = known.id)
+    ) AS holds
 ), recorded AS (
     INSERT INTO {schema}.step_attempts
         (run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
@@ -108,10 +114,12 @@ WITH seen AS MATERIALIZED (
               r.depth, r.parent_run_id, r.deadline_at,
               r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
 )
-SELECT clock.now, clock.holds, clock.unfinished, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes,
+SELECT clock.now, clock.holds, clock.versions, clock.unfinished, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes,
        c.attempt, c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error
 FROM (
     SELECT {now} AS now, (SELECT verdict.holds FROM verdict) AS holds,
+           ARRAY(SELECT (SELECT ours.version FROM ours WHERE ours.id = worker.id)
+                 FROM (SELECT unnest($4::uuid[]) AS id) AS worker) AS versions,
            CASE WHEN (SELECT count(*) FROM finished) < cardinality($17)
                 THEN ARRAY(SELECT unnest($17) EXCEPT SELECT finished.id FROM finished) END AS unfinished
 ) AS clock
