@@ -1,7 +1,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use futures::poll;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -43,13 +45,19 @@ pub(super) async fn run(
     how: Gather,
 ) {
     let mut queue = Queue::default();
-    let mut writer = Writer { backend, committed };
+    let mut writer = Writer { backend, committed, untold: None };
     let mut last = Commit::default();
-    let mut messages = Vec::with_capacity(MAX_BATCH);
-    while receiver.recv_many(&mut messages, MAX_BATCH).await > 0 {
-        messages.drain(..).for_each(|message| queue.take(message));
-        if how == Gather::Asleep {
-            gather(&mut receiver, &mut queue, last);
+    loop {
+        let something = queue.take_all(&mut receiver);
+        if queue.writes() < last.to_gather().0.max(1) {
+            // Who is to send the rest waits for the last commit.
+            writer.tell();
+            if !something && !queue.wait(&mut receiver).await {
+                break;
+            }
+            if how == Gather::Asleep {
+                gather(&mut receiver, &mut queue, last);
+            }
         }
         let batch = queue.next_batch();
         if batch.writes.is_empty() {
@@ -72,6 +80,30 @@ struct Queue {
 }
 
 impl Queue {
+    fn writes(&self) -> usize {
+        self.batch.writes.len()
+    }
+
+    /// Waits until something is sent, and takes it. `false`: nobody will ever send.
+    async fn wait(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
+        let Some(message) = receiver.recv().await else { return false };
+        self.take(message);
+        self.take_all(receiver);
+        true
+    }
+
+    /// Takes what was sent, as far as it fits into a batch. `false`: there is nothing.
+    fn take_all(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
+        let mut something = false;
+        while self.writes() < MAX_BATCH
+            && let Ok(message) = receiver.try_recv()
+        {
+            self.take(message);
+            something = true;
+        }
+        something
+    }
+
     fn take(&mut self, message: Message) {
         match message {
             Message::Write(request) => self.batch.push(request),
@@ -112,25 +144,40 @@ impl Commit {
 fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
     let (enough, at_most) = last.to_gather();
     let until = Instant::now() + at_most;
-    while queue.batch.writes.len() < enough && Instant::now() < until {
+    while queue.writes() < enough && Instant::now() < until {
         std::thread::sleep(LOOK);
-        while queue.batch.writes.len() < MAX_BATCH
-            && let Ok(message) = receiver.try_recv()
-        {
-            queue.take(message);
-        }
+        queue.take_all(receiver);
     }
 }
 
 struct Writer {
     backend: Arc<dyn Backend>,
     committed: mpsc::UnboundedSender<Committed>,
+    /// A commit of which nobody was told yet. That wakes hundreds of drives, which then have the processors: so the database gets the
+    /// next batch first, if there is one.
+    untold: Option<Committed>,
 }
 
 impl Writer {
-    async fn try_commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+    /// Passes on what was committed, to be made known.
+    fn tell(&mut self) {
+        if let Some(committed) = self.untold.take() {
+            // It fails only after the runtime of those who wait has ended, and they with it.
+            let _ = self.committed.send(committed);
+        }
+    }
+
+    async fn try_commit(&mut self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
         failpoint_error("executor.before_commit")?;
-        let outcomes = self.backend.commit(writes).await?;
+        let backend = Arc::clone(&self.backend);
+        let mut commit = backend.commit(writes);
+        // The first poll sends it.
+        let first = poll!(&mut commit);
+        self.tell();
+        let outcomes = match first {
+            Poll::Ready(outcomes) => outcomes,
+            Poll::Pending => commit.await,
+        }?;
         failpoint_error("executor.after_commit")?;
         Ok(outcomes)
     }
@@ -158,12 +205,13 @@ impl Writer {
             let error = match self.try_commit(&batch.writes).await {
                 Ok(outcomes) => {
                     offers.committed(&batch.writes, &outcomes);
-                    // It fails only after the runtime of those who wait has ended, and they with it.
-                    let _ = self.committed.send(Committed { batch, outcomes, begun });
+                    self.tell();
+                    self.untold = Some(Committed { batch, outcomes, begun });
                     return None;
                 }
                 Err(error) => error,
             };
+            self.tell();
             let (failures, elapsed) = failed.another(Instant::now());
             batch.give_up_claims(&error);
             match after_failure(&error, batch.writes.len(), failures, elapsed, fastrand::f64()) {
