@@ -7,6 +7,7 @@ mod batch;
 mod hint;
 mod hub;
 mod offers;
+mod queue;
 mod thread;
 mod writer;
 
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::backend::{Backend, BackendError, BackendErrorKind, ClaimRequest, Claimed, Outcome, Write};
 
-use writer::Gather;
+use queue::Gather;
 
 pub use hub::{Cancel, Hub};
 

@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use futures::poll;
 use tokio::sync::mpsc;
@@ -14,28 +13,11 @@ use crate::planted::planted;
 use super::announcer::Committed;
 use super::batch::{AfterFailure, Failures, after_failure, may_repeat};
 use super::offers::Offers;
+use super::queue::{Commit, Gather, Queue, gather};
 use super::{Message, Reply, Request};
-
-/// The largest batch: bounds the memory of a statement and the time that one commit takes.
-const MAX_BATCH: usize = 4096;
 
 /// The most payload in one batch: far below what one statement of either database can take (1 GB).
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
-
-/// The longest that the writer gathers, however long the last commit took: that may have been an outage of the database.
-const LONGEST_GATHER: Duration = Duration::from_millis(5);
-
-/// How often the writer looks whether enough has come.
-const LOOK: Duration = Duration::from_micros(50);
-
-/// How the writer waits for those who are about to send.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gather {
-    /// On its own thread, which may sleep.
-    Asleep,
-    /// Not at all: those for whom it would wait run on the same thread.
-    Never,
-}
 
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
 pub(super) async fn run(
@@ -69,84 +51,6 @@ pub(super) async fn run(
             writer.commit(&mut queue.offers, batch).await;
         }
         last = Commit { writes, took: begun.elapsed() };
-    }
-}
-
-/// What was sent and is not committed yet.
-#[derive(Default)]
-struct Queue {
-    batch: Batch,
-    offers: Offers,
-}
-
-impl Queue {
-    fn writes(&self) -> usize {
-        self.batch.writes.len()
-    }
-
-    /// Waits until something is sent, and takes it. `false`: nobody will ever send.
-    async fn wait(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
-        let Some(message) = receiver.recv().await else { return false };
-        self.take(message);
-        self.take_all(receiver);
-        true
-    }
-
-    /// Takes what was sent, as far as it fits into a batch. `false`: there is nothing.
-    fn take_all(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
-        let mut something = false;
-        while self.writes() < MAX_BATCH
-            && let Ok(message) = receiver.try_recv()
-        {
-            self.take(message);
-            something = true;
-        }
-        something
-    }
-
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Write(request) => self.batch.push(request),
-            Message::Offer(offer) => self.offers.add(offer),
-            Message::CallIn => self.offers.call_in(),
-        }
-    }
-
-    /// All writes, and the offers that need not wait any longer. The next one gets as much room: mostly it needs no more.
-    fn next_batch(&mut self) -> Batch {
-        let room = self.batch.writes.len();
-        let room = Batch { writes: Vec::with_capacity(room), replies: Vec::with_capacity(room) };
-        let mut batch = std::mem::replace(&mut self.batch, room);
-        self.offers.join(&batch.writes).into_iter().for_each(|offer| batch.push(offer));
-        batch
-    }
-}
-
-/// What the last commit was.
-#[derive(Clone, Copy, Default)]
-struct Commit {
-    writes: usize,
-    took: Duration,
-}
-
-impl Commit {
-    /// How many writes are enough for the next one, and how long it waits for them at most.
-    fn to_gather(self) -> (usize, Duration) {
-        (self.writes / 2, (self.took / 2).min(LONGEST_GATHER))
-    }
-}
-
-/// Takes what those send who are about to: the answers to the last commit have just woken many drives, and to commit for the
-/// first of them alone would make the others wait for two commits. Half of them is enough: while one half commits, the other
-/// half runs. Nobody waits for more than half of what the last commit took, or [`LONGEST_GATHER`], and a lone sender not at all.
-///
-/// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
-fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
-    let (enough, at_most) = last.to_gather();
-    let until = Instant::now() + at_most;
-    while queue.writes() < enough && Instant::now() < until {
-        std::thread::sleep(LOOK);
-        queue.take_all(receiver);
     }
 }
 
@@ -247,7 +151,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    fn push(&mut self, Request { write, reply }: Request) {
+    pub(super) fn push(&mut self, Request { write, reply }: Request) {
         self.writes.push(write);
         self.replies.push(reply);
     }
@@ -318,18 +222,4 @@ impl Batch {
 /// One error for several senders.
 fn refused(error: &BackendError) -> Outcome {
     Outcome::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lone_sender_waits_for_nobody_and_nobody_waits_for_long() {
-        let after = |writes, millis| Commit { writes, took: Duration::from_millis(millis) }.to_gather();
-        assert_eq!(Commit::default().to_gather(), (0, Duration::ZERO));
-        assert_eq!(after(1, 2).0, 0, "one write is always there");
-        assert_eq!(after(500, 2), (250, Duration::from_millis(1)));
-        assert_eq!(after(500, 20_000), (250, LONGEST_GATHER), "the database was away");
-    }
 }

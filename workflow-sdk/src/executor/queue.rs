@@ -1,0 +1,121 @@
+//! What was sent to the executor, and how long it waits for more.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Message;
+use super::offers::Offers;
+use super::writer::Batch;
+
+/// The largest batch: bounds the memory of a statement and the time that one commit takes.
+const MAX_BATCH: usize = 4096;
+
+/// The longest that the writer gathers, however long the last commit took: that may have been an outage of the database.
+const LONGEST_GATHER: Duration = Duration::from_millis(5);
+
+/// How often the writer looks whether enough has come.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// How the writer waits for those who are about to send.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gather {
+    /// On its own thread, which may sleep.
+    Asleep,
+    /// Not at all: those for whom it would wait run on the same thread.
+    Never,
+}
+
+/// What was sent and is not committed yet.
+#[derive(Default)]
+pub(super) struct Queue {
+    batch: Batch,
+    pub(super) offers: Offers,
+}
+
+impl Queue {
+    /// How many writes there are.
+    pub(super) fn writes(&self) -> usize {
+        self.batch.writes.len()
+    }
+
+    /// Waits until something is sent, and takes it. `false`: nobody will ever send.
+    pub(super) async fn wait(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
+        let Some(message) = receiver.recv().await else { return false };
+        self.take(message);
+        self.take_all(receiver);
+        true
+    }
+
+    /// Takes what was sent, as far as it fits into a batch. `false`: there is nothing.
+    pub(super) fn take_all(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
+        let mut something = false;
+        while self.writes() < MAX_BATCH
+            && let Ok(message) = receiver.try_recv()
+        {
+            self.take(message);
+            something = true;
+        }
+        something
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Write(request) => self.batch.push(request),
+            Message::Offer(offer) => self.offers.add(offer),
+            Message::CallIn => self.offers.call_in(),
+        }
+    }
+
+    /// All writes, and the offers that need not wait any longer. The next one gets as much room: mostly it needs no more.
+    pub(super) fn next_batch(&mut self) -> Batch {
+        let room = self.batch.writes.len();
+        let room = Batch { writes: Vec::with_capacity(room), replies: Vec::with_capacity(room) };
+        let mut batch = std::mem::replace(&mut self.batch, room);
+        self.offers.join(&batch.writes).into_iter().for_each(|offer| batch.push(offer));
+        batch
+    }
+}
+
+/// What the last commit was.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Commit {
+    pub(super) writes: usize,
+    pub(super) took: Duration,
+}
+
+impl Commit {
+    /// How many writes are enough for the next one, and how long it waits for them at most.
+    pub(super) fn to_gather(self) -> (usize, Duration) {
+        (self.writes / 2, (self.took / 2).min(LONGEST_GATHER))
+    }
+}
+
+/// Takes what those send who are about to: the answers to the last commit have just woken many drives, and to commit for the
+/// first of them alone would make the others wait for two commits. Half of them is enough: while one half commits, the other
+/// half runs. Nobody waits for more than half of what the last commit took, or [`LONGEST_GATHER`], and a lone sender not at all.
+///
+/// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
+pub(super) fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
+    let (enough, at_most) = last.to_gather();
+    let until = Instant::now() + at_most;
+    while queue.writes() < enough && Instant::now() < until {
+        std::thread::sleep(LOOK);
+        queue.take_all(receiver);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lone_sender_waits_for_nobody_and_nobody_waits_for_long() {
+        let after = |writes, millis| Commit { writes, took: Duration::from_millis(millis) }.to_gather();
+        assert_eq!(Commit::default().to_gather(), (0, Duration::ZERO));
+        assert_eq!(after(1, 2).0, 0, "one write is always there");
+        assert_eq!(after(500, 2), (250, Duration::from_millis(1)));
+        assert_eq!(after(500, 20_000), (250, LONGEST_GATHER), "the database was away");
+    }
+}
