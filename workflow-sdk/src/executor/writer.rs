@@ -19,6 +19,10 @@ use super::{Message, Reply, Request};
 /// The most payload in one batch: far below what one statement of either database can take (1 GB).
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
+/// So many senders have the processors for a while once they are told, and the database would wait for them. A few are soon back with what
+/// they send next: starts with 32 in flight were 13 % fewer a second when they were told later.
+const MANY: usize = 64;
+
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
 pub(super) async fn run(
     backend: Arc<dyn Backend>,
@@ -57,8 +61,7 @@ pub(super) async fn run(
 struct Writer {
     backend: Arc<dyn Backend>,
     committed: mpsc::UnboundedSender<Committed>,
-    /// A commit of which nobody was told yet. That wakes hundreds of drives, which then have the processors: so the database gets the
-    /// next batch first, if there is one.
+    /// A commit of [`MANY`] writes of which nobody was told yet: the database gets the next batch first, if there is one.
     untold: Option<Committed>,
 }
 
@@ -110,7 +113,11 @@ impl Writer {
                 Ok(outcomes) => {
                     offers.committed(&batch.writes, &outcomes);
                     self.tell();
+                    let are_few = batch.writes.len() < MANY;
                     self.untold = Some(Committed { batch, outcomes, begun });
+                    if are_few {
+                        self.tell();
+                    }
                     return None;
                 }
                 Err(error) => error,
