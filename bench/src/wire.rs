@@ -25,8 +25,8 @@ pub(crate) struct Wire {
 #[derive(Debug, Default)]
 struct Counts {
     statements: AtomicU64,
-    batches: AtomicU64,
-    batched_statements: AtomicU64,
+    transactions: AtomicU64,
+    longest: AtomicU64,
 }
 
 /// What has been answered so far.
@@ -34,10 +34,10 @@ struct Counts {
 pub(crate) struct Counted {
     /// Statements, BEGIN and COMMIT included.
     pub(crate) statements: u64,
-    /// Transactions that were begun.
-    pub(crate) batches: u64,
-    /// Statements of the transactions that were begun, BEGIN and COMMIT included.
-    pub(crate) batched_statements: u64,
+    /// Transactions, those of one statement included.
+    pub(crate) transactions: u64,
+    /// Statements of the longest of them.
+    pub(crate) longest: u64,
 }
 
 impl Wire {
@@ -59,8 +59,8 @@ impl Wire {
     pub(crate) fn counted(&self) -> Counted {
         Counted {
             statements: self.counts.statements.load(Relaxed),
-            batches: self.counts.batches.load(Relaxed),
-            batched_statements: self.counts.batched_statements.load(Relaxed),
+            transactions: self.counts.transactions.load(Relaxed),
+            longest: self.counts.longest.load(Relaxed),
         }
     }
 }
@@ -115,9 +115,8 @@ struct Answers {
     head: Vec<u8>,
     /// What is still to come of the body.
     body: usize,
-    /// Of the transaction that is open.
+    /// Of the transaction that is open, or has one statement.
     statements: u64,
-    is_batch: bool,
 }
 
 impl Answers {
@@ -153,12 +152,9 @@ impl Answers {
             // ReadyForQuery, outside of a transaction.
             (b'Z', Some(b'I')) => {
                 let statements = std::mem::take(&mut self.statements);
-                if std::mem::take(&mut self.is_batch) {
-                    counts.batches.fetch_add(1, Relaxed);
-                    counts.batched_statements.fetch_add(statements, Relaxed);
-                }
+                counts.transactions.fetch_add(u64::from(statements > 0), Relaxed);
+                counts.longest.fetch_max(statements, Relaxed);
             }
-            (b'Z', _) => self.is_batch = true,
             _ => {}
         }
     }
