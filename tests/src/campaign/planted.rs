@@ -10,7 +10,7 @@ use crate::Database;
 use super::Kind;
 
 /// The count of a campaign of this kind that is to find a bug.
-const COUNTS: &[(&str, usize)] = &[("kill", 400), ("programs", 2000), ("zombie", 16), ("power", 5)];
+const COUNTS: &[(&str, usize)] = &[("kill", 400), ("programs", 2000), ("zombie", 48), ("power", 5)];
 
 /// What became of one bug.
 #[derive(Clone, Debug)]
