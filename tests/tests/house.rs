@@ -185,6 +185,18 @@ fn statements_are_constants() {
     }
 }
 
+#[test]
+fn statements_say_who_calls_them_and_what_they_guarantee() {
+    for database in ["sqlite", "postgres"] {
+        for path in files(&root().join("workflow-sdk/src/backend").join(database).join("sql"), "sql") {
+            let text = fs::read_to_string(&path).unwrap();
+            let comment: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();
+            let says = |what: &str| comment.iter().any(|line| line.contains(what));
+            assert!(says("Called by: ") && says("Guarantees: "), "{} does not", path.display());
+        }
+    }
+}
+
 /// Each place at which a payload passes to a database or from one is that of the codec: nobody below it knows of clients, and nobody
 /// above it has a backend without it.
 #[test]

@@ -86,7 +86,7 @@ impl Fixture {
         let read = format!("SELECT statement FROM {}.seen", self.schema);
         let rows = sqlx::query(AssertSqlSafe(read)).fetch_all(&mut self.connect().await?).await?;
         let statements = rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?;
-        Ok((statements.iter().filter(|text| text.contains("plain.rs")).count(), statements.len()))
+        Ok((statements.iter().filter(|text| text.starts_with("-- plain_batch.sql")).count(), statements.len()))
     }
 
     /// Another handle on the same schema, as another process has one.

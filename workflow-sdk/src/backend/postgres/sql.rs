@@ -24,14 +24,18 @@ const NOW: &str = "(SELECT COALESCE($1::bigint, (extract(epoch FROM statement_ti
 pub(super) struct Statement(Arc<str>);
 
 impl Statement {
-    fn load(text: &'static str, schema: &str) -> Self {
+    /// The statement of this file. The server shows the beginning of what it executes (`pg_stat_activity`): so of the comment there, only
+    /// the name of the file is sent.
+    fn load(name: &str, text: &'static str, schema: &str) -> Self {
+        let comment: usize = text.split_inclusive('\n').take_while(|line| line.starts_with("--")).map(str::len).sum();
+        let text = &text[comment..];
         let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
         let text = altered("late-crash-count", text, "r.crashes + (r.status = 'running')::integer", "r.crashes");
         let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
         let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
         let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
         let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);
-        Self(text.into())
+        Self(format!("-- {name}.sql\n{text}").into())
     }
 
     /// The statement as a query that is prepared once a connection. Safe to assert: all that was put into it are our own
@@ -64,7 +68,7 @@ macro_rules! statements {
             /// Reads every file for this schema, whose name must have been checked.
             pub(super) fn load(schema: &str) -> Self {
                 Self {
-                    $($name: Statement::load(include_str!(concat!("sql/", stringify!($name), ".sql")), schema),)*
+                    $($name: Statement::load(stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql")), schema),)*
                 }
             }
 
