@@ -134,8 +134,8 @@ impl<'w> Batch<'w> {
         let with_children =
             self.ends.iter().filter(|(_, write)| write.has_children).map(|(_, write)| write.claim.run_id);
         let with_children: BTreeSet<RunId> = with_children.chain(canceled.iter().copied()).collect();
-        let terminated = self.terminations.iter().map(|(_, id)| *id).collect();
-        let mut wanted = Wanted { asked, with_children, canceled, terminated, ..Wanted::default() };
+        let terminates = !self.terminations.is_empty();
+        let mut wanted = Wanted { asked, with_children, canceled, terminates, ..Wanted::default() };
         if !workers.ids().is_empty() {
             changed.extend(self.writes.iter().filter_map(changes));
             wanted.spare_all_but(&changed);

@@ -54,8 +54,8 @@ pub(super) struct Wanted {
     pub(super) recorded: BTreeMap<RunId, i64>,
     /// Runs whose children may end with them.
     pub(super) with_children: BTreeSet<RunId>,
-    /// Runs that end whoever holds them.
-    pub(super) terminated: Vec<RunId>,
+    /// Whether there are runs that end whoever holds them.
+    pub(super) terminates: bool,
     /// Runs whose parents are not known.
     pub(super) canceled: BTreeSet<RunId>,
 }
@@ -73,7 +73,7 @@ impl Wanted {
         self.asked.retain(|run, _| !self.recorded.contains_key(run));
     }
 
-    /// Locks and reads them, after these workers, unless all runs are asked about, and those that hold the runs which are terminated.
+    /// Locks and reads them, after these workers, unless all runs are asked about; after all workers, if runs are terminated.
     pub(super) async fn lock(
         mut self,
         connection: &mut PgConnection,
@@ -82,8 +82,8 @@ impl Wanted {
     ) -> Result<Fence, Failure> {
         let workers = if self.recorded.is_empty() { Vec::new() } else { workers.uuids() };
         let mut locked = Vec::new();
-        if !workers.is_empty() || !self.terminated.is_empty() {
-            let query = sql.lock_workers.query().bind(&workers).bind(ids(self.terminated.iter()));
+        if !workers.is_empty() || self.terminates {
+            let query = sql.lock_workers.query().bind(&workers).bind(self.terminates);
             for row in &query.fetch_all(&mut *connection).await? {
                 locked.push(row.try_get("id")?);
             }

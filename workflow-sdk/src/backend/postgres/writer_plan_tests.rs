@@ -8,7 +8,7 @@ use super::fixture_tests::{Fixture, TestResult, fixture};
 use super::sql::{Sql, Statement};
 use super::writer::connect_writer;
 
-const TABLES: [&str; 4] = ["workflow_runs", "step_attempts", "workflow_signals", "workflow_workers"];
+const TABLES: [&str; 3] = ["workflow_runs", "step_attempts", "workflow_signals"];
 
 /// What a batch may run.
 fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
