@@ -7,7 +7,8 @@
 -- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
 -- nothing was changed. `versions` says what these rows are. An
 -- attempt that was thought to be new and is there fails the statement. A run that it ends or parks it locks by that; one that is not
--- its writer's, or that somebody has changed since the statement began, is not written and named in `unfinished`.
+-- its writer's, or that somebody has changed since the statement began, is not written and named in `unfinished`. The claim comes after
+-- these, for it locks runs in the order in which they are due, and nothing may be waited for after that.
 WITH seen AS MATERIALIZED (
     SELECT w.id, w.xmin::text || w.ctid::text AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
 ), locked AS MATERIALIZED (
@@ -98,7 +99,7 @@ WITH seen AS MATERIALIZED (
         LIMIT $29
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS first
-    WHERE (SELECT verdict.holds FROM verdict)
+    WHERE (SELECT verdict.holds FROM verdict) AND (SELECT count(*) FROM finished) >= 0
     ORDER BY first.available_at, first.id
     LIMIT $29
 ), taken AS (
