@@ -60,7 +60,8 @@ pub use write::{
 /// A database that keeps runs.
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// Applies the writes in one durable transaction and says for each, in order, what became of it.
+    /// Applies the writes in one durable transaction and says for each, in order, what became of it. An end or a park that another
+    /// transaction came before may have one of its own, after that of the others.
     ///
     /// Within the batch: starts, then forks, step attempts with their effects, signals, ends, parks, continues, retries, revivals, pauses,
     /// resumes, disowns, cancels, terminations, expiries, then claims; rows sorted by run id. A write whose claim is not the run's current one

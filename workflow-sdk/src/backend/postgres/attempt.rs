@@ -138,8 +138,8 @@ struct Coalesced<'w> {
 }
 
 impl Coalesced<'_> {
-    /// Whether this is most likely the first row of its attempt: a step gets no other before it has run for a while. But a body that
-    /// crashed may have run for long, and so have an attempt whose commit was not answered.
+    /// Whether this is most likely the first row of its attempt: a step gets no other before it has run for a while. But one
+    /// whose body crashed may have, and so may one whose commit was not answered.
     fn is_new(&self) -> bool {
         let row = &self.write.row;
         row.kind == StepKind::Step && row.completed_at.is_some_and(|at| at < self.started_at + RUNNING_ROW_DELAY)

@@ -95,6 +95,19 @@ impl Fixture {
         Ok(PostgresBackend::open(&url()?, options).await?)
     }
 
+    /// Another process on the same schema.
+    pub(super) async fn neighbour(&self) -> TestResult<Self> {
+        let (schema, clock) = (self.schema.clone(), self.clock.clone());
+        Ok(Self { backend: self.second().await?, schema, clock, worker: WorkerId::generate() })
+    }
+
+    /// Holds this run as another transaction does, if nobody else holds it.
+    pub(super) async fn hold(&self, transaction: &mut PgConnection, run: RunId) -> TestResult {
+        let hold = format!("SELECT FROM {}.workflow_runs WHERE id = $1 FOR UPDATE NOWAIT", self.schema);
+        sqlx::query(AssertSqlSafe(hold)).bind(run.as_uuid()).execute(transaction).await?;
+        Ok(())
+    }
+
     /// The outcome of a batch of one.
     pub(super) async fn commit(&self, write: Write) -> TestResult<Outcome> {
         let outcomes = self.backend.commit(&[write]).await?;
@@ -126,6 +139,31 @@ impl Fixture {
         let claim = claimed.first().ok_or("nothing to claim")?.claim;
         assert_eq!(claim.run_id, id);
         Ok(claim)
+    }
+
+    /// The same with so many, in the order of their ids.
+    pub(super) async fn started_claims(&self, count: usize) -> TestResult<Vec<Claim>> {
+        let mut claims = Vec::with_capacity(count);
+        for _ in 0..count {
+            claims.push(self.started_claim().await?);
+        }
+        claims.sort();
+        Ok(claims)
+    }
+
+    /// Commits the batch, and lets the other work go on once the batch waits for somebody.
+    pub(super) async fn commit_while_waiting(
+        &self,
+        batch: &[Write],
+        other: impl Future<Output = TestResult>,
+    ) -> TestResult<Vec<Outcome>> {
+        let meanwhile = async {
+            until_one_waits(self).await?;
+            other.await
+        };
+        let (outcomes, meanwhile) = tokio::join!(self.backend.commit(batch), meanwhile);
+        meanwhile?;
+        Ok(outcomes?)
     }
 
     /// A statement of the test's own, on a connection of its own; `{schema}` stands for the schema.
@@ -178,12 +216,21 @@ pub(super) fn attempt(claim: Claim, key: &str, status: AttemptStatus, output: Op
     })
 }
 
+/// A step that has succeeded.
+pub(super) fn step(claim: Claim) -> Write {
+    attempt(claim, "a", AttemptStatus::Succeeded, Some("1"))
+}
+
 pub(super) fn end(claim: Claim) -> Write {
     Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded("1".into()) })
 }
 
 pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
     Write::Claim(ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE })
+}
+
+pub(super) fn all_applied(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied))
 }
 
 /// Waits until a session that uses a table of this schema waits for another one.

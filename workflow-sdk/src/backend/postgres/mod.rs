@@ -1,9 +1,10 @@
 //! The PostgreSQL backend.
 //!
-//! Who waits for whom: a batch locks in two places only, the keys of its starts (in their order) and then its runs (in
-//! the order of their ids, in one statement). It waits for the rows of its workers, too, but only for who takes a run from
-//! one of them, and who does waits for nobody (`worker_lock.rs`). Everything after that changes rows that it holds or skips
-//! rows that others hold, so two batches, or a batch and a renewal, cannot deadlock.
+//! Who waits for whom: a batch locks in three places only, the keys of its starts (in their order), the rows of workers and then
+//! its runs (both in the order of their ids). Everything after that changes rows that it holds or skips rows that others hold, so two
+//! batches, or a batch and a renewal, cannot deadlock (`deadlock_tests.rs`). One case is left, too rare to pay for: the key of a child
+//! comes after the locks, for only they say whether its parent is still ours. Who has just started a run with the same key and
+//! waits for that parent closes a circle. The server ends one of the two batches, and its executor sends it again.
 
 use std::any::Any;
 use std::fmt;
@@ -54,6 +55,8 @@ mod writer;
 mod attempt_tests;
 #[cfg(test)]
 mod commit_tests;
+#[cfg(test)]
+mod deadlock_tests;
 #[cfg(test)]
 mod fixture_tests;
 #[cfg(test)]

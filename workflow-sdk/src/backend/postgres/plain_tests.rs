@@ -6,7 +6,7 @@ use crate::backend::{AttemptWrite, Backend, Outcome, ParkWrite, Write};
 use crate::model::{AttemptStatus, Claim, RunStatus, StepAttempt, WorkerId};
 
 use super::fixture_tests::{
-    Fixture, LEASE, START, TestResult, attempt, claim_write, end, new_run, recorded_fixture, until_one_waits,
+    Fixture, LEASE, START, TestResult, all_applied, attempt, claim_write, end, new_run, recorded_fixture, step,
 };
 
 fn park(claim: Claim) -> Write {
@@ -20,22 +20,6 @@ fn park(claim: Claim) -> Write {
     })
 }
 
-fn step(claim: Claim) -> Write {
-    attempt(claim, "a", AttemptStatus::Succeeded, Some("1"))
-}
-
-async fn claims(fixture: &Fixture, count: usize) -> TestResult<Vec<Claim>> {
-    let mut claims = Vec::new();
-    for _ in 0..count {
-        claims.push(fixture.started_claim().await?);
-    }
-    Ok(claims)
-}
-
-fn all_applied(outcomes: &[Outcome]) -> bool {
-    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied))
-}
-
 /// What becomes of a batch, if this statement of another session changes the run `$1` after the batch has begun and before it writes
 /// the run.
 async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &str) -> TestResult<Vec<Outcome>> {
@@ -43,20 +27,13 @@ async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &st
     let mut changing = other.begin().await?;
     let change = AssertSqlSafe(change.replace("{schema}", &fixture.schema));
     sqlx::query(change).bind(run.run_id.as_uuid()).execute(&mut *changing).await?;
-    let committing = fixture.backend.commit(batch);
-    let meanwhile = async {
-        until_one_waits(fixture).await?;
-        TestResult::Ok(changing.commit().await?)
-    };
-    let (outcomes, meanwhile) = tokio::join!(committing, meanwhile);
-    meanwhile?;
-    Ok(outcomes?)
+    fixture.commit_while_waiting(batch, async { Ok(changing.commit().await?) }).await
 }
 
 #[tokio::test]
 async fn every_write_is_applied_and_answered_in_its_place() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let claims = claims(&fixture, 3).await?;
+    let claims = fixture.started_claims(3).await?;
     let running = attempt(claims[0], "a", AttemptStatus::Running, None);
     fixture.commit(running).await?;
     let (run, worker) = (new_run(), WorkerId::generate());
@@ -86,7 +63,7 @@ async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() -> Te
          CREATE TRIGGER too_late AFTER INSERT ON {schema}.step_attempts
              FOR EACH ROW EXECUTE FUNCTION {schema}.too_late();";
     fixture.execute(refuse).await?;
-    let claims = claims(&fixture, 3).await?;
+    let claims = fixture.started_claims(3).await?;
     let batch = [end(claims[0]), park(claims[1]), step(claims[0]), step(claims[1]), step(claims[2])];
     let outcomes = fixture.backend.commit(&batch).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
@@ -96,7 +73,7 @@ async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() -> Te
 #[tokio::test]
 async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let claims = claims(&fixture, 20).await?;
+    let claims = fixture.started_claims(20).await?;
     let lost = Claim { epoch: 7, ..claims[10] };
     for bad in [step(lost), end(lost), park(lost)] {
         let mut batch: Vec<Write> = claims.iter().copied().map(step).collect();
@@ -117,7 +94,7 @@ async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() -> TestRe
 #[tokio::test]
 async fn an_attempt_that_is_there_against_all_expectation_is_not_written_twice() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let claims = claims(&fixture, 2).await?;
+    let claims = fixture.started_claims(2).await?;
     let quick = |claim: Claim, output: &str| {
         let mut write = attempt(claim, "a", AttemptStatus::Succeeded, Some(output));
         if let Write::Attempt(write) = &mut write {
@@ -148,7 +125,7 @@ async fn an_attempt_that_is_there_against_all_expectation_is_not_written_twice()
 #[tokio::test]
 async fn rows_of_attempts_that_have_shown_and_of_new_ones_are_one_statement() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let claims = claims(&fixture, 3).await?;
+    let claims = fixture.started_claims(3).await?;
     let running: Vec<Write> =
         claims[..2].iter().map(|claim| attempt(*claim, "a", AttemptStatus::Running, None)).collect();
     fixture.watch_attempts().await?;
@@ -167,7 +144,7 @@ async fn rows_of_attempts_that_have_shown_and_of_new_ones_are_one_statement() ->
 #[tokio::test]
 async fn an_end_beside_a_take_over_is_lost_and_nothing_else() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let claims = claims(&fixture, 2).await?;
+    let claims = fixture.started_claims(2).await?;
     let take = "UPDATE {schema}.workflow_runs SET epoch = epoch + 1 WHERE id = $1";
     let outcomes = with_change(&fixture, &[step(claims[0]), end(claims[1])], claims[1], take).await?;
     assert!(matches!(outcomes[..], [Outcome::Applied, Outcome::Lost]), "{outcomes:?}");
@@ -179,7 +156,7 @@ async fn an_end_beside_a_take_over_is_lost_and_nothing_else() -> TestResult {
 #[tokio::test]
 async fn a_wake_beside_a_park_is_not_lost() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let claims = claims(&fixture, 2).await?;
+    let claims = fixture.started_claims(2).await?;
     let wake = "UPDATE {schema}.workflow_runs SET wakes = wakes + 1 WHERE id = $1";
     let outcomes = with_change(&fixture, &[step(claims[0]), park(claims[1])], claims[1], wake).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
@@ -190,7 +167,7 @@ async fn a_wake_beside_a_park_is_not_lost() -> TestResult {
 #[tokio::test]
 async fn more_workers_than_are_remembered_lose_nothing() -> TestResult {
     let fixture = recorded_fixture().await?;
-    let mut claims = claims(&fixture, 1).await?;
+    let mut claims = fixture.started_claims(1).await?;
     for _ in 0..9 {
         fixture.start().await?;
         claims.push(fixture.claim_for(WorkerId::generate(), 1).await?[0].claim);

@@ -61,8 +61,8 @@ impl Workers {
     }
 
     /// Those of them on whose rows a batch may rely now.
-    pub(super) fn proven(&self, again: &RecordedAgain) -> Self {
-        let ids: Vec<WorkerId> = self.ids.iter().copied().filter(|worker| again.is_proven(*worker)).collect();
+    pub(super) fn proven(&self, again: &RecordedAgain, now: Instant) -> Self {
+        let ids: Vec<WorkerId> = self.ids.iter().copied().filter(|worker| again.is_proven(*worker, now)).collect();
         Self { incomplete: self.incomplete || ids.len() < self.ids.len(), ids }
     }
 
@@ -92,11 +92,44 @@ impl RecordedAgain {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(worker, Instant::now());
     }
 
-    fn is_proven(&self, worker: WorkerId) -> bool {
+    fn is_proven(&self, worker: WorkerId, now: Instant) -> bool {
         let mut again = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if again.get(&worker).is_some_and(|at| at.elapsed() >= UNPROVEN) {
+        if again.get(&worker).is_some_and(|at| now.duration_since(*at) >= UNPROVEN) {
             again.remove(&worker);
         }
         !again.contains_key(&worker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_of_a_worker_that_is_recorded_again_is_relied_on_once_older_statements_have_ended() {
+        let (mut workers, again) = (Workers::default(), RecordedAgain::default());
+        let (first, second) = (WorkerId::generate(), WorkerId::generate());
+        workers.remember(first);
+        workers.remember(second);
+        assert!(workers.proven(&again, Instant::now()).are_all());
+        again.note(first);
+        for _ in 0..2 {
+            let proven = workers.proven(&again, Instant::now());
+            assert!(proven.ids() == [second] && !proven.are_all(), "{proven:?}");
+        }
+        let proven = workers.proven(&again, Instant::now() + UNPROVEN);
+        assert!(proven.ids() == [first, second] && proven.are_all(), "{proven:?}");
+    }
+
+    #[test]
+    fn the_workers_that_claimed_last_are_remembered() {
+        let mut workers = Workers::default();
+        let ids: Vec<WorkerId> = (0..=MEMORY).map(|_| WorkerId::generate()).collect();
+        for worker in ids[..MEMORY].iter().chain(&ids[..1]) {
+            workers.remember(*worker);
+        }
+        assert!(workers.are_all() && workers.ids().len() == MEMORY);
+        workers.remember(ids[MEMORY]);
+        assert!(!workers.are_all() && workers.ids().len() == MEMORY && workers.ids().contains(&ids[0]));
     }
 }

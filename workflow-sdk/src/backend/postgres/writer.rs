@@ -53,7 +53,7 @@ impl PostgresBackend {
                 slot.workers.remember(request.worker);
             }
         }
-        let workers = slot.workers.proven(&self.writer.recorded_again);
+        let workers = slot.workers.proven(&self.writer.recorded_again, Instant::now());
         let taken = limit.run(self.take(slot.kept.take())).await;
         let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
         let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
