@@ -72,6 +72,29 @@ pub async fn resumed_runs_are_not_starved_by_new_ones(fixture: Fixture) {
     assert_eq!(next.runs[0].claim.run_id, old.run_id, "it has been due for longer");
 }
 
+pub async fn a_lapsed_lease_takes_its_turn_among_those_that_wait(fixture: Fixture) {
+    let held = fixture.held().await;
+    let mut waiting = Vec::new();
+    for delay in [LEASE + SECOND, LEASE - SECOND] {
+        let run = NewRun { start: StartTime::After(delay), ..new_run() };
+        fixture.start(&run).await;
+        waiting.push(run.id);
+    }
+    let paused = fixture.held().await;
+    fixture.write(Write::Pause(paused.run_id)).await;
+    let turns = [waiting[1], held.run_id, waiting[0]];
+    let earliest = fixture.now() + LEASE - SECOND;
+    assert_eq!(fixture.next_due().await, Some(earliest));
+    fixture.advance(2 * LEASE);
+    for (turn, at) in turns.into_iter().zip([earliest, earliest + SECOND, earliest + 2 * SECOND]) {
+        assert_eq!(fixture.next_due().await, Some(at));
+        let next = fixture.claim(&claim_by(WorkerId::generate(), 1)).await;
+        let claimed: Vec<RunId> = next.runs.iter().map(|run| run.claim.run_id).collect();
+        assert_eq!(claimed, [turn], "a run each, those that waited and those that ran alike");
+    }
+    assert_eq!(fixture.claim_due().await, [], "the paused one is nobody's");
+}
+
 pub async fn only_registered_lanes_are_claimed(fixture: Fixture) {
     let foreign = [
         lane_of("Default", "checkout", "1"),

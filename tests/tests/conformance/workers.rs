@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{Lane, NewRun, StartTime, WorkerId, Write};
-use workflow_tests::make::{lane, lane_of, new_run};
+use workflow_sdk::engine::{ClaimRequest, Lane, NewRun, StartTime, WorkerId, Write};
+use workflow_tests::make::{LEASE, claim_by, lane, lane_of, new_run};
 use workflow_tests::{Fixture, until};
 
 pub async fn a_worker_is_recorded_with_what_it_serves(fixture: Fixture) {
@@ -52,6 +52,13 @@ pub async fn due_versions_are_found(fixture: Fixture) {
     assert_eq!(find(&[lane(), version("9")]).await, [version("1"), version("3")]);
     fixture.advance(Duration::from_secs(60));
     assert_eq!(find(&[lane()]).await, [version("1"), version("2"), version("3")]);
+    let taken = fixture.claim(&ClaimRequest { lanes: vec![version("1")], ..claim_by(WorkerId::generate(), 1) }).await;
+    assert_eq!(taken.runs.len(), 1);
+    assert_eq!(find(&[lane()]).await, [version("2"), version("3")], "what is held is not due");
+    fixture.advance(LEASE);
+    assert_eq!(find(&[lane()]).await, [version("1"), version("2"), version("3")], "until its lease has ended");
+    fixture.write(Write::Pause(taken.runs[0].claim.run_id)).await;
+    assert_eq!(find(&[lane()]).await, [version("2"), version("3")], "what is paused is not due either");
     assert_eq!(find(&[lane_of("mail", "checkout", "1")]).await, [lane_of("mail", "checkout", "7")]);
     assert_eq!(find(&[]).await, []);
 }

@@ -156,7 +156,7 @@ pub async fn a_newer_schema(db: Live) {
     assert!(matches!(error, ConnectError::NewerSchema { found: 99, .. }), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "the database has schema version 99, this program knows up to 2; update the program (it was not changed)"
+        "the database has schema version 99, this program knows up to 3; update the program (it was not changed)"
     );
 }
 

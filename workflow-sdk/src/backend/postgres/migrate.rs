@@ -13,6 +13,7 @@ use super::sql::{Sql, quoted};
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../../../migrations/postgres/0001_init.sql")),
     (2, include_str!("../../../migrations/postgres/0002_authoring.sql")),
+    (3, include_str!("../../../migrations/postgres/0003_running.sql")),
 ];
 
 /// A migration of a large table takes its time, and so does the wait for a process that is at it.

@@ -37,7 +37,8 @@ async fn claim(
     request: &ClaimRequest,
     now: Timestamp,
 ) -> Result<Vec<ClaimedRun>, BackendError> {
-    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(now.as_micros()).bind(request.limit);
+    let (time, limit) = (now.as_micros(), request.limit);
+    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(time).bind(limit).bind(time).bind(limit);
     let found: Vec<String> = query.bind(lanes_of(request)?).fetch_all(&mut *connection).await.during(OPERATION)?;
     let due = due_of(&found, request)?;
     // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.

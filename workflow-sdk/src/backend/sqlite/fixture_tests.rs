@@ -37,7 +37,8 @@ impl Fixture {
         Self::open("sqlite::memory:", tempfile::tempdir().unwrap()).await
     }
 
-    async fn open(url: &str, directory: TempDir) -> Self {
+    /// On this file, which is in the directory.
+    pub(super) async fn open(url: &str, directory: TempDir) -> Self {
         let clock = Clock::manual(START);
         let options = BackendOptions { clock: clock.clone(), ..BackendOptions::default() };
         Self { backend: SqliteBackend::open(url, options).await.unwrap(), clock, directory }

@@ -12,6 +12,7 @@ use super::sql;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_init.sql"),
     include_str!("../../../migrations/sqlite/0002_authoring.sql"),
+    include_str!("../../../migrations/sqlite/0003_running.sql"),
 ];
 
 const OPERATION: &str = "migrate the database";

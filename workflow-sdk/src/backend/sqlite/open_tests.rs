@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlx::{Connection, Row};
 
 use crate::backend::{Backend, BackendErrorKind, BackendOptions, ConnectError, StartOutcome};
-use crate::model::RunFilter;
+use crate::model::{RunFilter, RunId, WorkerId};
 
 use super::fixture_tests::*;
 use super::open::is_old;
@@ -107,7 +107,39 @@ async fn sixteen_at_once_migrate_once() {
         .fetch_all(reader.connection().unwrap())
         .await
         .unwrap();
-    assert_eq!(versions, [1, 2]);
+    assert_eq!(versions, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn runs_of_the_first_release_are_claimed_after_the_migration() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", directory.path().join("runs.db").display());
+    let mut old = sqlx::SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+    sqlx::raw_sql(include_str!("../../../migrations/sqlite/0001_init.sql")).execute(&mut old).await.unwrap();
+    sqlx::query(sql::CREATE_SCHEMA_TABLE).execute(&mut old).await.unwrap();
+    sqlx::query(sql::INSERT_SCHEMA_VERSION).bind(1_i64).execute(&mut old).await.unwrap();
+    let worker = WorkerId::generate();
+    let mut runs = Vec::new();
+    for (status, worker) in [("running", Some(worker)), ("pending", None), ("parked", None), ("succeeded", None)] {
+        let run = RunId::generate();
+        sqlx::query(
+            "INSERT INTO workflow_runs (id, status, available_at, queue, workflow_name, version, worker_id, created_at, input)
+             VALUES (?, ?, ?, 'default', 'checkout', '1', ?, 1, 'null')",
+        )
+        .bind(run.to_string())
+        .bind(status)
+        .bind(START.as_micros())
+        .bind(worker.map(|worker| worker.to_string()))
+        .execute(&mut old)
+        .await
+        .unwrap();
+        runs.push(run);
+    }
+    old.close().await.unwrap();
+    let f = Fixture::open(&url, directory).await;
+    let claimed = f.claim(WorkerId::generate(), 10).await;
+    assert_eq!(claimed.iter().map(|run| run.claim.run_id).collect::<Vec<_>>(), runs[..3]);
+    assert_eq!(claimed.iter().map(|run| run.crashes).collect::<Vec<_>>(), [1, 0, 0]);
 }
 
 #[cfg(unix)]
@@ -134,7 +166,7 @@ async fn what_cannot_work_is_refused() {
     let mut writer = newer.database.writer.lock().await.unwrap();
     sqlx::query("INSERT INTO workflow_schema VALUES (99)").execute(writer.connection().unwrap()).await.unwrap();
     drop(writer);
-    assert!(matches!(open(&url("newer.db")).await, Err(ConnectError::NewerSchema { found: 99, known: 2 })));
+    assert!(matches!(open(&url("newer.db")).await, Err(ConnectError::NewerSchema { found: 99, known: 3 })));
 }
 
 #[tokio::test]
@@ -175,9 +207,18 @@ async fn no_statement_of_the_engine_scans_the_runs() {
     let f = Fixture::file().await;
     let mut writer = f.backend.database.writer.lock().await.unwrap();
     let due = "SEARCH workflow_runs USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version=? AND available_at<?)";
+    let lapsed = "SEARCH workflow_runs USING INDEX workflow_runs_running (queue=? AND workflow_name=? AND version=? AND available_at<?)";
+    let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running";
     for (statement, expected) in [
         (sql::FIND_DUE_RUNS, due),
+        (sql::FIND_DUE_RUNS, lapsed),
         (sql::FIND_NEXT_DUE, "SEARCH r USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version=?)"),
+        (sql::FIND_NEXT_DUE, "SEARCH r USING INDEX workflow_runs_running (queue=? AND workflow_name=? AND version=?)"),
+        (sql::FIND_DUE_LANES, "SEARCH r USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version>?)"),
+        (
+            sql::FIND_DUE_LANES,
+            "SEARCH r USING COVERING INDEX workflow_runs_running (queue=? AND workflow_name=? AND version>?)",
+        ),
         (sql::CLAIM_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::END_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::PARK_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
@@ -186,8 +227,8 @@ async fn no_statement_of_the_engine_scans_the_runs() {
         (sql::UPSERT_HELD_ATTEMPTS, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::READ_FENCE, "SEARCH r USING PRIMARY KEY (id=?) LEFT-JOIN"),
         (sql::READ_ENDED, "SEARCH r USING PRIMARY KEY (id=?)"),
-        (sql::DISOWN_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_worker (worker_id=?)"),
-        (sql::RELEASE_CLAIMS, "SEARCH workflow_runs USING INDEX workflow_runs_worker (worker_id=?)"),
+        (sql::DISOWN_RUNS, running),
+        (sql::RELEASE_CLAIMS, running),
         (sql::EXPIRE_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_deadline (deadline_at>? AND deadline_at<?)"),
         (sql::FIND_STARTED_RUNS, "SEARCH r USING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
         (sql::LIST_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id<?)"),
@@ -196,8 +237,11 @@ async fn no_statement_of_the_engine_scans_the_runs() {
         let rows = sqlx::query(explain).fetch_all(writer.connection().unwrap()).await.unwrap();
         let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
         assert!(plan.iter().any(|step| step == expected), "{statement}\n{plan:#?}");
-        let scans =
-            |step: &String| step.starts_with("SCAN workflow_runs") || step == "SCAN r" || step.contains("TEMP B-TREE");
+        let scans = |step: &String| {
+            step.starts_with("SCAN workflow_runs") && step != running
+                || step == "SCAN r"
+                || step.contains("TEMP B-TREE FOR ORDER BY")
+        };
         assert!(!plan.iter().any(scans), "{statement}\n{plan:#?}");
     }
 }

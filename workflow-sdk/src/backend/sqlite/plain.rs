@@ -165,7 +165,8 @@ impl<'a> Plain<'a> {
         let mut parameters = Parameters::default();
         parameters.add(now)?.add(self.new_runs)?.add(serde_json::to_string(&self.asked).during("check claims")?)?;
         attempt::add(&mut parameters, &self.attempts)?;
-        parameters.add(now)?.add(self.ends)?.add(now)?.add(self.parks)?.add(now)?.add(limit)?.add(lanes)?;
+        parameters.add(now)?.add(self.ends)?.add(now)?.add(self.parks)?.add(now)?.add(limit)?;
+        parameters.add(now)?.add(limit)?.add(lanes)?;
         let script = BATCH.query(self.attempts.len(), parameters);
         let answers = writer.begin_with(script, &OPERATIONS).await?;
         let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {

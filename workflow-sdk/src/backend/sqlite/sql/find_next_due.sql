@@ -1,10 +1,22 @@
 -- Called by: read.rs, for the lanes of a worker.
--- Guarantees: the earliest due time over all lanes, by one look at the index of due runs for each.
-SELECT min((
-    SELECT available_at FROM workflow_runs AS r
-    WHERE r.queue = l.value ->> 0 AND r.workflow_name = l.value ->> 1 AND r.version = l.value ->> 2
-      AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL
-    ORDER BY r.available_at
-    LIMIT 1
-)) AS at
-FROM json_each(?1) AS l
+-- Guarantees: the earliest due time over all lanes, by one look at the index of due runs and one at that of running ones for each.
+SELECT min(at) AS at
+FROM (
+    SELECT (
+        SELECT available_at FROM workflow_runs AS r
+        WHERE r.queue = l.value ->> 0 AND r.workflow_name = l.value ->> 1 AND r.version = l.value ->> 2
+          AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL
+        ORDER BY r.available_at
+        LIMIT 1
+    ) AS at
+    FROM json_each(?1) AS l
+    UNION ALL
+    SELECT (
+        SELECT available_at FROM workflow_runs AS r
+        WHERE r.queue = l.value ->> 0 AND r.workflow_name = l.value ->> 1 AND r.version = l.value ->> 2
+          AND r.status = 'running' AND r.paused_at IS NULL
+        ORDER BY r.available_at
+        LIMIT 1
+    )
+    FROM json_each(?1) AS l
+)
