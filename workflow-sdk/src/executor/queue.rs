@@ -88,13 +88,13 @@ pub(super) struct Commit {
 impl Commit {
     /// How many writes are enough for the next one, and how long it waits for them at most.
     pub(super) fn to_gather(self) -> (usize, Duration) {
-        (self.writes / 2, (self.took / 2).min(LONGEST_GATHER))
+        (self.writes / 4, (self.took / 2).min(LONGEST_GATHER))
     }
 }
 
 /// Takes what those send who are about to: the answers to the last commit have just woken many drives, and to commit for the
-/// first of them alone would make the others wait for two commits. Half of them is enough: while one half commits, the other
-/// half runs. Nobody waits for more than half of what the last commit took, or [`LONGEST_GATHER`], and a lone sender not at all.
+/// first of them alone would make the others wait for two commits. A quarter of them is enough: while these commit, the others
+/// run, and the database rests the less. Nobody waits for more than half of what the last commit took, or [`LONGEST_GATHER`], and a lone sender not at all.
 ///
 /// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
 pub(super) fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
@@ -114,8 +114,8 @@ mod tests {
     fn a_lone_sender_waits_for_nobody_and_nobody_waits_for_long() {
         let after = |writes, millis| Commit { writes, took: Duration::from_millis(millis) }.to_gather();
         assert_eq!(Commit::default().to_gather(), (0, Duration::ZERO));
-        assert_eq!(after(1, 2).0, 0, "one write is always there");
-        assert_eq!(after(500, 2), (250, Duration::from_millis(1)));
-        assert_eq!(after(500, 20_000), (250, LONGEST_GATHER), "the database was away");
+        assert_eq!(after(3, 2).0, 0, "one write is always there");
+        assert_eq!(after(500, 2), (125, Duration::from_millis(1)));
+        assert_eq!(after(500, 20_000), (125, LONGEST_GATHER), "the database was away");
     }
 }
