@@ -75,15 +75,25 @@ async fn sqlite_plans(raw: &mut RawConnection) {
         .replace("?2", "'worker'")
         .replace("?3", "1")
         .replace("?4", "1");
-    for (name, sql, index) in [
-        ("find_due_runs", due, "workflow_runs_due"),
-        ("find_next_due", next, "workflow_runs_due"),
-        ("claim_runs", take, "PRIMARY KEY"),
+    let lane = "(queue=? AND workflow_name=? AND version=?";
+    for (name, sql, searches) in [
+        (
+            "find_due_runs",
+            due,
+            ["workflow_runs_due", "workflow_runs_running"].map(|i| format!("{i} {lane} AND available_at<?)")).to_vec(),
+        ),
+        (
+            "find_next_due",
+            next,
+            ["workflow_runs_due", "workflow_runs_running"].map(|i| format!("{i} {lane})")).to_vec(),
+        ),
+        ("claim_runs", take, vec!["PRIMARY KEY (id=?)".into()]),
     ] {
         let plan = raw.lines(format!("EXPLAIN QUERY PLAN {sql}"), "detail").await.join("\n");
         // The tables of this backend stand in the plan by their alias, too.
         let scans = plan.lines().any(|line| line.starts_with("SCAN workflow_runs") || line.starts_with("SCAN r "));
-        assert!(!scans && plan.contains(index) && !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name}:\n{plan}");
+        let searches = searches.iter().all(|search| plan.contains(search));
+        assert!(!scans && searches && !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name}:\n{plan}");
     }
 }
 

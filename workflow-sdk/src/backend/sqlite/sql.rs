@@ -2,6 +2,9 @@
 //!
 //! What writes many rows of a batch is an `INSERT` or `UPDATE OR FAIL`. What fails with ABORT, which is the default, SQLite undoes alone,
 //! and for that it copies each page before the statement changes it. Of a batch nothing is undone alone: its transaction is rolled back.
+//!
+//! What changes runs by their ids says `+status = 'running'`: by a bare `status`, SQLite may look through the index of running runs for
+//! those ids, if it has looked at its tables (`ANALYZE`) while there were none.
 
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {

@@ -4,4 +4,4 @@ UPDATE workflow_runs
 SET status = 'pending', worker_id = NULL, generation = generation + 1, available_at = ?2, started_at = NULL, crashes = 0,
     error = NULL, input = c.value ->> 2
 FROM jsonb_each(?1) AS c
-WHERE workflow_runs.id = c.value ->> 0 AND epoch = c.value ->> 1 AND status = 'running'
+WHERE workflow_runs.id = c.value ->> 0 AND epoch = c.value ->> 1 AND +status = 'running'

@@ -5,4 +5,4 @@ UPDATE OR FAIL workflow_runs
 SET status = e.value ->> 2, output = e.value ->> 3, error = e.value ->> 4, worker_id = NULL, paused_at = NULL,
     completed_at = max(?, created_at, coalesce(started_at, 0))
 FROM jsonb_each(?) AS e
-WHERE workflow_runs.id = e.value ->> 0 AND epoch = e.value ->> 1 AND status = 'running'
+WHERE workflow_runs.id = e.value ->> 0 AND epoch = e.value ->> 1 AND +status = 'running'

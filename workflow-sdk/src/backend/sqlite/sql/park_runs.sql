@@ -9,4 +9,4 @@ SET status = 'parked', worker_id = NULL, error = p.value ->> 5,
                         ELSE max(p.value ->> 3, n.now) END,
     crashes = CASE WHEN p.value ->> 4 THEN 0 ELSE crashes END
 FROM (SELECT ? AS now) AS n, jsonb_each(?) AS p
-WHERE workflow_runs.id = p.value ->> 0 AND epoch = p.value ->> 1 AND status = 'running'
+WHERE workflow_runs.id = p.value ->> 0 AND epoch = p.value ->> 1 AND +status = 'running'

@@ -3,5 +3,5 @@
 UPDATE workflow_runs
 SET available_at = ?2
 FROM json_each(?1) AS c
-WHERE workflow_runs.id = c.value ->> 0 AND epoch = c.value ->> 1 AND status = 'running'
+WHERE workflow_runs.id = c.value ->> 0 AND epoch = c.value ->> 1 AND +status = 'running'
 RETURNING id, epoch, cancel_requested_at, paused_at, wakes
