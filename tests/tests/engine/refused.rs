@@ -151,7 +151,7 @@ pub async fn a_file_that_is_no_database(db: Live) {
 }
 
 pub async fn a_newer_schema(db: Live) {
-    db.raw().await.execute("UPDATE workflow_schema SET version = version + 97").await;
+    db.raw().await.execute("UPDATE workflow_schema SET version = version + 96").await;
     let error = connect_error(db.connect()).await;
     assert!(matches!(error, ConnectError::NewerSchema { found: 99, .. }), "{error:?}");
     assert_eq!(

@@ -94,7 +94,8 @@ impl Commit {
 
 /// Takes what those send who are about to: the answers to the last commit have just woken many drives, and to commit for the
 /// first of them alone would make the others wait for two commits. A quarter of them is enough: while these commit, the others
-/// run, and the database rests the less. Nobody waits for more than half of what the last commit took, or [`LONGEST_GATHER`], and a lone sender not at all.
+/// run. With half, the database rested twice as long between two commits. Nobody waits for more than half of what the last commit
+/// took, or [`LONGEST_GATHER`], and a lone sender not at all.
 ///
 /// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
 pub(super) fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
