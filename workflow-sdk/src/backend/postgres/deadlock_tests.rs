@@ -5,9 +5,7 @@ use sqlx::Connection;
 use crate::backend::{Backend, Outcome, Write};
 use crate::model::{RunStatus, WorkerId};
 
-use super::fixture_tests::{
-    TestResult, all_applied, claim_write, end, recorded_fixture, step, until_one_waits, until_wait,
-};
+use super::fixture_tests::{TestResult, all_applied, claim_write, end, recorded_fixture, step, until_one_waits};
 
 /// Who locks runs in the order of their ids, as a batch of signals does, has the run that this batch ends, and wants the one that it
 /// claims.
@@ -20,7 +18,7 @@ async fn a_batch_that_waits_to_end_a_run_has_not_claimed_one() -> TestResult {
     let mut holder = third.begin().await?;
     fixture.hold(&mut holder, ended.run_id).await?;
     let batch = [end(ended), claim_write(fixture.worker, 1)];
-    let outcomes = fixture.commit_while_waiting(&batch, async {
+    let outcomes = fixture.commit_while(1, &batch, async {
         fixture.hold(&mut holder, due).await?;
         Ok(holder.rollback().await?)
     });
@@ -53,12 +51,7 @@ async fn who_terminates_a_run_has_locked_its_worker_whoever_that_is_by_then() ->
         let claimed = fixture.claim(1).await?[0].claim;
         assert_eq!(claimed.run_id, second, "the first is passed over");
         let batch = [step(claims[0]), end(claims[1]), end(claimed)];
-        let (outcomes, freed) = tokio::join!(fixture.backend.commit(&batch), async {
-            until_wait(&fixture, 2).await?;
-            TestResult::Ok(holds_first.rollback().await?)
-        });
-        freed?;
-        TestResult::Ok(outcomes?)
+        fixture.commit_while(2, &batch, async { Ok(holds_first.rollback().await?) }).await
     };
     let (terminated, outcomes) = tokio::join!(terminate, batch);
     terminated?;
@@ -83,12 +76,7 @@ async fn who_forgets_a_worker_locks_it_before_its_runs_as_its_batch_does() -> Te
     let batch = [step(claims[0]), end(claims[1])];
     let batch = async {
         until_one_waits(&fixture).await?;
-        let (outcomes, freed) = tokio::join!(fixture.backend.commit(&batch), async {
-            until_wait(&fixture, 2).await?;
-            TestResult::Ok(holder.rollback().await?)
-        });
-        freed?;
-        TestResult::Ok(outcomes?)
+        fixture.commit_while(2, &batch, async { Ok(holder.rollback().await?) }).await
     };
     let (released, outcomes) = tokio::join!(watching.release_worker(fixture.worker), batch);
     let outcomes = outcomes?;

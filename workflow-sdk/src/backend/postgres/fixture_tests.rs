@@ -151,14 +151,15 @@ impl Fixture {
         Ok(claims)
     }
 
-    /// Commits the batch, and lets the other work go on once the batch waits for somebody.
-    pub(super) async fn commit_while_waiting(
+    /// Commits the batch, and lets the other work go on once so many wait for somebody, the batch among them.
+    pub(super) async fn commit_while(
         &self,
+        waiting: i64,
         batch: &[Write],
         other: impl Future<Output = TestResult>,
     ) -> TestResult<Vec<Outcome>> {
         let meanwhile = async {
-            until_one_waits(self).await?;
+            until_wait(self, waiting).await?;
             other.await
         };
         let (outcomes, meanwhile) = tokio::join!(self.backend.commit(batch), meanwhile);

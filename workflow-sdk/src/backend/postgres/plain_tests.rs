@@ -27,7 +27,7 @@ async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &st
     let mut changing = other.begin().await?;
     let change = AssertSqlSafe(change.replace("{schema}", &fixture.schema));
     sqlx::query(change).bind(run.run_id.as_uuid()).execute(&mut *changing).await?;
-    fixture.commit_while_waiting(batch, async { Ok(changing.commit().await?) }).await
+    fixture.commit_while(1, batch, async { Ok(changing.commit().await?) }).await
 }
 
 #[tokio::test]

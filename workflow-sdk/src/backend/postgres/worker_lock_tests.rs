@@ -60,7 +60,7 @@ async fn a_claim_passes_over_runs_whose_worker_commits_a_batch() -> TestResult {
     fixture.hold(&mut holder, ended.run_id).await?;
     let mut batch = steps(&recorded);
     batch.push(end(ended));
-    let outcomes = fixture.commit_while_waiting(&batch, async {
+    let outcomes = fixture.commit_while(1, &batch, async {
         assert_eq!(runs(&other.claim(100).await?), [], "between the look and the commit of its worker");
         Ok(holder.rollback().await?)
     });
@@ -83,7 +83,7 @@ async fn beside_a_take_over(
     let mut other = fixture.connect().await?;
     let mut taker = other.begin().await?;
     assert_eq!(take(&mut taker, &fixture).await?, ids(&recorded));
-    let outcomes = fixture.commit_while_waiting(&steps(&recorded), async { Ok(end(taker).await?) }).await?;
+    let outcomes = fixture.commit_while(1, &steps(&recorded), async { Ok(end(taker).await?) }).await?;
     Ok((outcomes, fixture.backend.history(recorded[0].run_id).await?))
 }
 
@@ -159,7 +159,7 @@ async fn locks_its_runs(fixture: &Fixture, claims: &[Claim]) -> TestResult {
     let mut third = fixture.connect().await?;
     let mut holder = third.begin().await?;
     fixture.hold(&mut holder, claims[FEW / 2].run_id).await?;
-    let outcomes = fixture.commit_while_waiting(&steps(claims), async { Ok(holder.rollback().await?) }).await?;
+    let outcomes = fixture.commit_while(1, &steps(claims), async { Ok(holder.rollback().await?) }).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
     Ok(())
 }
