@@ -18,6 +18,8 @@ use crate::model::{
     WorkerId,
 };
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod attempt_row;
 mod coded;
 mod coded_writes;
 mod coding;

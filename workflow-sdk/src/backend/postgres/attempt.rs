@@ -5,8 +5,9 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
+use crate::backend::attempt_row::AttemptRow;
 use crate::backend::{AttemptWrite, StartOutcome};
-use crate::model::{AttemptStatus, Clock, Effect, NewRun, RUNNING_ROW_DELAY, RunId, StepKind, Timestamp};
+use crate::model::{Clock, Effect, NewRun, RUNNING_ROW_DELAY, RunId, StepKind, Timestamp};
 use crate::planted::planted;
 
 use super::error::Failure;
@@ -16,24 +17,24 @@ use super::start;
 
 /// Attempts as a statement takes them.
 pub(super) struct Rows<'w> {
-    rows: Vec<Coalesced<'w>>,
+    rows: Vec<AttemptRow<'w>>,
     errors: Vec<Option<String>>,
 }
 
 impl<'w> Rows<'w> {
     /// The rows of these writes.
     pub(super) fn of(writes: Vec<&'w AttemptWrite>) -> Result<Self, Failure> {
-        Self::of_rows(coalesce(writes))
+        Self::of_rows(AttemptRow::of(writes))
     }
 
-    fn of_rows(rows: Vec<Coalesced<'w>>) -> Result<Self, Failure> {
+    fn of_rows(rows: Vec<AttemptRow<'w>>) -> Result<Self, Failure> {
         let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { rows, errors })
     }
 
     /// The same, those first of which a row may be there; and how many these are.
     pub(super) fn by_novelty(writes: Vec<&'w AttemptWrite>) -> Result<(Self, usize), Failure> {
-        let (new, may_be_there): (Vec<_>, Vec<_>) = coalesce(writes).into_iter().partition(Coalesced::is_new);
+        let (new, may_be_there): (Vec<_>, Vec<_>) = AttemptRow::of(writes).into_iter().partition(is_new);
         let count = may_be_there.len();
         Ok((Self::of_rows(may_be_there.into_iter().chain(new).collect())?, count))
     }
@@ -130,84 +131,9 @@ pub(super) async fn consume(connection: &mut PgConnection, sql: &Sql, writes: &[
     Ok(())
 }
 
-/// One row of the statement.
-#[derive(Debug)]
-struct Coalesced<'w> {
-    write: &'w AttemptWrite,
-    started_at: Timestamp,
-}
-
-impl Coalesced<'_> {
-    /// Whether this is most likely the first row of its attempt: a step gets no other before it has run for a while. But one
-    /// whose body crashed may have, and so may one whose commit was not answered.
-    fn is_new(&self) -> bool {
-        let row = &self.write.row;
-        row.kind == StepKind::Step && row.completed_at.is_some_and(|at| at < self.started_at + RUNNING_ROW_DELAY)
-    }
-}
-
-/// One row a (run, step key, attempt), sorted by it, as if the writes had come one batch each: the last wins, but nothing
-/// follows a final row, and the attempt began when its first row says. One statement may not touch a row twice.
-fn coalesce(mut writes: Vec<&AttemptWrite>) -> Vec<Coalesced<'_>> {
-    writes.sort_by(|a, b| identity(a).cmp(&identity(b)));
-    let mut rows: Vec<Coalesced<'_>> = Vec::with_capacity(writes.len());
-    for write in writes {
-        match rows.last_mut() {
-            Some(row) if identity(row.write) == identity(write) => {
-                if row.write.row.status == AttemptStatus::Running {
-                    row.write = write;
-                }
-            }
-            _ => rows.push(Coalesced { write, started_at: write.row.started_at }),
-        }
-    }
-    rows
-}
-
-fn identity(write: &AttemptWrite) -> (RunId, &str, i64) {
-    (write.claim.run_id, &write.row.step_key, write.row.attempt)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Claim, StepAttempt, StepKind};
-
-    fn write(status: AttemptStatus, started_at: i64) -> AttemptWrite {
-        let started_at = Timestamp::from_micros(started_at);
-        AttemptWrite {
-            claim: Claim { run_id: uuid::Uuid::nil().into(), epoch: 1 },
-            row: StepAttempt {
-                step_key: "page".into(),
-                attempt: 1,
-                kind: StepKind::Step,
-                status,
-                position: None,
-                output: None,
-                error: None,
-                epoch: 1,
-                started_at,
-                completed_at: None,
-            },
-            effect: Effect::None,
-        }
-    }
-
-    #[test]
-    fn one_row_an_attempt_and_nothing_follows_a_final_one() {
-        use AttemptStatus::{Failed, Running, Succeeded};
-        for (statuses, kept) in [
-            (vec![Running], Running),
-            (vec![Running, Running], Running),
-            (vec![Running, Succeeded], Succeeded),
-            (vec![Succeeded, Running], Succeeded),
-            (vec![Running, Failed, Running, Succeeded], Failed),
-        ] {
-            let writes: Vec<_> = statuses.iter().zip(7..).map(|(status, at)| write(*status, at)).collect();
-            let rows = coalesce(writes.iter().collect());
-            assert_eq!(rows.len(), 1, "{statuses:?}");
-            assert_eq!(rows[0].write.row.status, kept, "{statuses:?}");
-            assert_eq!(rows[0].started_at, Timestamp::from_micros(7), "{statuses:?}");
-        }
-    }
+/// Whether this is most likely the first row of its attempt: a step gets no other before it has run for a while. But one
+/// whose body crashed may have, and so may one whose commit was not answered.
+fn is_new(AttemptRow { write, started_at }: &AttemptRow<'_>) -> bool {
+    let row = &write.row;
+    row.kind == StepKind::Step && row.completed_at.is_some_and(|at| at < *started_at + RUNNING_ROW_DELAY)
 }

@@ -1,15 +1,15 @@
 //! Attempts of steps.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
+use crate::backend::attempt_row::AttemptRow;
 use crate::backend::fence::Fence;
 use crate::backend::outcomes::Outcomes;
 use crate::backend::{AttemptWrite, BackendError, Outcome, StartOutcome, Write};
-use crate::model::{AttemptStatus, Effect, NewRun, RunId, Timestamp};
+use crate::model::{Effect, NewRun, RunId, Timestamp};
 use crate::planted::planted;
 
 use super::error::During;
@@ -19,19 +19,12 @@ use super::{sql, start};
 const OPERATION: &str = "record step attempts";
 
 static UPSERT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
+static UPSERT_SUCCESSES: RowsStatement = RowsStatement::new(|| sql::UPSERT_SUCCESSES);
 static UPSERT_HELD: RowsStatement = RowsStatement::new(|| sql::UPSERT_HELD_ATTEMPTS);
-
-/// One row to write, from one or several writes of the batch.
-pub(super) struct AttemptRow<'a> {
-    last: &'a AttemptWrite,
-    started_at: Timestamp,
-}
-
-type Key<'a> = (RunId, &'a str, i64);
 
 /// Writes this attempt if its claim holds. Says whether it did and the row was written: not if it was final already.
 pub(super) async fn record_held(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
-    Ok(upsert(connection, &UPSERT_HELD, &rows_of([write])).await? == 1)
+    Ok(upsert(connection, (&UPSERT_HELD, add), &AttemptRow::of(vec![write])).await? == 1)
 }
 
 /// Applies the attempts of a batch whose claims hold.
@@ -64,7 +57,7 @@ pub(super) async fn apply(
         written.push(write);
         outcomes.set(place, Outcome::Applied);
     }
-    upsert(connection, &UPSERT, &rows_of(written)).await?;
+    record_rows(connection, &AttemptRow::of(written)).await?;
     consume(connection, &consumed).await
 }
 
@@ -102,22 +95,6 @@ async fn consume(connection: &mut SqliteConnection, consumed: &[(RunId, i64, &st
     Ok(())
 }
 
-/// A step that ends before its beginning was committed costs one row. The first final outcome stays, as it would if each
-/// write had been committed alone.
-fn merge<'a>(merged: &mut BTreeMap<Key<'a>, AttemptRow<'a>>, write: &'a AttemptWrite) {
-    let row = &write.row;
-    match merged.entry((write.claim.run_id, row.step_key.as_str(), row.attempt)) {
-        Entry::Vacant(place) => {
-            place.insert(AttemptRow { last: write, started_at: row.started_at });
-        }
-        Entry::Occupied(mut place) => {
-            if place.get().last.row.status == AttemptStatus::Running {
-                place.get_mut().last = write;
-            }
-        }
-    }
-}
-
 /// Writes one attempt, whose claim holds. Says whether the row was written: not if it was final already.
 pub(super) async fn record(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
     Ok(record_all(connection, std::slice::from_ref(write)).await? > 0)
@@ -128,20 +105,24 @@ pub(super) async fn record_all(
     connection: &mut SqliteConnection,
     writes: &[AttemptWrite],
 ) -> Result<u64, BackendError> {
-    upsert(connection, &UPSERT, &rows_of(writes)).await
+    record_rows(connection, &AttemptRow::of(writes.iter().collect())).await
 }
 
-/// The rows of these writes, in the order of the table.
-pub(super) fn rows_of<'a>(writes: impl IntoIterator<Item = &'a AttemptWrite>) -> Vec<AttemptRow<'a>> {
-    let mut merged = BTreeMap::new();
-    writes.into_iter().for_each(|write| merge(&mut merged, write));
-    merged.into_values().collect()
+async fn record_rows(connection: &mut SqliteConnection, rows: &[AttemptRow<'_>]) -> Result<u64, BackendError> {
+    if rows.iter().all(AttemptRow::is_first_success) {
+        upsert(connection, (&UPSERT_SUCCESSES, add_successes), rows).await
+    } else {
+        upsert(connection, (&UPSERT, add), rows).await
+    }
 }
 
-/// Says how many rows were written.
+/// Adds the parameters of these rows to those of a statement.
+type Add = fn(&mut Parameters, &[AttemptRow<'_>]) -> Result<(), BackendError>;
+
+/// Writes rows by this statement, which takes them as this adds them. Says how many were written.
 async fn upsert(
     connection: &mut SqliteConnection,
-    statement: &'static RowsStatement,
+    (statement, add): (&'static RowsStatement, Add),
     mut rows: &[AttemptRow<'_>],
 ) -> Result<u64, BackendError> {
     let mut written = 0;
@@ -156,21 +137,42 @@ async fn upsert(
     Ok(written)
 }
 
-/// Adds these rows, and NULL for the rest of the room.
+/// Adds these rows, as `upsert_attempts.sql` takes them.
 pub(super) fn add(parameters: &mut Parameters, rows: &[AttemptRow<'_>]) -> Result<(), BackendError> {
-    const COLUMNS: usize = 11;
-    parameters.reserve(room_for(rows.len()) * COLUMNS);
-    for AttemptRow { last: AttemptWrite { claim, row, .. }, started_at } in rows {
+    add_rows(parameters, 11, rows, |parameters, AttemptRow { write: AttemptWrite { claim, row, .. }, started_at }| {
         let error = row.error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
-        let mut id = Uuid::encode_buffer();
-        let id = claim.run_id.as_uuid().as_hyphenated().encode_lower(&mut id);
-        parameters.add_text(Some(id))?.add_text(Some(&row.step_key))?.add(row.attempt)?;
+        add_id(parameters, claim.run_id)?.add_text(Some(&row.step_key))?.add(row.attempt)?;
         parameters.add_word(row.kind.as_str())?.add_word(row.status.as_str())?.add(row.position)?.add(claim.epoch)?;
         parameters.add(started_at.as_micros())?.add(row.completed_at.map(Timestamp::as_micros))?;
-        parameters.add(error)?.add_text(row.output.as_deref())?;
-    }
-    for _ in rows.len() * COLUMNS..room_for(rows.len()) * COLUMNS {
+        parameters.add(error)?.add_text(row.output.as_deref()).map(drop)
+    })
+}
+
+/// Adds these rows, which are all [first successes](AttemptRow::is_first_success), as `upsert_successes.sql` takes them.
+pub(super) fn add_successes(parameters: &mut Parameters, rows: &[AttemptRow<'_>]) -> Result<(), BackendError> {
+    add_rows(parameters, 7, rows, |parameters, AttemptRow { write: AttemptWrite { claim, row, .. }, started_at }| {
+        add_id(parameters, claim.run_id)?.add_text(Some(&row.step_key))?.add(row.position)?.add(claim.epoch)?;
+        parameters.add(started_at.as_micros())?.add(row.completed_at.map(Timestamp::as_micros))?;
+        parameters.add_text(row.output.as_deref()).map(drop)
+    })
+}
+
+/// Adds rows of so many columns, and NULL for the rest of the room.
+fn add_rows<'r, 'a: 'r>(
+    parameters: &mut Parameters,
+    columns: usize,
+    rows: &'r [AttemptRow<'a>],
+    add: impl Fn(&mut Parameters, &'r AttemptRow<'a>) -> Result<(), BackendError>,
+) -> Result<(), BackendError> {
+    parameters.reserve(room_for(rows.len()) * columns);
+    rows.iter().try_for_each(|row| add(parameters, row))?;
+    for _ in rows.len() * columns..room_for(rows.len()) * columns {
         parameters.add(None::<i64>)?;
     }
     Ok(())
+}
+
+fn add_id(parameters: &mut Parameters, run: RunId) -> Result<&mut Parameters, BackendError> {
+    let mut id = Uuid::encode_buffer();
+    parameters.add_text(Some(run.as_uuid().as_hyphenated().encode_lower(&mut id)))
 }

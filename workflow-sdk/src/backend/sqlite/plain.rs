@@ -10,6 +10,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Sqlite, SqliteConnection};
 
+use crate::backend::attempt_row::AttemptRow;
 use crate::backend::fence::{Asked, Fence, asked_by_unless};
 use crate::backend::outcomes::Outcomes;
 use crate::backend::{BackendError, ClaimRequest, Claimed, Outcome, Write};
@@ -17,7 +18,6 @@ use crate::failpoint::failpoint_error;
 use crate::model::{Effect, RunId, Timestamp};
 use crate::planted::altered;
 
-use super::attempt::AttemptRow;
 use super::error::During;
 use super::known_claims::KnownClaims;
 use super::rows::{MOST_ROWS, Parameters, RowsStatement};
@@ -32,6 +32,10 @@ const CLAIM: &str = "claim runs";
 /// `PLAIN_BATCH` for any number of attempts.
 static BATCH: RowsStatement =
     RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED"));
+
+/// `PLAIN_BATCH_OF_SUCCESSES` for any number of them.
+static BATCH_OF_SUCCESSES: RowsStatement =
+    RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED"));
 
 /// Whether this is one ordinary attempt or end: one statement, and so its own transaction. Two more ways to the database's thread
 /// and back were most of what a lone step took beside the sync of the disk (`history`).
@@ -146,7 +150,7 @@ impl<'a> Plain<'a> {
             starts,
             asked,
             relies_on_known: relies_on_known.get(),
-            attempts: attempt::rows_of(attempts),
+            attempts: AttemptRow::of(attempts),
             ends: finish::ends(writes, &mut fence, &mut outcomes)?,
             parks: finish::parks(writes, &mut fence, &mut outcomes)?,
             claim,
@@ -164,10 +168,16 @@ impl<'a> Plain<'a> {
         };
         let mut parameters = Parameters::default();
         parameters.add(now)?.add(self.new_runs)?.add(serde_json::to_string(&self.asked).during("check claims")?)?;
-        attempt::add(&mut parameters, &self.attempts)?;
+        let batch = if self.attempts.iter().all(AttemptRow::is_first_success) {
+            attempt::add_successes(&mut parameters, &self.attempts)?;
+            &BATCH_OF_SUCCESSES
+        } else {
+            attempt::add(&mut parameters, &self.attempts)?;
+            &BATCH
+        };
         parameters.add(now)?.add(self.ends)?.add(now)?.add(self.parks)?.add(now)?.add(limit)?;
         parameters.add(now)?.add(limit)?.add(lanes)?;
-        let script = BATCH.query(self.attempts.len(), parameters);
+        let script = batch.query(self.attempts.len(), parameters);
         let answers = writer.begin_with(script, &OPERATIONS).await?;
         let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {
             return Ok(None);
@@ -197,9 +207,9 @@ impl Applied<'_> {
         let Self { now, writes, asked, claim, mut outcomes } = self;
         match claim {
             Some(DueClaim { place, due, script }) => {
-                let rows = writer.end_with(script, &[CLAIM, "commit a transaction"]).await?;
+                let claimed_of = |rows: &[_]| claim::claimed_of(rows, &due);
                 // It is committed: a run that cannot be understood must not make the rest of the batch look as if it were not.
-                let runs = claim::claimed_of(&rows, &due);
+                let runs = writer.end_with(script, &[CLAIM, "commit a transaction"], claimed_of).await?;
                 if let Ok(runs) = &runs {
                     writer.keep(writes, asked, runs);
                 }

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::time::Duration;
+
 use crate::backend::{Backend, Outcome, Write};
-use crate::model::{AttemptStatus, Claim, RunStatus, WorkerId};
+use crate::model::{AttemptStatus, Claim, ErrorKind, RunStatus, StepAttempt, StepKind, StoredError, WorkerId};
 
 use super::fixture_tests::*;
 use super::sql;
@@ -32,6 +34,29 @@ async fn any_number_of_attempts_is_written() {
         assert!(all_applied(&f.backend.commit(&writes).await.unwrap()), "{count}");
         assert_eq!(f.backend.history(claim.run_id).await.unwrap().len(), count);
         assert_eq!(f.run(claim.run_id).await.status, RunStatus::Succeeded);
+    }
+}
+
+#[tokio::test]
+async fn first_successes_are_written_as_any_attempt_is() {
+    let changes: [fn(&mut StepAttempt); 5] = [
+        |_| {},
+        |row| row.attempt = 2,
+        |row| row.kind = StepKind::Sleep,
+        |row| row.status = AttemptStatus::Failed,
+        |row| row.error = Some(StoredError::new(ErrorKind::Timeout, "too late")),
+    ];
+    for change in changes {
+        let f = Fixture::file().await;
+        let claim = f.started_and_claimed().await;
+        let Write::Attempt(mut write) = step(claim, 1) else { panic!("it is an attempt") };
+        write.row.completed_at = Some(START + Duration::from_micros(7));
+        change(&mut write.row);
+        let row = write.row.clone();
+        let writes = [step(claim, 0), Write::Attempt(write)];
+        assert!(all_applied(&f.backend.commit(&writes).await.unwrap()));
+        let history = f.backend.history(claim.run_id).await.unwrap();
+        assert!(history.contains(&row), "{row:?} is not in {history:?}");
     }
 }
 
@@ -103,9 +128,11 @@ async fn a_batch_that_fails_half_way_leaves_nothing() {
 
 #[test]
 fn nothing_that_writes_many_rows_of_a_batch_can_be_undone_alone() {
-    let script = [sql::PLAIN_BATCH, sql::CLAIM_AND_COMMIT].concat();
-    let writes: Vec<&str> =
-        script.lines().filter(|line| ["INSERT", "UPDATE"].iter().any(|w| line.starts_with(w))).collect();
-    assert_eq!(writes.len(), 5, "{writes:?}");
-    assert!(writes.iter().all(|line| line.contains(" OR FAIL ")), "{writes:?}");
+    for batch in [sql::PLAIN_BATCH, sql::PLAIN_BATCH_OF_SUCCESSES] {
+        let script = [batch, sql::CLAIM_AND_COMMIT].concat();
+        let writes: Vec<&str> =
+            script.lines().filter(|line| ["INSERT", "UPDATE"].iter().any(|w| line.starts_with(w))).collect();
+        assert_eq!(writes.len(), 5, "{writes:?}");
+        assert!(writes.iter().all(|line| line.contains(" OR FAIL ")), "{writes:?}");
+    }
 }

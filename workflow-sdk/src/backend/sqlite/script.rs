@@ -23,21 +23,24 @@ impl Answer {
     }
 }
 
-/// Runs a script and notes what its statements answered, up to the first that fails. `operations`: what each of them does.
+/// Runs a script, and has what each statement answered read before it waits for the next one, up to the first that fails. `operations`:
+/// what each of them does.
 pub(super) async fn run(
     connection: &mut SqliteConnection,
     script: Query<'_, Sqlite, SqliteArguments>,
     operations: &[&'static str],
-    answers: &mut Vec<Answer>,
+    mut read: impl FnMut(Answer),
 ) -> Result<(), BackendError> {
+    let mut operations = operations.iter().copied().chain(std::iter::repeat("end a script"));
+    let mut operation = operations.next();
     let mut rows = Vec::new();
     let mut items = connection.fetch_many(script);
     loop {
-        let operation = operations.get(answers.len()).copied().unwrap_or("end a script");
-        match items.try_next().await.during(operation)? {
+        match items.try_next().await.during(operation.unwrap_or_default())? {
             Some(Either::Right(row)) => rows.push(row),
             Some(Either::Left(done)) => {
-                answers.push(Answer { rows: std::mem::take(&mut rows), affected: done.rows_affected() });
+                read(Answer { rows: std::mem::take(&mut rows), affected: done.rows_affected() });
+                operation = operations.next();
             }
             None => return Ok(()),
         }

@@ -24,17 +24,26 @@ macro_rules! script {
 /// The beginning of a write transaction, and a look whether others have committed.
 pub(super) const BEGIN_AND_LOOK: &str = script!("BEGIN IMMEDIATE", include_str!("sql/read_data_version.sql"));
 
+macro_rules! plain_batch {
+    ($attempts:literal) => {
+        script!(
+            "BEGIN IMMEDIATE",
+            include_str!("sql/read_data_version.sql"),
+            include_str!("sql/insert_runs.sql"),
+            include_str!("sql/read_fence.sql"),
+            include_str!($attempts),
+            include_str!("sql/end_runs.sql"),
+            include_str!("sql/park_runs.sql"),
+            include_str!("sql/find_due_runs.sql")
+        )
+    };
+}
+
 /// All of a plain batch but its claim and its commit, in the order of the contract.
-pub(super) const PLAIN_BATCH: &str = script!(
-    "BEGIN IMMEDIATE",
-    include_str!("sql/read_data_version.sql"),
-    include_str!("sql/insert_runs.sql"),
-    include_str!("sql/read_fence.sql"),
-    include_str!("sql/upsert_attempts.sql"),
-    include_str!("sql/end_runs.sql"),
-    include_str!("sql/park_runs.sql"),
-    include_str!("sql/find_due_runs.sql")
-);
+pub(super) const PLAIN_BATCH: &str = plain_batch!("sql/upsert_attempts.sql");
+
+/// The same for one whose attempts are all first successes.
+pub(super) const PLAIN_BATCH_OF_SUCCESSES: &str = plain_batch!("sql/upsert_successes.sql");
 
 /// The rest of a plain batch that claims.
 pub(super) const CLAIM_AND_COMMIT: &str = script!(include_str!("sql/claim_runs.sql"), "COMMIT");
@@ -97,5 +106,6 @@ statements! {
     UNMARK_TRANSACTION = "unmark_transaction.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
     UPSERT_HELD_ATTEMPTS = "upsert_held_attempts.sql";
+    UPSERT_SUCCESSES = "upsert_successes.sql";
     WAKE_RUNS = "wake_runs.sql";
 }

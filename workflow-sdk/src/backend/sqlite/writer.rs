@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::backend::fence::Asked;
-use crate::backend::{BackendError, ClaimedRun, Write};
+use crate::backend::{BackendError, BackendErrorKind, ClaimedRun, Write};
 use crate::planted::altered;
 
 use super::error::{During, closed};
@@ -185,7 +185,8 @@ impl WriterGuard {
         const BEGIN: &str = "begin a transaction";
         self.slot.dirty = true;
         let mut answers = Vec::new();
-        let run = script::run(self.connection()?, script, &[&[BEGIN, BEGIN], operations].concat(), &mut answers).await;
+        let operations = [&[BEGIN, BEGIN], operations].concat();
+        let run = script::run(self.connection()?, script, &operations, |answer| answers.push(answer)).await;
         self.slot.dirty = !answers.is_empty();
         run?;
         let mut answers = answers.into_iter().skip(1);
@@ -277,18 +278,26 @@ impl WriterGuard {
         Ok(())
     }
 
-    /// Commits by a script that ends with the commit: gives the rows of its first statement. `operations`: what each of them does.
-    pub(super) async fn end_with(
+    /// Commits by a script that ends with the commit: gives what was read of the rows of its first statement, which is done while the disk
+    /// is synced and is true only now. `operations`: what each of them does.
+    pub(super) async fn end_with<T>(
         &mut self,
         script: Query<'_, Sqlite, SqliteArguments>,
         operations: &[&'static str],
-    ) -> Result<Vec<SqliteRow>, BackendError> {
-        let mut answers = Vec::new();
+        read: impl FnOnce(&[SqliteRow]) -> T,
+    ) -> Result<T, BackendError> {
+        let (mut read, mut first) = (Some(read), None);
         self.seen.committing();
-        let ended = script::run(self.connection()?, script, operations, &mut answers).await;
+        let read = |answer: Answer| {
+            if let Some(read) = read.take() {
+                first = Some(read(&answer.rows));
+            }
+        };
+        let ended = script::run(self.connection()?, script, operations, read).await;
         self.seen.committing();
         self.forget_if_ended(ended.is_ok()).await?;
-        ended.map(|()| answers.into_iter().next().map(|answer| answer.rows).unwrap_or_default())
+        ended?;
+        first.ok_or_else(|| BackendError::new(BackendErrorKind::Other, "end a script", "it answered nothing"))
     }
 
     async fn execute_commit(&mut self) -> Result<(), BackendError> {
