@@ -50,7 +50,8 @@ pub enum Write {
         patience: Duration,
     },
     /// Claim due runs for a worker, the longest due first; of those that its batch starts it takes some before others that are
-    /// due, if it could take more than its batch starts.
+    /// due, if it could take more than its batch starts. While claims find as many as they may, a run may be passed over for half a
+    /// second that is due for longer than those and came later.
     Claim(ClaimRequest),
 }
 

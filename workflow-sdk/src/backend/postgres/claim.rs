@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::backend::{ClaimRequest, Claimed};
 use crate::model::{Clock, Lane, Timestamp};
 
+use super::claim_start::Place;
 use super::error::Failure;
 use super::row;
 use super::sql::Sql;
@@ -74,6 +75,12 @@ pub(super) fn claimed(rows: &[PgRow]) -> Result<Claimed, Failure> {
     let now = row::time(now, "now")?;
     let claimed = rows.iter().filter(|row| is_claimed(row)).map(row::claimed_run);
     Ok(Claimed { runs: claimed.collect::<Result<_, _>>()?, now })
+}
+
+/// The place of the last run that was claimed, in the order of claims. `None`: none was.
+pub(super) fn last_place(rows: &[PgRow]) -> Result<Option<Place>, Failure> {
+    let last = rows.last().filter(|row| is_claimed(row));
+    last.map(|row| Ok((row::time(row, "due_at")?, row::run_id(row)?))).transpose()
 }
 
 fn is_claimed(row: &PgRow) -> bool {

@@ -7,6 +7,7 @@ use crate::failpoint::failpoint_error;
 use crate::model::Clock;
 
 use super::batch::Batch;
+use super::claim_start::ClaimStart;
 use super::error::Failure;
 use super::known_claims::KnownClaims;
 use super::lone::Lone;
@@ -25,39 +26,46 @@ pub(super) struct Context<'c> {
     pub(super) workers: &'c Workers,
 }
 
-/// Applies the writes in one transaction. What is known after a failure is not to be relied on.
+/// What batches leave to those that follow.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) known: KnownClaims,
+    pub(super) start: ClaimStart,
+}
+
+/// Applies the writes in one transaction. What is remembered after a failure is not to be relied on.
 pub(super) async fn commit(
     connection: &mut PgConnection,
     context: Context<'_>,
-    known: &mut KnownClaims,
+    memory: &mut Memory,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
     if let Some(lone) = Lone::of(writes)
         && let Some(outcomes) = lone.apply(connection, context.sql, context.clock).await?
     {
-        writes.iter().for_each(|write| known.finished(write));
+        writes.iter().for_each(|write| memory.known.finished(write));
         return Ok(outcomes);
     }
-    if let Some(plain) = Plain::of(writes, context.workers, known) {
+    if let Some(plain) = Plain::of(writes, context.workers, &memory.known) {
         let applied = if plain.is_one_statement() {
-            plain.apply(connection, context, known).await?
+            plain.apply(connection, context, memory).await?
         } else {
-            let apply = async |connection: &mut PgConnection| plain.apply_all(connection, context, known).await;
+            let apply = async |connection: &mut PgConnection| plain.apply_all(connection, context, &memory.known).await;
             transact(connection, apply).await?
         };
         if let Some(mut applied) = applied {
-            applied.tell(writes, known);
-            return finish(connection, context, known, writes, applied.outcomes).await;
+            applied.tell(writes, &mut memory.known);
+            return finish(connection, context, memory, writes, applied.outcomes).await;
         }
     }
-    take_the_long_way(connection, context, known, writes).await
+    take_the_long_way(connection, context, memory, writes).await
 }
 
 /// The outcomes. Ends and parks that another transaction came before go the long way, which says why.
 async fn finish(
     connection: &mut PgConnection,
     context: Context<'_>,
-    known: &mut KnownClaims,
+    memory: &mut Memory,
     writes: &[Write],
     outcomes: Vec<Option<Outcome>>,
 ) -> Result<Vec<Outcome>, Failure> {
@@ -66,7 +74,7 @@ async fn finish(
         match outcome {
             Some(outcome) => finished.push(outcome),
             None => {
-                let late = take_the_long_way(connection, context, known, std::slice::from_ref(write)).await;
+                let late = take_the_long_way(connection, context, memory, std::slice::from_ref(write)).await;
                 // The others are committed.
                 finished.extend(late.map_err(Failure::of_unknown_effect)?);
             }
@@ -78,10 +86,10 @@ async fn finish(
 async fn take_the_long_way(
     connection: &mut PgConnection,
     Context { sql, clock, workers }: Context<'_>,
-    known: &mut KnownClaims,
+    memory: &mut Memory,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
-    *known = KnownClaims::default();
+    *memory = Memory::default();
     let mut batch = Batch::sort(writes);
     let wanted = batch.wanted(workers);
     let apply =

@@ -26,6 +26,7 @@ mod attempt;
 mod batch;
 mod call;
 mod claim;
+mod claim_start;
 mod commit;
 mod error;
 mod family;
@@ -53,6 +54,8 @@ mod writer;
 
 #[cfg(test)]
 mod attempt_tests;
+#[cfg(test)]
+mod claim_start_tests;
 #[cfg(test)]
 mod commit_tests;
 #[cfg(test)]

@@ -8,7 +8,9 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -17,7 +19,8 @@ use crate::backend::{AttemptWrite, ClaimRequest, Claimed, EndWrite, Outcome, Par
 use crate::model::{Claim, Effect, NewRun, RunId, Timestamp, WorkerId};
 
 use super::attempt::Rows;
-use super::commit::Context;
+use super::claim_start::Place;
+use super::commit::{Context, Memory};
 use super::error::Failure;
 use super::finish::Finishes;
 use super::known_claims::KnownClaims;
@@ -116,14 +119,33 @@ impl<'w> Plain<'w> {
         self,
         connection: &mut PgConnection,
         context: Context<'_>,
-        known: &KnownClaims,
+        memory: &mut Memory,
     ) -> Result<Option<Applied>, Failure> {
-        let request = self.claims.first().copied();
-        let Some((mut applied, claimed)) = self.execute(connection, context, known, request).await? else {
+        let Some(request) = self.claims.first().copied() else {
+            let applied = self.execute(connection, context, &memory.known, None).await?;
+            return self.applied(applied.map(|(applied, _)| applied), None);
+        };
+        let began = memory.start.of(request, Instant::now());
+        let Some((applied, rows)) = self.execute(connection, context, &memory.known, Some((request, began))).await?
+        else {
             return Ok(None);
         };
-        let claimed = request.map(|_| claimed).into_iter().collect();
-        applied.outcomes = self.outcomes(Vec::new(), claimed, &applied.unfinished)?;
+        let mut claimed = claim::claimed(&rows)?;
+        memory.start.ended(request, began, (claimed.runs.len(), claim::last_place(&rows)?), Instant::now());
+        let left = request.limit.saturating_sub(u32::try_from(claimed.runs.len()).unwrap_or(u32::MAX));
+        if began.is_some() && left > 0 {
+            // Whoever gets fewer than he asked for takes it that nothing else is due.
+            let rest = ClaimRequest { limit: left, ..request.clone() };
+            let rest = claim::claim(connection, context.sql, context.clock, &rest).await;
+            // The others are committed.
+            claimed.runs.extend(rest.map_err(Failure::of_unknown_effect)?.runs);
+        }
+        self.applied(Some(applied), Some(claimed))
+    }
+
+    fn applied(&self, applied: Option<Applied>, claimed: Option<Claimed>) -> Result<Option<Applied>, Failure> {
+        let Some(mut applied) = applied else { return Ok(None) };
+        applied.outcomes = self.outcomes(Vec::new(), claimed.into_iter().collect(), &applied.unfinished)?;
         Ok(Some(applied))
     }
 
@@ -151,14 +173,15 @@ impl<'w> Plain<'w> {
         Ok(Some(applied))
     }
 
-    /// Executes its statement, with this claim. Of what was applied, the outcomes are not there yet.
+    /// Executes its statement, with this claim and where it begins. Of what was applied, the outcomes are not there yet; the rows are those of
+    /// the claim.
     async fn execute(
         &self,
         connection: &mut PgConnection,
         Context { sql, clock, workers }: Context<'_>,
         known: &KnownClaims,
-        claim: Option<&ClaimRequest>,
-    ) -> Result<Option<(Applied, Claimed)>, Failure> {
+        claim: Option<(&ClaimRequest, Option<Place>)>,
+    ) -> Result<Option<(Applied, Vec<PgRow>)>, Failure> {
         let (attempts, may_be_there) = Rows::by_novelty(self.attempts.clone())?;
         let none = Workers::default();
         let workers = if self.attempts.is_empty() && self.claims.is_empty() { &none } else { workers };
@@ -167,7 +190,11 @@ impl<'w> Plain<'w> {
         let query = query.bind(fence::ids(self.asked.keys())).bind(self.asked.values().copied().collect::<Vec<_>>());
         let query = attempts.bind(query.bind(workers.uuids()));
         let query = query.bind(i32::try_from(may_be_there).map_err(Failure::invalid)?);
-        let query = claim::bind_if_any(self.finishes.bind(query), claim).bind(versions);
+        let (from, from_id) = claim
+            .and_then(|(_, began)| began)
+            .map_or((i64::MIN, Uuid::nil()), |(at, id)| (at.as_micros(), id.as_uuid()));
+        let query = claim::bind_if_any(self.finishes.bind(query), claim.map(|(request, _)| request));
+        let query = query.bind(versions).bind(from).bind(from_id);
         let rows = match query.fetch_all(connection).await.map_err(Failure::from) {
             Err(failure) if failure.is_recorded() => return Ok(None),
             rows => rows?,
@@ -185,7 +212,7 @@ impl<'w> Plain<'w> {
             asked: self.asked.clone(),
             versions: versions.collect(),
         };
-        Ok(Some((applied, claim::claimed(&rows)?)))
+        Ok(Some((applied, rows)))
     }
 
     /// What became of each write, if claims hold. `None`: it is an end or a park of a run that was not finished.

@@ -154,7 +154,10 @@ fn a_plain_batch_asks_records_finishes_and_claims_as_the_four_do_alone() {
     let claimed = within(
         "due AS MATERIALIZED (",
         "SELECT clock.now",
-        &[("WHERE (SELECT verdict.holds FROM verdict) AND (SELECT count(*) FROM finished) >= ORDER", "ORDER")],
+        &[
+            ("WHERE (SELECT verdict.holds FROM verdict) AND (SELECT count(*) FROM finished) >= ORDER", "ORDER"),
+            ("AND (r.available_at, r.id) >= ($ ::bigint, $ ::uuid) ", ""),
+        ],
     );
     let claim = part(include_str!("sql/claim_runs.sql"), "due AS MATERIALIZED (", "SELECT clock.now").join(" ");
     assert_eq!(claimed.replace("::bigint", ""), claim);

@@ -10,9 +10,8 @@ use tokio::sync::Mutex;
 use crate::backend::{BackendError, Outcome, Write};
 
 use super::call::Limit;
-use super::commit::Context;
+use super::commit::{Context, Memory};
 use super::error::Failure;
-use super::known_claims::KnownClaims;
 use super::open::{PING_TIMEOUT, REST, connect};
 use super::sql::Sql;
 use super::worker_lock::{RecordedAgain, Workers};
@@ -33,7 +32,7 @@ struct Slot {
     kept: Option<Kept>,
     workers: Workers,
     /// Left by a commit that succeeded.
-    known: KnownClaims,
+    memory: Memory,
 }
 
 /// A connection that rests. In use it is nowhere, so that a commit which is dropped half-way closes it.
@@ -57,10 +56,10 @@ impl PostgresBackend {
         let taken = limit.run(self.take(slot.kept.take())).await;
         let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
         let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
-        let mut known = std::mem::take(&mut slot.known);
-        let result = limit.run(commit::commit(&mut connection, context, &mut known, writes)).await;
+        let mut memory = std::mem::take(&mut slot.memory);
+        let result = limit.run(commit::commit(&mut connection, context, &mut memory, writes)).await;
         if result.is_ok() {
-            slot.known = known;
+            slot.memory = memory;
         }
         if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
             slot.kept = Some(Kept { connection, since: Instant::now() });
@@ -97,7 +96,13 @@ impl Writer {
     #[cfg(test)]
     pub(super) async fn known(&self, claims: &[crate::model::Claim]) -> usize {
         let slot = self.slot.lock().await;
-        claims.iter().filter(|claim| slot.known.holds(**claim)).count()
+        claims.iter().filter(|claim| slot.memory.known.holds(**claim)).count()
+    }
+
+    /// So long, claims may begin where the last one ended.
+    #[cfg(test)]
+    pub(super) async fn begin_elsewhere_within(&self, longest: std::time::Duration) {
+        self.slot.lock().await.memory.start = super::claim_start::ClaimStart::within(longest);
     }
 
     /// Ends the connection.

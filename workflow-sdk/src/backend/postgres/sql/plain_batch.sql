@@ -2,7 +2,7 @@
 -- epochs under which their writer holds them, but for those that it knows to be held while the rows of the workers of the process, $4,
 -- are the versions $32; $5-$15 the attempts, as in insert_attempts.sql, of which
 -- the first $16 may be there; $17-$25 the ends and parks, as in finish_claims.sql; $26-$31 a claim, as in claim_runs.sql, without
--- lanes if there is none.
+-- lanes if there is none; it begins at $33 and $34 (claim_start.rs).
 -- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows
 -- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
 -- nothing was changed. `versions` says what these rows are. An
@@ -92,6 +92,7 @@ WITH seen AS MATERIALIZED (
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+          AND (r.available_at, r.id) >= ($33::bigint, $34::uuid)
           AND (r.status <> 'running' OR r.worker_id IS NULL
                OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
                OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
@@ -116,7 +117,8 @@ WITH seen AS MATERIALIZED (
               r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
 )
 SELECT clock.now, clock.holds, clock.versions, clock.unfinished, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes,
-       c.attempt, c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error
+       c.attempt, c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error,
+       c.due_at
 FROM (
     SELECT {now} AS now, (SELECT verdict.holds FROM verdict) AS holds,
            ARRAY(SELECT (SELECT ours.version FROM ours WHERE ours.id = worker.id)

@@ -1,0 +1,73 @@
+//! That a claim which begins where the last one ended passes nothing over for long.
+
+use std::time::Duration;
+
+use crate::backend::{Backend, ClaimedRun, Outcome, Write};
+use crate::model::{AttemptStatus, Claim, NewRun, RunId, StartTime, WorkerId};
+
+use super::fixture_tests::{Fixture, START, TestResult, attempt, claim_write, new_run, recorded_fixture};
+
+/// A fixture whose claims begin where the last one ended however long the test takes, and a claim whose steps are other writes.
+async fn busy_fixture() -> TestResult<(Fixture, Claim)> {
+    let fixture = recorded_fixture().await?;
+    fixture.backend.writer.begin_elsewhere_within(Duration::MAX).await;
+    let busy = fixture.started_claim().await?;
+    Ok((fixture, busy))
+}
+
+/// Starts a run that has been due since so long before now.
+async fn due_since(fixture: &Fixture, seconds: u64) -> TestResult<RunId> {
+    let start = StartTime::At(START - Duration::from_secs(seconds));
+    let run = NewRun { start, ..new_run() };
+    let id = run.id;
+    fixture.commit(Write::Start(run)).await?;
+    Ok(id)
+}
+
+/// What a claim finds that comes with a step of another run, as in a worker that is busy.
+async fn claim_beside(fixture: &Fixture, busy: Claim, worker: WorkerId, limit: u32) -> TestResult<Vec<RunId>> {
+    let step = attempt(busy, &RunId::generate().to_string(), AttemptStatus::Succeeded, Some("1"));
+    match &fixture.backend.commit(&[step, claim_write(worker, limit)]).await?[..] {
+        [Outcome::Applied, Outcome::Claimed(claimed)] => {
+            let id = |run: &ClaimedRun| run.claim.run_id;
+            Ok(claimed.runs.iter().map(id).collect())
+        }
+        outcomes => Err(format!("{outcomes:?}").into()),
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_follows_a_full_one_begins_where_that_has_ended() -> TestResult {
+    let (fixture, busy) = busy_fixture().await?;
+    let (first, second) = (due_since(&fixture, 30).await?, due_since(&fixture, 20).await?);
+    let third = due_since(&fixture, 20).await?;
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 2).await?, [first, second]);
+    let passed_over = [due_since(&fixture, 40).await?, due_since(&fixture, 25).await?];
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [third], "due as long, and the next by its id");
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 5).await?, passed_over, "who could take more gets all");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_finds_less_than_it_might_looks_at_all_that_is_due() -> TestResult {
+    let (fixture, busy) = busy_fixture().await?;
+    let first = due_since(&fixture, 30).await?;
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [first]);
+    let (second, longest_due) = (due_since(&fixture, 20).await?, due_since(&fixture, 40).await?);
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 2).await?, [second, longest_due]);
+    let last = due_since(&fixture, 50).await?;
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [last], "it begins at the beginning again");
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_worker_of_the_process_begins_at_the_beginning() -> TestResult {
+    let (fixture, busy) = busy_fixture().await?;
+    let (first, second) = (due_since(&fixture, 30).await?, due_since(&fixture, 20).await?);
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [first]);
+    let longest_due = due_since(&fixture, 40).await?;
+    let other = WorkerId::generate();
+    assert_eq!(claim_beside(&fixture, busy, other, 1).await?, [longest_due]);
+    assert_eq!(claim_beside(&fixture, busy, other, 1).await?, [second]);
+    Ok(())
+}
