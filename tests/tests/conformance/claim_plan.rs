@@ -108,8 +108,9 @@ async fn postgres_plans(raw: &mut RawConnection) {
     let now = DAWN.as_micros();
     let lanes = "ARRAY['default'], ARRAY['checkout'], ARRAY['1']";
     let worker = "'00000000-0000-4000-8000-000000000000'";
+    let beginning = "'00000000-0000-0000-0000-000000000000'";
     raw.execute(format!(
-        "PREPARE claim (bigint, text[], text[], text[], bigint, uuid, bigint) AS {}",
+        "PREPARE claim (bigint, text[], text[], text[], bigint, uuid, bigint, bigint, uuid) AS {}",
         ready("claim_runs.sql")
     ))
     .await;
@@ -118,7 +119,7 @@ async fn postgres_plans(raw: &mut RawConnection) {
     // What our sessions ask for, see configure_session.sql.
     raw.execute("SET plan_cache_mode = force_custom_plan; SET jit = off").await;
     for (name, call) in [
-        ("claim_runs", format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000)")),
+        ("claim_runs", format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000, {}, {beginning})", i64::MIN + 1)),
         ("find_next_due", format!("next ({now}, {lanes})")),
     ] {
         raw.execute("BEGIN").await;

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
@@ -6,7 +8,7 @@ use uuid::Uuid;
 use crate::backend::{ClaimRequest, Claimed};
 use crate::model::{Clock, Lane, Timestamp};
 
-use super::claim_start::Place;
+use super::claim_start::{ClaimStart, Place};
 use super::error::Failure;
 use super::row;
 use super::sql::Sql;
@@ -44,8 +46,54 @@ pub(super) async fn claim(
     clock: &Clock,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
+    claimed(&claim_from(connection, sql, clock, request, None).await?)
+}
+
+/// The same, but from where the last claim ended, while claims find as many as they may.
+pub(super) async fn claim_on(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    start: &mut ClaimStart,
+    request: &ClaimRequest,
+) -> Result<Claimed, Failure> {
+    let began = start.of(request, Instant::now());
+    let rows = claim_from(connection, sql, clock, request, began).await?;
+    let mut claimed = claimed(&rows)?;
+    start.ended(request, began, (claimed.runs.len(), last_place(&rows)?), Instant::now());
+    if let Some(rest) = rest(request, began, &claimed) {
+        claimed.runs.extend(claim(connection, sql, clock, &rest).await?.runs);
+    }
+    Ok(claimed)
+}
+
+async fn claim_from(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    request: &ClaimRequest,
+    began: Option<Place>,
+) -> Result<Vec<PgRow>, Failure> {
     let query = sql.claim_runs.query().bind(clock.fixed().map(Timestamp::as_micros));
-    claimed(&bind(query, request, request.limit).fetch_all(connection).await?)
+    let query = bind_place(bind(query, request, request.limit), began);
+    Ok(query.fetch_all(connection).await?)
+}
+
+/// What is left of a claim that did not begin at the beginning and found less than it might: whoever gets less than he asked for takes
+/// it that nothing else is due.
+pub(super) fn rest(request: &ClaimRequest, began: Option<Place>, claimed: &Claimed) -> Option<ClaimRequest> {
+    let found = u32::try_from(claimed.runs.len()).unwrap_or(u32::MAX);
+    let limit = request.limit.saturating_sub(found);
+    (began.is_some() && limit > 0).then(|| ClaimRequest { limit, ..request.clone() })
+}
+
+/// Binds where a claim begins.
+pub(super) fn bind_place<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    began: Option<Place>,
+) -> Query<'q, Postgres, PgArguments> {
+    let (at, id) = began.map_or((i64::MIN, Uuid::nil()), |(at, id)| (at.as_micros(), id.as_uuid()));
+    query.bind(at).bind(id)
 }
 
 /// Binds what a claim of at most so many runs asks.

@@ -1,7 +1,7 @@
 //! Where a claim begins to look.
 //!
 //! Of each run that was claimed, its old entry stays in the index of due runs until a vacuum, which comes once a minute at best; and a
-//! claim takes the longest due, so it walks over all of these first: after 100,000 runs, a quarter of the throughput. So a claim that follows
+//! claim takes the longest due, so it walks over all of these first: for 100,000 runs in a row, a fifth of the server's time. So a claim that follows
 //! one which found as many as it might begins where that one ended. What is due for longer and came later (a run that was resumed, that
 //! another claim had locked, whose start took long to commit) waits for the next claim that begins at the beginning: one that follows
 //! a claim which did not find as many as it might, or after [`LONGEST`].

@@ -26,9 +26,18 @@ async fn due_since(fixture: &Fixture, seconds: u64) -> TestResult<RunId> {
 
 /// What a claim finds that comes with a step of another run, as in a worker that is busy.
 async fn claim_beside(fixture: &Fixture, busy: Claim, worker: WorkerId, limit: u32) -> TestResult<Vec<RunId>> {
-    let step = attempt(busy, &RunId::generate().to_string(), AttemptStatus::Succeeded, Some("1"));
-    match &fixture.backend.commit(&[step, claim_write(worker, limit)]).await?[..] {
-        [Outcome::Applied, Outcome::Claimed(claimed)] => {
+    claim_within(fixture, &[step(busy), claim_write(worker, limit)]).await
+}
+
+/// A step with a key of its own.
+fn step(busy: Claim) -> Write {
+    attempt(busy, &RunId::generate().to_string(), AttemptStatus::Succeeded, Some("1"))
+}
+
+/// What the claim finds that comes last in this batch.
+async fn claim_within(fixture: &Fixture, batch: &[Write]) -> TestResult<Vec<RunId>> {
+    match &fixture.backend.commit(batch).await?[..] {
+        [Outcome::Applied, .., Outcome::Claimed(claimed)] => {
             let id = |run: &ClaimedRun| run.claim.run_id;
             Ok(claimed.runs.iter().map(id).collect())
         }
@@ -69,5 +78,19 @@ async fn another_worker_of_the_process_begins_at_the_beginning() -> TestResult {
     let other = WorkerId::generate();
     assert_eq!(claim_beside(&fixture, busy, other, 1).await?, [longest_due]);
     assert_eq!(claim_beside(&fixture, busy, other, 1).await?, [second]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_beside_starts_begins_where_the_last_one_has_ended_too() -> TestResult {
+    let (fixture, busy) = busy_fixture().await?;
+    let (first, second) = (due_since(&fixture, 30).await?, due_since(&fixture, 20).await?);
+    let third = due_since(&fixture, 10).await?;
+    let start = || Write::Start(new_run());
+    assert_eq!(claim_within(&fixture, &[step(busy), start(), claim_write(fixture.worker, 1)]).await?, [first]);
+    let longest_due = due_since(&fixture, 40).await?;
+    assert_eq!(claim_within(&fixture, &[step(busy), start(), claim_write(fixture.worker, 1)]).await?, [second]);
+    let claimed = claim_within(&fixture, &[step(busy), start(), claim_write(fixture.worker, 5)]).await?;
+    assert!(claimed.len() == 5 && claimed[0] == third && claimed[4] == longest_due, "{claimed:?}");
     Ok(())
 }

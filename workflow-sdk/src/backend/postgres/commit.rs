@@ -50,7 +50,7 @@ pub(super) async fn commit(
         let applied = if plain.is_one_statement() {
             plain.apply(connection, context, memory).await?
         } else {
-            let apply = async |connection: &mut PgConnection| plain.apply_all(connection, context, &memory.known).await;
+            let apply = async |connection: &mut PgConnection| plain.apply_all(connection, context, memory).await;
             transact(connection, apply).await?
         };
         if let Some(mut applied) = applied {

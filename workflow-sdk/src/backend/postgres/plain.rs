@@ -132,10 +132,7 @@ impl<'w> Plain<'w> {
         };
         let mut claimed = claim::claimed(&rows)?;
         memory.start.ended(request, began, (claimed.runs.len(), claim::last_place(&rows)?), Instant::now());
-        let left = request.limit.saturating_sub(u32::try_from(claimed.runs.len()).unwrap_or(u32::MAX));
-        if began.is_some() && left > 0 {
-            // Whoever gets fewer than he asked for takes it that nothing else is due.
-            let rest = ClaimRequest { limit: left, ..request.clone() };
+        if let Some(rest) = claim::rest(request, began, &claimed) {
             let rest = claim::claim(connection, context.sql, context.clock, &rest).await;
             // The others are committed.
             claimed.runs.extend(rest.map_err(Failure::of_unknown_effect)?.runs);
@@ -154,20 +151,20 @@ impl<'w> Plain<'w> {
         self,
         connection: &mut PgConnection,
         context: Context<'_>,
-        known: &KnownClaims,
+        memory: &mut Memory,
     ) -> Result<Option<Applied>, Failure> {
         let Context { sql, clock, .. } = context;
         let started = match &self.starts[..] {
             [] => Vec::new(),
             starts => start::start(connection, sql, clock, starts).await?,
         };
-        let mut applied = match self.execute(connection, context, known, None).await? {
+        let mut applied = match self.execute(connection, context, &memory.known, None).await? {
             Some((applied, _)) if applied.unfinished.is_empty() => applied,
             _ => return Ok(None),
         };
         let mut claimed = Vec::new();
         for request in &self.claims {
-            claimed.push(claim::claim(connection, sql, clock, request).await?);
+            claimed.push(claim::claim_on(connection, sql, clock, &mut memory.start, request).await?);
         }
         applied.outcomes = self.outcomes(started, claimed, &[])?;
         Ok(Some(applied))
@@ -190,11 +187,8 @@ impl<'w> Plain<'w> {
         let query = query.bind(fence::ids(self.asked.keys())).bind(self.asked.values().copied().collect::<Vec<_>>());
         let query = attempts.bind(query.bind(workers.uuids()));
         let query = query.bind(i32::try_from(may_be_there).map_err(Failure::invalid)?);
-        let (from, from_id) = claim
-            .and_then(|(_, began)| began)
-            .map_or((i64::MIN, Uuid::nil()), |(at, id)| (at.as_micros(), id.as_uuid()));
         let query = claim::bind_if_any(self.finishes.bind(query), claim.map(|(request, _)| request));
-        let query = query.bind(versions).bind(from).bind(from_id);
+        let query = claim::bind_place(query.bind(versions), claim.and_then(|(_, began)| began));
         let rows = match query.fetch_all(connection).await.map_err(Failure::from) {
             Err(failure) if failure.is_recorded() => return Ok(None),
             rows => rows?,

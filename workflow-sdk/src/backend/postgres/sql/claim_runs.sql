@@ -1,4 +1,5 @@
--- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds.
+-- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds; it begins at $8 and $9
+-- (claim_start.rs).
 -- Guarantees: at most $5 runs, the longest due first over all lanes, each with a new epoch; a run that was still running
 -- counts a crash before its body runs again. It is passed over while its worker commits a batch, and the row of that worker is another
 -- version once it is taken (worker_lock.rs). Skips what another transaction holds, or has changed since the statement began:
@@ -11,6 +12,7 @@ WITH due AS MATERIALIZED (
         FROM {schema}.workflow_runs AS r
         WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+          AND (r.available_at, r.id) >= ($8::bigint, $9::uuid)
           AND (r.status <> 'running' OR r.worker_id IS NULL
                OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
                OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
@@ -34,7 +36,7 @@ WITH due AS MATERIALIZED (
               r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
 )
 SELECT clock.now, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.attempt,
-       c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error
+       c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error, c.due_at
 FROM (SELECT {now} AS now) AS clock
 LEFT JOIN claimed AS c ON true
 ORDER BY c.due_at, c.id
