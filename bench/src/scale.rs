@@ -1,18 +1,14 @@
-use std::time::Duration;
-
 use futures::future::try_join_all;
 
 use crate::database::{Database, Kind, Place};
 use crate::report::{Report, Target};
 use crate::rounds::Rounds;
-use crate::server::{Counters, Work, outcome, wait_until_done};
+use crate::server::{Counters, Work, outcome};
+use crate::tables::Tables;
 use crate::wire::{Counted, Wire};
 use crate::workflows::{STEP_BYTES, STEPS, five_steps};
 use crate::working::WorkerProcess;
 use crate::{BoxResult, Common};
-
-/// No round may take longer.
-const DONE_WITHIN: Duration = Duration::from_secs(600);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -113,7 +109,7 @@ async fn direct(place: &Place, args: &Args, workers: u32) -> BoxResult<(f64, Wor
     let database = enqueued(place, args).await?;
     let before = Counters::read(&database, true).await?;
     let workers = start(&database, args, workers).await?;
-    let looks = wait_until_done(&database, DONE_WITHIN).await?;
+    let looks = Tables::open(&database).await?.until_all_ended().await?;
     try_join_all(workers.into_iter().map(WorkerProcess::stop)).await?;
     let after = Counters::read(&database, false).await?;
     let mut work = before.until(&after, &database).await?;
@@ -127,7 +123,7 @@ async fn wired(place: &Place, args: &Args, workers: u32) -> BoxResult<Counted> {
     let database = enqueued(place, args).await?;
     let wire = Wire::open(&database.url).await?;
     let workers = start(&database.through(&wire.url), args, workers).await?;
-    wait_until_done(&database, DONE_WITHIN).await?;
+    Tables::open(&database).await?.until_all_ended().await?;
     let counted = wire.counted();
     try_join_all(workers.into_iter().map(WorkerProcess::stop)).await?;
     finish(database, args).await?;

@@ -92,27 +92,6 @@ async fn wait_until_alone(connection: &mut PgConnection) -> BoxResult<()> {
     Ok(())
 }
 
-/// Waits until every run has succeeded, for `within` at most. Says how many transactions that took.
-pub(crate) async fn wait_until_done(database: &Database, within: Duration) -> BoxResult<u32> {
-    let mut connection = PgConnection::connect(&database.url).await?;
-    let table = database.table("workflow_runs");
-    // As the index of the claim has it, so that it costs little.
-    let unfinished = format!(
-        "SELECT EXISTS (SELECT FROM {table} WHERE status IN ('pending', 'running', 'parked') AND paused_at IS NULL)"
-    );
-    let begun = Instant::now();
-    let mut looks = 1;
-    while sqlx::query_scalar::<_, bool>(AssertSqlSafe(unfinished.as_str())).fetch_one(&mut connection).await? {
-        if begun.elapsed() > within {
-            return Err(format!("runs are unfinished after {within:?}").into());
-        }
-        looks += 1;
-        tokio::time::sleep(SHORT).await;
-    }
-    connection.close().await?;
-    Ok(looks)
-}
-
 /// How many runs have succeeded, the sum of their numbers, and the seconds from the first claim to the last end.
 pub(crate) async fn outcome(database: &Database) -> BoxResult<(i64, i64, f64)> {
     let mut connection = PgConnection::connect(&database.url).await?;

@@ -69,18 +69,20 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Asks until the query answers at least this number.
+    /// Asks until the query answers at least this number. Says how often that was.
     ///
     /// # Errors
     /// If it does not come to that.
-    pub(crate) async fn until(&mut self, query: &str, least: u32) -> BoxResult<()> {
+    pub(crate) async fn until(&mut self, query: &str, least: u32) -> BoxResult<u32> {
         let begun = Instant::now();
+        let mut looks = 0;
         loop {
+            looks += 1;
             let looked = Instant::now();
             let number = self.number(query).await?;
             let pause = PAUSE.max(looked.elapsed() * PAUSE_OF_LOOK);
             if number >= i64::from(least) {
-                return Ok(());
+                return Ok(looks);
             }
             if begun.elapsed() > PATIENCE {
                 return Err(format!("waited {PATIENCE:?} for {least}, there are {number}: {query}").into());
@@ -91,6 +93,16 @@ impl<'a> Tables<'a> {
 
     /// Waits until so many workers work on the database.
     pub(crate) async fn until_workers(&mut self, workers: u32) -> BoxResult<()> {
-        self.until("SELECT count(*) FROM {workers}", workers).await
+        self.until("SELECT count(*) FROM {workers}", workers).await.map(drop)
+    }
+
+    /// Waits until no run is left. Says how many looks that took. They are where claims look, which costs little however many runs
+    /// there are.
+    pub(crate) async fn until_all_ended(&mut self) -> BoxResult<u32> {
+        let ended = "SELECT CAST(CASE
+                         WHEN EXISTS (SELECT 1 FROM {runs} WHERE status IN ('pending', 'parked') AND paused_at IS NULL) THEN 0
+                         WHEN EXISTS (SELECT 1 FROM {runs} WHERE status = 'running') THEN 0
+                         ELSE 1 END AS bigint)";
+        self.until(ended, 1).await
     }
 }

@@ -12,11 +12,6 @@ use crate::workflows::{STEP_BYTES, STEPS, five_steps};
 use crate::working::Working;
 use crate::{BoxResult, Common, limit};
 
-/// 1 once no run is left. It looks where claims look, which costs little however many runs there are.
-const ALL_ENDED: &str =
-    "SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM {runs} WHERE status IN ('pending', 'parked') AND paused_at IS NULL)
-                                OR EXISTS (SELECT 1 FROM {runs} WHERE status = 'running') THEN 0 ELSE 1 END AS bigint)";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -90,7 +85,7 @@ async fn engine_round(place: &Place, args: &Args, payloads: Payloads) -> BoxResu
     let mut tables = Tables::open(&database).await?;
     let begun = limit::micros();
     let working = Working::start(Worker::new(client, ()).register(five_steps).concurrency(args.concurrency));
-    tables.until(ALL_ENDED, 1).await?;
+    tables.until_all_ended().await?;
     let last_end = tables.number("SELECT max(completed_at) FROM {runs}").await?;
     let totals = futures::future::try_join_all(handles.iter().map(RunHandle::result)).await?;
     for (seed, total) in (0_u64..).zip(totals) {

@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use workflow_sdk::engine::{Claim, ClaimRequest, NewRun, StartOutcome, StartTime, WorkerId, Write};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
-use workflow_tests::make::{LEASE, claim_by, claim_request, lane, lane_of, new_run, park, start, succeed};
+use workflow_tests::make::{
+    LEASE, attempt, claim_by, claim_request, lane, lane_of, new_run, park, start, succeed, succeeded,
+};
 use workflow_tests::{Fixture, outcome};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -61,6 +63,30 @@ pub async fn the_longest_due_comes_first_over_all_lanes(fixture: Fixture) {
         found.extend(fixture.claim(&request).await.runs.iter().map(|run| run.claim.run_id));
     }
     assert_eq!(found, expected);
+}
+
+pub async fn a_claim_that_may_take_more_finds_all_that_is_due(fixture: Fixture) {
+    let worker = WorkerId::generate();
+    let _lease = fixture.backend.open_lease(worker, &[lane()]).await.expect("a lease");
+    fixture.started().await;
+    let busy = fixture.claim(&claim_by(worker, 1)).await.runs[0].claim;
+    let due_after = |seconds: u32| NewRun { start: StartTime::At(fixture.now() + SECOND * seconds), ..new_run() };
+    let (first, second, later) = (due_after(2), due_after(3), due_after(1));
+    fixture.commit(&[start(&first), start(&second)]).await;
+    fixture.advance(5 * SECOND);
+    // Beside a step and by one worker, as claims come while there is much to do.
+    let mut found = Vec::new();
+    for (number, limit) in [1, 5].into_iter().enumerate() {
+        let step = attempt(busy, succeeded(&format!("page#{number}"), number as i64 + 1, "1"));
+        let outcomes = fixture.commit(&[step, Write::Claim(claim_by(worker, limit))]).await;
+        let claimed = outcome::claimed(outcomes.into_iter().next_back().expect("an outcome for each"));
+        found.push(claimed.runs.iter().map(|run| run.claim.run_id).collect::<HashSet<_>>());
+        if number == 0 {
+            // It has been due for longer than what was claimed, and comes after that.
+            fixture.start(&later).await;
+        }
+    }
+    assert_eq!(found, [HashSet::from([first.id]), HashSet::from([second.id, later.id])]);
 }
 
 pub async fn resumed_runs_are_not_starved_by_new_ones(fixture: Fixture) {

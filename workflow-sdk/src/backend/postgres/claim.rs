@@ -59,12 +59,27 @@ pub(super) async fn claim_on(
 ) -> Result<Claimed, Failure> {
     let began = start.of(request, Instant::now());
     let rows = claim_from(connection, sql, clock, request, began).await?;
-    let mut claimed = claimed(&rows)?;
-    start.ended(request, began, (claimed.runs.len(), last_place(&rows)?), Instant::now());
-    if let Some(rest) = rest(request, began, &claimed) {
+    let (mut claimed, rest) = ended(start, request, began, &rows)?;
+    if let Some(rest) = rest {
         claimed.runs.extend(claim(connection, sql, clock, &rest).await?.runs);
     }
     Ok(claimed)
+}
+
+/// What a claim came to that had begun there, which `start` takes note of; and what is left of it, if it did not begin at the beginning
+/// and found less than it might: whoever gets less than he asked for takes it that nothing else is due.
+pub(super) fn ended(
+    start: &mut ClaimStart,
+    request: &ClaimRequest,
+    began: Option<Place>,
+    rows: &[PgRow],
+) -> Result<(Claimed, Option<ClaimRequest>), Failure> {
+    let claimed = claimed(rows)?;
+    start.ended(request, began, (claimed.runs.len(), last_place(rows)?), Instant::now());
+    let found = u32::try_from(claimed.runs.len()).unwrap_or(u32::MAX);
+    let limit = request.limit.saturating_sub(found);
+    let rest = (began.is_some() && limit > 0).then(|| ClaimRequest { limit, ..request.clone() });
+    Ok((claimed, rest))
 }
 
 async fn claim_from(
@@ -77,14 +92,6 @@ async fn claim_from(
     let query = sql.claim_runs.query().bind(clock.fixed().map(Timestamp::as_micros));
     let query = bind_place(bind(query, request, request.limit), began);
     Ok(query.fetch_all(connection).await?)
-}
-
-/// What is left of a claim that did not begin at the beginning and found less than it might: whoever gets less than he asked for takes
-/// it that nothing else is due.
-pub(super) fn rest(request: &ClaimRequest, began: Option<Place>, claimed: &Claimed) -> Option<ClaimRequest> {
-    let found = u32::try_from(claimed.runs.len()).unwrap_or(u32::MAX);
-    let limit = request.limit.saturating_sub(found);
-    (began.is_some() && limit > 0).then(|| ClaimRequest { limit, ..request.clone() })
 }
 
 /// Binds where a claim begins.
@@ -126,7 +133,7 @@ pub(super) fn claimed(rows: &[PgRow]) -> Result<Claimed, Failure> {
 }
 
 /// The place of the last run that was claimed, in the order of claims. `None`: none was.
-pub(super) fn last_place(rows: &[PgRow]) -> Result<Option<Place>, Failure> {
+fn last_place(rows: &[PgRow]) -> Result<Option<Place>, Failure> {
     let last = rows.last().filter(|row| is_claimed(row));
     last.map(|row| Ok((row::time(row, "due_at")?, row::run_id(row)?))).transpose()
 }

@@ -121,28 +121,21 @@ impl<'w> Plain<'w> {
         context: Context<'_>,
         memory: &mut Memory,
     ) -> Result<Option<Applied>, Failure> {
-        let Some(request) = self.claims.first().copied() else {
-            let applied = self.execute(connection, context, &memory.known, None).await?;
-            return self.applied(applied.map(|(applied, _)| applied), None);
-        };
-        let began = memory.start.of(request, Instant::now());
-        let Some((applied, rows)) = self.execute(connection, context, &memory.known, Some((request, began))).await?
-        else {
+        let claim = self.claims.first().map(|request| (*request, memory.start.of(request, Instant::now())));
+        let Some((mut applied, rows)) = self.execute(connection, context, &memory.known, claim).await? else {
             return Ok(None);
         };
-        let mut claimed = claim::claimed(&rows)?;
-        memory.start.ended(request, began, (claimed.runs.len(), claim::last_place(&rows)?), Instant::now());
-        if let Some(rest) = claim::rest(request, began, &claimed) {
-            let rest = claim::claim(connection, context.sql, context.clock, &rest).await;
-            // The others are committed.
-            claimed.runs.extend(rest.map_err(Failure::of_unknown_effect)?.runs);
+        let mut claims = Vec::new();
+        if let Some((request, began)) = claim {
+            let (mut claimed, rest) = claim::ended(&mut memory.start, request, began, &rows)?;
+            if let Some(rest) = rest {
+                let rest = claim::claim(connection, context.sql, context.clock, &rest).await;
+                // The others are committed.
+                claimed.runs.extend(rest.map_err(Failure::of_unknown_effect)?.runs);
+            }
+            claims.push(claimed);
         }
-        self.applied(Some(applied), Some(claimed))
-    }
-
-    fn applied(&self, applied: Option<Applied>, claimed: Option<Claimed>) -> Result<Option<Applied>, Failure> {
-        let Some(mut applied) = applied else { return Ok(None) };
-        applied.outcomes = self.outcomes(Vec::new(), claimed.into_iter().collect(), &applied.unfinished)?;
+        applied.outcomes = self.outcomes(Vec::new(), claims, &applied.unfinished)?;
         Ok(Some(applied))
     }
 

@@ -19,12 +19,11 @@ use super::{sql, start};
 const OPERATION: &str = "record step attempts";
 
 static UPSERT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
-static UPSERT_SUCCESSES: RowsStatement = RowsStatement::new(|| sql::UPSERT_SUCCESSES);
 static UPSERT_HELD: RowsStatement = RowsStatement::new(|| sql::UPSERT_HELD_ATTEMPTS);
 
 /// Writes this attempt if its claim holds. Says whether it did and the row was written: not if it was final already.
 pub(super) async fn record_held(connection: &mut SqliteConnection, write: &AttemptWrite) -> Result<bool, BackendError> {
-    Ok(upsert(connection, (&UPSERT_HELD, add), &AttemptRow::of(vec![write])).await? == 1)
+    Ok(upsert(connection, &UPSERT_HELD, &AttemptRow::of(vec![write])).await? == 1)
 }
 
 /// Applies the attempts of a batch whose claims hold.
@@ -57,7 +56,7 @@ pub(super) async fn apply(
         written.push(write);
         outcomes.set(place, Outcome::Applied);
     }
-    record_rows(connection, &AttemptRow::of(written)).await?;
+    upsert(connection, &UPSERT, &AttemptRow::of(written)).await?;
     consume(connection, &consumed).await
 }
 
@@ -105,24 +104,13 @@ pub(super) async fn record_all(
     connection: &mut SqliteConnection,
     writes: &[AttemptWrite],
 ) -> Result<u64, BackendError> {
-    record_rows(connection, &AttemptRow::of(writes.iter().collect())).await
+    upsert(connection, &UPSERT, &AttemptRow::of(writes.iter().collect())).await
 }
 
-async fn record_rows(connection: &mut SqliteConnection, rows: &[AttemptRow<'_>]) -> Result<u64, BackendError> {
-    if rows.iter().all(AttemptRow::is_first_success) {
-        upsert(connection, (&UPSERT_SUCCESSES, add_successes), rows).await
-    } else {
-        upsert(connection, (&UPSERT, add), rows).await
-    }
-}
-
-/// Adds the parameters of these rows to those of a statement.
-type Add = fn(&mut Parameters, &[AttemptRow<'_>]) -> Result<(), BackendError>;
-
-/// Writes rows by this statement, which takes them as this adds them. Says how many were written.
+/// Says how many rows were written.
 async fn upsert(
     connection: &mut SqliteConnection,
-    (statement, add): (&'static RowsStatement, Add),
+    statement: &'static RowsStatement,
     mut rows: &[AttemptRow<'_>],
 ) -> Result<u64, BackendError> {
     let mut written = 0;

@@ -31,16 +31,16 @@ pub(super) async fn run(
     operations: &[&'static str],
     mut read: impl FnMut(Answer),
 ) -> Result<(), BackendError> {
-    let mut operations = operations.iter().copied().chain(std::iter::repeat("end a script"));
-    let mut operation = operations.next();
+    let mut answered = 0;
     let mut rows = Vec::new();
     let mut items = connection.fetch_many(script);
     loop {
-        match items.try_next().await.during(operation.unwrap_or_default())? {
+        let operation = operations.get(answered).copied().unwrap_or("end a script");
+        match items.try_next().await.during(operation)? {
             Some(Either::Right(row)) => rows.push(row),
             Some(Either::Left(done)) => {
                 read(Answer { rows: std::mem::take(&mut rows), affected: done.rows_affected() });
-                operation = operations.next();
+                answered += 1;
             }
             None => return Ok(()),
         }

@@ -7,8 +7,8 @@
 //! those ids, if it has looked at its tables (`ANALYZE`) while there were none.
 
 macro_rules! statements {
-    ($($name:ident = $file:literal;)*) => {
-        $(pub(super) const $name: &str = include_str!(concat!("sql/", $file));)*
+    ($($(#[$attribute:meta])? $name:ident = $file:literal;)*) => {
+        $($(#[$attribute])? pub(super) const $name: &str = include_str!(concat!("sql/", $file));)*
 
         /// Every statement with the name of its file, so that a test can prepare each.
         #[cfg(test)]
@@ -24,6 +24,7 @@ macro_rules! script {
 /// The beginning of a write transaction, and a look whether others have committed.
 pub(super) const BEGIN_AND_LOOK: &str = script!("BEGIN IMMEDIATE", include_str!("sql/read_data_version.sql"));
 
+/// A plain batch that writes its attempts by the statement of this file.
 macro_rules! plain_batch {
     ($attempts:literal) => {
         script!(
@@ -106,6 +107,7 @@ statements! {
     UNMARK_TRANSACTION = "unmark_transaction.sql";
     UPSERT_ATTEMPTS = "upsert_attempts.sql";
     UPSERT_HELD_ATTEMPTS = "upsert_held_attempts.sql";
+    #[cfg(test)]
     UPSERT_SUCCESSES = "upsert_successes.sql";
     WAKE_RUNS = "wake_runs.sql";
 }

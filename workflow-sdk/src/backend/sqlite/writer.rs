@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::backend::fence::Asked;
-use crate::backend::{BackendError, BackendErrorKind, ClaimedRun, Write};
+use crate::backend::{BackendError, ClaimedRun, Write};
 use crate::planted::altered;
 
 use super::error::{During, closed};
@@ -284,20 +284,17 @@ impl WriterGuard {
         &mut self,
         script: Query<'_, Sqlite, SqliteArguments>,
         operations: &[&'static str],
-        read: impl FnOnce(&[SqliteRow]) -> T,
+        read: impl Fn(&[SqliteRow]) -> T,
     ) -> Result<T, BackendError> {
-        let (mut read, mut first) = (Some(read), None);
+        let mut first = None;
         self.seen.committing();
-        let read = |answer: Answer| {
-            if let Some(read) = read.take() {
-                first = Some(read(&answer.rows));
-            }
+        let read_first = |answer: Answer| {
+            first.get_or_insert_with(|| read(&answer.rows));
         };
-        let ended = script::run(self.connection()?, script, operations, read).await;
+        let ended = script::run(self.connection()?, script, operations, read_first).await;
         self.seen.committing();
         self.forget_if_ended(ended.is_ok()).await?;
-        ended?;
-        first.ok_or_else(|| BackendError::new(BackendErrorKind::Other, "end a script", "it answered nothing"))
+        ended.map(|()| first.unwrap_or_else(|| read(&[])))
     }
 
     async fn execute_commit(&mut self) -> Result<(), BackendError> {
