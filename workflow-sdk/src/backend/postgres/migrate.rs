@@ -14,6 +14,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../../../migrations/postgres/0001_init.sql")),
     (2, include_str!("../../../migrations/postgres/0002_authoring.sql")),
     (3, include_str!("../../../migrations/postgres/0003_running.sql")),
+    (4, include_str!("../../../migrations/postgres/0004_lanes.sql")),
 ];
 
 /// A migration of a large table takes its time, and so does the wait for a process that is at it.

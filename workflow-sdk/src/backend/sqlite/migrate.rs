@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_init.sql"),
     include_str!("../../../migrations/sqlite/0002_authoring.sql"),
     include_str!("../../../migrations/sqlite/0003_running.sql"),
+    include_str!("../../../migrations/sqlite/0004_lanes.sql"),
 ];
 
 const OPERATION: &str = "migrate the database";

@@ -10,7 +10,10 @@ WITH due AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
         FROM {schema}.workflow_runs AS r
-        WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
           AND (r.available_at, r.id) >= ($8::bigint, $9::uuid)
           AND (r.status <> 'running' OR r.worker_id IS NULL

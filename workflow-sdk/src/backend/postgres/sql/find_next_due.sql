@@ -6,7 +6,10 @@ SELECT {now} AS now, (
     CROSS JOIN LATERAL (
         SELECT r.available_at
         FROM {schema}.workflow_runs AS r
-        WHERE r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
           AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL
         ORDER BY r.available_at, r.id
         LIMIT 1

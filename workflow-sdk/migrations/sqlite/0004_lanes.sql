@@ -1,0 +1,1 @@
+-- Nothing: on PostgreSQL the index of due runs gets numbers in place of names. SQLite compares the bytes of both as quickly.
