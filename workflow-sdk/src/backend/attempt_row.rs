@@ -1,8 +1,6 @@
 //! The rows of attempts that a batch writes, from one or several writes each.
 
-#[cfg(feature = "sqlite")]
-use crate::model::StepKind;
-use crate::model::{AttemptStatus, RunId, Timestamp};
+use crate::model::{AttemptStatus, RunId, StepKind, Timestamp};
 
 use super::AttemptWrite;
 
@@ -35,7 +33,6 @@ impl<'w> AttemptRow<'w> {
     }
 
     /// Whether it is what most attempts are: the first of a step, and a success.
-    #[cfg(feature = "sqlite")]
     pub(super) fn is_first_success(&self) -> bool {
         let row = &self.write.row;
         row.attempt == 1 && row.kind == StepKind::Step && row.status == AttemptStatus::Succeeded && row.error.is_none()

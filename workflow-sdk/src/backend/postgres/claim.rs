@@ -113,17 +113,6 @@ pub(super) fn bind<'q>(
     query.bind(i64::from(limit)).bind(request.worker.as_uuid()).bind(micros(request.lease))
 }
 
-/// The same of this claim. Without one, binds one of no lane.
-pub(super) fn bind_if_any<'q>(
-    query: Query<'q, Postgres, PgArguments>,
-    request: Option<&ClaimRequest>,
-) -> Query<'q, Postgres, PgArguments> {
-    match request {
-        Some(request) => bind(query, request, request.limit),
-        None => Lanes(Vec::new()).bind(query).bind(0_i64).bind(None::<Uuid>).bind(0_i64),
-    }
-}
-
 /// What the rows of a claim say. Without a claimed run there is still one, which says the time.
 pub(super) fn claimed(rows: &[PgRow]) -> Result<Claimed, Failure> {
     let now = rows.first().ok_or_else(|| Failure::corrupt("a claim answered nothing"))?;

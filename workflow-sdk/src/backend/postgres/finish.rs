@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
+use uuid::Uuid;
 
 use crate::backend::{EndWrite, ParkWrite, RunEnd};
 use crate::model::{Claim, Clock, RunId, StoredError, Timestamp};
@@ -75,6 +76,11 @@ impl Finishes {
         true
     }
 
+    /// The runs that are not among these.
+    pub(super) fn but(&self, finished: &[Uuid]) -> Vec<RunId> {
+        self.0.keys().copied().filter(|run| !finished.contains(&run.as_uuid())).collect()
+    }
+
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -85,23 +91,25 @@ impl Finishes {
         self.0.values().any(|finish| finish.park.is_some())
     }
 
-    /// Binds them, a column each.
+    /// Binds them, a column each. Columns that say nothing are empty, such as those of parks where there is none: a row reads NULL there.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         let mut rows: Vec<&Finish> = self.0.values().collect();
         if planted("unsorted-update") {
             fastrand::shuffle(&mut rows);
         }
+        let parks: Vec<&Finish> = if self.has_parks() { rows.clone() } else { Vec::new() };
+        let errors: Vec<&Finish> = if rows.iter().any(|row| row.error.is_some()) { rows.clone() } else { Vec::new() };
         let wakes = |row: &&Finish| row.park.map(|(wakes, _)| wakes).filter(|_| !planted("park-without-recheck"));
         query
             .bind(rows.iter().map(|row| row.claim.run_id.as_uuid()).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.claim.epoch).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.status).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.error.as_deref()).collect::<Vec<_>>())
-            .bind(rows.iter().map(wakes).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.reset_crashes).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
+            .bind(errors.iter().map(|row| row.error.as_deref()).collect::<Vec<_>>())
+            .bind(parks.iter().map(wakes).collect::<Vec<_>>())
+            .bind(parks.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
+            .bind(parks.iter().map(|row| row.reset_crashes).collect::<Vec<_>>())
+            .bind(parks.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
     }
 
     /// Ends and parks them. Says how many of their claims held.

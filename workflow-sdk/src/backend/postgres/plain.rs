@@ -172,16 +172,23 @@ impl<'w> Plain<'w> {
         known: &KnownClaims,
         claim: Option<(&ClaimRequest, Option<Place>)>,
     ) -> Result<Option<(Applied, Vec<PgRow>)>, Failure> {
-        let (attempts, may_be_there) = Rows::by_novelty(self.attempts.clone())?;
+        let attempts = Rows::by_novelty(self.attempts.clone())?;
         let none = Workers::default();
         let workers = if self.attempts.is_empty() && self.claims.is_empty() { &none } else { workers };
         let versions = if self.relies_on_known { known.versions(workers) } else { vec![None; workers.ids().len()] };
-        let query = sql.plain_batch.query().bind(clock.fixed().map(Timestamp::as_micros));
+        let statement = match (attempts.are_new(), claim.is_some()) {
+            (false, true) => &sql.plain_batch,
+            (true, true) => &sql.plain_batch_of_new,
+            (false, false) => &sql.plain_batch_without_claim,
+            (true, false) => &sql.plain_batch_of_new_without_claim,
+        };
+        let query = statement.query().bind(clock.fixed().map(Timestamp::as_micros));
         let query = query.bind(fence::ids(self.asked.keys())).bind(self.asked.values().copied().collect::<Vec<_>>());
-        let query = attempts.bind(query.bind(workers.uuids()));
-        let query = query.bind(i32::try_from(may_be_there).map_err(Failure::invalid)?);
-        let query = claim::bind_if_any(self.finishes.bind(query), claim.map(|(request, _)| request));
-        let query = claim::bind_place(query.bind(versions), claim.and_then(|(_, began)| began));
+        let query = attempts.bind_by_novelty(query.bind(workers.uuids()))?;
+        let mut query = self.finishes.bind(query).bind(versions);
+        if let Some((request, began)) = claim {
+            query = claim::bind_place(claim::bind(query, request, request.limit), began);
+        }
         let rows = match query.fetch_all(connection).await.map_err(Failure::from) {
             Err(failure) if failure.is_recorded() => return Ok(None),
             rows => rows?,
@@ -190,12 +197,12 @@ impl<'w> Plain<'w> {
         if !first.try_get::<bool, _>("holds")? {
             return Ok(None);
         }
-        let unfinished: Option<Vec<Uuid>> = first.try_get("unfinished")?;
+        let finished: Option<Vec<Uuid>> = first.try_get("finished")?;
         let versions: Vec<Option<String>> = first.try_get("versions")?;
         let versions = workers.ids().iter().zip(versions).filter_map(|(worker, version)| Some((*worker, version?)));
         let applied = Applied {
             outcomes: Vec::new(),
-            unfinished: unfinished.into_iter().flatten().map(RunId::from).collect(),
+            unfinished: finished.map_or_else(Vec::new, |finished| self.finishes.but(&finished)),
             asked: self.asked.clone(),
             versions: versions.collect(),
         };

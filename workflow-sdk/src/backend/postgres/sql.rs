@@ -26,13 +26,14 @@ pub(super) struct Statement(Arc<str>);
 impl Statement {
     /// The statement of this file. The server shows the beginning of what it executes (`pg_stat_activity`): so of the comment there, only
     /// the name of the file is sent.
-    fn load(name: &str, text: &'static str, schema: &str) -> Self {
+    fn load(name: &str, text: &'static str, without: &[&str], schema: &str) -> Self {
         let comment: usize = text.split_inclusive('\n').take_while(|line| line.starts_with("--")).map(str::len).sum();
         let text = &text[comment..];
         let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
         let text = altered("late-crash-count", text, "r.crashes + (r.status = 'running')::integer", "r.crashes");
         let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
         let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
+        let text = cut(text, without);
         let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
         let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);
         Self(format!("-- {name}.sql\n{text}").into())
@@ -51,31 +52,56 @@ impl Statement {
     }
 }
 
+/// The text without these parts: a part begins with its name in a comment, `/*name*/`, and ends with `/*end*/`.
+pub(super) fn cut(text: &str, without: &[&str]) -> String {
+    let mut left = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, part)) = rest.split_once("/*") {
+        left.push_str(before);
+        let (name, part) = part.split_once("*/").unwrap_or((part, ""));
+        let (part, after) = part.split_once("/*end*/").unwrap_or((part, ""));
+        if !without.contains(&name) {
+            left.push_str(part);
+        }
+        rest = after;
+    }
+    left + rest
+}
+
 /// The schema's name as an identifier: one of the accepted form may still be a word of SQL, such as `order`.
 pub(super) fn quoted(schema: &str) -> String {
     format!("\"{schema}\"")
 }
 
 macro_rules! statements {
-    ($($name:ident,)*) => {
+    ($($name:ident),*; $($shorter:ident = $file:ident without $($part:literal),+;)*) => {
         /// The statements, each loaded for one schema.
         #[derive(Debug)]
         pub(super) struct Sql {
             $(pub(super) $name: Statement,)*
+            $(pub(super) $shorter: Statement,)*
         }
 
         impl Sql {
             /// Reads every file for this schema, whose name must have been checked.
             pub(super) fn load(schema: &str) -> Self {
                 Self {
-                    $($name: Statement::load(stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql")), schema),)*
+                    $($name: Statement::load(
+                        stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql")), &[], schema,
+                    ),)*
+                    $($shorter: Statement::load(
+                        stringify!($file), include_str!(concat!("sql/", stringify!($file), ".sql")), &[$($part),+], schema,
+                    ),)*
                 }
             }
 
             /// Every statement with the name of its file, so that a test can prepare each.
             #[cfg(test)]
             pub(super) fn all(&self) -> Vec<(&'static str, &Statement)> {
-                vec![$((concat!(stringify!($name), ".sql"), &self.$name),)*]
+                vec![
+                    $((concat!(stringify!($name), ".sql"), &self.$name),)*
+                    $((concat!(stringify!($file), ".sql"), &self.$shorter),)*
+                ]
             }
         }
     };
@@ -135,5 +161,8 @@ statements! {
     unlock_worker,
     unmark_transaction,
     update_attempts,
-    wake_runs,
+    wake_runs;
+    plain_batch_of_new = plain_batch without "shown";
+    plain_batch_without_claim = plain_batch without "claim";
+    plain_batch_of_new_without_claim = plain_batch without "shown", "claim";
 }

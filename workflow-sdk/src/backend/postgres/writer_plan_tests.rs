@@ -51,7 +51,10 @@ fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
     ]
     .into();
     let all: Vec<_> = sql.all().into_iter().filter(|(file, _)| files.contains(file.trim_end_matches(".sql"))).collect();
-    assert_eq!(all.len(), files.len(), "a statement was renamed");
+    assert!(
+        files.iter().all(|name| all.iter().any(|(file, _)| file.trim_end_matches(".sql") == *name)),
+        "one was renamed"
+    );
     all
 }
 
@@ -77,6 +80,7 @@ async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
     let sql = &fixture.backend.sql;
     let mut connection =
         connect_writer(&fixture.backend.options, sql).await.map_err(|failure| failure.during("test"))?;
+    let mut beginning = Vec::new();
     for (file, statement) in statements(sql) {
         let lines = plan(&mut connection, statement).await?;
         let text = lines.join("\n");
@@ -84,7 +88,8 @@ async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
             assert!(!text.contains(unwanted), "{file}, tables {tables}: {unwanted}\n{text}");
         }
         // By a filter, it would walk over all that was claimed before.
-        let begins = file == "claim_runs.sql" || file == "plain_batch.sql";
+        let begins = statement.text().contains("(r.available_at, r.id) >=");
+        beginning.extend(begins.then_some(file));
         let by_index = |line: &&String| line.contains("Index Cond") && line.contains("ROW(available_at, id) >= ROW(");
         assert!(
             !begins || lines.iter().any(|line| by_index(&line)),
@@ -103,6 +108,7 @@ async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
             }
         }
     }
+    assert_eq!(beginning, ["claim_runs.sql", "plain_batch.sql", "plain_batch.sql"]);
     Ok(())
 }
 

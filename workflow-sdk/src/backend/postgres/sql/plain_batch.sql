@@ -1,13 +1,14 @@
 -- Called by: plain.rs, once a plain batch, mostly as a transaction of its own. $2 and $3 are the runs whose attempts it records, with the
 -- epochs under which their writer holds them, but for those that it knows to be held while the rows of the workers of the process, $4,
--- are the versions $32; $5-$15 the attempts, as in insert_attempts.sql, of which
--- the first $16 may be there; $17-$25 the ends and parks, as in finish_claims.sql; $26-$31 a claim, as in claim_runs.sql, without
--- lanes if there is none; it begins at $33 and $34 (claim_start.rs).
+-- are the versions $26; $5-$15 the attempts, as in insert_attempts.sql, of which the first $16 may be there (if none may, $7-$9 and $12 may
+-- be empty: the first of a step, and a success); $17-$25 the ends and parks, as in finish_claims.sql; $27-$32 a claim, as in
+-- claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Without attempts that may be there, `shown` is left out, and `claim`
+-- without a claim (sql.rs): to begin a statement of so many parts costs the server as much as some thirty rows.
 -- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows
 -- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
 -- nothing was changed. `versions` says what these rows are. An
 -- attempt that was thought to be new and is there fails the statement. A run that it ends or parks it locks by that; one that is not
--- its writer's, or that somebody has changed since the statement began, is not written and named in `unfinished`. The claim comes after
+-- its writer's, or that somebody has changed since the statement began, is not written: `finished` names the others then. The claim comes after
 -- these, for it locks runs in the order in which they are due, and nothing may be waited for after that.
 WITH seen AS MATERIALIZED (
     SELECT w.id, w.xmin::text || w.ctid::text AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
@@ -27,15 +28,15 @@ WITH seen AS MATERIALIZED (
        OR (held.worker_id = ANY (ARRAY(SELECT ours.id FROM ours))) IS NOT TRUE
 ), verdict AS MATERIALIZED (
     SELECT NOT EXISTS (SELECT FROM lost) AND NOT EXISTS (
-        SELECT FROM (SELECT unnest($4::uuid[]) AS id, unnest($32::text[]) AS version) AS known
+        SELECT FROM (SELECT unnest($4::uuid[]) AS id, unnest($26::text[]) AS version) AS known
         WHERE known.version IS NOT NULL
           AND known.version IS DISTINCT FROM (SELECT ours.version FROM ours WHERE ours.id = known.id)
     ) AS holds
 ), recorded AS (
     INSERT INTO {schema}.step_attempts
         (run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
-    SELECT w.run_id, w.step_key, w.attempt, w.kind, w.status, w.position, w.output, w.error, w.epoch, w.started_at,
-           w.completed_at
+    SELECT w.run_id, w.step_key, COALESCE(w.attempt, 1), COALESCE(w.kind, 'step'), COALESCE(w.status, 'succeeded'), w.position,
+           w.output, w.error, w.epoch, w.started_at, w.completed_at
     FROM (
         SELECT generate_subscripts($5::uuid[], 1) AS number,
                unnest($5::uuid[]) AS run_id, unnest($6::text[]) AS step_key, unnest($7::bigint[]) AS attempt,
@@ -47,7 +48,7 @@ WITH seen AS MATERIALIZED (
       AND (w.number > $16::integer
            OR (SELECT a.epoch FROM {schema}.step_attempts AS a
                WHERE a.run_id = w.run_id AND a.step_key = w.step_key AND a.attempt = w.attempt) IS NULL)
-), updated AS (
+/*shown*/), updated AS (
     UPDATE {schema}.step_attempts AS a
     SET kind = w.kind, status = w.status, position = w.position, output = w.output, error = w.error, epoch = w.epoch,
         completed_at = w.completed_at
@@ -64,7 +65,7 @@ WITH seen AS MATERIALIZED (
         LIMIT 1
     ) AS found
     WHERE (SELECT verdict.holds FROM verdict) AND found.status = 'running' AND a.ctid = found.place
-), finished AS (
+/*end*/), finished AS (
     UPDATE {schema}.workflow_runs AS r
     SET status = f.status, worker_id = NULL, output = f.output, error = f.error,
         completed_at = CASE WHEN f.status <> 'parked' THEN GREATEST({now}, r.created_at, r.started_at) END,
@@ -84,9 +85,9 @@ WITH seen AS MATERIALIZED (
     ) AS held
     WHERE (SELECT verdict.holds FROM verdict) AND held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place
     RETURNING r.id
-), due AS MATERIALIZED (
+/*claim*/), due AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at, first.holder
-    FROM unnest($26::text[], $27::text[], $28::text[]) AS lane(queue, workflow, version)
+    FROM unnest($27::text[], $28::text[], $29::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
         SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
         FROM {schema}.workflow_runs AS r
@@ -100,34 +101,34 @@ WITH seen AS MATERIALIZED (
                OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
                OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
         ORDER BY r.available_at, r.id
-        LIMIT $29
+        LIMIT $30
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS first
     WHERE (SELECT verdict.holds FROM verdict) AND (SELECT count(*) FROM finished) >= 0
     ORDER BY first.available_at, first.id
-    LIMIT $29
+    LIMIT $30
 ), taken AS (
     UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at
     WHERE w.id = ANY (ARRAY(SELECT due.holder FROM due WHERE due.holder IS NOT NULL))
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
-    SET epoch = r.epoch + 1, status = 'running', worker_id = $30,
-        available_at = LEAST({now} + $31::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST({now}, r.created_at)),
+    SET epoch = r.epoch + 1, status = 'running', worker_id = $31,
+        available_at = LEAST({now} + $32::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST({now}, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
               r.depth, r.parent_run_id, r.deadline_at,
               r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
-)
-SELECT clock.now, clock.holds, clock.versions, clock.unfinished, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes,
-       c.attempt, c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error,
-       c.due_at
+/*end*/)
+SELECT clock.now, clock.holds, clock.versions, clock.finished/*claim*/, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input,
+       c.wakes, c.crashes, c.attempt, c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at,
+       c.lease_until, c.error, c.due_at/*end*/
 FROM (
     SELECT {now} AS now, (SELECT verdict.holds FROM verdict) AS holds,
            ARRAY(SELECT (SELECT ours.version FROM ours WHERE ours.id = worker.id)
                  FROM (SELECT unnest($4::uuid[]) AS id) AS worker) AS versions,
            CASE WHEN (SELECT count(*) FROM finished) < cardinality($17)
-                THEN ARRAY(SELECT unnest($17) EXCEPT SELECT finished.id FROM finished) END AS unfinished
+                THEN ARRAY(SELECT finished.id FROM finished) END AS finished
 ) AS clock
-LEFT JOIN claimed AS c ON true
-ORDER BY c.due_at, c.id
+/*claim*/LEFT JOIN claimed AS c ON true
+ORDER BY c.due_at, c.id/*end*/
