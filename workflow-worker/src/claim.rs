@@ -11,7 +11,7 @@ use workflow_sdk::{BackendError, Timestamp};
 
 use crate::WorkerError;
 use crate::drive::drive;
-use crate::shared::Shared;
+use crate::shared::{Shared, Slot};
 
 /// Runs claimed in one statement at most: bounds the time for which it holds its rows.
 const MAX_CLAIM: usize = 500;
@@ -116,17 +116,11 @@ fn request(shared: &Shared, limit: usize) -> ClaimRequest {
 fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut permits: OwnedSemaphorePermit) {
     for run in runs {
         let held = shared.held.hold(run.claim, begun + shared.options.lease);
-        let permit = permits.split(1);
+        let slot = Slot { permit: permits.split(1), _drive: shared.drives.subscribe() };
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
         // Boxed while it is small to move: tokio and the span would pass all of its state on, seven times.
-        let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), held));
-        tokio::spawn(
-            async move {
-                driven.await;
-                drop(permit);
-            }
-            .instrument(span),
-        );
+        let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), held, slot));
+        tokio::spawn(driven.instrument(span));
     }
 }
 

@@ -7,11 +7,13 @@ use workflow_sdk::engine::{
 use workflow_sdk::{ErrorKind, StoredError};
 
 use crate::drive::Drive;
-use crate::shared::Shared;
+use crate::shared::{Shared, Slot};
 use crate::verdict::Exit;
 use crate::wait::next_outcome;
 
-pub(crate) async fn finish(shared: &Shared, write: Box<Write>) {
+/// Writes how the drive ended. Its permit is free once that is queued: the commit that ends a run may claim the next one, which one of its
+/// own would do later.
+pub(crate) async fn finish(shared: &Shared, write: Box<Write>, slot: Slot) {
     let (before, after) = match *write {
         Write::Park(_) => ("park.before_commit", "park.after_commit"),
         Write::Continue(_) => ("continue.before_commit", "continue.after_commit"),
@@ -19,9 +21,13 @@ pub(crate) async fn finish(shared: &Shared, write: Box<Write>) {
         _ => ("end.before_commit", "end.after_commit"),
     };
     // A lost claim's run has another owner; a stopped executor ends the worker.
-    let Ok(permit) = shared.executor().reserve().await else { return };
+    let Ok(room) = shared.executor().reserve().await else { return };
     let outcome = match failpoint_error(before) {
-        Ok(()) => permit.send(*write).await,
+        Ok(()) => {
+            let outcome = room.send(*write);
+            drop(slot.permit);
+            outcome.await
+        }
         Err(fault) => Ok(Outcome::Refused(fault.into())),
     };
     if let Ok(Outcome::Refused(error)) = outcome {
@@ -128,5 +134,43 @@ impl Drive<'_> {
         let again = attempted_again(&history, Some(&error));
         let until = self.shared.clock.now() + delay;
         Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    use futures::poll;
+    use workflow_sdk::Client;
+    use workflow_sdk::engine::{Claim, EndWrite, RunEnd};
+
+    use super::*;
+    use crate::WorkerOptions;
+    use crate::clock::DatabaseClock;
+    use crate::registry::Registry;
+    use crate::shutdown::all_ended;
+
+    #[tokio::test]
+    async fn the_permit_is_free_before_the_end_is_committed_and_a_shutdown_waits_for_the_commit() {
+        let client = Client::connect("sqlite::memory:").await.unwrap();
+        let now = client.backend().next_due(&[]).await.unwrap().now;
+        let options = WorkerOptions { concurrency: 1, ..WorkerOptions::default() };
+        let shared = Shared::new(client, options, Registry::default(), DatabaseClock::new(now), None);
+        let permit = Arc::clone(&shared.permits).try_acquire_owned().unwrap();
+        let slot = Slot { permit: Some(permit), _drive: shared.drives.subscribe() };
+        let claim = Claim { run_id: "00000000-0000-0000-0000-000000000001".parse().unwrap(), epoch: 1 };
+        let end = EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Canceled };
+
+        let mut finish = Box::pin(finish(&shared, Box::new(Write::End(end)), slot));
+        let mut ended = Box::pin(all_ended(&shared));
+        assert_eq!(shared.permits.available_permits(), 0);
+        // Whoever answers runs on this thread, too: not before the next await.
+        assert!(poll!(&mut finish).is_pending());
+        assert_eq!(shared.permits.available_permits(), 1);
+        assert_eq!(poll!(&mut ended), Poll::Pending);
+        finish.await;
+        assert_eq!(poll!(&mut ended), Poll::Ready(()));
     }
 }

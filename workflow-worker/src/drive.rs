@@ -16,7 +16,7 @@ use crate::conclude::{finish, report};
 use crate::held::{HeldClaim, Order};
 use crate::port::DrivePort;
 use crate::pressure::PressureWatch;
-use crate::shared::Shared;
+use crate::shared::{Shared, Slot};
 use crate::transaction::Commits;
 use crate::verdict::{Exit, after_drive, before_drive};
 
@@ -24,10 +24,10 @@ use crate::verdict::{Exit, after_drive, before_drive};
 ///
 /// What is boxed here and below keeps the future, of which a worker has one for each of its runs, within what an allocator has at
 /// hand (a kilobyte in glibc).
-pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: HeldClaim) {
+pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: HeldClaim, slot: Slot) {
     let end = before_drive(&run, shared.clock.now(), shared.options.max_crashes).map(Box::new);
     if let Some(end) = end {
-        return finish(&shared, end).await;
+        return finish(&shared, end, slot).await;
     }
     let (exit, has_children) = match shared.suspicion.admit(&run) {
         Some(_on_trial) => to_exit(&shared, &run, claim).await,
@@ -36,7 +36,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: Held
     report(&run, &exit);
     let end = after_drive(&run, exit, has_children, shared.clock.now()).map(Box::new);
     if let Some(end) = end {
-        finish(&shared, end).await;
+        finish(&shared, end, slot).await;
     }
 }
 

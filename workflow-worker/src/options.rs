@@ -20,7 +20,7 @@ pub enum ForeignAwait {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkerOptions {
-    /// Runs at once. Default: 100. Range: 1 or more.
+    /// Runs at once, each until its end is on its way to the database. Default: 100. Range: 1 or more.
     pub concurrency: u32,
     /// How long a claim lasts without a renewal; renewed at a third of it. Default: 30 s. Range: 200 ms or more.
     pub lease: Duration,

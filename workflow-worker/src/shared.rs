@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use workflow_sdk::Client;
 use workflow_sdk::engine::{BodyWatch, Executor, Lane, WorkerId};
 
@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<DatabaseClock>,
     pub(crate) held: Arc<Held>,
     pub(crate) permits: Arc<Semaphore>,
+    /// Closed while there is none.
+    pub(crate) drives: watch::Sender<()>,
     pub(crate) pressure: Pressure,
     pub(crate) suspicion: Suspicion,
     pub(crate) circuits: Arc<Circuits>,
@@ -45,6 +47,7 @@ impl Shared {
             id: WorkerId::generate(),
             lanes: registry.lanes(&options.queues),
             permits: Arc::new(Semaphore::new(options.concurrency as usize)),
+            drives: watch::Sender::new(()),
             clock: Arc::new(clock),
             held: Arc::default(),
             pressure: Pressure::new(),
@@ -71,4 +74,13 @@ impl Shared {
     pub(crate) fn first_warning(&self, workflow: &str) -> bool {
         self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow.to_owned())
     }
+}
+
+/// What a drive has of its worker.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Free before the drive has ended: see [`finish`](crate::conclude::finish).
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    /// Keeps [`Shared::drives`] open.
+    pub(crate) _drive: watch::Receiver<()>,
 }

@@ -73,7 +73,8 @@ async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
     }
 }
 
-async fn all_ended(shared: &Shared) {
-    // The claim loop is gone by now, so whoever gets every permit knows that no drive is left.
-    let _ = shared.permits.acquire_many(shared.options.concurrency).await;
+/// No drive is left, and what they wrote at last is answered.
+pub(crate) async fn all_ended(shared: &Shared) {
+    // The claim loop is gone by now, so there will be no others.
+    shared.drives.closed().await;
 }
