@@ -84,3 +84,25 @@ async fn who_forgets_a_worker_locks_it_before_its_runs_as_its_batch_does() -> Te
     assert_eq!(released?, claims.len() as u64);
     Ok(())
 }
+
+/// Who terminates runs has the row of the worker, and wants the run that its batch ends.
+#[tokio::test]
+async fn a_batch_that_waits_for_its_worker_has_ended_nothing() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let ended = fixture.started_claim().await?;
+    let due = fixture.start().await?;
+    let mut third = fixture.connect().await?;
+    let mut holder = third.begin().await?;
+    let lock = fixture.backend.sql.lock_workers.query().bind(vec![fixture.worker.as_uuid()]).bind(false);
+    lock.execute(&mut *holder).await?;
+    // It records no attempt, so it has nothing else to ask the row for.
+    let batch = [end(ended), claim_write(fixture.worker, 1)];
+    let outcomes = fixture.commit_while(1, &batch, async {
+        fixture.hold(&mut holder, ended.run_id).await?;
+        Ok(holder.rollback().await?)
+    });
+    let outcomes = outcomes.await?;
+    assert!(all_applied(&outcomes[..1]), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Outcome::Claimed(claimed) if claimed.runs[0].claim.run_id == due), "{outcomes:?}");
+    Ok(())
+}

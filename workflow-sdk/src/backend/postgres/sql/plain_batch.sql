@@ -6,9 +6,10 @@
 -- without a claim (sql.rs): to begin a statement of so many parts costs the server as much as some thirty rows.
 -- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows
 -- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
--- nothing was changed. `versions` says what these rows are. An
--- attempt that was thought to be new and is there fails the statement. A run that it ends or parks it locks by that; one that is not
--- its writer's, or that somebody has changed since the statement began, is not written: `finished` names the others then. The claim comes after
+-- nothing was changed. They are locked before any run, whether it asks for them or not: who terminates runs locks in that order.
+-- `versions` says what these rows are. An attempt that was thought to be new and is there fails the statement. A run that it ends or parks
+-- it locks by that; one that is not its writer's, or that somebody has changed since the statement began, is not written: `finished`
+-- names the others then. The claim comes after
 -- these, for it locks runs in the order in which they are due, and nothing may be waited for after that.
 WITH seen AS MATERIALIZED (
     SELECT w.id, w.xmin::text || w.ctid::text AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
@@ -27,7 +28,7 @@ WITH seen AS MATERIALIZED (
     WHERE held.epoch IS DISTINCT FROM asked.epoch OR held.status IS DISTINCT FROM 'running'
        OR (held.worker_id = ANY (ARRAY(SELECT ours.id FROM ours))) IS NOT TRUE
 ), verdict AS MATERIALIZED (
-    SELECT NOT EXISTS (SELECT FROM lost) AND NOT EXISTS (
+    SELECT (SELECT count(*) FROM ours) >= 0 AND NOT EXISTS (SELECT FROM lost) AND NOT EXISTS (
         SELECT FROM (SELECT unnest($4::uuid[]) AS id, unnest($26::text[]) AS version) AS known
         WHERE known.version IS NOT NULL
           AND known.version IS DISTINCT FROM (SELECT ours.version FROM ours WHERE ours.id = known.id)
