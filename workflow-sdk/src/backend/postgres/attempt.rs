@@ -46,19 +46,23 @@ impl<'w> Rows<'w> {
         self.may_be_there == 0
     }
 
+    /// Whether they are what most are: new, and each the first of a step and a success.
+    pub(super) fn are_usual(&self) -> bool {
+        self.are_new() && self.rows.iter().all(AttemptRow::is_first_success)
+    }
+
     /// Binds them, a column each.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         self.bind_columns(query, &self.rows, &self.errors)
     }
 
-    /// Binds them as `plain_batch.sql` takes them, and how many of the first may be there. If all are new, and the first of a step and a
-    /// success, as most batches are, the columns that say so are empty: to send and read them was a fifth of a row.
+    /// Binds them as `plain_batch.sql` takes them, and how many of the first may be there. If they are usual, the columns that say so are
+    /// empty: to send and read them was a fifth of a row.
     pub(super) fn bind_by_novelty<'q>(
         &self,
         query: Query<'q, Postgres, PgArguments>,
     ) -> Result<Query<'q, Postgres, PgArguments>, Failure> {
-        let are_usual = self.are_new() && self.rows.iter().all(AttemptRow::is_first_success);
-        let (unusual, errors) = if are_usual { Default::default() } else { (&self.rows[..], &self.errors[..]) };
+        let (unusual, errors) = if self.are_usual() { Default::default() } else { (&self.rows[..], &self.errors[..]) };
         let query = self.bind_columns(query, unusual, errors);
         Ok(query.bind(i32::try_from(self.may_be_there).map_err(Failure::invalid)?))
     }

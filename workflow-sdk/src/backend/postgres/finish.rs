@@ -91,6 +91,11 @@ impl Finishes {
         self.0.values().any(|finish| finish.park.is_some())
     }
 
+    /// Whether they are what most are: ends without an error.
+    pub(super) fn are_usual(&self) -> bool {
+        !self.has_parks() && self.0.values().all(|finish| finish.error.is_none())
+    }
+
     /// Binds them, a column each. Columns that say nothing are empty, such as those of parks where there is none: a row reads NULL there.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         let mut rows: Vec<&Finish> = self.0.values().collect();

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use sqlx::postgres::PgTypeInfo;
+use sqlx::{AssertSqlSafe, Connection, Either, Executor, PgConnection, Row, SqlSafeStr, Statement};
 use uuid::Uuid;
 
 use crate::backend::{
@@ -14,6 +15,7 @@ use crate::model::{
 };
 
 use super::PostgresBackend;
+use super::sql::Sql;
 
 pub(super) type TestResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -177,6 +179,20 @@ impl Fixture {
 
     pub(super) async fn connect(&self) -> TestResult<PgConnection> {
         Ok(PgConnection::connect(&url()?).await?)
+    }
+}
+
+/// The types of the parameters of this file's statement. A shorter form of it need not name them all.
+pub(super) async fn parameter_types(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    file: &str,
+) -> TestResult<Vec<PgTypeInfo>> {
+    let whole = sql.all().into_iter().find(|(name, _)| *name == file).ok_or_else(|| format!("no {file}"))?.1;
+    let prepared = connection.prepare(AssertSqlSafe(whole.text().to_owned()).into_sql_str()).await?;
+    match prepared.parameters() {
+        Some(Either::Left(types)) => Ok(types.to_vec()),
+        other => Err(format!("{file}: {other:?}").into()),
     }
 }
 

@@ -176,12 +176,13 @@ impl<'w> Plain<'w> {
         let none = Workers::default();
         let workers = if self.attempts.is_empty() && self.claims.is_empty() { &none } else { workers };
         let versions = if self.relies_on_known { known.versions(workers) } else { vec![None; workers.ids().len()] };
-        let statement = match (attempts.are_new(), claim.is_some()) {
-            (false, true) => &sql.plain_batch,
-            (true, true) => &sql.plain_batch_of_new,
-            (false, false) => &sql.plain_batch_without_claim,
-            (true, false) => &sql.plain_batch_of_new_without_claim,
+        let is_usual = attempts.are_usual() && self.finishes.are_usual() && self.asked.is_empty();
+        let (full, without_claim) = match attempts.are_new() {
+            true if is_usual => (&sql.plain_batch_of_usual, &sql.plain_batch_of_usual_without_claim),
+            true => (&sql.plain_batch_of_new, &sql.plain_batch_of_new_without_claim),
+            false => (&sql.plain_batch, &sql.plain_batch_without_claim),
         };
+        let statement = if claim.is_some() { full } else { without_claim };
         let query = statement.query().bind(clock.fixed().map(Timestamp::as_micros));
         let query = query.bind(fence::ids(self.asked.keys())).bind(self.asked.values().copied().collect::<Vec<_>>());
         let query = attempts.bind_by_novelty(query.bind(workers.uuids()))?;

@@ -2,8 +2,8 @@
 
 use sqlx::{AssertSqlSafe, Connection};
 
-use crate::backend::{AttemptWrite, Backend, Outcome, ParkWrite, Write};
-use crate::model::{AttemptStatus, Claim, RunStatus, StepAttempt, WorkerId};
+use crate::backend::{AttemptWrite, Backend, EndWrite, Outcome, ParkWrite, RunEnd, Write};
+use crate::model::{AttemptStatus, Claim, ErrorKind, RunStatus, StepAttempt, StoredError, WorkerId};
 
 use super::fixture_tests::{
     Fixture, LEASE, START, TestResult, all_applied, attempt, claim_write, end, new_run, recorded_fixture, step,
@@ -138,6 +138,59 @@ async fn rows_of_attempts_that_have_shown_and_of_new_ones_are_one_statement() ->
         assert!(history.len() == 1 && history[0].status == AttemptStatus::Succeeded, "{history:?}");
     }
     assert_eq!(fixture.plain_batches().await?, (2, 2));
+    Ok(())
+}
+
+/// A batch of first successes and of ends without an error has a shorter statement, which has no columns for anything else.
+#[tokio::test]
+async fn what_is_not_usual_is_written_as_it_is() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let claims = fixture.started_claims(4).await?;
+    let quick = |claim: Claim, change: &dyn Fn(&mut StepAttempt)| {
+        let mut write = step(claim);
+        if let Write::Attempt(write) = &mut write {
+            write.row.completed_at = Some(START);
+            change(&mut write.row);
+        }
+        write
+    };
+    let known: Vec<Write> = claims.iter().map(|claim| quick(*claim, &|_| ())).collect();
+    assert!(all_applied(&fixture.backend.commit(&known).await?));
+    fixture.watch_attempts().await?;
+    let error = StoredError::new(ErrorKind::Application, "no money");
+    let second = |row: &mut StepAttempt| row.attempt = 2;
+    let failed = |row: &mut StepAttempt| {
+        row.step_key = "b".into();
+        row.status = AttemptStatus::Failed;
+        row.error = Some(error.clone());
+    };
+    let usual = |row: &mut StepAttempt| row.step_key = "c".into();
+    let failed_end = |claim| {
+        let end = RunEnd::Failed(error.clone());
+        Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end })
+    };
+    let batches = [
+        [quick(claims[0], &usual), quick(claims[1], &second)],
+        [quick(claims[1], &usual), quick(claims[0], &failed)],
+        [quick(claims[2], &usual), failed_end(claims[3])],
+    ];
+    for batch in &batches {
+        let outcomes = fixture.backend.commit(batch).await?;
+        assert!(all_applied(&outcomes), "{outcomes:?}");
+    }
+    assert_eq!(fixture.plain_batches().await?, (3, 3));
+    let mut rows = Vec::new();
+    for claim in &claims[..2] {
+        let history = fixture.backend.history(claim.run_id).await?;
+        rows.extend(history.into_iter().map(|row| (row.step_key, row.attempt, row.status, row.error)));
+    }
+    rows.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    let succeeded = |key: &str, attempt| (key.to_owned(), attempt, AttemptStatus::Succeeded, None);
+    let failed = ("b".to_owned(), 1, AttemptStatus::Failed, Some(error.clone()));
+    let usual = [succeeded("c", 1), succeeded("c", 1)];
+    assert_eq!(rows, [vec![succeeded("a", 1), succeeded("a", 1), succeeded("a", 2), failed], usual.into()].concat());
+    let ended = fixture.backend.run(claims[3].run_id).await?.ok_or("no run")?;
+    assert_eq!((ended.status, ended.error), (RunStatus::Failed, Some(error)));
     Ok(())
 }
 

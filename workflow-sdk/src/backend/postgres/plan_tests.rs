@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::backend::Backend;
 use crate::model::Lane;
 
-use super::fixture_tests::{Fixture, TestResult, fixture, lane};
+use super::fixture_tests::{Fixture, TestResult, fixture, lane, parameter_types};
 use super::sql::{Statement, cut};
 
 #[tokio::test]
@@ -14,8 +14,9 @@ async fn every_statement_can_be_prepared() -> TestResult {
     let fixture = fixture().await?;
     let mut connection = fixture.connect().await?;
     for (file, statement) in fixture.backend.sql.all() {
+        let types = parameter_types(&mut connection, &fixture.backend.sql, file).await?;
         let text = AssertSqlSafe(statement.text().to_owned()).into_sql_str();
-        let prepared = (&mut connection).prepare(text).await;
+        let prepared = (&mut connection).prepare_with(text, &types).await;
         assert!(prepared.is_ok(), "{file}: {prepared:?}");
         assert!(statement.text().starts_with(&format!("-- {file}\n")), "what the server shows says which it is");
     }
@@ -150,25 +151,34 @@ fn a_plain_batch_asks_records_finishes_and_claims_as_the_four_do_alone() {
     let ours = ("ARRAY(SELECT ours.id FROM ours)", "$ ::uuid[]");
     let lost = within("), lost AS (", "), verdict AS", &[ours]);
     assert_eq!(lost, alone(include_str!("sql/read_claims.sql")));
-    let number = ("generate_subscripts($ ::uuid[], ) AS number, ", "");
+    let number = (", generate_subscripts($ ::uuid[], ) AS number", "");
     let holds = ("WHERE (SELECT verdict.holds FROM verdict) AND", "WHERE");
     let new = ("(w.number > $ ::integer OR (SELECT a.epoch", "(SELECT a.epoch");
     let usual = [
         ("COALESCE(w.attempt, )", "w.attempt"),
         ("COALESCE(w.kind, 'step')", "w.kind"),
         ("COALESCE(w.status, 'succeeded')", "w.status"),
+        ("COALESCE(w.error, NULL)", "w.error"),
     ];
     let replaced = [&[number, holds, new, ("IS NULL)", "IS NULL")], &usual[..]].concat();
     let recorded = within("), recorded AS (", "), updated AS (", &replaced);
     assert_eq!(recorded, alone(include_str!("sql/insert_attempts.sql")));
-    let finished = within("), finished AS (", "RETURNING r.id\n), due", &[holds]);
+    let error = ("COALESCE(f.error, NULL)", "f.error");
+    let paused = (
+        "COALESCE(CASE WHEN f.status = 'parked' THEN r.paused_at END, NULL::bigint)",
+        "CASE WHEN f.status = 'parked' THEN r.paused_at END",
+    );
+    let finished = within("), finished AS (", "RETURNING r.id\n), due", &[holds, error, paused]);
     assert_eq!(finished, alone(include_str!("sql/finish_claims.sql")));
     let update = |text: &str| part(text, "SET kind", "FROM").join(" ");
     assert_eq!(update(batch), update(include_str!("sql/update_attempts.sql")));
     let claimed = within(
         "due AS MATERIALIZED (",
         "SELECT clock.now",
-        &[("WHERE (SELECT verdict.holds FROM verdict) AND (SELECT count(*) FROM finished) >= ORDER", "ORDER")],
+        &[(
+            "WHERE (SELECT verdict.holds FROM verdict) AND ARRAY(SELECT finished.id FROM finished) IS NOT NULL ORDER",
+            "ORDER",
+        )],
     );
     let claim = part(include_str!("sql/claim_runs.sql"), "due AS MATERIALIZED (", "SELECT clock.now").join(" ");
     assert_eq!(claimed.replace("::bigint", ""), claim.replace("::bigint", ""));

@@ -165,4 +165,6 @@ statements! {
     plain_batch_of_new = plain_batch without "shown";
     plain_batch_without_claim = plain_batch without "claim";
     plain_batch_of_new_without_claim = plain_batch without "shown", "claim";
+    plain_batch_of_usual = plain_batch without "shown", "unusual";
+    plain_batch_of_usual_without_claim = plain_batch without "shown", "unusual", "claim";
 }

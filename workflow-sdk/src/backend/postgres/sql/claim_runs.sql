@@ -5,7 +5,7 @@
 -- version once it is taken (worker_lock.rs). Skips what another transaction holds, or has changed since the statement began:
 -- that row has another place, and is left to the next claim. Always one row, for the time.
 WITH due AS MATERIALIZED (
-    SELECT first.place, first.id, first.available_at, first.holder
+    SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
     FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
         SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
@@ -31,7 +31,7 @@ WITH due AS MATERIALIZED (
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $6,
-        available_at = LEAST({now} + $7, {far_future}), started_at = COALESCE(r.started_at, GREATEST({now}, r.created_at)),
+        available_at = LEAST(due.now + $7, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,

@@ -4,11 +4,11 @@
 UPDATE {schema}.workflow_runs AS r
 SET status = f.status, worker_id = NULL, output = f.output, error = f.error,
     completed_at = CASE WHEN f.status <> 'parked' THEN GREATEST({now}, r.created_at, r.started_at) END,
+    paused_at = CASE WHEN f.status = 'parked' THEN r.paused_at END,
     available_at = CASE WHEN f.status <> 'parked' THEN r.available_at
                         WHEN r.wakes <> f.wakes THEN {now}
                         WHEN f.until_deadline THEN LEAST(GREATEST(f.until, {now}), r.deadline_at)
                         ELSE GREATEST(f.until, {now}) END,
-    paused_at = CASE WHEN f.status = 'parked' THEN r.paused_at END,
     crashes = CASE WHEN f.reset_crashes THEN 0 ELSE r.crashes END
 FROM (
     SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS epoch, unnest($4::text[]) AS status,

@@ -2,8 +2,9 @@
 -- epochs under which their writer holds them, but for those that it knows to be held while the rows of the workers of the process, $4,
 -- are the versions $26; $5-$15 the attempts, as in insert_attempts.sql, of which the first $16 may be there (if none may, $7-$9 and $12 may
 -- be empty: the first of a step, and a success); $17-$25 the ends and parks, as in finish_claims.sql; $27-$32 a claim, as in
--- claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Without attempts that may be there, `shown` is left out, and `claim`
--- without a claim (sql.rs): to begin a statement of so many parts costs the server as much as some thirty rows.
+-- claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Parts are left out (sql.rs), for to begin a statement of so many costs the
+-- server as much as some thirty rows: `shown` without attempts that may be there; `unusual`, too, if all of these are first successes,
+-- nothing is parked, no end has an error and $2 is empty; and `claim` without a claim.
 -- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows
 -- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
 -- nothing was changed. They are locked before any run, whether it asks for them or not: who terminates runs locks in that order.
@@ -19,7 +20,7 @@ WITH seen AS MATERIALIZED (
     FOR UPDATE
 ), ours AS MATERIALIZED (
     SELECT locked.id, locked.version FROM locked WHERE locked.version = (SELECT seen.version FROM seen WHERE seen.id = locked.id)
-), lost AS (
+/*unusual*/), lost AS (
     SELECT asked.id
     FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS epoch) AS asked
     LEFT JOIN LATERAL (
@@ -27,8 +28,8 @@ WITH seen AS MATERIALIZED (
     ) AS held ON true
     WHERE held.epoch IS DISTINCT FROM asked.epoch OR held.status IS DISTINCT FROM 'running'
        OR (held.worker_id = ANY (ARRAY(SELECT ours.id FROM ours))) IS NOT TRUE
-), verdict AS MATERIALIZED (
-    SELECT (SELECT count(*) FROM ours) >= 0 AND NOT EXISTS (SELECT FROM lost) AND NOT EXISTS (
+/*end*/), verdict AS MATERIALIZED (
+    SELECT ARRAY(SELECT ours.id FROM ours) IS NOT NULL /*unusual*/AND NOT EXISTS (SELECT FROM lost) /*end*/AND NOT EXISTS (
         SELECT FROM (SELECT unnest($4::uuid[]) AS id, unnest($26::text[]) AS version) AS known
         WHERE known.version IS NOT NULL
           AND known.version IS DISTINCT FROM (SELECT ours.version FROM ours WHERE ours.id = known.id)
@@ -36,20 +37,21 @@ WITH seen AS MATERIALIZED (
 ), recorded AS (
     INSERT INTO {schema}.step_attempts
         (run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
-    SELECT w.run_id, w.step_key, COALESCE(w.attempt, 1), COALESCE(w.kind, 'step'), COALESCE(w.status, 'succeeded'), w.position,
-           w.output, w.error, w.epoch, w.started_at, w.completed_at
+    SELECT w.run_id, w.step_key, COALESCE(/*unusual*/w.attempt, /*end*/1), COALESCE(/*unusual*/w.kind, /*end*/'step'),
+           COALESCE(/*unusual*/w.status, /*end*/'succeeded'), w.position, w.output, COALESCE(/*unusual*/w.error, /*end*/NULL), w.epoch,
+           w.started_at, w.completed_at
     FROM (
-        SELECT generate_subscripts($5::uuid[], 1) AS number,
-               unnest($5::uuid[]) AS run_id, unnest($6::text[]) AS step_key, unnest($7::bigint[]) AS attempt,
-               unnest($8::text[]) AS kind, unnest($9::text[]) AS status, unnest($10::bigint[]) AS position,
-               unnest($11::text[]) AS output, unnest($12::text[]) AS error, unnest($13::bigint[]) AS epoch,
-               unnest($14::bigint[]) AS started_at, unnest($15::bigint[]) AS completed_at
+        SELECT unnest($5::uuid[]) AS run_id, unnest($6::text[]) AS step_key, unnest($10::bigint[]) AS position,
+               unnest($11::text[]) AS output, unnest($13::bigint[]) AS epoch, unnest($14::bigint[]) AS started_at,
+               unnest($15::bigint[]) AS completed_at/*unusual*/,
+               unnest($7::bigint[]) AS attempt, unnest($8::text[]) AS kind, unnest($9::text[]) AS status,
+               unnest($12::text[]) AS error, generate_subscripts($5::uuid[], 1) AS number/*end*/
     ) AS w
     WHERE (SELECT verdict.holds FROM verdict)
-      AND (w.number > $16::integer
+/*unusual*/      AND (w.number > $16::integer
            OR (SELECT a.epoch FROM {schema}.step_attempts AS a
                WHERE a.run_id = w.run_id AND a.step_key = w.step_key AND a.attempt = w.attempt) IS NULL)
-/*shown*/), updated AS (
+/*end*//*shown*/), updated AS (
     UPDATE {schema}.step_attempts AS a
     SET kind = w.kind, status = w.status, position = w.position, output = w.output, error = w.error, epoch = w.epoch,
         completed_at = w.completed_at
@@ -68,18 +70,18 @@ WITH seen AS MATERIALIZED (
     WHERE (SELECT verdict.holds FROM verdict) AND found.status = 'running' AND a.ctid = found.place
 /*end*/), finished AS (
     UPDATE {schema}.workflow_runs AS r
-    SET status = f.status, worker_id = NULL, output = f.output, error = f.error,
+    SET status = f.status, worker_id = NULL, output = f.output, error = COALESCE(/*unusual*/f.error, /*end*/NULL),
         completed_at = CASE WHEN f.status <> 'parked' THEN GREATEST({now}, r.created_at, r.started_at) END,
+        paused_at = COALESCE(/*unusual*/CASE WHEN f.status = 'parked' THEN r.paused_at END, /*end*/NULL::bigint)/*unusual*/,
         available_at = CASE WHEN f.status <> 'parked' THEN r.available_at
                             WHEN r.wakes <> f.wakes THEN {now}
                             WHEN f.until_deadline THEN LEAST(GREATEST(f.until, {now}), r.deadline_at)
                             ELSE GREATEST(f.until, {now}) END,
-        paused_at = CASE WHEN f.status = 'parked' THEN r.paused_at END,
-        crashes = CASE WHEN f.reset_crashes THEN 0 ELSE r.crashes END
+        crashes = CASE WHEN f.reset_crashes THEN 0 ELSE r.crashes END/*end*/
     FROM (
         SELECT unnest($17::uuid[]) AS id, unnest($18::bigint[]) AS epoch, unnest($19::text[]) AS status,
-               unnest($20::text[]) AS output, unnest($21::text[]) AS error, unnest($22::bigint[]) AS wakes,
-               unnest($23::bigint[]) AS until, unnest($24::boolean[]) AS reset_crashes, unnest($25::boolean[]) AS until_deadline
+               unnest($20::text[]) AS output/*unusual*/, unnest($21::text[]) AS error, unnest($22::bigint[]) AS wakes,
+               unnest($23::bigint[]) AS until, unnest($24::boolean[]) AS reset_crashes, unnest($25::boolean[]) AS until_deadline/*end*/
     ) AS f
     CROSS JOIN LATERAL (
         SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
@@ -87,7 +89,7 @@ WITH seen AS MATERIALIZED (
     WHERE (SELECT verdict.holds FROM verdict) AND held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place
     RETURNING r.id
 /*claim*/), due AS MATERIALIZED (
-    SELECT first.place, first.id, first.available_at, first.holder
+    SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
     FROM unnest($27::text[], $28::text[], $29::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
         SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
@@ -105,7 +107,7 @@ WITH seen AS MATERIALIZED (
         LIMIT $30
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS first
-    WHERE (SELECT verdict.holds FROM verdict) AND (SELECT count(*) FROM finished) >= 0
+    WHERE (SELECT verdict.holds FROM verdict) AND ARRAY(SELECT finished.id FROM finished) IS NOT NULL
     ORDER BY first.available_at, first.id
     LIMIT $30
 ), taken AS (
@@ -114,7 +116,7 @@ WITH seen AS MATERIALIZED (
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $31,
-        available_at = LEAST({now} + $32::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST({now}, r.created_at)),
+        available_at = LEAST(due.now + $32::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,

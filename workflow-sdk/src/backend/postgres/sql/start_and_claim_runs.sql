@@ -28,7 +28,7 @@ WITH started AS (
     RETURNING id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
               deadline_at, cancel_requested_at, started_at, available_at AS lease_until, error, created_at AS due_at, status
 ), due AS MATERIALIZED (
-    SELECT first.place, first.id, first.available_at, first.holder
+    SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
     FROM unnest($18::text[], $19::text[], $20::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
         SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
@@ -53,7 +53,7 @@ WITH started AS (
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $22,
-        available_at = LEAST({now} + $23::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST({now}, r.created_at)),
+        available_at = LEAST(due.now + $23::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
