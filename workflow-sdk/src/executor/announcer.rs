@@ -12,7 +12,7 @@ use crate::failpoint::failpoint;
 use crate::model::{RunId, SignalOutcome, StepKind};
 
 use super::Hub;
-use super::writer::Batch;
+use super::batch::Batch;
 
 /// A batch that was committed.
 pub(super) struct Committed {

@@ -4,6 +4,7 @@
 
 mod announcer;
 mod batch;
+mod failure;
 mod hint;
 mod hub;
 mod offers;

@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Message;
+use super::batch::Batch;
 use super::offers::Offers;
-use super::writer::Batch;
 
 /// The largest batch: bounds the memory of a statement and the time that one commit takes.
 const MAX_BATCH: usize = 4096;
@@ -28,31 +28,36 @@ pub(super) enum Gather {
 }
 
 /// What was sent and is not committed yet.
-#[derive(Default)]
 pub(super) struct Queue {
+    receiver: mpsc::Receiver<Message>,
     batch: Batch,
     pub(super) offers: Offers,
 }
 
 impl Queue {
+    /// What is sent to this receiver.
+    pub(super) fn new(receiver: mpsc::Receiver<Message>) -> Self {
+        Self { receiver, batch: Batch::default(), offers: Offers::default() }
+    }
+
     /// How many writes there are.
     pub(super) fn writes(&self) -> usize {
         self.batch.writes.len()
     }
 
     /// Waits until something is sent, and takes it. `false`: nobody will ever send.
-    pub(super) async fn wait(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
-        let Some(message) = receiver.recv().await else { return false };
+    pub(super) async fn wait(&mut self) -> bool {
+        let Some(message) = self.receiver.recv().await else { return false };
         self.take(message);
-        self.take_all(receiver);
+        self.take_all();
         true
     }
 
     /// Takes what was sent, as far as it fits into a batch. `false`: there is nothing.
-    pub(super) fn take_all(&mut self, receiver: &mut mpsc::Receiver<Message>) -> bool {
+    pub(super) fn take_all(&mut self) -> bool {
         let mut something = false;
         while self.writes() < MAX_BATCH
-            && let Ok(message) = receiver.try_recv()
+            && let Ok(message) = self.receiver.try_recv()
         {
             self.take(message);
             something = true;
@@ -98,12 +103,12 @@ impl Commit {
 /// took, or [`LONGEST_GATHER`], and a lone sender not at all.
 ///
 /// The thread is the writer's own, so it may sleep; the runtime's timer is too coarse for this.
-pub(super) fn gather(receiver: &mut mpsc::Receiver<Message>, queue: &mut Queue, last: Commit) {
+pub(super) fn gather(queue: &mut Queue, last: Commit) {
     let (enough, at_most) = last.to_gather();
     let until = Instant::now() + at_most;
     while queue.writes() < enough && Instant::now() < until {
         std::thread::sleep(LOOK);
-        queue.take_all(receiver);
+        queue.take_all();
     }
 }
 

@@ -10,14 +10,11 @@ use crate::backend::{Backend, BackendError, Outcome, Write};
 use crate::failpoint::failpoint_error;
 use crate::planted::planted;
 
+use super::Message;
 use super::announcer::Committed;
-use super::batch::{AfterFailure, Failures, after_failure, may_repeat};
-use super::offers::Offers;
+use super::batch::Batch;
+use super::failure::{AfterFailure, Failures, after_failure};
 use super::queue::{Commit, Gather, Queue, gather};
-use super::{Message, Reply, Request};
-
-/// The most payload in one batch: far below what one statement of either database can take (1 GB).
-const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// So many senders have the processors for a while once they are told, and the database would wait for them. A few are soon back with what
 /// they send next: starts with 32 in flight were 13 % fewer a second when they were told later.
@@ -26,33 +23,21 @@ const MANY: usize = 64;
 /// The loop of the executor. Owns the receiver, so its end is seen by every sender.
 pub(super) async fn run(
     backend: Arc<dyn Backend>,
-    mut receiver: mpsc::Receiver<Message>,
+    receiver: mpsc::Receiver<Message>,
     committed: mpsc::UnboundedSender<Committed>,
     how: Gather,
 ) {
-    let mut queue = Queue::default();
-    let mut writer = Writer { backend, committed, untold: None };
+    let mut writer = Writer { backend, queue: Queue::new(receiver), committed, untold: None };
     let mut last = Commit::default();
-    loop {
-        let something = queue.take_all(&mut receiver);
-        if queue.writes() < last.to_gather().0.max(1) {
-            // Who is to send the rest waits for the last commit.
-            writer.tell();
-            if !something && !queue.wait(&mut receiver).await {
-                break;
-            }
-            if how == Gather::Asleep {
-                gather(&mut receiver, &mut queue, last);
-            }
-        }
-        let batch = queue.next_batch();
+    while writer.gather(last, how).await {
+        let batch = writer.queue.next_batch();
         if batch.writes.is_empty() {
             continue;
         }
         let begun = Instant::now();
         let writes = batch.writes.len();
         for batch in batch.in_sizes() {
-            writer.commit(&mut queue.offers, batch).await;
+            writer.commit(batch).await;
         }
         last = Commit { writes, took: begun.elapsed() };
     }
@@ -60,12 +45,29 @@ pub(super) async fn run(
 
 struct Writer {
     backend: Arc<dyn Backend>,
+    queue: Queue,
     committed: mpsc::UnboundedSender<Committed>,
     /// A commit of [`MANY`] writes of which nobody was told yet: the database gets the next batch first, if there is one.
     untold: Option<Committed>,
 }
 
 impl Writer {
+    /// Waits until there is something to commit. `false`: nobody will ever send.
+    async fn gather(&mut self, last: Commit, how: Gather) -> bool {
+        let something = self.queue.take_all();
+        if self.queue.writes() < last.to_gather().0.max(1) {
+            // Who is to send the rest waits for the last commit.
+            self.tell();
+            if !something && !self.queue.wait().await {
+                return false;
+            }
+            if how == Gather::Asleep {
+                gather(&mut self.queue, last);
+            }
+        }
+        true
+    }
+
     /// Passes on what was committed, to be made known.
     fn tell(&mut self) {
         if let Some(committed) = self.untold.take() {
@@ -90,10 +92,10 @@ impl Writer {
     }
 
     /// Commits a batch, in parts if it must be, in the order of its writes.
-    async fn commit(&mut self, offers: &mut Offers, batch: Batch) {
+    async fn commit(&mut self, batch: Batch) {
         let mut parts = VecDeque::from([batch]);
         while let Some(part) = parts.pop_front() {
-            if let Some((first, second)) = self.commit_part(offers, part).await {
+            if let Some((first, second)) = self.commit_part(part).await {
                 parts.push_front(second);
                 parts.push_front(first);
             }
@@ -101,7 +103,7 @@ impl Writer {
     }
 
     /// Commits a batch and passes it on to be answered; or gives back its halves, if one of its writes is bad.
-    async fn commit_part(&mut self, offers: &mut Offers, mut batch: Batch) -> Option<(Batch, Batch)> {
+    async fn commit_part(&mut self, mut batch: Batch) -> Option<(Batch, Batch)> {
         if planted("reply-before-commit") {
             batch.answer_unwritten();
         }
@@ -111,7 +113,7 @@ impl Writer {
             tracing::trace!(writes = batch.writes.len(), "commit");
             let error = match self.try_commit(&batch.writes).await {
                 Ok(outcomes) => {
-                    offers.committed(&batch.writes, &outcomes);
+                    self.queue.offers.committed(&batch.writes, &outcomes);
                     self.tell();
                     let are_few = batch.writes.len() < MANY;
                     self.untold = Some(Committed { batch, outcomes, begun });
@@ -148,85 +150,4 @@ impl Writer {
             }
         }
     }
-}
-
-/// Writes, and where the answer to each goes.
-#[derive(Default)]
-pub(super) struct Batch {
-    pub(super) writes: Vec<Write>,
-    pub(super) replies: Vec<Reply>,
-}
-
-impl Batch {
-    pub(super) fn push(&mut self, Request { write, reply }: Request) {
-        self.writes.push(write);
-        self.replies.push(reply);
-    }
-
-    /// The batch in as few parts as [`MAX_BATCH_BYTES`] allows, in their order.
-    fn in_sizes(mut self) -> Vec<Self> {
-        let mut parts = Vec::new();
-        while let Some(end) = self.end_of_first() {
-            let rest = self.split_off(end);
-            parts.push(std::mem::replace(&mut self, rest));
-        }
-        parts.push(self);
-        parts
-    }
-
-    /// How many writes are as much as one batch takes, if there are more. One is never too much.
-    fn end_of_first(&self) -> Option<usize> {
-        let mut bytes = 0;
-        let too_much = |write: &Write| {
-            bytes += write.payload_bytes();
-            bytes > MAX_BATCH_BYTES
-        };
-        self.writes.iter().position(too_much).map(|end| end.max(1)).filter(|end| *end < self.writes.len())
-    }
-
-    fn halves(mut self) -> (Self, Self) {
-        let second = self.split_off(self.writes.len() / 2);
-        (self, second)
-    }
-
-    fn split_off(&mut self, at: usize) -> Self {
-        Self { writes: self.writes.split_off(at), replies: self.replies.split_off(at) }
-    }
-
-    /// After a failure whose effect is unknown, claims are answered with it rather than repeated.
-    fn give_up_claims(&mut self, error: &BackendError) {
-        if !error.kind.is_transient() {
-            return;
-        }
-        let pairs = std::mem::take(&mut self.writes).into_iter().zip(std::mem::take(&mut self.replies));
-        for (write, reply) in pairs {
-            if may_repeat(&write) {
-                self.writes.push(write);
-                self.replies.push(reply);
-            } else {
-                reply.send(refused(error), Instant::now());
-            }
-        }
-    }
-
-    /// The bug of this name: what is most often true is answered before it is.
-    fn answer_unwritten(&mut self) {
-        for (write, reply) in self.writes.iter().zip(&mut self.replies) {
-            if let Write::Attempt(_) | Write::End(_) | Write::Park(_) = write {
-                let nobody = Reply::Outcome(tokio::sync::oneshot::channel().0);
-                std::mem::replace(reply, nobody).send(Outcome::Applied, Instant::now());
-            }
-        }
-    }
-
-    fn refuse_all(self, error: &BackendError) {
-        for reply in self.replies {
-            reply.send(refused(error), Instant::now());
-        }
-    }
-}
-
-/// One error for several senders.
-fn refused(error: &BackendError) -> Outcome {
-    Outcome::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
 }
