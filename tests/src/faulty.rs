@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_sdk::engine::{
-    AttemptWrite, Backend, Claim, EmittedItem, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome,
-    StepCommit, StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
+    Answer, AttemptWrite, Backend, Claim, EmittedItem, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome,
+    Prepared, Preparer, StepCommit, StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
 };
 use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -60,6 +60,8 @@ pub struct FaultyBackend {
     transaction_faults: Mutex<VecDeque<Fault>>,
     /// So many reads of an inbox fail.
     inboxes: AtomicUsize,
+    /// So many batches were prepared.
+    prepared: AtomicUsize,
 }
 
 impl FaultyBackend {
@@ -74,6 +76,7 @@ impl FaultyBackend {
             gate: Mutex::default(),
             transaction_faults: Mutex::default(),
             inboxes: AtomicUsize::new(0),
+            prepared: AtomicUsize::new(0),
         }
     }
 
@@ -118,9 +121,39 @@ impl FaultyBackend {
         self.batches.lock().expect("batches").clone()
     }
 
+    /// How many batches were prepared.
+    #[must_use]
+    pub fn prepared(&self) -> usize {
+        self.prepared.load(SeqCst)
+    }
+
     fn gate_of(&self, writes: &[Write]) -> Option<Arc<Gate>> {
         let gate = self.gate.lock().expect("gate");
         gate.as_ref().filter(|(with, _)| writes.iter().any(with)).map(|(_, gate)| Arc::clone(gate))
+    }
+
+    /// A commit of these writes, or what goes wrong with it.
+    async fn with_faults<T>(
+        &self,
+        writes: &[Write],
+        commit: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        self.batches.lock().expect("batches").push(writes.len());
+        if let Some(gate) = self.gate_of(writes) {
+            gate.pass().await;
+        }
+        if writes.iter().any(&self.bad) {
+            return Err(failure(BackendErrorKind::Invalid));
+        }
+        match self.next_fault(writes) {
+            None => commit.await,
+            Some(Fault::Before(kind)) => Err(failure(kind)),
+            Some(Fault::After(kind)) => {
+                commit.await?;
+                Err(failure(kind))
+            }
+            Some(Fault::Panic) => panic!("a fault of the test"),
+        }
     }
 
     fn next_fault(&self, writes: &[Write]) -> Option<Fault> {
@@ -136,6 +169,20 @@ impl std::fmt::Debug for FaultyBackend {
     }
 }
 
+#[async_trait]
+impl Preparer for FaultyBackend {
+    fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
+        let prepared = self.inner.preparer()?.prepare(writes);
+        self.prepared.fetch_add(usize::from(prepared.is_some()), SeqCst);
+        prepared
+    }
+
+    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, BackendError> {
+        let preparer = self.inner.preparer().ok_or_else(|| failure(BackendErrorKind::Other))?;
+        self.with_faults(writes, preparer.commit_prepared(writes, prepared)).await
+    }
+}
+
 fn failure(kind: BackendErrorKind) -> BackendError {
     BackendError::new(kind, "commit", "a fault of the test")
 }
@@ -143,22 +190,11 @@ fn failure(kind: BackendErrorKind) -> BackendError {
 #[async_trait]
 impl Backend for FaultyBackend {
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
-        self.batches.lock().expect("batches").push(writes.len());
-        if let Some(gate) = self.gate_of(writes) {
-            gate.pass().await;
-        }
-        if writes.iter().any(&self.bad) {
-            return Err(failure(BackendErrorKind::Invalid));
-        }
-        match self.next_fault(writes) {
-            None => self.inner.commit(writes).await,
-            Some(Fault::Before(kind)) => Err(failure(kind)),
-            Some(Fault::After(kind)) => {
-                self.inner.commit(writes).await?;
-                Err(failure(kind))
-            }
-            Some(Fault::Panic) => panic!("a fault of the test"),
-        }
+        self.with_faults(writes, self.inner.commit(writes)).await
+    }
+
+    fn preparer(&self) -> Option<&dyn Preparer> {
+        self.inner.preparer().map(|_| self as &dyn Preparer)
     }
 
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {

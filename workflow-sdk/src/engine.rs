@@ -3,10 +3,10 @@
 //! Internal: exempt from semantic versioning.
 
 pub use crate::backend::{
-    AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, Coding, ContinueWrite, EmittedItem,
-    EndWrite, EndedRun, ForkWrite, Hints, INBOX_PAGE, Inbox, LeaseSession, NextDue, Outcome, ParkWrite, Renewed,
-    RetryWrite, ReviveWrite, RunEnd, StartOutcome, StepCommit, StepTransaction, WaitingApproval, WorkerRecord, Write,
-    connect, redact,
+    Answer, AttemptWrite, Backend, BackendOptions, ClaimRequest, Claimed, ClaimedRun, Coding, ContinueWrite,
+    EmittedItem, EndWrite, EndedRun, ForkWrite, Hints, INBOX_PAGE, Inbox, LeaseSession, NextDue, Outcome, ParkWrite,
+    Prepared, Preparer, Renewed, RetryWrite, ReviveWrite, RunEnd, StartOutcome, StepCommit, StepTransaction,
+    WaitingApproval, WorkerRecord, Write, connect, redact,
 };
 pub use crate::client::run_history;
 pub use crate::ctx::{

@@ -173,7 +173,6 @@ async fn counted(ctx: &Ctx<Probe>, n: u32) -> Result<u32> {
     Ok(sum)
 }
 
-/// Whole runs over a database that loses a reply to every kind of write.
 pub async fn a_cancel_whose_reply_was_lost_is_not_a_second_one(db: Live) {
     let run = new_run();
     let executor = db.client.executor();
@@ -190,6 +189,7 @@ pub async fn a_cancel_whose_reply_was_lost_is_not_a_second_one(db: Live) {
     assert_eq!((row.status, row.wakes), (RunStatus::Running, 1));
 }
 
+/// Whole runs over a database that loses a reply to every kind of write.
 pub async fn runs_end_over_lost_replies(db: Live) {
     let backend = Arc::new(faulty(&db));
     let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);

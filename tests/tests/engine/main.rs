@@ -27,6 +27,7 @@ mod patch;
 mod pause;
 mod planted;
 mod preflight;
+mod ready;
 mod refused;
 mod rerun;
 mod saga;
@@ -303,6 +304,10 @@ workflow_tests::cases! {
         a_full_queue_holds_its_senders_back,
         a_dropped_sender_is_committed_all_the_same,
         a_runtime_that_is_blocked_hears_of_other_processes,
+    }
+    ready {
+        what_was_made_ready_is_committed_once,
+        hundreds_of_runs_survive_a_database_that_fails,
     }
     rerun {
         a_failed_run_goes_on_where_it_failed,

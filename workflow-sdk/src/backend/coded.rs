@@ -16,8 +16,9 @@ use crate::model::{
 
 use super::coded_writes::Encoded;
 use super::{
-    AttemptWrite, Backend, BackendError, ClaimedRun, Coding, EmittedItem, EndedRun, ForkWrite, Hints, Inbox,
-    LeaseSession, NextDue, Outcome, StepCommit, StepTransaction, WaitingApproval, WorkerRecord, Write,
+    Answer, AttemptWrite, Backend, BackendError, ClaimedRun, Coding, EmittedItem, EndedRun, ForkWrite, Hints, Inbox,
+    LeaseSession, NextDue, Outcome, Prepared, Preparer, StepCommit, StepTransaction, WaitingApproval, WorkerRecord,
+    Write,
 };
 
 /// Another backend, whose payloads are coded.
@@ -46,26 +47,7 @@ impl CodedBackend {
     }
 
     fn show_error(&self, run_id: RunId, error: Option<&mut StoredError>) {
-        if let Some(error) = error {
-            self.coding.show_error(&PayloadContext::new(run_id, PayloadPlace::Error), error);
-        }
-    }
-
-    fn show_claimed(&self, run: &mut ClaimedRun) {
-        let run_id = run.claim.run_id;
-        self.coding.show(&PayloadContext::new(run_id, PayloadPlace::Input), &mut run.input);
-        self.show_error(run_id, run.error.as_mut());
-    }
-
-    fn decode_outcome(&self, outcome: Outcome) -> Outcome {
-        match outcome {
-            Outcome::Started(started) => Outcome::Started(self.coding.decode_started(started)),
-            Outcome::Claimed(mut claimed) => {
-                claimed.runs.iter_mut().for_each(|run| self.show_claimed(run));
-                Outcome::Claimed(claimed)
-            }
-            outcome => outcome,
-        }
+        show_error(&self.coding, run_id, error);
     }
 
     /// A database copies rows as they are, and these are bound to the run that they are copied from.
@@ -104,7 +86,11 @@ impl Backend for CodedBackend {
         } else {
             self.inner.commit(writes).await?
         };
-        Ok(outcomes.into_iter().map(|outcome| self.decode_outcome(outcome)).collect())
+        Ok(decode_outcomes(&self.coding, outcomes))
+    }
+
+    fn preparer(&self) -> Option<&dyn Preparer> {
+        self.inner.preparer().map(|_| self as &dyn Preparer)
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
@@ -231,6 +217,71 @@ impl Backend for CodedBackend {
 
     fn as_any(&self) -> &dyn Any {
         self.inner.as_any()
+    }
+}
+
+fn show_error(coding: &Coding, run_id: RunId, error: Option<&mut StoredError>) {
+    if let Some(error) = error {
+        coding.show_error(&PayloadContext::new(run_id, PayloadPlace::Error), error);
+    }
+}
+
+fn show_claimed(coding: &Coding, run: &mut ClaimedRun) {
+    let run_id = run.claim.run_id;
+    coding.show(&PayloadContext::new(run_id, PayloadPlace::Input), &mut run.input);
+    show_error(coding, run_id, run.error.as_mut());
+}
+
+fn decode_outcomes(coding: &Coding, mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    for outcome in &mut outcomes {
+        match outcome {
+            Outcome::Started(started) => coding.decode_started(started),
+            Outcome::Claimed(claimed) => claimed.runs.iter_mut().for_each(|run| show_claimed(coding, run)),
+            _ => {}
+        }
+    }
+    outcomes
+}
+
+/// The encoded writes, and what the other backend has prepared for them.
+struct PreparedCode {
+    encoded: Encoded,
+    prepared: Prepared,
+}
+
+#[async_trait]
+impl Preparer for CodedBackend {
+    fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
+        let preparer = self.inner.preparer()?;
+        if !self.coding.encodes() {
+            return preparer.prepare(writes);
+        }
+        // The history that a fork copies must be read.
+        if writes.iter().any(|write| matches!(write, Write::Fork(_))) {
+            return None;
+        }
+        let mut encoded = Encoded::with_capacity(writes.len());
+        writes.iter().for_each(|write| encoded.add(self.coding.encode_write(write)));
+        let prepared = preparer.prepare(&encoded.writes)?;
+        Some(Prepared::new(PreparedCode { encoded, prepared }))
+    }
+
+    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, BackendError> {
+        let Some(preparer) = self.inner.preparer() else { return self.commit(writes).await.map(Answer::from) };
+        let coding = self.coding.clone();
+        if !coding.encodes() {
+            let answer = preparer.commit_prepared(writes, prepared).await?;
+            return Ok(Answer::new(move |writes| decode_outcomes(&coding, answer.read(writes))));
+        }
+        let Some(prepared) = prepared.into::<PreparedCode>() else {
+            return self.commit(writes).await.map(Answer::from);
+        };
+        let PreparedCode { encoded, prepared } = *prepared;
+        let answer = preparer.commit_prepared(&encoded.writes, prepared).await?;
+        Ok(Answer::new(move |_| {
+            let outcomes = answer.read(&encoded.writes);
+            decode_outcomes(&coding, encoded.outcomes(outcomes))
+        }))
     }
 }
 

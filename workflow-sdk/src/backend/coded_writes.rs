@@ -55,15 +55,10 @@ impl Coding {
         Ok(Cow::Owned(NewRun { input, ..run.clone() }))
     }
 
-    /// What became of a start, as the client compares it.
-    #[must_use]
-    pub fn decode_started(&self, outcome: StartOutcome) -> StartOutcome {
-        match outcome {
-            StartOutcome::Existing { id, mut input } => {
-                self.show(&PayloadContext::new(id, PayloadPlace::Input), &mut input);
-                StartOutcome::Existing { id, input }
-            }
-            outcome => outcome,
+    /// Decodes what became of a start, so that the client can compare it.
+    pub fn decode_started(&self, outcome: &mut StartOutcome) {
+        if let StartOutcome::Existing { id, input } = outcome {
+            self.show(&PayloadContext::new(*id, PayloadPlace::Input), input);
         }
     }
 

@@ -39,6 +39,7 @@ mod outcome;
 mod outcomes;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
+mod prepare;
 mod redact;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
@@ -51,6 +52,7 @@ pub use connect::{BackendOptions, connect};
 pub use connect_error::ConnectError;
 pub use error::{BackendError, BackendErrorKind};
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
+pub use prepare::{Answer, Prepared, Preparer};
 pub use redact::redact;
 #[cfg(feature = "testing")]
 pub(crate) use transaction::MEMORY;
@@ -77,6 +79,11 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The whole batch had no effect, or (kinds [`BackendErrorKind::Unreachable`] and [`BackendErrorKind::Busy`]) it is
     /// unknown whether it had.
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError>;
+
+    /// The same for those that can make a batch ready while another one is being committed. `None`: there is nothing to be gained.
+    fn preparer(&self) -> Option<&dyn Preparer> {
+        None
+    }
 
     /// Opens a transaction in which the body of a step of this run works. `None`: the claim is not the run's current one.
     ///

@@ -36,6 +36,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// This error, which several writes have in common.
+    pub(crate) fn refused(error: &BackendError) -> Self {
+        Self::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
+    }
+
     /// Whether it is sure that neither this commit of the write nor an earlier one, whose reply was lost, changed anything
     /// that somebody may still have to be told of.
     #[must_use]

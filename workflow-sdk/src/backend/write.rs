@@ -56,6 +56,15 @@ pub enum Write {
 }
 
 impl Write {
+    /// The claim, if it is one.
+    #[must_use]
+    pub fn as_claim(&self) -> Option<&ClaimRequest> {
+        match self {
+            Self::Claim(request) => Some(request),
+            _ => None,
+        }
+    }
+
     /// About how many bytes of payload it carries.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {

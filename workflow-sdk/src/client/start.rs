@@ -131,8 +131,8 @@ impl<O> Start<O> {
     ) -> Result<RunHandle<O>, ClientError> {
         let (client, run) = self.checked()?;
         let coded = client.coding().encode_start(&run)?;
-        let outcome = transaction.start(client.backend().as_ref(), &coded).await?;
-        let outcome = client.coding().decode_started(outcome);
+        let mut outcome = transaction.start(client.backend().as_ref(), &coded).await?;
+        client.coding().decode_started(&mut outcome);
         answer(client, &run, outcome)
     }
 

@@ -11,8 +11,10 @@ use crate::backend::{
 use crate::failpoint::failpoint;
 use crate::model::{RunId, SignalOutcome, StepKind};
 
-use super::Hub;
 use super::batch::Batch;
+use super::quiet::Quiet;
+use super::writer::MANY;
+use super::{Hub, Message};
 
 /// A batch that was committed.
 pub(super) struct Committed {
@@ -22,12 +24,21 @@ pub(super) struct Committed {
     pub(super) begun: Instant,
 }
 
-/// Announces and answers commits, in their order, until the writer has ended.
-pub(super) async fn run(mut committed: mpsc::UnboundedReceiver<Committed>, hub: Arc<Hub>) {
+/// Announces and answers commits, in their order, until the writer has ended; tells it when those who were answered have sent again, if
+/// that is of use to it.
+pub(super) async fn run(
+    mut committed: mpsc::UnboundedReceiver<Committed>,
+    hub: Arc<Hub>,
+    quiet: Option<Quiet<Message>>,
+) {
     while let Some(Committed { batch, outcomes, begun }) = committed.recv().await {
         failpoint("executor.before_answer");
         announce(&hub, &batch.writes, &outcomes);
+        let writes = batch.writes.len();
         answer(batch, outcomes, begun);
+        if let Some(quiet) = quiet.as_ref().filter(|_| writes >= MANY) {
+            quiet.wait_and_tell(|| !committed.is_empty()).await;
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 use tokio::time::Instant;
 
-use crate::backend::{BackendError, Outcome, Write};
+use crate::backend::{BackendError, Outcome, Prepared, Write};
 
 use super::failure::may_repeat;
 use super::{Reply, Request};
@@ -13,10 +13,13 @@ const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 pub(super) struct Batch {
     pub(super) writes: Vec<Write>,
     pub(super) replies: Vec<Reply>,
+    /// What the backend has made ready for these writes, just as they are.
+    pub(super) prepared: Option<Prepared>,
 }
 
 impl Batch {
     pub(super) fn push(&mut self, Request { write, reply }: Request) {
+        self.prepared = None;
         self.writes.push(write);
         self.replies.push(reply);
     }
@@ -30,6 +33,11 @@ impl Batch {
         }
         parts.push(self);
         parts
+    }
+
+    /// Whether it is more than one batch takes.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.end_of_first().is_some()
     }
 
     /// How many writes are as much as one batch takes, if there are more. One is never too much.
@@ -48,7 +56,8 @@ impl Batch {
     }
 
     fn split_off(&mut self, at: usize) -> Self {
-        Self { writes: self.writes.split_off(at), replies: self.replies.split_off(at) }
+        self.prepared = None;
+        Self { writes: self.writes.split_off(at), replies: self.replies.split_off(at), prepared: None }
     }
 
     /// After a failure whose effect is unknown, claims are answered with it rather than repeated.
@@ -62,7 +71,7 @@ impl Batch {
                 self.writes.push(write);
                 self.replies.push(reply);
             } else {
-                reply.send(refused(error), Instant::now());
+                reply.send(Outcome::refused(error), Instant::now());
             }
         }
     }
@@ -79,12 +88,7 @@ impl Batch {
 
     pub(super) fn refuse_all(self, error: &BackendError) {
         for reply in self.replies {
-            reply.send(refused(error), Instant::now());
+            reply.send(Outcome::refused(error), Instant::now());
         }
     }
-}
-
-/// One error for several senders.
-fn refused(error: &BackendError) -> Outcome {
-    Outcome::Refused(BackendError::new(error.kind, error.operation, error.source.to_string()))
 }

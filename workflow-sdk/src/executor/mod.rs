@@ -5,10 +5,12 @@
 mod announcer;
 mod batch;
 mod failure;
+mod flight;
 mod hint;
 mod hub;
 mod offers;
 mod queue;
+mod quiet;
 mod thread;
 mod writer;
 
@@ -16,12 +18,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::backend::{Backend, BackendError, BackendErrorKind, ClaimRequest, Claimed, Outcome, Write};
 
 use queue::Gather;
+use quiet::Quiet;
 
 pub use hub::{Cancel, Hub};
 
@@ -133,7 +136,9 @@ impl Executor {
         let (committed, to_announce) = mpsc::unbounded_channel();
         let in_process = backend.in_process();
         let how = if in_process { Gather::Never } else { Gather::Asleep };
-        let writer = writer::run(Arc::clone(&backend), receiver, committed, how);
+        let notify = Arc::new(Notify::new());
+        let quiet = backend.preparer().map(|_| Quiet::new(sender.downgrade(), Arc::clone(&notify)));
+        let writer = writer::run(Arc::clone(&backend), receiver, committed, notify, how);
         let beside_writer = if in_process {
             tokio::spawn(writer);
             None
@@ -141,7 +146,7 @@ impl Executor {
             thread::start(writer)
         };
         let hub = Hub::start(backend, beside_writer.unwrap_or_else(Handle::current));
-        tokio::spawn(announcer::run(to_announce, Arc::clone(&hub)));
+        tokio::spawn(announcer::run(to_announce, Arc::clone(&hub), quiet));
         Self { sender, hub }
     }
 

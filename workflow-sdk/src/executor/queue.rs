@@ -5,6 +5,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::backend::Write;
+
 use super::Message;
 use super::batch::Batch;
 use super::offers::Offers;
@@ -32,12 +34,19 @@ pub(super) struct Queue {
     receiver: mpsc::Receiver<Message>,
     batch: Batch,
     pub(super) offers: Offers,
+    /// Whether anything was taken since the last batch, be it no write.
+    is_touched: bool,
 }
 
 impl Queue {
     /// What is sent to this receiver.
     pub(super) fn new(receiver: mpsc::Receiver<Message>) -> Self {
-        Self { receiver, batch: Batch::default(), offers: Offers::default() }
+        Self { receiver, batch: Batch::default(), offers: Offers::default(), is_touched: false }
+    }
+
+    /// The writes, offers not among them.
+    pub(super) fn waiting(&self) -> &[Write] {
+        &self.batch.writes
     }
 
     /// How many writes there are.
@@ -53,19 +62,18 @@ impl Queue {
         true
     }
 
-    /// Takes what was sent, as far as it fits into a batch. `false`: there is nothing.
+    /// Takes what was sent, as far as it fits into a batch. `false`: nothing came since the last batch.
     pub(super) fn take_all(&mut self) -> bool {
-        let mut something = false;
         while self.writes() < MAX_BATCH
             && let Ok(message) = self.receiver.try_recv()
         {
             self.take(message);
-            something = true;
         }
-        something
+        self.is_touched
     }
 
     fn take(&mut self, message: Message) {
+        self.is_touched = true;
         match message {
             Message::Write(request) => self.batch.push(request),
             Message::Offer(offer) => self.offers.add(offer),
@@ -76,7 +84,8 @@ impl Queue {
     /// All writes, and the offers that need not wait any longer. The next one gets as much room: mostly it needs no more.
     pub(super) fn next_batch(&mut self) -> Batch {
         let room = self.batch.writes.len();
-        let room = Batch { writes: Vec::with_capacity(room), replies: Vec::with_capacity(room) };
+        let room = Batch { writes: Vec::with_capacity(room), replies: Vec::with_capacity(room), prepared: None };
+        self.is_touched = false;
         let mut batch = std::mem::replace(&mut self.batch, room);
         self.offers.join(&batch.writes).into_iter().for_each(|offer| batch.push(offer));
         batch
@@ -115,6 +124,16 @@ pub(super) fn gather(queue: &mut Queue, last: Commit) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_taken_is_there_until_the_next_batch_be_it_no_write() {
+        let (sender, receiver) = mpsc::channel(1);
+        let mut queue = Queue::new(receiver);
+        assert!(!queue.take_all());
+        assert!(sender.try_send(Message::CallIn).is_ok());
+        assert!(queue.take_all() && queue.take_all());
+        assert!(queue.next_batch().writes.is_empty() && !queue.take_all());
+    }
 
     #[test]
     fn a_lone_sender_waits_for_nobody_and_nobody_waits_for_long() {

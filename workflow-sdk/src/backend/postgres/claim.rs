@@ -8,7 +8,8 @@ use uuid::Uuid;
 use crate::backend::{ClaimRequest, Claimed};
 use crate::model::{Clock, Lane, Timestamp};
 
-use super::claim_start::{ClaimStart, Place};
+use super::claim_start::Place;
+use super::commit::Memory;
 use super::error::Failure;
 use super::row;
 use super::sql::Sql;
@@ -54,32 +55,30 @@ pub(super) async fn claim_on(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
-    start: &mut ClaimStart,
+    memory: &Memory,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
-    let began = start.of(request, Instant::now());
+    let began = memory.lock().start.of(request, Instant::now());
     let rows = claim_from(connection, sql, clock, request, began).await?;
-    let (mut claimed, rest) = ended(start, request, began, &rows)?;
-    if let Some(rest) = rest {
+    let mut claimed = claimed(&rows)?;
+    if let Some(rest) = ended(memory, request, began, &rows)? {
         claimed.runs.extend(claim(connection, sql, clock, &rest).await?.runs);
     }
     Ok(claimed)
 }
 
-/// What a claim came to that had begun there, which `start` takes note of; and what is left of it, if it did not begin at the beginning
-/// and found less than it might: whoever gets less than he asked for takes it that nothing else is due.
+/// Remembers where a claim ended that had begun there, and says what is left of it, if it did not begin at the beginning and found less
+/// than it might: whoever gets less than he asked for takes it that nothing else is due.
 pub(super) fn ended(
-    start: &mut ClaimStart,
+    memory: &Memory,
     request: &ClaimRequest,
     began: Option<Place>,
     rows: &[PgRow],
-) -> Result<(Claimed, Option<ClaimRequest>), Failure> {
-    let claimed = claimed(rows)?;
-    start.ended(request, began, (claimed.runs.len(), last_place(rows)?), Instant::now());
-    let found = u32::try_from(claimed.runs.len()).unwrap_or(u32::MAX);
-    let limit = request.limit.saturating_sub(found);
-    let rest = (began.is_some() && limit > 0).then(|| ClaimRequest { limit, ..request.clone() });
-    Ok((claimed, rest))
+) -> Result<Option<ClaimRequest>, Failure> {
+    let found = rows.iter().filter(|row| is_claimed(row)).count();
+    memory.lock().start.ended(request, began, (found, last_place(rows)?), Instant::now());
+    let limit = request.limit.saturating_sub(u32::try_from(found).unwrap_or(u32::MAX));
+    Ok((began.is_some() && limit > 0).then(|| ClaimRequest { limit, ..request.clone() }))
 }
 
 async fn claim_from(

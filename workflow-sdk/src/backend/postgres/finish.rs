@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
-use uuid::Uuid;
 
 use crate::backend::{EndWrite, ParkWrite, RunEnd};
 use crate::model::{Claim, Clock, RunId, StoredError, Timestamp};
@@ -76,9 +75,9 @@ impl Finishes {
         true
     }
 
-    /// The runs that are not among these.
-    pub(super) fn but(&self, finished: &[Uuid]) -> Vec<RunId> {
-        self.0.keys().copied().filter(|run| !finished.contains(&run.as_uuid())).collect()
+    /// Their runs.
+    pub(super) fn runs(&self) -> Vec<RunId> {
+        self.0.keys().copied().collect()
     }
 
     /// Whether there are none.

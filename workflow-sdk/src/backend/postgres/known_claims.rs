@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::backend::Write;
+use crate::backend::{ClaimedRun, Write};
 use crate::model::{Claim, RunId, WorkerId};
 use crate::planted::planted;
 
@@ -34,33 +34,33 @@ impl KnownClaims {
         workers.ids().iter().map(version).map(|version| version.filter(|_| !planted("stale-claims"))).collect()
     }
 
-    /// A plain batch was committed while the rows of its workers were these, if it has looked at them: what it asked for holds, and so does
-    /// what it claimed; what it ended or parked does not.
-    pub(super) fn committed(
-        &mut self,
-        versions: BTreeMap<WorkerId, String>,
-        writes: &[Write],
-        asked: BTreeMap<RunId, i64>,
-        claimed: &[Claim],
-    ) {
-        writes.iter().for_each(|write| self.finished(write));
+    /// A plain batch was committed while the rows of its workers were these, if it has looked at them: what it asked for holds.
+    pub(super) fn asked(&mut self, versions: &BTreeMap<WorkerId, String>, asked: BTreeMap<RunId, i64>) {
         if versions.is_empty() {
             return;
         }
-        if versions != self.versions {
+        if *versions != self.versions {
             self.epochs.clear();
-            self.versions = versions;
+            self.versions = versions.clone();
         }
         self.epochs.extend(asked);
-        self.epochs.extend(claimed.iter().map(|claim| (claim.run_id, claim.epoch)));
     }
 
-    /// This write was committed, and perhaps let go of its claim.
-    pub(super) fn finished(&mut self, write: &Write) {
-        match write {
-            Write::End(write) => drop(self.epochs.remove(&write.claim.run_id)),
-            Write::Park(write) => drop(self.epochs.remove(&write.claim.run_id)),
-            _ => {}
+    /// The same batch claimed these runs for this worker: they hold, unless the rows are others by now.
+    pub(super) fn claimed(&mut self, versions: &BTreeMap<WorkerId, String>, worker: WorkerId, runs: &[ClaimedRun]) {
+        if *versions == self.versions && versions.contains_key(&worker) {
+            self.epochs.extend(runs.iter().map(|run| (run.claim.run_id, run.claim.epoch)));
+        }
+    }
+
+    /// These writes are about to be committed: of the claims that they let go of it is not known from now on whether they hold.
+    pub(super) fn finished(&mut self, writes: &[Write]) {
+        for write in writes {
+            match write {
+                Write::End(write) => drop(self.epochs.remove(&write.claim.run_id)),
+                Write::Park(write) => drop(self.epochs.remove(&write.claim.run_id)),
+                _ => {}
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ async fn knowing(runs: usize) -> TestResult<(Fixture, Vec<Claim>)> {
 
 /// How many of these are known.
 async fn known(fixture: &Fixture, claims: &[Claim]) -> usize {
-    fixture.backend.writer.known(claims).await
+    fixture.backend.writer.known(claims)
 }
 
 /// Steps of two claims, of which the first does not hold any more.

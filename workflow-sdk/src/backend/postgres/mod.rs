@@ -18,12 +18,13 @@ use tokio::sync::Semaphore;
 use crate::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use super::{
-    Backend, BackendError, EmittedItem, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, StepTransaction,
-    WaitingApproval, WorkerRecord, Write,
+    Backend, BackendError, EmittedItem, EndedRun, Hints, Inbox, LeaseSession, NextDue, Outcome, Preparer,
+    StepTransaction, WaitingApproval, WorkerRecord, Write,
 };
 
 mod attempt;
 mod batch;
+mod bound;
 mod call;
 mod claim;
 mod claim_start;
@@ -75,6 +76,8 @@ mod plain_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
+mod prepare_tests;
+#[cfg(test)]
 mod read_tests;
 #[cfg(test)]
 mod worker_lock_tests;
@@ -118,7 +121,11 @@ impl Backend for PostgresBackend {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(writes).await
+        self.write_and_read(writes).await
+    }
+
+    fn preparer(&self) -> Option<&dyn Preparer> {
+        Some(self)
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {

@@ -8,48 +8,21 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
-use uuid::Uuid;
+use sqlx::PgConnection;
 
 use crate::backend::fence::asked_by_unless;
 use crate::backend::{AttemptWrite, ClaimRequest, Claimed, EndWrite, Outcome, ParkWrite, StartOutcome, Write};
-use crate::model::{Claim, Effect, NewRun, RunId, Timestamp, WorkerId};
+use crate::model::{Effect, NewRun, RunId, Timestamp};
 
 use super::attempt::Rows;
-use super::claim_start::Place;
+use super::bound::{Applied, Bound};
 use super::commit::{Context, Memory};
 use super::error::Failure;
 use super::finish::Finishes;
 use super::known_claims::KnownClaims;
 use super::worker_lock::Workers;
 use super::{claim, fence, start};
-
-/// What became of a batch.
-pub(super) struct Applied {
-    /// `None`: an end or a park did not come about, beside others that did.
-    pub(super) outcomes: Vec<Option<Outcome>>,
-    unfinished: Vec<RunId>,
-    asked: BTreeMap<RunId, i64>,
-    /// The rows of the workers, as far as the batch has locked them.
-    versions: BTreeMap<WorkerId, String>,
-}
-
-impl Applied {
-    /// Adds what is known now that it is committed.
-    pub(super) fn tell(&mut self, writes: &[Write], known: &mut KnownClaims) {
-        let claimed = writes.iter().zip(&self.outcomes).filter_map(|pair| match pair {
-            (Write::Claim(request), Some(Outcome::Claimed(claimed))) => {
-                self.versions.contains_key(&request.worker).then_some(&claimed.runs)
-            }
-            _ => None,
-        });
-        let claimed: Vec<Claim> = claimed.flatten().map(|run| run.claim).collect();
-        known.committed(std::mem::take(&mut self.versions), writes, std::mem::take(&mut self.asked), &claimed);
-    }
-}
 
 /// A batch of these kinds.
 #[derive(Default)]
@@ -61,13 +34,12 @@ pub(super) struct Plain<'w> {
     /// The runs of the attempts, each with the epoch under which its writer holds it, but for those that are known.
     asked: BTreeMap<RunId, i64>,
     relies_on_known: bool,
-    writes: &'w [Write],
 }
 
 impl<'w> Plain<'w> {
     /// The batch, if it is one and the locks of these workers are enough for it.
     pub(super) fn of(writes: &'w [Write], workers: &Workers, known: &KnownClaims) -> Option<Self> {
-        let mut plain = Self { writes, ..Self::default() };
+        let mut plain = Self::default();
         for write in writes {
             plain.add(write)?;
         }
@@ -109,73 +81,52 @@ impl<'w> Plain<'w> {
         Some(())
     }
 
-    /// Whether one statement applies it. A claim in it sees no run that the same statement makes due.
-    pub(super) fn is_one_statement(&self) -> bool {
-        self.starts.is_empty() && (self.claims.is_empty() || self.claims.len() == 1 && !self.finishes.has_parks())
-    }
-
-    /// Applies it, if it is one statement. `None`: a claim does not hold, and nothing was changed.
+    /// Applies it in a transaction, in the order of the contract, and says what its starts and claims came to. `None`: a claim does not
+    /// hold, and the transaction must be rolled back.
     pub(super) async fn apply(
         self,
         connection: &mut PgConnection,
         context: Context<'_>,
-        memory: &mut Memory,
-    ) -> Result<Option<Applied>, Failure> {
-        let claim = self.claims.first().map(|request| (*request, memory.start.of(request, Instant::now())));
-        let Some((mut applied, rows)) = self.execute(connection, context, &memory.known, claim).await? else {
-            return Ok(None);
-        };
-        let mut claims = Vec::new();
-        if let Some((request, began)) = claim {
-            let (mut claimed, rest) = claim::ended(&mut memory.start, request, began, &rows)?;
-            if let Some(rest) = rest {
-                let rest = claim::claim(connection, context.sql, context.clock, &rest).await;
-                // The others are committed.
-                claimed.runs.extend(rest.map_err(Failure::of_unknown_effect)?.runs);
-            }
-            claims.push(claimed);
-        }
-        applied.outcomes = self.outcomes(Vec::new(), claims, &applied.unfinished)?;
-        Ok(Some(applied))
-    }
-
-    /// Applies it in a transaction, in the order of the contract. `None`: a claim does not hold, and the transaction must be rolled back.
-    pub(super) async fn apply_all(
-        self,
-        connection: &mut PgConnection,
-        context: Context<'_>,
-        memory: &mut Memory,
-    ) -> Result<Option<Applied>, Failure> {
+        memory: &Memory,
+    ) -> Result<Option<(Applied, Vec<StartOutcome>, Vec<Claimed>)>, Failure> {
         let Context { sql, clock, .. } = context;
         let started = match &self.starts[..] {
             [] => Vec::new(),
             starts => start::start(connection, sql, clock, starts).await?,
         };
-        let mut applied = match self.execute(connection, context, &memory.known, None).await? {
-            Some((applied, _)) if applied.unfinished.is_empty() => applied,
-            _ => return Ok(None),
+        let bound = self.bind(context, &memory.lock().known, None)?;
+        let Some(applied) = bound.execute(connection, None).await?.filter(|applied| applied.unfinished.is_empty())
+        else {
+            return Ok(None);
         };
         let mut claimed = Vec::new();
         for request in &self.claims {
-            claimed.push(claim::claim_on(connection, sql, clock, &mut memory.start, request).await?);
+            claimed.push(claim::claim_on(connection, sql, clock, memory, request).await?);
         }
-        applied.outcomes = self.outcomes(started, claimed, &[])?;
-        Ok(Some(applied))
+        Ok(Some((applied, started, claimed)))
     }
 
-    /// Executes its statement, with this claim and where it begins. Of what was applied, the outcomes are not there yet; the rows are those of
-    /// the claim.
-    async fn execute(
+    /// The batch, if it is one statement, as that: with its claim.
+    pub(super) fn bind_one(&self, context: Context<'_>, known: &KnownClaims) -> Option<Result<Bound, Failure>> {
+        self.is_one_statement().then(|| self.bind(context, known, self.claims.first().copied()))
+    }
+
+    /// Whether one statement applies it. A claim in it sees no run that the same statement makes due.
+    fn is_one_statement(&self) -> bool {
+        self.starts.is_empty() && (self.claims.is_empty() || self.claims.len() == 1 && !self.finishes.has_parks())
+    }
+
+    /// Binds its statement, with this claim.
+    fn bind(
         &self,
-        connection: &mut PgConnection,
         Context { sql, clock, workers }: Context<'_>,
         known: &KnownClaims,
-        claim: Option<(&ClaimRequest, Option<Place>)>,
-    ) -> Result<Option<(Applied, Vec<PgRow>)>, Failure> {
+        claim: Option<&ClaimRequest>,
+    ) -> Result<Bound, Failure> {
         let attempts = Rows::by_novelty(self.attempts.clone())?;
         let none = Workers::default();
-        let workers = if self.attempts.is_empty() && self.claims.is_empty() { &none } else { workers };
-        let versions = if self.relies_on_known { known.versions(workers) } else { vec![None; workers.ids().len()] };
+        let locked = if self.attempts.is_empty() && self.claims.is_empty() { &none } else { workers };
+        let versions = if self.relies_on_known { known.versions(locked) } else { vec![None; locked.ids().len()] };
         let is_usual = attempts.are_usual() && self.finishes.are_usual() && self.asked.is_empty();
         let (full, without_claim) = match attempts.are_new() {
             true if is_usual => (&sql.plain_batch_of_usual, &sql.plain_batch_of_usual_without_claim),
@@ -185,52 +136,41 @@ impl<'w> Plain<'w> {
         let statement = if claim.is_some() { full } else { without_claim };
         let query = statement.query().bind(clock.fixed().map(Timestamp::as_micros));
         let query = query.bind(fence::ids(self.asked.keys())).bind(self.asked.values().copied().collect::<Vec<_>>());
-        let query = attempts.bind_by_novelty(query.bind(workers.uuids()))?;
+        let query = attempts.bind_by_novelty(query.bind(locked.uuids()))?;
         let mut query = self.finishes.bind(query).bind(versions);
-        if let Some((request, began)) = claim {
-            query = claim::bind_place(claim::bind(query, request, request.limit), began);
+        if let Some(request) = claim {
+            query = claim::bind(query, request, request.limit);
         }
-        let rows = match query.fetch_all(connection).await.map_err(Failure::from) {
-            Err(failure) if failure.is_recorded() => return Ok(None),
-            rows => rows?,
-        };
-        let first = rows.first().ok_or_else(|| Failure::corrupt("a batch answered nothing"))?;
-        if !first.try_get::<bool, _>("holds")? {
-            return Ok(None);
-        }
-        let finished: Option<Vec<Uuid>> = first.try_get("finished")?;
-        let versions: Vec<Option<String>> = first.try_get("versions")?;
-        let versions = workers.ids().iter().zip(versions).filter_map(|(worker, version)| Some((*worker, version?)));
-        let applied = Applied {
-            outcomes: Vec::new(),
-            unfinished: finished.map_or_else(Vec::new, |finished| self.finishes.but(&finished)),
+        Ok(Bound {
+            query,
+            claims: claim.is_some(),
+            locked: locked.ids().to_vec(),
             asked: self.asked.clone(),
-            versions: versions.collect(),
-        };
-        Ok(Some((applied, rows)))
+            finishing: self.finishes.runs(),
+        })
     }
+}
 
-    /// What became of each write, if claims hold. `None`: it is an end or a park of a run that was not finished.
-    fn outcomes(
-        &self,
-        started: Vec<StartOutcome>,
-        claimed: Vec<Claimed>,
-        unfinished: &[RunId],
-    ) -> Result<Vec<Option<Outcome>>, Failure> {
-        let (mut started, mut claimed) = (started.into_iter(), claimed.into_iter());
-        let missing = || Failure::corrupt("a write has no outcome");
-        let outcome = |write: &Write| {
-            Ok(Some(match write {
-                Write::Start(_) => Outcome::Started(started.next().ok_or_else(missing)?),
-                Write::Claim(_) => Outcome::Claimed(claimed.next().ok_or_else(missing)?),
-                Write::End(EndWrite { claim, .. }) | Write::Park(ParkWrite { claim, .. })
-                    if unfinished.contains(&claim.run_id) =>
-                {
-                    return Ok(None);
-                }
-                _ => Outcome::Applied,
-            }))
-        };
-        self.writes.iter().map(outcome).collect()
-    }
+/// What became of each write, if claims hold. `None`: it is an end or a park of a run that was not finished.
+pub(super) fn outcomes(
+    writes: &[Write],
+    started: Vec<StartOutcome>,
+    claimed: Vec<Claimed>,
+    unfinished: &[RunId],
+) -> Result<Vec<Option<Outcome>>, Failure> {
+    let (mut started, mut claimed) = (started.into_iter(), claimed.into_iter());
+    let missing = || Failure::corrupt("a write has no outcome");
+    let outcome = |write: &Write| {
+        Ok(Some(match write {
+            Write::Start(_) => Outcome::Started(started.next().ok_or_else(missing)?),
+            Write::Claim(_) => Outcome::Claimed(claimed.next().ok_or_else(missing)?),
+            Write::End(EndWrite { claim, .. }) | Write::Park(ParkWrite { claim, .. })
+                if unfinished.contains(&claim.run_id) =>
+            {
+                return Ok(None);
+            }
+            _ => Outcome::Applied,
+        }))
+    };
+    writes.iter().map(outcome).collect()
 }

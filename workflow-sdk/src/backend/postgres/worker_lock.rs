@@ -42,7 +42,7 @@ const MEMORY: usize = 16;
 const UNPROVEN: Duration = Duration::from_secs(60);
 
 /// The workers whose batches come through here: those that claimed here last.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Workers {
     ids: Vec<WorkerId>,
     /// There are more than these.
