@@ -105,9 +105,10 @@ impl Applied {
     }
 
     /// What became of each of these writes, which are its own. `None`: it is an end or a park that did not come about.
-    pub(super) fn read(self, memory: &Memory, writes: &[Write]) -> Result<Vec<Option<Outcome>>, Failure> {
+    pub(super) fn read(mut self, memory: &Memory, writes: &[Write]) -> Result<Vec<Option<Outcome>>, Failure> {
         let mut claimed = Vec::new();
         if let Some(request) = writes.iter().find_map(Write::as_claim) {
+            claim::sort(&mut self.rows);
             let mut answer = claim::claimed(&self.rows)?;
             answer.runs.extend(self.rest.iter().cloned());
             self.note_claimed(&mut memory.lock().known, request, &answer);

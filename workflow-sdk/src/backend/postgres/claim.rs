@@ -120,10 +120,18 @@ pub(super) fn claimed(rows: &[PgRow]) -> Result<Claimed, Failure> {
     Ok(Claimed { runs: claimed.collect::<Result<_, _>>()?, now })
 }
 
+/// Sorts the rows of a claim: who was due for longest is driven first. The row that says the time has no place, and comes before them.
+pub(super) fn sort(rows: &mut [PgRow]) {
+    rows.sort_by_cached_key(|row| place(row).ok());
+}
+
 /// The place of the last run that was claimed, in the order of claims. `None`: none was.
 fn last_place(rows: &[PgRow]) -> Result<Option<Place>, Failure> {
-    let last = rows.last().filter(|row| is_claimed(row));
-    last.map(|row| Ok((row::time(row, "due_at")?, row::run_id(row)?))).transpose()
+    rows.last().filter(|row| is_claimed(row)).map(place).transpose()
+}
+
+fn place(row: &PgRow) -> Result<Place, Failure> {
+    Ok((row::time(row, "due_at")?, row::run_id(row)?))
 }
 
 fn is_claimed(row: &PgRow) -> bool {

@@ -174,7 +174,7 @@ fn a_plain_batch_asks_records_finishes_and_claims_as_the_four_do_alone() {
     assert_eq!(update(batch), update(include_str!("sql/update_attempts.sql")));
     let claimed = within(
         "due AS MATERIALIZED (",
-        "SELECT clock.now",
+        "SELECT {now} AS now, (SELECT verdict",
         &[(
             "WHERE (SELECT verdict.holds FROM verdict) AND ARRAY(SELECT finished.id FROM finished) IS NOT NULL ORDER",
             "ORDER",

@@ -10,8 +10,9 @@
 -- nothing was changed. They are locked before any run, whether it asks for them or not: who terminates runs locks in that order.
 -- `versions` says what these rows are. An attempt that was thought to be new and is there fails the statement. A run that it ends or parks
 -- it locks by that; one that is not its writer's, or that somebody has changed since the statement began, is not written: `finished`
--- names the others then. The claim comes after
--- these, for it locks runs in the order in which they are due, and nothing may be waited for after that.
+-- names the others then. The claim comes after these, for it locks runs in the order in which they are due, and nothing may be waited for
+-- after that. The first row says all this, the others are the claimed runs in no order that is promised: to sort them here, and to say it in
+-- each row, cost as much as six claims.
 WITH seen AS MATERIALIZED (
     SELECT w.id, w.xmin::text || w.ctid::text AS version FROM {schema}.workflow_workers AS w WHERE w.id = ANY ($4::uuid[])
 ), locked AS MATERIALIZED (
@@ -123,15 +124,15 @@ WITH seen AS MATERIALIZED (
               r.depth, r.parent_run_id, r.deadline_at,
               r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
 /*end*/)
-SELECT clock.now, clock.holds, clock.versions, clock.finished/*claim*/, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input,
-       c.wakes, c.crashes, c.attempt, c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at,
-       c.lease_until, c.error, c.due_at/*end*/
-FROM (
-    SELECT {now} AS now, (SELECT verdict.holds FROM verdict) AS holds,
-           ARRAY(SELECT (SELECT ours.version FROM ours WHERE ours.id = worker.id)
-                 FROM (SELECT unnest($4::uuid[]) AS id) AS worker) AS versions,
-           CASE WHEN (SELECT count(*) FROM finished) < cardinality($17)
-                THEN ARRAY(SELECT finished.id FROM finished) END AS finished
-) AS clock
-/*claim*/LEFT JOIN claimed AS c ON true
-ORDER BY c.due_at, c.id/*end*/
+SELECT {now} AS now, (SELECT verdict.holds FROM verdict) AS holds,
+       ARRAY(SELECT (SELECT ours.version FROM ours WHERE ours.id = worker.id)
+             FROM (SELECT unnest($4::uuid[]) AS id) AS worker) AS versions,
+       CASE WHEN (SELECT count(*) FROM finished) < cardinality($17)
+            THEN ARRAY(SELECT finished.id FROM finished) END AS finished/*claim*/,
+       NULL AS id, NULL AS epoch, NULL AS queue, NULL AS workflow_name, NULL AS version, NULL AS input, NULL AS wakes, NULL AS crashes,
+       NULL AS attempt, NULL AS generation, NULL AS depth, NULL AS parent_run_id, NULL AS deadline_at, NULL AS cancel_requested_at,
+       NULL AS started_at, NULL AS lease_until, NULL AS error, NULL AS due_at
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.attempt, c.generation,
+       c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error, c.due_at
+FROM claimed AS c/*end*/
