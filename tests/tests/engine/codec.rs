@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use workflow_sdk::engine::{NewRun, Outcome, WorkerId, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
     BackendErrorKind, ClientError, CodecError, CodedPayload, Encryption, EncryptionKey, PayloadCodec, PayloadContext,
     PayloadPlace, RunFilter, UnreadablePayload, UnreadableReason,
 };
+use workflow_tests::make::{attempt, claim_by, new_run, succeeded};
 use workflow_tests::marked::{MARK, marked, marked_child, marked_failure, marked_panic, secret, tell};
+use workflow_tests::outcome::{claimed, one};
 use workflow_tests::{Database, Live, Probe, Working};
 use workflow_worker::Worker;
 
@@ -316,6 +319,35 @@ pub async fn a_codec_that_fails_or_panics_hurts_one_write(db: Live) {
     assert_eq!(good.unwrap(), SignalOutcome::Accepted, "its neighbours are committed");
     let why = UnreadablePayload::in_place_of(&client.run(run.id()).await.unwrap().input).unwrap();
     assert_eq!(why.reason, UnreadableReason::Failed("it panicked".into()));
+}
+
+pub async fn a_batch_that_was_prepared_is_encoded_as_any_other(db: Live) {
+    let moody = Moody(|context| match context.place {
+        PayloadPlace::StepOutput { key: "fails" } => Err(CodecError::Failed("no key today".into())),
+        _ => Ok(()),
+    });
+    let client = client(&db, moody).await;
+    let (backend, worker) = (client.backend(), WorkerId::generate());
+    let _lease = backend.open_lease(worker, &[]).await.unwrap();
+    let claim = || Write::Claim(claim_by(worker, 1));
+    let starts = [new_run(), NewRun { input: "\"second\"".into(), ..new_run() }].map(Write::Start);
+    backend.commit(&starts).await.unwrap();
+    let first = claimed(one(backend.commit(&[claim()]).await.unwrap())).runs[0].claim;
+    let batch =
+        [attempt(first, succeeded("good", 1, "\"secret\"")), claim(), attempt(first, succeeded("fails", 2, "1"))];
+    let prepared = backend.preparer().and_then(|preparer| Some((preparer, preparer.prepare(&batch)?)));
+    assert_eq!(prepared.is_some(), db.database == Database::Postgres);
+    let outcomes = match prepared {
+        Some((preparer, prepared)) => preparer.commit_prepared(&batch, prepared).await.unwrap().read(&batch),
+        None => backend.commit(&batch).await.unwrap(),
+    };
+    let [Outcome::Applied, Outcome::Claimed(second), Outcome::Refused(error)] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
+    assert_eq!((error.kind, second.runs[0].input.as_str()), (BackendErrorKind::Codec, "\"second\""));
+    let rows = backend.history(first.run_id).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>(), [Some("\"secret\"")]);
+    assert!(found(&db, "secret").await.is_empty());
 }
 
 pub async fn the_limit_is_that_of_the_plain_text(db: Live) {

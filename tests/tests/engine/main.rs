@@ -246,6 +246,7 @@ workflow_tests::cases! {
         a_row_that_was_changed_or_moved_is_refused,
         what_is_older_than_the_codec_is_read_unless_it_is_refused,
         a_codec_that_fails_or_panics_hurts_one_write,
+        a_batch_that_was_prepared_is_encoded_as_any_other,
         the_limit_is_that_of_the_plain_text,
     }
     within {
