@@ -53,6 +53,7 @@ workflow_tests::cases! {
     }
     random {
         kills_lose_nothing,
+        hundreds_at_once_outlive_kills,
     }
     crowd {
         three_processes_write_one_database,

@@ -45,3 +45,30 @@ pub async fn kills_lose_nothing(database: Database) {
     println!("{database:?}: {} runs, {KILLS} kills, {mid_step} of them in the middle of a step", runs.len());
     scene.sweep().await;
 }
+
+/// So many runs at once that batches are made ready and sent ahead, where the database allows it; each worker is killed amid them.
+pub async fn hundreds_at_once_outlive_kills(database: Database) {
+    let scene = Scene::new(database).await;
+    let mut settings = scene.settings();
+    settings.concurrency = 300;
+    settings.linger = 0;
+    settings.pause = 1;
+    settings.max_crashes = Some(100);
+    let mut runs = Vec::new();
+    let mut dead = Vec::new();
+    for kill in 0..3 {
+        let before = scene.ledger.lines().len();
+        runs.extend(scene.start_mix(200, 60, 0).await);
+        let mut worker = scene.spawn(&format!("worker-{kill}"), &settings);
+        // The runs of one round write some 5,000 lines.
+        scene.lines(before + 1500).await;
+        worker.kill();
+        dead.push(worker);
+    }
+    let last = scene.spawn("last", &settings);
+    scene.all_end(&runs).await;
+    let pids: Vec<u32> = dead.iter().map(|worker| worker.pid()).collect();
+    scene.check(&runs, &pids).await;
+    dead.iter().chain([&last]).for_each(|worker| worker.assert_no_errors());
+    scene.sweep().await;
+}
