@@ -43,11 +43,7 @@ impl CodedBackend {
         if let Some(output) = &mut run.output {
             self.coding.show(&context(PayloadPlace::Output), output);
         }
-        self.show_error(run.id, run.error.as_mut());
-    }
-
-    fn show_error(&self, run_id: RunId, error: Option<&mut StoredError>) {
-        show_error(&self.coding, run_id, error);
+        show_error(&self.coding, run.id, run.error.as_mut());
     }
 
     /// A database copies rows as they are, and these are bound to the run that they are copied from.
@@ -159,7 +155,7 @@ impl Backend for CodedBackend {
             if let Some(output) = output {
                 self.coding.show(&PayloadContext::new(*id, PayloadPlace::Output), output);
             }
-            self.show_error(*id, error.as_mut());
+            show_error(&self.coding, *id, error.as_mut());
         }
         Ok(ended)
     }

@@ -235,7 +235,22 @@ pub(super) fn attempt(claim: Claim, key: &str, status: AttemptStatus, output: Op
 
 /// A step that has succeeded.
 pub(super) fn step(claim: Claim) -> Write {
-    attempt(claim, "a", AttemptStatus::Succeeded, Some("1"))
+    step_of(claim, "a")
+}
+
+/// The same of this key.
+pub(super) fn step_of(claim: Claim, key: &str) -> Write {
+    attempt(claim, key, AttemptStatus::Succeeded, Some("1"))
+}
+
+/// A backend that knows that these claims hold.
+pub(super) async fn knowing(runs: usize) -> TestResult<(Fixture, Vec<Claim>)> {
+    let fixture = recorded_fixture().await?;
+    let claims = fixture.started_claims(runs).await?;
+    let batch: Vec<Write> = claims.iter().map(|claim| step_of(*claim, "before")).collect();
+    assert!(all_applied(&fixture.backend.commit(&batch).await?));
+    assert_eq!(fixture.backend.writer.known(&claims), runs);
+    Ok((fixture, claims))
 }
 
 pub(super) fn end(claim: Claim) -> Write {

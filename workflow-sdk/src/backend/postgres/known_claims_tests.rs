@@ -1,33 +1,12 @@
 //! That a batch relies on a claim which it knows only as long as nobody has taken it.
 
 use crate::backend::{Backend, ClaimRequest, Outcome, ParkWrite, Write};
-use crate::model::{AttemptStatus, Claim, WorkerId};
+use crate::model::{Claim, WorkerId};
 
-use super::fixture_tests::{Fixture, LEASE, START, TestResult, attempt, end, lane, recorded_fixture};
-
-fn step(claim: Claim, key: &str) -> Write {
-    attempt(claim, key, AttemptStatus::Succeeded, Some("1"))
-}
-
-fn all_applied(outcomes: &[Outcome]) -> bool {
-    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied))
-}
-
-/// A backend that knows that these claims hold.
-async fn knowing(runs: usize) -> TestResult<(Fixture, Vec<Claim>)> {
-    let fixture = recorded_fixture().await?;
-    let mut claims = Vec::new();
-    for _ in 0..runs {
-        claims.push(fixture.started_claim().await?);
-    }
-    let batch: Vec<Write> = claims.iter().map(|claim| step(*claim, "before")).collect();
-    assert!(all_applied(&fixture.backend.commit(&batch).await?));
-    assert_eq!(known(&fixture, &claims).await, runs);
-    Ok((fixture, claims))
-}
+use super::fixture_tests::{Fixture, LEASE, START, TestResult, all_applied, end, knowing, lane, step_of as step};
 
 /// How many of these are known.
-async fn known(fixture: &Fixture, claims: &[Claim]) -> usize {
+fn known(fixture: &Fixture, claims: &[Claim]) -> usize {
     fixture.backend.writer.known(claims)
 }
 
@@ -92,7 +71,7 @@ async fn nor_is_what_a_worker_held_that_others_forgot() -> TestResult {
 async fn what_a_lone_end_or_a_plain_batch_ended_is_not_known_any_more() -> TestResult {
     let (fixture, claims) = knowing(4).await?;
     assert!(matches!(fixture.commit(end(claims[0])).await?, Outcome::Applied));
-    assert_eq!(known(&fixture, &claims).await, 3);
+    assert_eq!(known(&fixture, &claims), 3);
     let park = ParkWrite {
         claim: claims[2],
         wakes: 0,
@@ -102,9 +81,9 @@ async fn what_a_lone_end_or_a_plain_batch_ended_is_not_known_any_more() -> TestR
         reset_crashes: false,
     };
     assert!(all_applied(&fixture.backend.commit(&[end(claims[1]), Write::Park(park)]).await?));
-    assert_eq!(known(&fixture, &claims).await, 1);
+    assert_eq!(known(&fixture, &claims), 1);
     first_is_lost(&fixture, [claims[0], claims[3]]).await?;
-    assert_eq!(known(&fixture, &claims).await, 0, "nothing is, after a batch that went the long way");
+    assert_eq!(known(&fixture, &claims), 0, "nothing is, after a batch that went the long way");
     Ok(())
 }
 
@@ -119,8 +98,8 @@ async fn what_a_plain_batch_claims_is_known_by_its_epoch() -> TestResult {
         return Err(format!("{outcomes:?}").into());
     };
     let new: Vec<Claim> = claimed.runs.iter().map(|run| run.claim).collect();
-    assert_eq!(known(&fixture, &new).await, 2);
-    assert_eq!(known(&fixture, &[Claim { epoch: 2, ..new[0] }]).await, 0);
+    assert_eq!(known(&fixture, &new), 2);
+    assert_eq!(known(&fixture, &[Claim { epoch: 2, ..new[0] }]), 0);
     first_is_lost(&fixture, [Claim { epoch: 7, ..new[0] }, new[1]]).await
 }
 
@@ -135,7 +114,7 @@ async fn a_claim_of_a_worker_that_is_not_recorded_is_not_known() -> TestResult {
         return Err(format!("{outcomes:?}").into());
     };
     assert_eq!(claimed.runs.len(), 1);
-    assert_eq!(known(&fixture, &[claimed.runs[0].claim]).await, 0);
+    assert_eq!(known(&fixture, &[claimed.runs[0].claim]), 0);
     Ok(())
 }
 
@@ -147,6 +126,6 @@ async fn a_batch_that_fails_leaves_nothing_known() -> TestResult {
         .await?;
     let refused = fixture.backend.commit(&[step(claims[0], "twice"), step(claims[1], "twice")]).await;
     assert!(refused.is_err(), "{refused:?}");
-    assert_eq!(known(&fixture, &claims).await, 0);
+    assert_eq!(known(&fixture, &claims), 0);
     Ok(())
 }

@@ -3,25 +3,11 @@
 use sqlx::Connection;
 
 use crate::backend::{Backend, BackendErrorKind, Outcome, Preparer, Write};
-use crate::model::{AttemptStatus, Claim, RunStatus};
+use crate::model::{Claim, RunStatus};
 
 use super::fixture_tests::{
-    Fixture, LEASE, START, TestResult, all_applied, attempt, claim_write, end, new_run, recorded_fixture,
+    Fixture, LEASE, START, TestResult, all_applied, claim_write, end, knowing, new_run, step_of as step,
 };
-
-fn step(claim: Claim, key: &str) -> Write {
-    attempt(claim, key, AttemptStatus::Succeeded, Some("1"))
-}
-
-/// Claims that the backend knows to hold.
-async fn knowing(runs: usize) -> TestResult<(Fixture, Vec<Claim>)> {
-    let fixture = recorded_fixture().await?;
-    let claims = fixture.started_claims(runs).await?;
-    let batch: Vec<Write> = claims.iter().map(|claim| step(*claim, "before")).collect();
-    assert!(all_applied(&fixture.backend.commit(&batch).await?));
-    assert_eq!(fixture.backend.writer.known(&claims), runs);
-    Ok((fixture, claims))
-}
 
 /// Prepares a batch, does something else and commits the batch.
 async fn with_meanwhile(
