@@ -128,7 +128,9 @@ async fn postgres_plans(raw: &mut RawConnection) {
         raw.execute("ROLLBACK").await;
         let pages = plan.iter().find(|line| line.trim_start().starts_with("Buffers:")).map_or(0, |line| pages(line));
         let plan = plan.join("\n");
-        assert!(plan.contains("using workflow_runs_due"), "{name}:\n{plan}");
+        for index in ["workflow_runs_due", "workflow_runs_running"] {
+            assert!(plan.contains(&format!("using {index}")), "{name}:\n{plan}");
+        }
         assert!(!plan.contains("Seq Scan on workflow_runs"), "{name}:\n{plan}");
         assert!((1..=PAGES).contains(&pages), "{name} looks at {pages} pages:\n{plan}");
     }

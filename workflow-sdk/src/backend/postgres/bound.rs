@@ -18,10 +18,13 @@ use super::commit::{Context, Memory};
 use super::error::Failure;
 use super::known_claims::KnownClaims;
 use super::plain::outcomes;
+use super::sql::Statement;
 
 /// See the [module](self).
 pub(super) struct Bound {
     pub(super) query: Query<'static, Postgres, PgArguments>,
+    /// The same for a claim that does not begin at the beginning, if there is a shorter one.
+    pub(super) onward: Option<Statement>,
     /// Whether it claims.
     pub(super) claims: bool,
     /// The workers whose rows it locks.
@@ -72,7 +75,11 @@ impl Bound {
         connection: &mut PgConnection,
         began: Option<Place>,
     ) -> Result<Option<Applied>, Failure> {
-        let query = if self.claims { claim::bind_place(self.query, began) } else { self.query };
+        let query = match (&self.onward, began) {
+            (Some(onward), Some(_)) => onward.with_arguments_of(self.query)?,
+            _ => self.query,
+        };
+        let query = if self.claims { claim::bind_place(query, began) } else { query };
         let rows = match query.fetch_all(connection).await.map_err(Failure::from) {
             Err(failure) if failure.is_recorded() => return Ok(None),
             rows => rows?,

@@ -3,8 +3,8 @@
 //! Of each run that was claimed, its old entry stays in the index of due runs until a vacuum, which comes once a minute at best; and a
 //! claim takes the longest due, so it walks over all of these first: for 100,000 runs in a row, a fifth of the server's time. So a claim that follows
 //! one which found as many as it might begins where that one ended. What is due for longer and came later (a run that was resumed, that
-//! another claim had locked, whose start took long to commit) waits for the next claim that begins at the beginning: one that follows
-//! a claim which did not find as many as it might, or after [`LONGEST`].
+//! another claim had locked, whose start took long to commit) waits for the next claim that begins at the beginning, and so may what
+//! another worker has lost. That is one which follows a claim that did not find as many as it might, or comes after [`LONGEST`].
 
 use std::time::{Duration, Instant};
 

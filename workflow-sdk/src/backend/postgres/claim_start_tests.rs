@@ -24,14 +24,25 @@ async fn due_since(fixture: &Fixture, seconds: u64) -> TestResult<RunId> {
     Ok(id)
 }
 
+/// Ends the lease of this run, which the worker of the fixture does not hold.
+async fn lapse(fixture: &Fixture, run: RunId) -> TestResult {
+    let before = START.as_micros() - 1;
+    let change = format!("SET available_at = {before}, worker_id = gen_random_uuid() WHERE id = '{run}'");
+    fixture.execute(&format!("UPDATE {{schema}}.workflow_runs {change}")).await
+}
+
 /// What a claim finds that comes with a step of another run, as in a worker that is busy.
 async fn claim_beside(fixture: &Fixture, busy: Claim, worker: WorkerId, limit: u32) -> TestResult<Vec<RunId>> {
     claim_within(fixture, &[step(busy), claim_write(worker, limit)]).await
 }
 
-/// A step with a key of its own.
+/// A step with a key of its own, which took no time: no row of it can be there, so a batch of such has the shortest statement.
 fn step(busy: Claim) -> Write {
-    attempt(busy, &RunId::generate().to_string(), AttemptStatus::Succeeded, Some("1"))
+    let mut step = attempt(busy, &RunId::generate().to_string(), AttemptStatus::Succeeded, Some("1"));
+    if let Write::Attempt(write) = &mut step {
+        write.row.completed_at = Some(write.row.started_at);
+    }
+    step
 }
 
 /// What the claim finds that comes last in this batch.
@@ -78,6 +89,22 @@ async fn another_worker_of_the_process_begins_at_the_beginning() -> TestResult {
     let other = WorkerId::generate();
     assert_eq!(claim_beside(&fixture, busy, other, 1).await?, [longest_due]);
     assert_eq!(claim_beside(&fixture, busy, other, 1).await?, [second]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_whose_lease_has_ended_is_not_passed_over_for_long() -> TestResult {
+    let (fixture, busy) = busy_fixture().await?;
+    let lapsed = due_since(&fixture, 60).await?;
+    assert_eq!(claim_beside(&fixture, busy, WorkerId::generate(), 1).await?, [lapsed]);
+    let first = due_since(&fixture, 30).await?;
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [first]);
+    let (second, third) = (due_since(&fixture, 20).await?, due_since(&fixture, 10).await?);
+    lapse(&fixture, lapsed).await?;
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [second]);
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 5).await?, [third, lapsed]);
+    lapse(&fixture, lapsed).await?;
+    assert_eq!(claim_beside(&fixture, busy, WorkerId::generate(), 1).await?, [lapsed], "it begins at the beginning");
     Ok(())
 }
 

@@ -15,6 +15,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (2, include_str!("../../../migrations/postgres/0002_authoring.sql")),
     (3, include_str!("../../../migrations/postgres/0003_running.sql")),
     (4, include_str!("../../../migrations/postgres/0004_lanes.sql")),
+    (5, include_str!("../../../migrations/postgres/0005_running.sql")),
 ];
 
 /// A migration of a large table takes its time, and so does the wait for a process that is at it.

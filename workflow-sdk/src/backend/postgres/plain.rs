@@ -134,6 +134,7 @@ impl<'w> Plain<'w> {
             false => (&sql.plain_batch, &sql.plain_batch_without_claim),
         };
         let statement = if claim.is_some() { full } else { without_claim };
+        let onward = (claim.is_some() && is_usual).then(|| sql.plain_batch_of_usual_onward.clone());
         let query = statement.query().bind(clock.fixed().map(Timestamp::as_micros));
         let query = query.bind(fence::ids(self.asked.keys())).bind(self.asked.values().copied().collect::<Vec<_>>());
         let query = attempts.bind_by_novelty(query.bind(locked.uuids()))?;
@@ -143,6 +144,7 @@ impl<'w> Plain<'w> {
         }
         Ok(Bound {
             query,
+            onward,
             claims: claim.is_some(),
             locked: locked.ids().to_vec(),
             asked: self.asked.clone(),

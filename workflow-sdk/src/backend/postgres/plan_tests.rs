@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row, SqlSafeStr};
 use uuid::Uuid;
 
@@ -8,6 +9,8 @@ use crate::model::Lane;
 
 use super::fixture_tests::{Fixture, TestResult, fixture, lane, parameter_types};
 use super::sql::{Statement, cut};
+
+const EXPLAIN: &str = "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF)";
 
 #[tokio::test]
 async fn every_statement_can_be_prepared() -> TestResult {
@@ -38,7 +41,9 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
         }
         for _ in 0..10 {
             let plan = explain(&mut connection, claim).await?;
-            assert!(plan.contains("workflow_runs_due"), "{plan}");
+            for index in ["workflow_runs_due", "workflow_runs_running"] {
+                assert!(plan.contains(index), "{plan}");
+            }
             assert!(!plan.contains("Seq Scan"), "{plan}");
             assert!(touched(&plan) < 300, "{plan}");
         }
@@ -46,8 +51,12 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
     let sql = &fixture.backend.sql;
     for looks in [&sql.find_next_due, &sql.find_due_lanes] {
         let plan = explain_look(&mut connection, looks).await?;
-        assert!(plan.contains("workflow_runs_due") && touched(&plan) < 30, "{plan}");
+        let indexes = ["workflow_runs_due", "workflow_runs_running"];
+        assert!(indexes.iter().all(|index| plan.contains(index)) && touched(&plan) < 30, "{plan}");
     }
+    let release = sql.release_worker.text().replace("$1", "NULL").replace("$2", "gen_random_uuid()");
+    let plan = lines(sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {release}"))).fetch_all(&mut *connection).await?)?;
+    assert!(plan.contains("workflow_runs_running") && touched(&plan) < 100, "{plan}");
     let started = Instant::now();
     for _ in 0..100 {
         fixture.backend.next_due(&[lane()]).await?;
@@ -57,7 +66,7 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
 }
 
 async fn explain(connection: &mut PgConnection, statement: &str) -> TestResult<String> {
-    let mut text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {statement}");
+    let mut text = format!("{EXPLAIN} {statement}");
     for (parameter, place) in [("$2", "$1"), ("$3", "$2"), ("$4", "$3"), ("$5", "$4")] {
         text = text.replace(parameter, place);
     }
@@ -69,18 +78,22 @@ async fn explain(connection: &mut PgConnection, statement: &str) -> TestResult<S
         .bind(5_i64)
         .fetch_all(connection)
         .await?;
-    Ok(rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?.join("\n"))
+    lines(rows)
 }
 
 /// The plan of what looks at a lane and changes nothing.
 async fn explain_look(connection: &mut PgConnection, statement: &Statement) -> TestResult<String> {
-    let text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {}", statement.text());
+    let text = format!("{EXPLAIN} {}", statement.text());
     let Lane { queue, workflow, version } = lane();
     let mut query = sqlx::query(AssertSqlSafe(text)).bind(None::<i64>).bind(vec![queue]).bind(vec![workflow]);
     if statement.text().contains("$4") {
         query = query.bind(vec![version]);
     }
-    let rows = query.fetch_all(connection).await?;
+    lines(query.fetch_all(connection).await?)
+}
+
+/// The plan that these rows are.
+fn lines(rows: Vec<PgRow>) -> TestResult<String> {
     Ok(rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 

@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Postgres};
+use sqlx::{AssertSqlSafe, Execute, Postgres};
 
 use crate::model::Timestamp;
 use crate::planted::altered;
+
+use super::error::Failure;
 
 /// The time is stable within a statement, so an index condition may use it. A subquery: it is computed once, not once a row.
 const NOW: &str = "(SELECT COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint))";
@@ -39,10 +41,23 @@ impl Statement {
         Self(format!("-- {name}.sql\n{text}").into())
     }
 
-    /// The statement as a query that is prepared once a connection. Safe to assert: all that was put into it are our own
-    /// constants and the schema's name, which `connect` has checked.
+    /// The statement as a query that is prepared once a connection.
     pub(super) fn query(&self) -> Query<'static, Postgres, PgArguments> {
-        sqlx::query(AssertSqlSafe(Arc::clone(&self.0)))
+        sqlx::query(self.safe())
+    }
+
+    /// The same with the arguments of another one, which has the same parameters.
+    pub(super) fn with_arguments_of(
+        &self,
+        mut other: Query<'static, Postgres, PgArguments>,
+    ) -> Result<Query<'static, Postgres, PgArguments>, Failure> {
+        let arguments = other.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
+        Ok(sqlx::query_with(self.safe(), arguments))
+    }
+
+    /// Safe to assert: all that was put into it are our own constants and the schema's name, which `connect` has checked.
+    fn safe(&self) -> AssertSqlSafe<Arc<str>> {
+        AssertSqlSafe(Arc::clone(&self.0))
     }
 
     /// The text.
@@ -163,8 +178,9 @@ statements! {
     update_attempts,
     wake_runs;
     plain_batch_of_new = plain_batch without "shown";
-    plain_batch_without_claim = plain_batch without "claim";
-    plain_batch_of_new_without_claim = plain_batch without "shown", "claim";
+    plain_batch_without_claim = plain_batch without "claim", "lapsed";
+    plain_batch_of_new_without_claim = plain_batch without "shown", "claim", "lapsed";
     plain_batch_of_usual = plain_batch without "shown", "unusual";
-    plain_batch_of_usual_without_claim = plain_batch without "shown", "unusual", "claim";
+    plain_batch_of_usual_onward = plain_batch without "shown", "unusual", "lapsed";
+    plain_batch_of_usual_without_claim = plain_batch without "shown", "unusual", "claim", "lapsed";
 }

@@ -110,7 +110,10 @@ async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
             }
         }
     }
-    assert_eq!(beginning, ["claim_runs.sql", "plain_batch.sql", "plain_batch.sql", "plain_batch.sql"]);
+    assert_eq!(
+        beginning,
+        ["claim_runs.sql", "plain_batch.sql", "plain_batch.sql", "plain_batch.sql", "plain_batch.sql"]
+    );
     Ok(())
 }
 

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0002_authoring.sql"),
     include_str!("../../../migrations/sqlite/0003_running.sql"),
     include_str!("../../../migrations/sqlite/0004_lanes.sql"),
+    include_str!("../../../migrations/sqlite/0005_running.sql"),
 ];
 
 const OPERATION: &str = "migrate the database";

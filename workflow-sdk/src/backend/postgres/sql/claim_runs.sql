@@ -1,5 +1,5 @@
--- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds; it begins at $8 and $9
--- (claim_start.rs).
+-- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds; what waits is looked for
+-- from $8 and $9 on (claim_start.rs), runs whose lease has ended from the beginning.
 -- Guarantees: at most $5 runs, the longest due first over all lanes, each with a new epoch; a run that was still running
 -- counts a crash before its body runs again. It is passed over while its worker commits a batch, and the row of that worker is another
 -- version once it is taken (worker_lock.rs). Skips what another transaction holds, or has changed since the statement began:
@@ -8,20 +8,37 @@ WITH due AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
     FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
-        SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
-        FROM {schema}.workflow_runs AS r
-        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
-          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
-          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-          AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
-          AND (r.available_at, r.id) >= ($8::bigint, $9::uuid)
-          AND (r.status <> 'running' OR r.worker_id IS NULL
-               OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
-               OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
-        ORDER BY r.available_at, r.id
-        LIMIT $5
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT waiting.place, waiting.id, waiting.available_at, NULL::uuid AS holder
+        FROM (
+            SELECT r.ctid AS place, r.id, r.available_at
+            FROM {schema}.workflow_runs AS r
+            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+              AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+              AND (r.available_at, r.id) >= ($8::bigint, $9::uuid)
+            ORDER BY r.available_at, r.id
+            LIMIT $5
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS waiting
+        UNION ALL
+        SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.holder
+        FROM (
+            SELECT r.ctid AS place, r.id, r.available_at, r.worker_id AS holder
+            FROM {schema}.workflow_runs AS r
+            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+              AND r.status = 'running' AND r.paused_at IS NULL AND r.available_at <= {now}
+              AND (r.worker_id IS NULL
+                   OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
+                   OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
+            ORDER BY r.available_at, r.id
+            LIMIT $5
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS lapsed
     ) AS first
     ORDER BY first.available_at, first.id
     LIMIT $5

@@ -4,7 +4,8 @@
 -- be empty: the first of a step, and a success); $17-$25 the ends and parks, as in finish_claims.sql; $27-$32 a claim, as in
 -- claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Parts are left out (sql.rs), for to begin a statement of so many costs the
 -- server as much as some thirty rows: `shown` without attempts that may be there; `unusual`, too, if all of these are first successes,
--- nothing is parked, no end has an error and $2 is empty; and `claim` without a claim.
+-- nothing is parked, no end has an error and $2 is empty; `claim` without a claim; and `lapsed`, the runs whose leases have ended, without
+-- one, too, or if such a batch has one that does not begin at the beginning.
 -- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows
 -- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
 -- nothing was changed. They are locked before any run, whether it asks for them or not: who terminates runs locks in that order.
@@ -93,28 +94,45 @@ WITH seen AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
     FROM unnest($27::text[], $28::text[], $29::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
-        SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
-        FROM {schema}.workflow_runs AS r
-        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
-          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
-          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-          AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
-          AND (r.available_at, r.id) >= ($33::bigint, $34::uuid)
-          AND (r.status <> 'running' OR r.worker_id IS NULL
-               OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
-               OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
-        ORDER BY r.available_at, r.id
-        LIMIT $30
-        FOR NO KEY UPDATE SKIP LOCKED
-    ) AS first
+        SELECT waiting.place, waiting.id, waiting.available_at, NULL::uuid AS holder
+        FROM (
+            SELECT r.ctid AS place, r.id, r.available_at
+            FROM {schema}.workflow_runs AS r
+            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+              AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+              AND (r.available_at, r.id) >= ($33::bigint, $34::uuid)
+            ORDER BY r.available_at, r.id
+            LIMIT $30
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS waiting
+/*end*//*lapsed*/        UNION ALL
+        SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.holder
+        FROM (
+            SELECT r.ctid AS place, r.id, r.available_at, r.worker_id AS holder
+            FROM {schema}.workflow_runs AS r
+            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+              AND r.status = 'running' AND r.paused_at IS NULL AND r.available_at <= {now}
+              AND (r.worker_id IS NULL
+                   OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
+                   OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
+            ORDER BY r.available_at, r.id
+            LIMIT $30
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS lapsed
+/*end*//*claim*/    ) AS first
     WHERE (SELECT verdict.holds FROM verdict) AND ARRAY(SELECT finished.id FROM finished) IS NOT NULL
     ORDER BY first.available_at, first.id
     LIMIT $30
-), taken AS (
+/*end*//*lapsed*/), taken AS (
     UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at
     WHERE w.id = ANY (ARRAY(SELECT due.holder FROM due WHERE due.holder IS NOT NULL))
-), claimed AS (
+/*end*//*claim*/), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $31,
         available_at = LEAST(due.now + $32::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),

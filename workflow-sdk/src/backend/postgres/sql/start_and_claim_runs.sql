@@ -31,19 +31,36 @@ WITH started AS (
     SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
     FROM unnest($18::text[], $19::text[], $20::text[]) AS lane(queue, workflow, version)
     CROSS JOIN LATERAL (
-        SELECT r.ctid AS place, r.id, r.available_at, CASE WHEN r.status = 'running' THEN r.worker_id END AS holder
-        FROM {schema}.workflow_runs AS r
-        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
-          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
-          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-          AND r.status IN ('pending', 'running', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
-          AND (r.status <> 'running' OR r.worker_id IS NULL
-               OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
-               OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
-        ORDER BY r.available_at, r.id
-        LIMIT $21
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT waiting.place, waiting.id, waiting.available_at, NULL::uuid AS holder
+        FROM (
+            SELECT r.ctid AS place, r.id, r.available_at
+            FROM {schema}.workflow_runs AS r
+            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+              AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+            ORDER BY r.available_at, r.id
+            LIMIT $21
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS waiting
+        UNION ALL
+        SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.holder
+        FROM (
+            SELECT r.ctid AS place, r.id, r.available_at, r.worker_id AS holder
+            FROM {schema}.workflow_runs AS r
+            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+              AND r.status = 'running' AND r.paused_at IS NULL AND r.available_at <= {now}
+              AND (r.worker_id IS NULL
+                   OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
+                   OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
+            ORDER BY r.available_at, r.id
+            LIMIT $21
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS lapsed
     ) AS first
     ORDER BY first.available_at, first.id
     LIMIT $21

@@ -1,0 +1,1 @@
+-- Nothing: on PostgreSQL running runs get an index of their own. Here they have one since 0003_running.sql.
