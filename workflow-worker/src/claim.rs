@@ -4,24 +4,19 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::Instrument;
-use workflow_sdk::engine::{
-    ClaimAnswer, ClaimRequest, ClaimedRun, ExecutorStopped, Outcome, Write, failpoint_error, planted,
-};
-use workflow_sdk::{BackendError, Timestamp};
+use workflow_sdk::BackendError;
+use workflow_sdk::engine::{ClaimAnswer, ClaimRequest, ClaimedRun, ExecutorStopped, Outcome, Write, failpoint_error};
 
 use crate::WorkerError;
 use crate::drive::drive;
+use crate::due::wait_for_due;
 use crate::shared::{Shared, Slot};
 
 /// Runs claimed in one statement at most: bounds the time for which it holds its rows.
 const MAX_CLAIM: usize = 500;
 
-/// At least this long between two looks for the next due run: one that is claimed by the commit that starts it needs none, and
-/// a process may start hundreds in a second.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-
 /// How long the worker waits after the database failed to answer a claim.
-const FAILURE_DELAY: Duration = Duration::from_millis(500);
+pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 
 /// Claims and starts drives until it is dropped, or the executor stops.
 pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
@@ -122,44 +117,6 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
         let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), held, slot));
         tokio::spawn(driven.instrument(span));
     }
-}
-
-/// Waits until a run may be due by other means than a commit of this process.
-async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
-    if planted("hint-only-wake") {
-        return shared.executor().hub().due().await;
-    }
-    let pause = async {
-        loop {
-            tokio::time::sleep_until(*look_from).await;
-            *look_from = Instant::now() + LOOK_INTERVAL;
-            let (due, wait) = match shared.client.backend().next_due(&shared.lanes).await {
-                Ok(next) => {
-                    shared.clock.set(next.now);
-                    (next.at, poll_pause(shared, next.now, next.at))
-                }
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for due runs, trying again");
-                    (None, FAILURE_DELAY)
-                }
-            };
-            tokio::time::sleep(wait).await;
-            if due.is_some_and(|due| due <= shared.clock.now()) {
-                return;
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = shared.executor().hub().due() => {}
-        () = pause => {}
-    }
-}
-
-/// The shorter of the time to the next due run and the poll interval, less up to a quarter of it.
-fn poll_pause(shared: &Shared, now: Timestamp, due: Option<Timestamp>) -> Duration {
-    let jittered = shared.options.poll_interval.mul_f64(1.0 - fastrand::f64() / 4.0);
-    due.map_or(jittered, |due| due.since(now).min(jittered))
 }
 
 /// After a claim whose effect is unknown: what it may have claimed is given back, for nobody drives it.

@@ -143,21 +143,14 @@ mod tests {
     use std::task::Poll;
 
     use futures::poll;
-    use workflow_sdk::Client;
     use workflow_sdk::engine::{Claim, EndWrite, RunEnd};
 
     use super::*;
-    use crate::WorkerOptions;
-    use crate::clock::DatabaseClock;
-    use crate::registry::Registry;
     use crate::shutdown::all_ended;
 
     #[tokio::test]
     async fn the_permit_is_free_before_the_end_is_committed_and_a_shutdown_waits_for_the_commit() {
-        let client = Client::connect("sqlite::memory:").await.unwrap();
-        let now = client.backend().next_due(&[]).await.unwrap().now;
-        let options = WorkerOptions { concurrency: 1, ..WorkerOptions::default() };
-        let shared = Shared::new(client, options, Registry::default(), DatabaseClock::new(now), None);
+        let shared = Shared::idle(1).await;
         let permit = Arc::clone(&shared.permits).try_acquire_owned().unwrap();
         let slot = Slot { permit: Some(permit), _drive: shared.drives.subscribe() };
         let claim = Claim { run_id: "00000000-0000-0000-0000-000000000001".parse().unwrap(), epoch: 1 };

@@ -23,6 +23,7 @@ mod claim;
 mod clock;
 mod conclude;
 mod drive;
+mod due;
 mod error;
 mod held;
 mod lease;

@@ -61,6 +61,16 @@ impl Shared {
         })
     }
 
+    /// Of a worker that knows no workflow.
+    #[cfg(all(test, feature = "sqlite"))]
+    #[allow(clippy::unwrap_used)]
+    pub(crate) async fn idle(concurrency: u32) -> Arc<Self> {
+        let client = Client::connect("sqlite::memory:").await.unwrap();
+        let now = client.backend().next_due(&[]).await.unwrap().now;
+        let options = WorkerOptions { concurrency, ..WorkerOptions::default() };
+        Self::new(client, options, Registry::default(), DatabaseClock::new(now), None)
+    }
+
     pub(crate) fn executor(&self) -> &Executor {
         self.client.executor()
     }
