@@ -24,6 +24,12 @@ impl Batch {
         self.replies.push(reply);
     }
 
+    /// Whether this is a claim whose worker has one here.
+    pub(super) fn has_claim_of_its_worker(&self, write: &Write) -> bool {
+        let worker = write.as_claim().map(|request| request.worker);
+        worker.is_some() && self.writes.iter().any(|other| other.as_claim().map(|request| request.worker) == worker)
+    }
+
     /// The batch in as few parts as [`MAX_BATCH_BYTES`] allows, in their order.
     pub(super) fn in_sizes(mut self) -> Vec<Self> {
         let mut parts = Vec::new();

@@ -174,7 +174,7 @@ impl Executor {
         self.sender.reserve().await.map(SendPermit).map_err(|_| ExecutorStopped)
     }
 
-    /// Queues a claim.
+    /// Queues a claim. A second one of a worker is committed by the batch after that of the first.
     ///
     /// # Errors
     /// [`ExecutorStopped`].

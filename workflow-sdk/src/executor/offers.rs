@@ -62,7 +62,7 @@ impl Offers {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use tokio::sync::oneshot;
@@ -72,11 +72,11 @@ mod tests {
     use crate::executor::Reply;
     use crate::model::Timestamp;
 
-    fn claim(worker: WorkerId) -> Write {
+    pub(in crate::executor) fn claim(worker: WorkerId) -> Write {
         Write::Claim(ClaimRequest { worker, lanes: Vec::new(), limit: 1, lease: Duration::from_secs(1) })
     }
 
-    fn request(write: Write) -> (Request, oneshot::Receiver<Outcome>) {
+    pub(in crate::executor) fn request(write: Write) -> (Request, oneshot::Receiver<Outcome>) {
         let (reply, outcome) = oneshot::channel();
         (Request { write, reply: Reply::Outcome(reply) }, outcome)
     }

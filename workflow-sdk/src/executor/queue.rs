@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::backend::Write;
 
-use super::Message;
 use super::batch::Batch;
 use super::offers::Offers;
+use super::{Message, Request};
 
 /// The largest batch: bounds the memory of a statement and the time that one commit takes.
 const MAX_BATCH: usize = 4096;
@@ -34,6 +34,9 @@ pub(super) struct Queue {
     receiver: mpsc::Receiver<Message>,
     batch: Batch,
     pub(super) offers: Offers,
+    /// Claims whose worker has another one in the batch. They wait for the next one: permits come free by both, and two claims are more than
+    /// one statement.
+    second_claims: Vec<Request>,
     /// Whether anything was taken since the last batch, be it no write.
     is_touched: bool,
 }
@@ -41,7 +44,8 @@ pub(super) struct Queue {
 impl Queue {
     /// What is sent to this receiver.
     pub(super) fn new(receiver: mpsc::Receiver<Message>) -> Self {
-        Self { receiver, batch: Batch::default(), offers: Offers::default(), is_touched: false }
+        let (batch, offers) = (Batch::default(), Offers::default());
+        Self { receiver, batch, offers, second_claims: Vec::new(), is_touched: false }
     }
 
     /// The writes, offers not among them.
@@ -75,6 +79,9 @@ impl Queue {
     fn take(&mut self, message: Message) {
         self.is_touched = true;
         match message {
+            Message::Write(request) if self.batch.has_claim_of_its_worker(&request.write) => {
+                self.second_claims.push(request)
+            }
             Message::Write(request) => self.batch.push(request),
             Message::Offer(offer) => self.offers.add(offer),
             Message::CallIn => self.offers.call_in(),
@@ -85,9 +92,15 @@ impl Queue {
     pub(super) fn next_batch(&mut self) -> Batch {
         let room = self.batch.writes.len();
         let room = Batch { writes: Vec::with_capacity(room), replies: Vec::with_capacity(room), prepared: None };
-        self.is_touched = false;
         let mut batch = std::mem::replace(&mut self.batch, room);
         self.offers.join(&batch.writes).into_iter().for_each(|offer| batch.push(offer));
+        self.is_touched = false;
+        for claim in std::mem::take(&mut self.second_claims) {
+            // A worker that has gone would claim for nobody.
+            if !claim.reply.is_closed() {
+                self.take(Message::Write(claim));
+            }
+        }
         batch
     }
 }
@@ -124,6 +137,31 @@ pub(super) fn gather(queue: &mut Queue, last: Commit) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::offers::tests::{claim, request};
+    use crate::model::WorkerId;
+
+    #[test]
+    fn a_worker_claims_once_in_a_batch() {
+        let (sender, receiver) = mpsc::channel(9);
+        let mut queue = Queue::new(receiver);
+        let (first, other) = (WorkerId::generate(), WorkerId::generate());
+        let mut answers = Vec::new();
+        for worker in [first, first, other, first] {
+            let (claim, answer) = request(claim(worker));
+            assert!(sender.try_send(Message::Write(claim)).is_ok());
+            answers.push(answer);
+        }
+        let mut claiming = || {
+            let is_touched = queue.take_all();
+            let batch = queue.next_batch();
+            (is_touched, batch.writes.iter().filter_map(|write| Some(write.as_claim()?.worker)).collect::<Vec<_>>())
+        };
+        assert_eq!(claiming(), (true, vec![first, other]));
+        // Whoever has gone by then would claim for nobody.
+        answers.pop();
+        assert_eq!(claiming(), (true, vec![first]));
+        assert_eq!(claiming(), (false, vec![]));
+    }
 
     #[test]
     fn what_was_taken_is_there_until_the_next_batch_be_it_no_write() {
