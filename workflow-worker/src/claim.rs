@@ -33,19 +33,34 @@ pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
     shared.executor().hub().listen().await;
     let mut look_from = Instant::now();
+    let mut next = Next::Claim;
     loop {
-        let claimed = match claim_while_due(&shared).await {
-            Ok(()) => claim_when_due(&shared, &mut look_from).await,
-            Err(stopped) => Err(stopped),
+        next = match claim_once(&shared, next, &mut look_from).await {
+            Ok(Next::Claim) => match claim_while_due(&shared).await {
+                Ok(next) => next,
+                Err(stopped) => return stopped.into(),
+            },
+            Ok(next) => next,
+            Err(stopped) => return stopped.into(),
         };
-        if let Err(stopped) = claimed {
-            return stopped.into();
-        }
     }
 }
 
+/// The claim that is next: at once, or as soon as a run may be due.
+async fn claim_once(shared: &Arc<Shared>, next: Next, look_from: &mut Instant) -> Result<Next, ExecutorStopped> {
+    if let Next::Recover(error) = &next {
+        recover(shared, error).await;
+    }
+    let permits = take_permits(shared).await;
+    let (permits, answer) = match next {
+        Next::Wait => offer(shared, permits, look_from).await,
+        Next::Claim | Next::Recover(_) => claim(shared, permits).await,
+    };
+    Ok(settle(shared, permits, answer?))
+}
+
 /// Claims until a claim finds less than it might.
-async fn claim_while_due(shared: &Arc<Shared>) -> Result<(), ExecutorStopped> {
+async fn claim_while_due(shared: &Arc<Shared>) -> Result<Next, ExecutorStopped> {
     let mut under_way = FuturesOrdered::new();
     let mut next = Next::Claim;
     loop {
@@ -57,41 +72,20 @@ async fn claim_while_due(shared: &Arc<Shared>) -> Result<(), ExecutorStopped> {
                 continue;
             }
         }
-        if under_way.is_empty() {
-            // What other claims found is driven by now, and not given back.
-            next = match next {
-                Next::Claim => Next::Claim,
-                Next::Wait => return Ok(()),
-                Next::Recover(error) => recover(shared, &error).await,
-            };
-        }
-    }
-}
-
-/// Claims as soon as a run may be due: by a commit of this process, which then claims too; by a notification, by the next due time, or by
-/// the poll interval. Again, until a claim finds as many as it might.
-async fn claim_when_due(shared: &Arc<Shared>, look_from: &mut Instant) -> Result<(), ExecutorStopped> {
-    loop {
-        let permits = take_permits(shared).await;
-        let answer = offer(shared, permits.num_permits(), look_from).await?;
-        match settle(shared, permits, answer) {
-            Next::Claim => return Ok(()),
-            Next::Wait => {}
-            Next::Recover(error) => {
-                recover(shared, &error).await;
-                return Ok(());
-            }
+        // Only then: what the other claim finds must be driven, and not given back.
+        if under_way.is_empty() && !matches!(next, Next::Claim) {
+            return Ok(next);
         }
     }
 }
 
 /// What follows a claim.
 enum Next {
-    /// It found as many as it might: more are due.
+    /// Another: it found as many as it might, or it is not known what is due.
     Claim,
-    /// It found less.
+    /// One that waits until a run may be due: it found less.
     Wait,
-    /// It is unknown what it found.
+    /// Another, once what it may have claimed is given back: it is unknown what it found.
     Recover(BackendError),
 }
 
@@ -153,36 +147,40 @@ fn answered(answer: ClaimAnswer) -> ClaimAnswer {
     ClaimAnswer { outcome, begun }
 }
 
-/// Claims as many runs as there are permits.
-async fn claim(
-    shared: &Shared,
-    permits: OwnedSemaphorePermit,
-) -> (OwnedSemaphorePermit, Result<ClaimAnswer, ExecutorStopped>) {
-    let answer = match failpoint_error("claim.before_commit") {
-        Ok(()) => send(shared, permits.num_permits()).await,
-        Err(fault) => Ok(unasked(fault)),
+/// Permits, and the answer to the claim of as many runs.
+type Claimed = (OwnedSemaphorePermit, Result<ClaimAnswer, ExecutorStopped>);
+
+/// Claims at once.
+async fn claim(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
+    let answer = async {
+        if let Err(fault) = failpoint_error("claim.before_commit") {
+            return Ok(unasked(fault));
+        }
+        let answer = shared.executor().claim(request(shared, &permits)).await?;
+        answer.await.map_err(|_| ExecutorStopped)
     };
+    let answer = answer.await;
     (permits, answer)
 }
 
-async fn send(shared: &Shared, limit: usize) -> Result<ClaimAnswer, ExecutorStopped> {
-    let answer = shared.executor().claim(request(shared, limit)).await?;
-    answer.await.map_err(|_| ExecutorStopped)
-}
-
-/// Offers to claim so many, until there is something.
-async fn offer(shared: &Shared, limit: usize, look_from: &mut Instant) -> Result<ClaimAnswer, ExecutorStopped> {
-    if let Err(fault) = failpoint_error("claim.before_commit") {
-        return Ok(unasked(fault));
-    }
-    let mut answer = shared.executor().offer(request(shared, limit)).await?;
-    tokio::select! {
-        biased;
-        answer = &mut answer => return answer.map_err(|_| ExecutorStopped),
-        () = wait_for_due(shared, look_from) => {}
-    }
-    shared.executor().call_in().await?;
-    answer.await.map_err(|_| ExecutorStopped)
+/// Claims as soon as a run may be due: by a commit of this process, which then claims too; by a notification, by the next due time, or by
+/// the poll interval.
+async fn offer(shared: &Shared, permits: OwnedSemaphorePermit, look_from: &mut Instant) -> Claimed {
+    let answer = async {
+        if let Err(fault) = failpoint_error("claim.before_commit") {
+            return Ok(unasked(fault));
+        }
+        let mut answer = shared.executor().offer(request(shared, &permits)).await?;
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer.map_err(|_| ExecutorStopped),
+            () = wait_for_due(shared, look_from) => {}
+        }
+        shared.executor().call_in().await?;
+        answer.await.map_err(|_| ExecutorStopped)
+    };
+    let answer = answer.await;
+    (permits, answer)
 }
 
 /// The answer to a claim that a test has kept from the executor.
@@ -190,11 +188,11 @@ fn unasked(fault: Fault) -> ClaimAnswer {
     ClaimAnswer { outcome: Err(fault.into()), begun: Instant::now() }
 }
 
-fn request(shared: &Shared, limit: usize) -> ClaimRequest {
+fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
     ClaimRequest {
         worker: shared.id,
         lanes: shared.lanes.clone(),
-        limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        limit: u32::try_from(permits.num_permits()).unwrap_or(u32::MAX),
         lease: shared.options.lease,
     }
 }
@@ -211,15 +209,14 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
     }
 }
 
-/// After a claim whose effect is unknown: what it may have claimed is given back, for nobody drives it. Then there may be more.
-async fn recover(shared: &Shared, error: &BackendError) -> Next {
+/// After a claim whose effect is unknown: what it may have claimed is given back, for nobody drives it.
+async fn recover(shared: &Shared, error: &BackendError) {
     tracing::warn!(error = error as &dyn std::error::Error, "claim failed, trying again");
     tokio::time::sleep(FAILURE_DELAY).await;
     let disown = Write::Disown { worker: shared.id, known: shared.held.claims() };
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(disown).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "claims not given back; they end with their lease");
     }
-    Next::Claim
 }
 
 #[cfg(all(test, feature = "sqlite"))]
@@ -251,7 +248,7 @@ mod tests {
             assert!(poll!(&mut claims).is_pending());
         }
         assert_eq!(free(), 1, "there are never three");
-        assert!(claims.await.is_ok());
+        assert!(matches!(claims.await, Ok(Next::Wait)));
         assert_eq!(free(), 3, "nothing was due");
     }
 
