@@ -3,31 +3,25 @@
 SELECT {now} AS now, (
     SELECT min(first.available_at)
     FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)
-    CROSS JOIN LATERAL (
-        SELECT waiting.available_at
-        FROM (
-            SELECT r.available_at
-            FROM {schema}.workflow_runs AS r
-            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
-              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
-              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-              AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL
-            ORDER BY r.available_at, r.id
-            LIMIT 1
-        ) AS waiting
-        UNION ALL
-        SELECT running.available_at
-        FROM (
-            SELECT r.available_at
-            FROM {schema}.workflow_runs AS r
-            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
-              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
-              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-              AND r.status = 'running' AND r.paused_at IS NULL
-            ORDER BY r.available_at, r.id
-            LIMIT 1
-        ) AS running
-    ) AS first
+    CROSS JOIN LATERAL ((
+        SELECT r.available_at
+        FROM {schema}.workflow_runs AS r
+        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+          AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL
+        ORDER BY r.available_at, r.id
+        LIMIT 1
+    ) UNION ALL (
+        SELECT r.available_at
+        FROM {schema}.workflow_runs AS r
+        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+          AND r.status = 'running' AND r.paused_at IS NULL
+        ORDER BY r.available_at, r.id
+        LIMIT 1
+    )) AS first
 ) AS at
