@@ -104,6 +104,11 @@ async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
                 let is_found = !line.contains("Index") || below.clone().any(|line| line.contains("Index Cond"));
                 assert!(is_found, "{file}, tables {tables}: a whole index\n{text}");
             }
+            if line.contains("Tid Scan") {
+                let mut below = lines[place + 1..].iter().take_while(|line| !line.contains("->"));
+                let is_safe = below.any(|line| line.contains("Filter: ") || line.contains("(ctid = due"));
+                assert!(is_safe, "{file}, tables {tables}: not looked at again once it is locked: {line}\n{text}");
+            }
             if let Some(inner) = inner_of(&lines, place) {
                 let repeats = ["Function Scan", "CTE Scan", "Materialize"].iter().any(|scan| inner.contains(scan));
                 assert!(!repeats, "{file}, tables {tables}: as often as there are rows outside: {inner}\n{text}");

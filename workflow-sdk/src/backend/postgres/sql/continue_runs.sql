@@ -5,6 +5,6 @@ SET status = 'pending', worker_id = NULL, generation = r.generation + 1, availab
     crashes = 0, error = NULL, input = c.input
 FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS c(id, epoch, input)
 CROSS JOIN LATERAL (
-    SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = c.id LIMIT 1
+    SELECT o.ctid AS place FROM {schema}.workflow_runs AS o WHERE o.id = c.id LIMIT 1
 ) AS held
-WHERE held.epoch = c.epoch AND held.status = 'running' AND r.ctid = held.place
+WHERE r.ctid = held.place AND r.epoch = c.epoch AND r.status LIKE 'running'

@@ -16,6 +16,6 @@ FROM (
            unnest($8::bigint[]) AS until, unnest($9::boolean[]) AS reset_crashes, unnest($10::boolean[]) AS until_deadline
 ) AS f
 CROSS JOIN LATERAL (
-    SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
+    SELECT o.ctid AS place FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
 ) AS held
-WHERE held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place
+WHERE r.ctid = held.place AND r.epoch = f.epoch AND r.status LIKE 'running'

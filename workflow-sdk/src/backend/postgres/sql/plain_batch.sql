@@ -65,11 +65,11 @@ WITH seen AS MATERIALIZED (
                unnest(($13::bigint[])[1:$16]) AS epoch, unnest(($15::bigint[])[1:$16]) AS completed_at
     ) AS w
     CROSS JOIN LATERAL (
-        SELECT o.ctid AS place, o.status FROM {schema}.step_attempts AS o
+        SELECT o.ctid AS place FROM {schema}.step_attempts AS o
         WHERE o.run_id = w.run_id AND o.step_key = w.step_key AND o.attempt = w.attempt
         LIMIT 1
     ) AS found
-    WHERE (SELECT verdict.holds FROM verdict) AND found.status = 'running' AND a.ctid = found.place
+    WHERE (SELECT verdict.holds FROM verdict) AND a.ctid = found.place AND a.status = 'running'
 /*end*/), finished AS (
     UPDATE {schema}.workflow_runs AS r
     SET status = f.status, worker_id = NULL, output = f.output, error = COALESCE(/*unusual*/f.error, /*end*/NULL),
@@ -86,9 +86,9 @@ WITH seen AS MATERIALIZED (
                unnest($23::bigint[]) AS until, unnest($24::boolean[]) AS reset_crashes, unnest($25::boolean[]) AS until_deadline/*end*/
     ) AS f
     CROSS JOIN LATERAL (
-        SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
+        SELECT o.ctid AS place FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
     ) AS held
-    WHERE (SELECT verdict.holds FROM verdict) AND held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place
+    WHERE (SELECT verdict.holds FROM verdict) AND r.ctid = held.place AND r.epoch = f.epoch AND r.status LIKE 'running'
     RETURNING r.id
 /*claim*/), due AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at, first.holder, {now} AS now

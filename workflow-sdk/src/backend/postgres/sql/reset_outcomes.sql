@@ -5,7 +5,7 @@ SET position = NULL
 FROM unnest($1::uuid[], $2::text[]) AS s(run_id, step_key)
 CROSS JOIN LATERAL (
     SELECT o.ctid AS place FROM {schema}.step_attempts AS o
-    WHERE o.run_id = s.run_id AND o.step_key = s.step_key AND o.status = 'failed' AND o.position IS NOT NULL
+    WHERE o.run_id = s.run_id AND o.step_key = s.step_key
     OFFSET 0
-) AS failed
-WHERE a.ctid = failed.place
+) AS recorded
+WHERE a.ctid = recorded.place AND a.status = 'failed' AND a.position IS NOT NULL

@@ -5,6 +5,6 @@ SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, 
     available_at = LEAST(GREATEST(f.until, {now}), r.deadline_at)
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[]) AS f(id, epoch, until, error)
 CROSS JOIN LATERAL (
-    SELECT o.ctid AS place, o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
+    SELECT o.ctid AS place FROM {schema}.workflow_runs AS o WHERE o.id = f.id LIMIT 1
 ) AS held
-WHERE held.epoch = f.epoch AND held.status = 'running' AND r.ctid = held.place
+WHERE r.ctid = held.place AND r.epoch = f.epoch AND r.status LIKE 'running'

@@ -8,8 +8,8 @@ FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bi
             $9::bigint[], $10::bigint[], $11::bigint[])
     AS w(run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
 CROSS JOIN LATERAL (
-    SELECT o.ctid AS place, o.status, o.xmin AS written_by FROM {schema}.step_attempts AS o
+    SELECT o.ctid AS place, o.xmin AS written_by FROM {schema}.step_attempts AS o
     WHERE o.run_id = w.run_id AND o.step_key = w.step_key AND o.attempt = w.attempt
     LIMIT 1
 ) AS found
-WHERE found.status = 'running' AND found.written_by <> pg_current_xact_id()::xid AND a.ctid = found.place
+WHERE found.written_by <> pg_current_xact_id()::xid AND a.ctid = found.place AND a.status = 'running'
