@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: u32,
     /// Rounds, each of the bare program and the engine in turn; the medians count.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// The engine once more in each round, with encrypted payloads.
     #[arg(long)]
