@@ -5,7 +5,8 @@ use tokio::time::Instant;
 use workflow_sdk::Timestamp;
 
 /// The database's clock, as this process knows it: read with each claim, carried on by the host's monotonic clock. So a
-/// worker whose wall clock is wrong works like any other. It is behind the database's by the way of the last reading.
+/// worker whose wall clock is wrong works like any other. It is behind the database's by the way of the last reading. Nobody needs it
+/// before the first claim: what asks for it is a drive, or waits for the time that the database has just said.
 #[derive(Debug)]
 pub(crate) struct DatabaseClock {
     origin: Instant,
@@ -14,8 +15,9 @@ pub(crate) struct DatabaseClock {
 }
 
 impl DatabaseClock {
-    pub(crate) fn new(now: Timestamp) -> Self {
-        Self { origin: Instant::now(), at_origin: AtomicI64::new(now.as_micros()) }
+    /// One that has not been read yet.
+    pub(crate) fn unread() -> Self {
+        Self { origin: Instant::now(), at_origin: AtomicI64::new(0) }
     }
 
     /// The database has just said that it is `now`.

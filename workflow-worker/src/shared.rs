@@ -40,7 +40,6 @@ impl Shared {
         client: Client,
         options: WorkerOptions,
         registry: Registry,
-        clock: DatabaseClock,
         watch: Option<Arc<dyn BodyWatch>>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -48,7 +47,7 @@ impl Shared {
             lanes: registry.lanes(&options.queues),
             permits: Arc::new(Semaphore::new(options.concurrency as usize)),
             drives: watch::Sender::new(()),
-            clock: Arc::new(clock),
+            clock: Arc::new(DatabaseClock::unread()),
             held: Arc::default(),
             pressure: Pressure::new(),
             suspicion: Suspicion::new(),
@@ -66,9 +65,8 @@ impl Shared {
     #[allow(clippy::unwrap_used)]
     pub(crate) async fn idle(concurrency: u32) -> Arc<Self> {
         let client = Client::connect("sqlite::memory:").await.unwrap();
-        let now = client.backend().next_due(&[]).await.unwrap().now;
         let options = WorkerOptions { concurrency, ..WorkerOptions::default() };
-        Self::new(client, options, Registry::default(), DatabaseClock::new(now), None)
+        Self::new(client, options, Registry::default(), None)
     }
 
     pub(crate) fn executor(&self) -> &Executor {

@@ -9,7 +9,6 @@ use workflow_sdk::engine::{BodyWatch, ExecutorStopped};
 use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
-use crate::clock::DatabaseClock;
 use crate::held::Order;
 use crate::lease::LeaseThread;
 use crate::outside::pass_wakes;
@@ -196,8 +195,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
     ) -> Result<(), WorkerError> {
         self.options.check()?;
         self.registry.check()?;
-        let now = self.client.backend().next_due(&[]).await?.now;
-        let shared = Shared::new(self.client, self.options, self.registry, DatabaseClock::new(now), self.watch);
+        let shared = Shared::new(self.client, self.options, self.registry, self.watch);
         let mut lease = LeaseThread::start(&shared).await?;
         let mut dropped = GiveBackOnDrop(Some(Arc::clone(&shared)));
         tracing::info!(worker = %shared.id, lanes = shared.lanes.len(), "worker started");
