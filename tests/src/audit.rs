@@ -159,8 +159,10 @@ BEGIN
     IF TG_OP = 'UPDATE' AND OLD.status <> 'running' AND OLD.kind NOT IN ('published', 'emitted') THEN
         INSERT INTO {schema}.audit VALUES ('final', OLD.run_id, OLD.step_key || ' was written again');
     END IF;
+    -- A statement that records for a claim whose lease has ended may itself claim the run anew, after it.
     IF NOT EXISTS (SELECT FROM {schema}.workflow_runs AS r
-                   WHERE r.id = NEW.run_id AND r.epoch = NEW.epoch
+                   WHERE r.id = NEW.run_id
+                     AND (r.epoch = NEW.epoch OR r.epoch = NEW.epoch + 1 AND r.xmin = pg_current_xact_id()::xid)
                      AND (r.status = 'running'
                           OR r.status = 'pending' AND r.epoch = 1 AND r.tags LIKE '%workflow.forked_from%')) THEN
         INSERT INTO {schema}.audit VALUES ('fence', NEW.run_id, NEW.step_key || ' by stale epoch ' || NEW.epoch);

@@ -6,7 +6,7 @@ use crate::backend::{AttemptWrite, Backend, EndWrite, Outcome, ParkWrite, RunEnd
 use crate::model::{AttemptStatus, Claim, ErrorKind, RunStatus, StepAttempt, StoredError, WorkerId};
 
 use super::fixture_tests::{
-    Fixture, LEASE, START, TestResult, all_applied, attempt, claim_write, end, new_run, recorded_fixture, step,
+    Fixture, LEASE, START, TestResult, all_applied, attempt, claim_write, end, knowing, new_run, recorded_fixture, step,
 };
 
 fn park(claim: Claim) -> Write {
@@ -67,6 +67,35 @@ async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() -> Te
     let batch = [end(claims[0]), park(claims[1]), step(claims[0]), step(claims[1]), step(claims[2])];
     let outcomes = fixture.backend.commit(&batch).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
+    Ok(())
+}
+
+/// A worker that was stopped for longer than its lease finds its runs due, and has what they recorded before on its way. Whoever looks when
+/// the statement has ended finds the later epoch, though nobody else took them.
+#[tokio::test]
+async fn what_a_batch_records_comes_before_what_it_claims_though_that_is_the_same_run() -> TestResult {
+    let (fixture, claims) = knowing(2).await?;
+    fixture
+        .execute(
+            "CREATE TABLE {schema}.later (epoch bigint);
+             CREATE FUNCTION {schema}.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO {schema}.later SELECT r.epoch FROM {schema}.workflow_runs AS r
+                 WHERE r.id = NEW.run_id AND r.epoch <> NEW.epoch AND r.xmin = pg_current_xact_id()::xid;
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER look AFTER INSERT ON {schema}.step_attempts FOR EACH ROW EXECUTE FUNCTION {schema}.look();",
+        )
+        .await?;
+    fixture.clock.advance(LEASE * 2);
+    let batch = [claim_write(fixture.worker, 5), step(claims[0]), step(claims[1])];
+    let outcomes = fixture.backend.commit(&batch).await?;
+    assert!(all_applied(&outcomes[1..]), "{outcomes:?}");
+    let Outcome::Claimed(claimed) = &outcomes[0] else { return Err(format!("{outcomes:?}").into()) };
+    assert!(claimed.runs.iter().all(|run| (run.claim.epoch, run.crashes) == (2, 1)), "{claimed:?}");
+    assert_eq!(claimed.runs.len(), claims.len());
+    let later = AssertSqlSafe(format!("SELECT epoch FROM {}.later", fixture.schema));
+    let later: Vec<i64> = sqlx::query_scalar(later).fetch_all(&mut fixture.connect().await?).await?;
+    assert_eq!(later, [2, 2]);
     Ok(())
 }
 
