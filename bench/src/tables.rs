@@ -12,7 +12,7 @@ use crate::database::{Database, Kind};
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Between two looks; and so many times as long as the look took, so that it takes a hundredth of a processor at most: the bare program is
-/// not looked at. With thirty the engine's share of the limit on PostgreSQL was 0.528, not 0.535 (means of 9 runs in turn).
+/// not looked at.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_OF_LOOK: u32 = 100;
 

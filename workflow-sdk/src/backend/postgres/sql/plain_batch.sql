@@ -10,8 +10,8 @@
 -- of its workers are locked and are what the statement saw when it began, or what is known of them (worker_lock.rs); if it does not,
 -- nothing was changed. They are locked before any run, whether it asks for them or not: who terminates runs locks in that order.
 -- `versions` says what these rows are. An attempt that was thought to be new and is there fails the statement. A run that it ends or parks
--- it locks by that; one that is not its writer's, or that somebody has changed since the statement began, is not written: `finished`
--- names the others then. The claim comes after these, for it locks runs in the order in which they are due, and nothing may be waited for
+-- it locks by that; one that is not its writer's is not written, nor, on newer servers (configure_writer.sql), one that somebody has
+-- changed since the statement began: `finished` names the others then. The claim comes after these, for it locks runs in the order in which they are due, and nothing may be waited for
 -- after that. The first row says all this, the others are the claimed runs in no order that is promised: to sort them here, and to say it in
 -- each row, cost as much as six claims.
 WITH seen AS MATERIALIZED (
