@@ -39,6 +39,25 @@ pub async fn a_claim_holds_the_run_and_tells_all_of_it(fixture: Fixture) {
     assert_eq!(fixture.claim_due().await, [], "it is held");
 }
 
+pub async fn claims_bring_inputs_of_every_size(fixture: Fixture) {
+    let input = |quotes: usize| format!("[\"{}\"]", "\\\"".repeat(quotes));
+    let busy = fixture.held().await;
+    // Alone and beside a step; SQLite reads what is larger than 16 KiB by a statement of its own.
+    for beside in [None, Some(attempt(busy, succeeded("page", 1, "1")))] {
+        let sizes = [0, 8190, 8191, 200_000, 1, 8192, 500_000];
+        let runs: Vec<NewRun> = sizes.map(|quotes| NewRun { input: input(quotes), ..new_run() }).into();
+        fixture.commit(&runs.iter().map(start).collect::<Vec<_>>()).await;
+        let claim = Write::Claim(claim_by(WorkerId::generate(), 100));
+        let writes: Vec<Write> = beside.into_iter().chain([claim]).collect();
+        let mut outcomes = fixture.commit(&writes).await;
+        let claimed = outcome::claimed(outcomes.pop().expect("an outcome a write"));
+        let found: Vec<_> = claimed.runs.iter().map(|run| (run.claim.run_id, run.input.len())).collect();
+        let expected: Vec<_> = runs.iter().map(|run| (run.id, run.input.len())).collect();
+        assert_eq!(found, expected);
+        assert!(claimed.runs.iter().zip(&runs).all(|(found, run)| found.input == run.input));
+    }
+}
+
 pub async fn the_longest_due_comes_first_over_all_lanes(fixture: Fixture) {
     let lanes = [lane(), lane_of("default", "refund", "1"), lane_of("slow", "checkout", "2")];
     // Delays in an order that is neither that of the ids nor that of the lanes.

@@ -48,6 +48,7 @@ workflow_tests::cases! {
     }
     claim {
         a_claim_holds_the_run_and_tells_all_of_it,
+        claims_bring_inputs_of_every_size,
         the_longest_due_comes_first_over_all_lanes,
         a_claim_that_may_take_more_finds_all_that_is_due,
         resumed_runs_are_not_starved_by_new_ones,

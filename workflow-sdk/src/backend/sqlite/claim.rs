@@ -12,7 +12,7 @@ use crate::backend::{BackendError, ClaimRequest, Claimed, ClaimedRun, Outcome, W
 use crate::model::{Claim, Lane, RunId, Timestamp};
 use crate::planted::altered;
 
-use super::error::During;
+use super::error::{During, corrupt};
 use super::{row, sql};
 
 const OPERATION: &str = "claim runs";
@@ -45,9 +45,9 @@ async fn claim(
     if due.is_empty() {
         return Ok(Vec::new());
     }
-    let take = take(sql::CLAIM_RUNS, request, &due, now)?;
-    let rows = take.fetch_all(connection).await.during(OPERATION)?;
-    claimed_of(&rows, &due)
+    let take = take(sql::CLAIM, request, &due, now)?;
+    let rows = take.fetch_all(&mut *connection).await.during(OPERATION)?;
+    Taken::of(&rows, &due)?.complete(connection).await
 }
 
 /// Where a claim looks, as `find_due_runs.sql` takes it.
@@ -66,28 +66,63 @@ pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<Run
     Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
 }
 
-/// The statement, which is `claim_runs.sql` or begins with it, for these runs.
+/// The script, which is `CLAIM` or begins with it, for these runs.
 pub(super) fn take(
-    statement: &'static str,
+    script: &'static str,
     request: &ClaimRequest,
     due: &[RunId],
     now: Timestamp,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, BackendError> {
     let due = serde_json::to_string(due).during(OPERATION)?;
-    let statement = altered("late-crash-count", statement, "crashes + (status = 'running')", "crashes");
-    let query = sqlx::query(statement).bind(due).bind(request.worker.to_string());
-    Ok(query.bind((now + request.lease).as_micros()).bind(now.as_micros()))
+    let script = altered("late-crash-count", script, "crashes + (status = 'running')", "crashes");
+    let query = sqlx::query(script).bind(request.worker.to_string()).bind((now + request.lease).as_micros());
+    Ok(query.bind(now.as_micros()).bind(due.clone()).bind(due))
 }
 
-/// Of what it answers, the claimed runs in the order of `due`.
-pub(super) fn claimed_of(rows: &[SqliteRow], due: &[RunId]) -> Result<Vec<ClaimedRun>, BackendError> {
-    let run = |row: &SqliteRow| row::json::<ClaimedRow>(row.try_get(0).during(OPERATION)?)?.run();
-    let claimed = rows.iter().map(|row| run(row).map(|run| (run.claim.run_id, run)));
-    let mut claimed = claimed.collect::<Result<HashMap<RunId, ClaimedRun>, _>>()?;
-    Ok(due.iter().filter_map(|id| claimed.remove(id)).collect())
+/// Claimed runs, of which those with a large input may still be without.
+pub(super) struct Taken {
+    runs: Vec<ClaimedRun>,
+    without_input: Vec<RunId>,
 }
 
-/// The columns of a claimed run, in the order of `claim_runs.sql`.
+impl Taken {
+    /// Of what [`take`] answers, the claimed runs in the order of `due`.
+    pub(super) fn of(rows: &[SqliteRow], due: &[RunId]) -> Result<Self, BackendError> {
+        let mut without_input = Vec::new();
+        let mut claimed = HashMap::new();
+        for row in rows {
+            for row in row::json::<Vec<ClaimedRow>>(row.try_get(0).during(OPERATION)?)? {
+                if row.16.is_none() {
+                    without_input.push(row.0);
+                }
+                claimed.insert(row.0, row.run()?);
+            }
+        }
+        Ok(Self { runs: due.iter().filter_map(|id| claimed.remove(id)).collect(), without_input })
+    }
+
+    /// Reads the inputs that are missing. The claims may be committed already: nobody else changes the input of a run that is held.
+    pub(super) async fn complete(mut self, connection: &mut SqliteConnection) -> Result<Vec<ClaimedRun>, BackendError> {
+        if self.without_input.is_empty() {
+            return Ok(self.runs);
+        }
+        let ids = serde_json::to_string(&self.without_input).during(OPERATION)?;
+        let inputs = sqlx::query_as::<_, (String, String)>(sql::READ_INPUTS).bind(ids);
+        let mut inputs: HashMap<String, String> =
+            inputs.fetch_all(connection).await.during(OPERATION)?.into_iter().collect();
+        if inputs.len() != self.without_input.len() {
+            return Err(corrupt(OPERATION, "the input of a claimed run is missing"));
+        }
+        for run in &mut self.runs {
+            if let Some(input) = inputs.remove(&run.claim.run_id.to_string()) {
+                run.input = input;
+            }
+        }
+        Ok(self.runs)
+    }
+}
+
+/// The columns of a claimed run, in the order of `read_claimed.sql`.
 #[derive(Deserialize)]
 struct ClaimedRow(
     RunId,
@@ -106,7 +141,7 @@ struct ClaimedRow(
     Timestamp,
     Timestamp,
     Option<String>,
-    String,
+    Option<String>,
 );
 
 impl ClaimedRow {
@@ -116,7 +151,7 @@ impl ClaimedRow {
         Ok(ClaimedRun {
             claim: Claim { run_id, epoch },
             lane: Lane { queue, workflow, version },
-            input: self.16,
+            input: self.16.unwrap_or_default(),
             wakes,
             crashes,
             attempt,

@@ -234,6 +234,8 @@ async fn plans_are_searches(f: &Fixture) {
             "SEARCH r USING COVERING INDEX workflow_runs_running (queue=? AND workflow_name=? AND version>?)",
         ),
         (sql::CLAIM_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::READ_CLAIMED, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::READ_INPUTS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::END_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::PARK_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::CONTINUE_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),

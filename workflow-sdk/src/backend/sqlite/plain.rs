@@ -18,6 +18,7 @@ use crate::failpoint::failpoint_error;
 use crate::model::{Effect, RunId, Timestamp};
 use crate::planted::altered;
 
+use super::claim::Taken;
 use super::error::During;
 use super::known_claims::KnownClaims;
 use super::rows::{MOST_ROWS, Parameters, RowsStatement};
@@ -25,17 +26,41 @@ use super::start::Starts;
 use super::writer::WriterGuard;
 use super::{attempt, claim, finish, sql};
 
-/// What the statements of `PLAIN_BATCH` do, after the beginning.
-const OPERATIONS: [&str; 6] = ["start runs", "check claims", "record step attempts", "end runs", "park runs", CLAIM];
+const START: &str = "start runs";
+const CHECK: &str = "check claims";
+const RECORD: &str = "record step attempts";
+const END: &str = "end runs";
+const PARK: &str = "park runs";
 const CLAIM: &str = "claim runs";
 
-/// `PLAIN_BATCH` for any number of attempts.
-static BATCH: RowsStatement =
-    RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED"));
+/// The beginning of a plain batch, for any number of attempts.
+struct Script {
+    statements: RowsStatement,
+    /// What they do, after the beginning.
+    operations: &'static [&'static str],
+    /// Adds the attempts as the statement that records them takes them.
+    add_attempts: fn(&mut Parameters, &[AttemptRow<'_>]) -> Result<(), BackendError>,
+}
 
-/// `PLAIN_BATCH_OF_SUCCESSES` for any number of them.
-static BATCH_OF_SUCCESSES: RowsStatement =
-    RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED"));
+static BATCH: Script = Script {
+    statements: RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED")),
+    operations: &[START, CHECK, RECORD, END, PARK, CLAIM],
+    add_attempts: attempt::add,
+};
+
+static BATCH_OF_SUCCESSES: Script = Script {
+    statements: RowsStatement::new(|| {
+        altered("deferred-begin", sql::PLAIN_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED")
+    }),
+    operations: BATCH.operations,
+    add_attempts: attempt::add_successes,
+};
+
+static BATCH_OF_WORK: Script = Script {
+    statements: RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH_OF_WORK, "IMMEDIATE", "DEFERRED")),
+    operations: &[RECORD, END, CLAIM],
+    add_attempts: attempt::add_successes,
+};
 
 /// Whether this is one ordinary attempt or end: one statement, and so its own transaction. Two more ways to the database's thread
 /// and back were most of what a lone step took beside the sync of the disk (`history`).
@@ -161,33 +186,23 @@ impl<'a> Plain<'a> {
     /// Applies it, in a transaction that this begins. `None`: a claim does not hold, or nobody knows, and the transaction must be
     /// rolled back.
     pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, BackendError> {
-        let now = self.now.as_micros();
-        let (limit, lanes) = match self.claim {
-            Some((_, request)) => (request.limit, Some(claim::lanes_of(request)?)),
-            None => (0, None),
-        };
-        let mut parameters = Parameters::default();
-        parameters.add(now)?.add(self.new_runs)?.add(serde_json::to_string(&self.asked).during("check claims")?)?;
-        let batch = if self.attempts.iter().all(AttemptRow::is_first_success) {
-            attempt::add_successes(&mut parameters, &self.attempts)?;
-            &BATCH_OF_SUCCESSES
-        } else {
-            attempt::add(&mut parameters, &self.attempts)?;
-            &BATCH
-        };
-        parameters.add(now)?.add(self.ends)?.add(now)?.add(self.parks)?.add(now)?.add(limit)?;
-        parameters.add(now)?.add(limit)?.add(lanes)?;
-        let script = batch.query(self.attempts.len(), parameters);
-        let answers = writer.begin_with(script, &OPERATIONS).await?;
-        let [inserted, refused, _attempts, _ends, _parks, due] = &answers[..] else {
-            return Ok(None);
-        };
-        if !refused.rows.is_empty() || self.relies_on_known && !writer.known().is_undisturbed() {
+        let script = self.script();
+        let parameters = self.parameters(script)?;
+        let statements = script.statements.query(self.attempts.len(), parameters);
+        let answers = writer.begin_with(statements, script.operations).await?;
+        if answers.len() != script.operations.len() {
             return Ok(None);
         }
-        self.starts.tell(writer.connection()?, inserted.affected, &mut self.outcomes).await?;
-        let claim = match self.claim {
-            Some((place, request)) => {
+        let answer =
+            |to| script.operations.iter().zip(&answers).find_map(|(what, answer)| (*what == to).then_some(answer));
+        let is_refused = answer(CHECK).is_some_and(|refused| !refused.rows.is_empty());
+        if is_refused || self.relies_on_known && !writer.known().is_undisturbed() {
+            return Ok(None);
+        }
+        let inserted = answer(START).map_or(0, |inserted| inserted.affected);
+        self.starts.tell(writer.connection()?, inserted, &mut self.outcomes).await?;
+        let claim = match self.claim.zip(answer(CLAIM)) {
+            Some(((place, request), due)) => {
                 self.outcomes.set(place, Outcome::Claimed(Claimed { runs: Vec::new(), now: self.now }));
                 let due = claim::due_of(&due.texts().during(CLAIM)?, request)?;
                 let take = || claim::take(sql::CLAIM_AND_COMMIT, request, &due, self.now);
@@ -199,6 +214,37 @@ impl<'a> Plain<'a> {
         failpoint_error("backend.in_transaction")?;
         Ok(Some(Applied { now: self.now, writes: self.writes, asked: self.asked, claim, outcomes: self.outcomes }))
     }
+
+    /// The shortest that does all of it.
+    fn script(&self) -> &'static Script {
+        let is_work = self.new_runs.is_none() && self.asked.is_empty() && self.parks.is_none();
+        match self.attempts.iter().all(AttemptRow::is_first_success) {
+            true if is_work => &BATCH_OF_WORK,
+            true => &BATCH_OF_SUCCESSES,
+            false => &BATCH,
+        }
+    }
+
+    /// The parameters of this script, in the order of its operations.
+    fn parameters(&mut self, script: &Script) -> Result<Parameters, BackendError> {
+        let now = self.now.as_micros();
+        let mut parameters = Parameters::default();
+        for operation in script.operations {
+            match *operation {
+                START => parameters.add(now)?.add(self.new_runs.take()).map(drop)?,
+                CHECK => parameters.add(serde_json::to_string(&self.asked).during(CHECK)?).map(drop)?,
+                RECORD => (script.add_attempts)(&mut parameters, &self.attempts)?,
+                END => parameters.add(now)?.add(self.ends.take()).map(drop)?,
+                PARK => parameters.add(now)?.add(self.parks.take()).map(drop)?,
+                _ => {
+                    let limit = self.claim.map_or(0, |(_, request)| request.limit);
+                    let lanes = self.claim.map(|(_, request)| claim::lanes_of(request)).transpose()?;
+                    parameters.add(now)?.add(limit)?.add(now)?.add(limit)?.add(lanes).map(drop)?;
+                }
+            }
+        }
+        Ok(parameters)
+    }
 }
 
 impl Applied<'_> {
@@ -207,9 +253,13 @@ impl Applied<'_> {
         let Self { now, writes, asked, claim, mut outcomes } = self;
         match claim {
             Some(DueClaim { place, due, script }) => {
-                let claimed_of = |rows: &[_]| claim::claimed_of(rows, &due);
+                let taken = |rows: &[_]| Taken::of(rows, &due);
+                let taken = writer.end_with(script, &[CLAIM, CLAIM, "commit a transaction"], taken).await?;
                 // It is committed: a run that cannot be understood must not make the rest of the batch look as if it were not.
-                let runs = writer.end_with(script, &[CLAIM, "commit a transaction"], claimed_of).await?;
+                let runs = match (taken, writer.connection()) {
+                    (Ok(taken), Ok(connection)) => taken.complete(connection).await,
+                    (Err(error), _) | (_, Err(error)) => Err(error),
+                };
                 if let Ok(runs) = &runs {
                     writer.keep(writes, asked, runs);
                 }

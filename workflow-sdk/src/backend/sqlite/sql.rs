@@ -46,12 +46,27 @@ pub(super) const PLAIN_BATCH: &str = plain_batch!("sql/upsert_attempts.sql");
 /// The same for one whose attempts are all first successes.
 pub(super) const PLAIN_BATCH_OF_SUCCESSES: &str = plain_batch!("sql/upsert_successes.sql");
 
+/// The same for one that has no other parts than such attempts, ends of claims that are known, and a claim: what a worker at work
+/// writes. Of a part that it does not need, too, the database's thread would tell the executor's.
+pub(super) const PLAIN_BATCH_OF_WORK: &str = script!(
+    "BEGIN IMMEDIATE",
+    include_str!("sql/read_data_version.sql"),
+    include_str!("sql/upsert_successes.sql"),
+    include_str!("sql/end_runs.sql"),
+    include_str!("sql/find_due_runs.sql")
+);
+
+/// Claims runs and answers with them.
+pub(super) const CLAIM: &str = script!(include_str!("sql/claim_runs.sql"), include_str!("sql/read_claimed.sql"));
+
 /// The rest of a plain batch that claims.
-pub(super) const CLAIM_AND_COMMIT: &str = script!(include_str!("sql/claim_runs.sql"), "COMMIT");
+pub(super) const CLAIM_AND_COMMIT: &str =
+    script!(include_str!("sql/claim_runs.sql"), include_str!("sql/read_claimed.sql"), "COMMIT");
 
 statements! {
     CANCEL_CHILDREN = "cancel_children.sql";
     CANCEL_RUNS = "cancel_runs.sql";
+    #[cfg(test)]
     CLAIM_RUNS = "claim_runs.sql";
     CONSUME_SIGNALS = "consume_signals.sql";
     COPY_HISTORY = "copy_history.sql";
@@ -81,12 +96,15 @@ statements! {
     MARK_TRANSACTION = "mark_transaction.sql";
     PARK_RUNS = "park_runs.sql";
     PAUSE_RUN = "pause_run.sql";
+    #[cfg(test)]
+    READ_CLAIMED = "read_claimed.sql";
     READ_DATA_VERSION = "read_data_version.sql";
     READ_EMITTED = "read_emitted.sql";
     READ_ENDED = "read_ended.sql";
     READ_FENCE = "read_fence.sql";
     READ_HISTORY = "read_history.sql";
     READ_INBOX = "read_inbox.sql";
+    READ_INPUTS = "read_inputs.sql";
     READ_JOURNAL_MODE = "read_journal_mode.sql";
     READ_MAIN_FILE = "read_main_file.sql";
     READ_PUBLISHED = "read_published.sql";

@@ -278,8 +278,8 @@ impl WriterGuard {
         Ok(())
     }
 
-    /// Commits by a script that ends with the commit: gives what was read of the rows of its first statement, which is done while the disk
-    /// is synced and is true only now. `operations`: what each of them does.
+    /// Commits by a script that ends with the commit: gives what was read of the rows of the first of its statements that answers any, which
+    /// is done while the disk is synced and is true only now. `operations`: what each of them does.
     pub(super) async fn end_with<T>(
         &mut self,
         script: Query<'_, Sqlite, SqliteArguments>,
@@ -289,7 +289,9 @@ impl WriterGuard {
         let mut first = None;
         self.seen.committing();
         let read_first = |answer: Answer| {
-            first.get_or_insert_with(|| read(&answer.rows));
+            if !answer.rows.is_empty() {
+                first.get_or_insert_with(|| read(&answer.rows));
+            }
         };
         let ended = script::run(self.connection()?, script, operations, read_first).await;
         self.seen.committing();
