@@ -35,7 +35,8 @@ pub(super) struct WalFile {
     changed: Instant,
     /// When SQLite last answered to a question that was asked then.
     asked: Instant,
-    watch: WalWatch,
+    /// There is one only at rest: it costs every write to the file a little, whoever writes.
+    watch: Option<WalWatch>,
 }
 
 /// What a write leaves: time and length. `None`: there is no such file. A WAL that begins anew may keep its length, one
@@ -48,10 +49,8 @@ impl WalFile {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         let path = PathBuf::from(path);
-        // First: what is written between the two is told of.
-        let watch = WalWatch::of(&path);
         let seen = trace(&path);
-        Self { path, seen, changed: now, asked: now, watch }
+        Self { path, seen, changed: now, asked: now, watch: None }
     }
 
     /// Whether SQLite is to be asked. It blocks for the microsecond that a `stat` of a local file takes: WAL needs a local file.
@@ -71,7 +70,7 @@ impl WalFile {
     pub(super) fn next_look(&self, now: Instant) -> Instant {
         now + match self.is_at_rest(now) {
             false => BUSY_LOOK,
-            true if self.watch.tells() => ANYWAY,
+            true if self.watch.as_ref().is_some_and(WalWatch::tells) => ANYWAY,
             true => IDLE_LOOK,
         }
     }
@@ -79,9 +78,16 @@ impl WalFile {
     /// Waits for the time of the next look; at rest no longer than for the next write. While others are at work every commit would
     /// be a wake, where a look now and then is enough.
     pub(super) async fn wait(&mut self, next_look: Instant) {
-        let at_rest = self.is_at_rest(Instant::now());
+        if !self.is_at_rest(Instant::now()) {
+            return tokio::time::sleep_until(next_look.into()).await;
+        }
+        let Some(watch) = &mut self.watch else {
+            self.watch = Some(WalWatch::of(&self.path));
+            // What was written before it is not told of: a look comes first.
+            return;
+        };
         tokio::select! {
-            () = self.watch.written(), if at_rest => {}
+            () = watch.written() => {}
             () = tokio::time::sleep_until(next_look.into()) => {}
         }
     }
@@ -94,6 +100,7 @@ impl WalFile {
         if trace != self.seen {
             self.seen = trace;
             self.changed = now;
+            self.watch = None;
         }
         now.duration_since(self.changed) <= SETTLING || now.duration_since(self.asked) >= ANYWAY
     }
@@ -118,13 +125,7 @@ mod tests {
     /// One whose last change is settled, as of the time that is given back; SQLite has just answered.
     fn settled(trace: Trace) -> (WalFile, Instant) {
         let begun = Instant::now();
-        let mut file = WalFile {
-            path: PathBuf::new(),
-            seen: trace,
-            changed: begun,
-            asked: begun,
-            watch: WalWatch::of(Path::new("")),
-        };
+        let mut file = WalFile { path: PathBuf::new(), seen: trace, changed: begun, asked: begun, watch: None };
         let now = begun + SETTLING + TICK;
         file.answered(now);
         (file, now)
@@ -174,16 +175,25 @@ mod tests {
         fs::write(&wal, "one").unwrap();
         let begun = Instant::now();
         let mut file = WalFile::of(&directory.path().join("test.db"), begun.checked_sub(RESTFUL).unwrap());
-        assert_eq!(file.next_look(begun), begun + ANYWAY);
         let far = begun + Duration::from_secs(600);
+        let limit = Duration::from_secs(20);
+        // What was written before the watch was there shows in a look.
+        fs::write(&wal, "one more").unwrap();
+        tokio::time::timeout(limit, file.wait(far)).await.unwrap();
+        assert!(file.is_to_be_asked(begun));
+
+        file.changed = begun.checked_sub(RESTFUL).unwrap();
+        tokio::time::timeout(limit, file.wait(far)).await.unwrap();
+        assert_eq!(file.next_look(begun), begun + ANYWAY);
         assert!(futures::poll!(std::pin::pin!(file.wait(far))).is_pending());
         fs::write(&wal, "two").unwrap();
-        tokio::time::timeout(Duration::from_secs(20), file.wait(far)).await.unwrap();
+        tokio::time::timeout(limit, file.wait(far)).await.unwrap();
         let now = Instant::now();
         assert!(file.is_to_be_asked(now));
         assert_eq!(file.next_look(now), now + BUSY_LOOK);
         fs::write(&wal, "three").unwrap();
         assert!(futures::poll!(std::pin::pin!(file.wait(far))).is_pending(), "looks are enough now");
+        assert!(file.watch.is_none(), "and nobody watches");
     }
 
     #[test]
