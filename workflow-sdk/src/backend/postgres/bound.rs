@@ -116,7 +116,7 @@ impl Applied {
         let mut claimed = Vec::new();
         if let Some(request) = writes.iter().find_map(Write::as_claim) {
             claim::sort(&mut self.rows);
-            let mut answer = claim::claimed(&self.rows)?;
+            let mut answer = claim::claimed(&self.rows, request, &[])?;
             answer.runs.extend(self.rest.iter().cloned());
             self.note_claimed(&mut memory.lock().known, request, &answer);
             claimed.push(answer);

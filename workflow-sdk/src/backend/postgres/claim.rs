@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::backend::{ClaimRequest, Claimed};
-use crate::model::{Clock, Lane, Timestamp};
+use crate::model::{Clock, Lane, NewRun, RunId, Timestamp};
 
 use super::claim_start::Place;
 use super::commit::Memory;
@@ -35,6 +35,13 @@ impl<'l> Lanes<'l> {
             .bind(self.column(|lane| &lane.version))
     }
 
+    /// The lane with this number in those arrays, from 1.
+    fn numbered(&self, number: i64) -> Result<&'l Lane, Failure> {
+        let place = usize::try_from(number - 1).ok();
+        let lane = place.and_then(|place| self.0.get(place));
+        lane.copied().ok_or_else(|| Failure::corrupt("a claim answered with a lane that it was not asked for"))
+    }
+
     fn column(&self, part: fn(&Lane) -> &str) -> Vec<String> {
         self.0.iter().map(|lane| part(lane).to_owned()).collect()
     }
@@ -47,7 +54,7 @@ pub(super) async fn claim(
     clock: &Clock,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
-    claimed(&claim_from(connection, sql, clock, request, None).await?)
+    claimed(&claim_from(connection, sql, clock, request, None).await?, request, &[])
 }
 
 /// The same, but from where the last claim ended, while claims find as many as they may.
@@ -60,7 +67,7 @@ pub(super) async fn claim_on(
 ) -> Result<Claimed, Failure> {
     let began = memory.lock().start.of(request, Instant::now());
     let rows = claim_from(connection, sql, clock, request, began).await?;
-    let mut claimed = claimed(&rows)?;
+    let mut claimed = claimed(&rows, request, &[])?;
     if let Some(rest) = ended(memory, request, began, &rows)? {
         claimed.runs.extend(claim(connection, sql, clock, &rest).await?.runs);
     }
@@ -112,12 +119,24 @@ pub(super) fn bind<'q>(
     query.bind(i64::from(limit)).bind(request.worker.as_uuid()).bind(micros(request.lease))
 }
 
-/// What the rows of a claim say. Without a claimed run there is still one, which says the time.
-pub(super) fn claimed(rows: &[PgRow]) -> Result<Claimed, Failure> {
+/// What the rows of a claim say. Without a claimed run there is still one, which says the time. `new`: the runs that the same statement
+/// has started.
+pub(super) fn claimed(rows: &[PgRow], request: &ClaimRequest, new: &[&NewRun]) -> Result<Claimed, Failure> {
     let now = rows.first().ok_or_else(|| Failure::corrupt("a claim answered nothing"))?;
     let now = row::time(now, "now")?;
-    let claimed = rows.iter().filter(|row| is_claimed(row)).map(row::claimed_run);
+    let lanes = Lanes::of(&request.lanes);
+    let lane = |row: &PgRow| match row.try_get::<Option<i64>, _>("lane")? {
+        Some(number) => lanes.numbered(number),
+        None => lane_of_new(new, row::run_id(row)?),
+    };
+    let run = |row| row::claimed_run(row, lane(row)?.clone(), now, now + request.lease);
+    let claimed = rows.iter().filter(|row| is_claimed(row)).map(run);
     Ok(Claimed { runs: claimed.collect::<Result<_, _>>()?, now })
+}
+
+fn lane_of_new<'r>(new: &[&'r NewRun], id: RunId) -> Result<&'r Lane, Failure> {
+    let run = new.iter().find(|run| run.id == id).ok_or_else(|| Failure::corrupt("a claimed run has no lane"))?;
+    Ok(&run.lane)
 }
 
 /// Sorts the rows of a claim: who was due for longest is driven first. The row that says the time has no place, and comes before them.

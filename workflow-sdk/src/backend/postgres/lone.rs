@@ -105,7 +105,7 @@ async fn start_and_claim(
     let beside = request.limit - taken.iter().map(|taken| u32::from(*taken)).sum::<u32>();
     let query = start::bind(&sql.start_and_claim_runs, clock, &ordered)?.bind(taken);
     let rows = claim::bind(query, request, beside).fetch_all(&mut *connection).await?;
-    let claimed = claim::claimed(&rows)?;
+    let claimed = claim::claimed(&rows, request, runs)?;
     let new = rows.first().map_or(Ok(0), |row| row.try_get::<i64, _>("started"))?;
     let outcomes = start::outcomes(connection, sql, runs, u64::try_from(new).unwrap_or(0)).await?;
     Ok((outcomes, claimed))

@@ -1,5 +1,6 @@
 //! From rows to the model. What cannot be understood is [`BackendErrorKind::Corrupt`](crate::backend::BackendErrorKind).
 
+use serde::Deserialize;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -41,24 +42,54 @@ pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
     })
 }
 
-/// A row of `claim_runs.sql`.
-pub(super) fn claimed_run(row: &PgRow) -> Result<ClaimedRun, Failure> {
+/// A row of `claim_runs.sql`, of a claim that was made then.
+pub(super) fn claimed_run(
+    row: &PgRow,
+    lane: Lane,
+    now: Timestamp,
+    lease_until: Timestamp,
+) -> Result<ClaimedRun, Failure> {
+    let rest: Option<&str> = row.try_get("rest")?;
+    let rest = rest.map(serde_json::from_str::<ClaimedRest>).transpose().map_err(unquoted).map_err(Failure::corrupt)?;
+    let rest = rest.unwrap_or_else(|| ClaimedRest::usual(now));
     Ok(ClaimedRun {
         claim: claim(row)?,
-        lane: lane(row)?,
+        lane,
         input: row.try_get("input")?,
-        wakes: row.try_get("wakes")?,
-        crashes: row.try_get("crashes")?,
-        attempt: row.try_get("attempt")?,
-        generation: row.try_get("generation")?,
-        depth: row.try_get("depth")?,
-        parent_run_id: row.try_get::<Option<Uuid>, _>("parent_run_id")?.map(RunId::from),
-        deadline_at: time_if_any(row, "deadline_at")?,
-        cancel_requested: time_if_any(row, "cancel_requested_at")?.is_some(),
-        started_at: time(row, "started_at")?,
-        lease_until: time(row, "lease_until")?,
-        error: stored_error(row)?,
+        wakes: rest.0,
+        crashes: rest.1,
+        attempt: rest.2,
+        generation: rest.3,
+        depth: rest.4,
+        parent_run_id: rest.5,
+        deadline_at: rest.6,
+        cancel_requested: rest.7.is_some(),
+        started_at: rest.8,
+        lease_until,
+        error: rest.9.as_deref().map(error_of).transpose()?,
     })
+}
+
+/// Of a claimed run, what most have not: `rest`, in its order.
+#[derive(Deserialize)]
+struct ClaimedRest(
+    i64,
+    i64,
+    i64,
+    i64,
+    i64,
+    Option<RunId>,
+    Option<Timestamp>,
+    Option<Timestamp>,
+    Timestamp,
+    Option<String>,
+);
+
+impl ClaimedRest {
+    /// Of a run without any of it, which was claimed for the first time then.
+    fn usual(now: Timestamp) -> Self {
+        Self(0, 0, 1, 0, 0, None, None, None, now, None)
+    }
 }
 
 /// A row of `read_ended.sql`.
@@ -144,7 +175,11 @@ pub(super) fn lane(row: &PgRow) -> Result<Lane, Failure> {
 
 fn stored_error(row: &PgRow) -> Result<Option<StoredError>, Failure> {
     let text: Option<&str> = row.try_get("error")?;
-    text.map(serde_json::from_str).transpose().map_err(unquoted).map_err(Failure::corrupt)
+    text.map(error_of).transpose()
+}
+
+fn error_of(text: &str) -> Result<StoredError, Failure> {
+    serde_json::from_str(text).map_err(unquoted).map_err(Failure::corrupt)
 }
 
 fn unknown_word(what: &str, word: &str) -> Failure {

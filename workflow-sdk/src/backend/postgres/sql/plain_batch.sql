@@ -91,8 +91,8 @@ WITH seen AS MATERIALIZED (
     WHERE (SELECT verdict.holds FROM verdict) AND r.ctid = held.place AND r.epoch = f.epoch AND r.status LIKE 'running'
     RETURNING r.id
 /*claim*/), due AS MATERIALIZED (
-    SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
-    FROM unnest($27::text[], $28::text[], $29::text[]) AS lane(queue, workflow, version)
+    SELECT first.place, first.id, first.available_at, first.holder, lane.number AS lane, {now} AS now
+    FROM unnest($27::text[], $28::text[], $29::text[]) WITH ORDINALITY AS lane(queue, workflow, version, number)
     CROSS JOIN LATERAL (
         SELECT waiting.place, waiting.id, waiting.available_at, NULL::uuid AS holder
         FROM (
@@ -138,19 +138,18 @@ WITH seen AS MATERIALIZED (
         available_at = LEAST(due.now + $32::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
-    RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
-              r.depth, r.parent_run_id, r.deadline_at,
-              r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
+    RETURNING r.id, r.epoch, due.lane, r.input, due.available_at AS due_at,
+              CASE WHEN r.wakes <> 0 OR r.crashes <> 0 OR r.attempt <> 1 OR r.generation <> 0 OR r.depth <> 0 OR r.parent_run_id IS NOT NULL
+                   OR r.deadline_at IS NOT NULL OR r.cancel_requested_at IS NOT NULL OR r.started_at <> due.now OR r.error IS NOT NULL
+              THEN json_build_array(r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.deadline_at,
+                                    r.cancel_requested_at, r.started_at, r.error)::text END AS rest
 /*end*/)
 SELECT {now} AS now, (SELECT verdict.holds FROM verdict) AS holds,
        ARRAY(SELECT (SELECT ours.version FROM ours WHERE ours.id = worker.id)
              FROM (SELECT unnest($4::uuid[]) AS id) AS worker) AS versions,
        CASE WHEN (SELECT count(*) FROM finished) < cardinality($17)
             THEN ARRAY(SELECT finished.id FROM finished) END AS finished/*claim*/,
-       NULL AS id, NULL AS epoch, NULL AS queue, NULL AS workflow_name, NULL AS version, NULL AS input, NULL AS wakes, NULL AS crashes,
-       NULL AS attempt, NULL AS generation, NULL AS depth, NULL AS parent_run_id, NULL AS deadline_at, NULL AS cancel_requested_at,
-       NULL AS started_at, NULL AS lease_until, NULL AS error, NULL AS due_at
+       NULL AS id, NULL AS epoch, NULL AS lane, NULL AS input, NULL AS due_at, NULL AS rest
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.attempt, c.generation,
-       c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error, c.due_at
+SELECT NULL, NULL, NULL, NULL, c.id, c.epoch, c.lane, c.input, c.due_at, c.rest
 FROM claimed AS c/*end*/

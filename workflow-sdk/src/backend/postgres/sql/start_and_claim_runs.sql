@@ -1,7 +1,7 @@
 -- Called by: lone.rs, as a transaction of its own. $1-$16 are those of insert_runs.sql, $17 says of each run whether the claim
 -- takes it; $18-$20 are the lanes, $21 what the claim may take beside, $22 the worker, $23 the lease in microseconds.
 -- Guarantees: as insert_runs.sql and, for what is there already, as claim_runs.sql. A run that it starts and claims is written
--- once, as the claim would leave it. Always one row, for the time and for how many runs were started.
+-- once, as the claim would leave it, and answered without its lane, which who starts it knows. Always one row, for the time and for how many runs were started.
 WITH started AS (
     INSERT INTO {schema}.workflow_runs
         (id, workflow_name, version, queue, status, input, key, available_at, deadline_at, created_at, tags, depth,
@@ -25,11 +25,14 @@ WITH started AS (
                     ELSE LEAST({now} + s.deadline_delay, {far_future}) END AS deadline
     ) AS t
     ON CONFLICT DO NOTHING
-    RETURNING id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
-              deadline_at, cancel_requested_at, started_at, available_at AS lease_until, error, created_at AS due_at, status
+    RETURNING id, epoch, NULL::bigint AS lane, input, created_at AS due_at,
+              CASE WHEN wakes <> 0 OR crashes <> 0 OR attempt <> 1 OR generation <> 0 OR depth <> 0 OR parent_run_id IS NOT NULL
+                   OR deadline_at IS NOT NULL OR cancel_requested_at IS NOT NULL OR started_at <> created_at OR error IS NOT NULL
+              THEN json_build_array(wakes, crashes, attempt, generation, depth, parent_run_id, deadline_at,
+                                    cancel_requested_at, started_at, error)::text END AS rest, status
 ), due AS MATERIALIZED (
-    SELECT first.place, first.id, first.available_at, first.holder, {now} AS now
-    FROM unnest($18::text[], $19::text[], $20::text[]) AS lane(queue, workflow, version)
+    SELECT first.place, first.id, first.available_at, first.holder, lane.number AS lane, {now} AS now
+    FROM unnest($18::text[], $19::text[], $20::text[]) WITH ORDINALITY AS lane(queue, workflow, version, number)
     CROSS JOIN LATERAL (
         SELECT waiting.place, waiting.id, waiting.available_at, NULL::uuid AS holder
         FROM (
@@ -73,20 +76,17 @@ WITH started AS (
         available_at = LEAST(due.now + $23::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
-    RETURNING r.id, r.epoch, r.queue, r.workflow_name, r.version, r.input, r.wakes, r.crashes, r.attempt, r.generation,
-              r.depth, r.parent_run_id, r.deadline_at,
-              r.cancel_requested_at, r.started_at, r.available_at AS lease_until, r.error, due.available_at AS due_at
+    RETURNING r.id, r.epoch, due.lane, r.input, due.available_at AS due_at,
+              CASE WHEN r.wakes <> 0 OR r.crashes <> 0 OR r.attempt <> 1 OR r.generation <> 0 OR r.depth <> 0 OR r.parent_run_id IS NOT NULL
+                   OR r.deadline_at IS NOT NULL OR r.cancel_requested_at IS NOT NULL OR r.started_at <> due.now OR r.error IS NOT NULL
+              THEN json_build_array(r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.deadline_at,
+                                    r.cancel_requested_at, r.started_at, r.error)::text END AS rest
 )
-SELECT clock.now, clock.started, c.id, c.epoch, c.queue, c.workflow_name, c.version, c.input, c.wakes, c.crashes, c.attempt,
-       c.generation, c.depth, c.parent_run_id, c.deadline_at, c.cancel_requested_at, c.started_at, c.lease_until, c.error
+SELECT clock.now, clock.started, c.id, c.epoch, c.lane, c.input, c.rest
 FROM (SELECT {now} AS now, (SELECT count(*) FROM started) AS started) AS clock
 LEFT JOIN (
-    SELECT id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
-           deadline_at, cancel_requested_at, started_at, lease_until, error, due_at
-    FROM claimed
+    SELECT id, epoch, lane, input, due_at, rest FROM claimed
     UNION ALL
-    SELECT id, epoch, queue, workflow_name, version, input, wakes, crashes, attempt, generation, depth, parent_run_id,
-           deadline_at, cancel_requested_at, started_at, lease_until, error, due_at
-    FROM started WHERE status = 'running'
+    SELECT id, epoch, lane, input, due_at, rest FROM started WHERE status = 'running'
 ) AS c ON true
 ORDER BY c.due_at, c.id
