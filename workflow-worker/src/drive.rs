@@ -3,7 +3,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use workflow_sdk::engine::{
     AttemptWrite, ClaimedRun, HistorySize, Interruption, Next, OutboxRow, PendingOutcome, Polled, Poller, RunCell,
@@ -13,7 +12,8 @@ use workflow_sdk::{ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePay
 
 use crate::ForeignAwait;
 use crate::conclude::{finish, report};
-use crate::held::{HeldClaim, Order};
+use crate::held::HeldClaim;
+use crate::notice_board::Order;
 use crate::port::DrivePort;
 use crate::pressure::PressureWatch;
 use crate::shared::{Shared, Slot};
@@ -57,7 +57,6 @@ pub(crate) struct Drive<'a> {
     pub(crate) run: &'a ClaimedRun,
     pub(crate) claim: HeldClaim,
     pub(crate) pressure: PressureWatch,
-    pub(crate) moved: Arc<Notify>,
     port: Arc<DrivePort>,
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
@@ -78,11 +77,9 @@ pub(crate) struct Drive<'a> {
 impl<'a> Drive<'a> {
     async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: HeldClaim) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
-        let moved = Arc::new(Notify::new());
         let port = Arc::new(DrivePort {
             clock: Arc::clone(&shared.clock),
-            moved: Arc::clone(&moved),
-            standing: claim.standing.clone(),
+            board: Arc::clone(&claim.board),
             ends_at: AtomicI64::new(run.deadline_at.map_or(i64::MAX, Timestamp::as_micros)),
             client: shared.client.clone(),
             claim: run.claim,
@@ -117,7 +114,6 @@ impl<'a> Drive<'a> {
             shared,
             run,
             claim,
-            moved,
             cell,
         })
     }
@@ -159,7 +155,7 @@ impl<'a> Drive<'a> {
 
     /// Whether the run may go on, and whether bodies may begin: not on a claim whose lease may have run out.
     fn check_standing(&mut self) -> Result<(), Exit> {
-        let standing = self.claim.standing();
+        let standing = self.claim.board.standing();
         match standing.order {
             Order::Go | Order::Drain => {}
             Order::Abandon => return Err(Exit::Released),
@@ -248,7 +244,7 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Something was woken: bodies, or, if none of ours was, the workflow itself.
+    /// The bell was rung: bodies were woken, or the workflow itself, or there is something new of the claim.
     pub(crate) fn look(&mut self) -> Result<(), Exit> {
         let foreign = self.poller.as_ref().is_some_and(Poller::take_foreign_wake);
         let bodies = self.waking(RunCell::wake_bodies);

@@ -8,7 +8,8 @@ use workflow_sdk::BackendError;
 use workflow_sdk::engine::{Backend, Claim, Hub, Lane, LeaseSession, Renewed, WorkerId, failpoint, failpoint_error};
 
 use crate::WorkerError;
-use crate::held::{Held, Order};
+use crate::held::Held;
+use crate::notice_board::Order;
 use crate::shared::Shared;
 
 /// How often a worker looks whether the liveness locks of others are held. A lock that is free twice in a row belongs to a

@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod bell;
 mod circuits;
 mod claim;
 mod clock;
@@ -27,6 +28,7 @@ mod due;
 mod error;
 mod held;
 mod lease;
+mod notice_board;
 mod options;
 mod outside;
 mod port;

@@ -26,11 +26,11 @@ impl Drive<'_> {
     /// Looks for what the run waits for, if nobody has. Says whether it looked.
     pub(crate) async fn look_outside(&mut self) -> Result<bool, Exit> {
         let Some(awaited) = self.cell.begin_look() else {
-            self.claim.listen(self.cell.awaits_outside().then_some(self.wakes));
+            self.claim.board.listen(self.cell.awaits_outside().then_some(self.wakes));
             return Ok(false);
         };
         // Before the query, with what was known: a hint that comes meanwhile is then not taken for an old one.
-        self.claim.listen(Some(self.wakes));
+        self.claim.board.listen(Some(self.wakes));
         let (inbox, ended) = match read_outside(self.shared, self.run.claim.run_id, &awaited).await {
             Ok((inbox, ended)) => (inbox.ok_or(Exit::Lost)?, ended),
             // Given up now, the run would cut off a body that no crash has cut off.
@@ -50,7 +50,7 @@ impl Drive<'_> {
             // Counted in these wakes: a run that is parked with them would not be woken for it.
             self.shared.held.cancel(self.run.claim);
         }
-        self.claim.listen(Some(self.wakes));
+        self.claim.board.listen(Some(self.wakes));
         let more = inbox.signals.len() >= INBOX_PAGE as usize;
         self.cell.looked(inbox.signals, more, ended.into_iter().map(child_end).collect());
         Ok(true)

@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::future::BoxFuture;
-use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use workflow_sdk::engine::{
     Admission, BodyWatch, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
@@ -12,14 +11,14 @@ use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Times
 
 use crate::circuits::Circuits;
 use crate::clock::DatabaseClock;
-use crate::held::{Held, Order, Standing};
+use crate::held::Held;
+use crate::notice_board::{NoticeBoard, Order};
 
 /// What the calls of one run reach of the worker.
 #[derive(Debug)]
 pub(crate) struct DrivePort {
     pub(crate) clock: Arc<DatabaseClock>,
-    pub(crate) moved: Arc<Notify>,
-    pub(crate) standing: watch::Receiver<Standing>,
+    pub(crate) board: Arc<NoticeBoard>,
     /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
     pub(crate) ends_at: AtomicI64,
     pub(crate) client: Client,
@@ -37,7 +36,7 @@ impl Port for DrivePort {
     /// Not on a claim whose lease may have run out, and not after the end.
     fn may_begin(&self) -> bool {
         let now = Instant::now();
-        self.standing.borrow().is_valid_at(now) && self.clock.at(now).as_micros() < self.ends_at.load(Ordering::Relaxed)
+        self.board.is_valid_at(now) && self.clock.at(now).as_micros() < self.ends_at.load(Ordering::Relaxed)
     }
 
     fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
@@ -67,7 +66,7 @@ impl Port for DrivePort {
         if let Some(watch) = &self.watch {
             watch.woken(self.claim.run_id);
         }
-        self.moved.notify_one();
+        self.board.bell.ring();
     }
 
     fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
@@ -79,14 +78,12 @@ impl Port for DrivePort {
                 };
                 failpoint("transaction.begun");
                 match begun {
-                    Ok(Some(transaction)) if self.standing.borrow().is_valid() => return Ok(transaction),
+                    Ok(Some(transaction)) if self.board.is_valid_at(Instant::now()) => return Ok(transaction),
                     // The lease may have run out while the database was waited for: no body begins before a renewal. Not in
                     // this transaction: on SQLite it would hold the renewal up.
                     Ok(Some(transaction)) => {
                         drop(transaction);
-                        if self.standing.clone().wait_for(Standing::is_valid).await.is_err() {
-                            std::future::pending::<()>().await;
-                        }
+                        self.board.valid().await;
                     }
                     Ok(None) => {
                         self.held.order(self.claim, Order::Lost);

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use workflow_sdk::engine::{Outcome, Write};
 
 use crate::WorkerError;
-use crate::held::Order;
+use crate::notice_board::Order;
 use crate::shared::Shared;
 
 /// How long the last writes of a worker that ends at once may take.

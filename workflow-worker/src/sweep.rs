@@ -5,7 +5,7 @@ use tokio::sync::broadcast::error::RecvError;
 use workflow_sdk::BackendError;
 use workflow_sdk::engine::{Cancel, Lane, Outcome, Write, planted};
 
-use crate::held::Order;
+use crate::notice_board::Order;
 use crate::shared::Shared;
 
 /// How often runs are failed whose deadline passed while no worker that knows them was there. A run that some worker knows

@@ -7,7 +7,7 @@ use workflow_sdk::engine::{CallId, Outcome, PendingOutcome, RunCell};
 use workflow_sdk::{BackendErrorKind, ErrorKind, StoredError, Timestamp};
 
 use crate::drive::Drive;
-use crate::held::Order;
+use crate::notice_board::Order;
 use crate::transaction::Ended;
 use crate::verdict::Exit;
 
@@ -17,7 +17,7 @@ const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
 impl Drive<'_> {
     /// Waits for one fact: a commit, a body, a timer, an order.
     pub(crate) async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
-        if self.claim.order() == Order::Drain && !self.cell.is_running() && self.nothing_on_its_way() {
+        if self.claim.board.standing().order == Order::Drain && !self.cell.is_running() && self.nothing_on_its_way() {
             return Err(Exit::Released);
         }
         let grace_ends_at = self.grace().map(|(_, end)| end);
@@ -33,8 +33,7 @@ impl Drive<'_> {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
             ended = self.commits.next() => self.take_commit(ended)?,
-            changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
-            () = self.moved.notified() => self.look()?,
+            () = self.claim.board.bell.heard() => self.look()?,
             () = sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
             () = self.pressure.changed(), if park_until.is_some() => {}
         }
@@ -46,8 +45,7 @@ impl Drive<'_> {
         tokio::select! {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
-            changed = self.claim.standing.changed() => if changed.is_err() { return Err(Exit::Lost) },
-            () = self.moved.notified() => self.look()?,
+            () = self.claim.board.bell.heard() => self.look()?,
             () = tokio::time::sleep(LOOK_AGAIN_DELAY) => self.stale |= self.waking(RunCell::fire_timers),
         }
         Ok(())

@@ -9,8 +9,8 @@ use workflow_sdk::engine::{BodyWatch, ExecutorStopped};
 use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
-use crate::held::Order;
 use crate::lease::LeaseThread;
+use crate::notice_board::Order;
 use crate::outside::pass_wakes;
 use crate::preflight::preflight;
 use crate::registry::Registry;
