@@ -4,7 +4,7 @@ use workflow_sdk::engine::{NewRun, Outcome, RunEnd, WorkerId};
 use workflow_sdk::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError};
 use workflow_tests::Fixture;
 use workflow_tests::make::{
-    DAWN, attempt, begun, claim_by, end, error, failed, lane, new_run, start, succeed, succeeded,
+    DAWN, LEASE, attempt, begun, claim_by, end, error, failed, lane, new_run, start, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, created};
 
@@ -32,6 +32,31 @@ const PAYLOADS: &[&str] = &[
 
 fn stored(row: StepAttempt, epoch: i64) -> StepAttempt {
     StepAttempt { epoch, ..row }
+}
+
+/// Most batches hold rows of first claims alone.
+pub async fn a_row_says_under_which_claim_it_was_written(fixture: Fixture) {
+    let worker = WorkerId::generate();
+    let _session = fixture.backend.open_lease(worker, &[lane()]).await.unwrap();
+    let again = fixture.started_many(2).await;
+    fixture.claim(&claim_by(worker, 2)).await;
+    fixture.advance(2 * LEASE);
+    let later = fixture.claim(&claim_by(worker, 2)).await.runs;
+    fixture.started().await;
+    let first = fixture.claim(&claim_by(worker, 1)).await.runs[0].claim;
+    assert_eq!((later[0].claim.epoch, later[1].claim.epoch, first.epoch), (2, 2, 1));
+    assert!(again.contains(&later[0].claim.run_id));
+    let row = |key: &str, position| succeeded(key, position, "1");
+    for (key, position, claims) in
+        [("later", 0, vec![later[0].claim, later[1].claim]), ("all", 1, vec![first, later[0].claim, later[1].claim])]
+    {
+        let writes: Vec<_> = claims.iter().map(|claim| attempt(*claim, row(key, position))).collect();
+        applied_all(&fixture.commit(&writes).await);
+        for claim in claims {
+            let history = fixture.history(claim.run_id).await;
+            assert_eq!(history.last(), Some(&stored(row(key, position), claim.epoch)));
+        }
+    }
 }
 
 /// Most batches hold quick first successes and successful ends alone, so a backend may write these by a shorter way.

@@ -94,6 +94,7 @@ workflow_tests::cases! {
     attempt {
         an_attempt_that_ends_keeps_its_row,
         a_row_is_what_was_written_whatever_stands_beside_it,
+        a_row_says_under_which_claim_it_was_written,
         begun_and_final_in_one_batch_are_one_row,
         a_final_row_is_not_changed,
         of_two_final_rows_in_one_batch_the_first_stays,

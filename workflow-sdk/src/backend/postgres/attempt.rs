@@ -53,17 +53,20 @@ impl<'w> Rows<'w> {
 
     /// Binds them, a column each.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
-        self.bind_columns(query, &self.rows, &self.errors)
+        self.bind_columns(query, &self.rows, &self.errors, &self.rows)
     }
 
     /// Binds them as `plain_batch.sql` takes them, and how many of the first may be there. If they are usual, the columns that say so are
-    /// empty: to send and read them was a fifth of a row.
+    /// empty: to send and read them was a fifth of a row. So is that of epochs, if
+    /// all are new and under the first claims of their runs.
     pub(super) fn bind_by_novelty<'q>(
         &self,
         query: Query<'q, Postgres, PgArguments>,
     ) -> Result<Query<'q, Postgres, PgArguments>, Failure> {
         let (unusual, errors) = if self.are_usual() { Default::default() } else { (&self.rows[..], &self.errors[..]) };
-        let query = self.bind_columns(query, unusual, errors);
+        let is_first = |row: &AttemptRow<'_>| row.write.claim.epoch == 1;
+        let with_epoch = if self.are_new() && self.rows.iter().all(is_first) { &[] } else { &self.rows[..] };
+        let query = self.bind_columns(query, unusual, errors, with_epoch);
         Ok(query.bind(i32::try_from(self.may_be_there).map_err(Failure::invalid)?))
     }
 
@@ -72,6 +75,7 @@ impl<'w> Rows<'w> {
         query: Query<'q, Postgres, PgArguments>,
         unusual: &[AttemptRow<'w>],
         errors: &[Option<String>],
+        with_epoch: &[AttemptRow<'w>],
     ) -> Query<'q, Postgres, PgArguments> {
         let rows = &self.rows;
         query
@@ -83,7 +87,7 @@ impl<'w> Rows<'w> {
             .bind(rows.iter().map(|row| row.write.row.position).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.write.row.output.as_deref()).collect::<Vec<_>>())
             .bind(errors)
-            .bind(rows.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
+            .bind(with_epoch.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
     }

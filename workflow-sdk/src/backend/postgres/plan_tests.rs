@@ -172,6 +172,7 @@ fn a_plain_batch_asks_records_finishes_and_claims_as_the_four_do_alone() {
         ("COALESCE(w.kind, 'step')", "w.kind"),
         ("COALESCE(w.status, 'succeeded')", "w.status"),
         ("COALESCE(w.error, NULL)", "w.error"),
+        ("COALESCE(w.epoch, )", "w.epoch"),
     ];
     let replaced = [&[number, holds, new, ("IS NULL)", "IS NULL")], &usual[..]].concat();
     let recorded = within("), recorded AS (", "), updated AS (", &replaced);

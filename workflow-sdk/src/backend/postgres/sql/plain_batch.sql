@@ -1,8 +1,8 @@
 -- Called by: plain.rs, once a plain batch, mostly as a transaction of its own. $2 and $3 are the runs whose attempts it records, with the
 -- epochs under which their writer holds them, but for those that it knows to be held while the rows of the workers of the process, $4,
 -- are the versions $26; $5-$15 the attempts, as in insert_attempts.sql, of which the first $16 may be there (if none may, $7-$9 and $12 may
--- be empty: the first of a step, and a success); $17-$25 the ends and parks, as in finish_claims.sql; $27-$32 a claim, as in
--- claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Parts are left out (sql.rs), for to begin a statement of so many costs the
+-- be empty: the first of a step, and a success; and $13, if all are under the first claims of their runs); $17-$25 the ends and parks, as
+-- in finish_claims.sql; $27-$32 a claim, as in claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Parts are left out (sql.rs), for to begin a statement of so many costs the
 -- server as much as some thirty rows: `shown` without attempts that may be there; `unusual`, too, if all of these are first successes,
 -- nothing is parked, no end has an error and $2 is empty; `claim` without a claim; and `lapsed`, the runs whose leases have ended, without
 -- one, too, or if such a batch has one that does not begin at the beginning.
@@ -40,8 +40,8 @@ WITH seen AS MATERIALIZED (
     INSERT INTO {schema}.step_attempts
         (run_id, step_key, attempt, kind, status, position, output, error, epoch, started_at, completed_at)
     SELECT w.run_id, w.step_key, COALESCE(/*unusual*/w.attempt, /*end*/1), COALESCE(/*unusual*/w.kind, /*end*/'step'),
-           COALESCE(/*unusual*/w.status, /*end*/'succeeded'), w.position, w.output, COALESCE(/*unusual*/w.error, /*end*/NULL), w.epoch,
-           w.started_at, w.completed_at
+           COALESCE(/*unusual*/w.status, /*end*/'succeeded'), w.position, w.output, COALESCE(/*unusual*/w.error, /*end*/NULL),
+           COALESCE(w.epoch, 1), w.started_at, w.completed_at
     FROM (
         SELECT unnest($5::uuid[]) AS run_id, unnest($6::text[]) AS step_key, unnest($10::bigint[]) AS position,
                unnest($11::text[]) AS output, unnest($13::bigint[]) AS epoch, unnest($14::bigint[]) AS started_at,
