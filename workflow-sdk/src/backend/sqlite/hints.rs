@@ -83,10 +83,11 @@ impl DataVersion {
         // At every look, for it learns from it how often to look.
         let is_worth_asking = self.wal.is_to_be_asked(now);
         self.next_look = self.wal.next_look(now);
-        // While the writer looks, at the beginning of each transaction, nobody else has to: to ask took a twentieth of a core. What is
-        // committed after its last look is found at the first look of ours before which it made none.
-        if let Some(came) = self.ask_writer() {
-            return Ok(came);
+        match self.ask_writer() {
+            Some(true) => return Ok(true),
+            // A busy one looks at the beginning of each transaction, and nobody else has to: to ask took a twentieth of a core.
+            Some(false) if self.database.writer.is_in_use() => return Ok(false),
+            Some(false) | None => {}
         }
         if is_worth_asking && self.ask(now).await? {
             return Ok(true);
@@ -240,6 +241,25 @@ mod tests {
         assert!(!hints.others_came(now).await.unwrap() && hints.in_doubt);
         drop(in_use);
         assert!(hints.others_came(now).await.unwrap() && !hints.in_doubt);
+    }
+
+    #[tokio::test]
+    async fn only_a_writer_in_use_is_left_to_look() {
+        let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
+        let mut hints = hints_of(&fixture).await;
+        let now = Instant::now();
+        for in_use in [false, true] {
+            start(&fixture.backend).await;
+            start(&other).await;
+            let user = if in_use { Some(fixture.backend.database.writer.lock().await.unwrap()) } else { None };
+            let seen = hints.seen;
+            let came = hints.others_came(now).await.unwrap();
+            assert_eq!((came, hints.seen != seen), (!in_use, !in_use), "whether it came, and whether SQLite was asked");
+            drop(user);
+            assert_eq!(hints.others_came(now).await.unwrap(), in_use, "it is told once");
+            while hints.others_came(now).await.unwrap() {}
+        }
     }
 
     #[tokio::test]

@@ -142,6 +142,11 @@ impl Writer {
         Ok(true)
     }
 
+    /// Whether somebody uses the connection.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.slot.try_lock().is_err()
+    }
+
     /// What it has done and seen.
     pub(super) fn seen(&self) -> &Seen {
         &self.seen
