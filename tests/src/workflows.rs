@@ -399,7 +399,9 @@ impl Workflow for Stubborn {
     type Output = u64;
     const NAME: &'static str = "stubborn";
     const VERSION: &'static str = "1";
-    const RETRY: Option<Retry> = Some(Retry::fixed(Duration::from_millis(20)).max_attempts(3));
+    // Longer than the commit that says so takes on a busy machine: else that commit may claim the run, and its next attempt begins while
+    // its process is killed.
+    const RETRY: Option<Retry> = Some(Retry::fixed(Duration::from_secs(1)).max_attempts(3));
 
     async fn run(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
         let steady = ctx.step("steady", || effect(ctx, n)).await?;
