@@ -57,8 +57,7 @@ impl<'w> Rows<'w> {
     }
 
     /// Binds them as `plain_batch.sql` takes them, and how many of the first may be there. If they are usual, the columns that say so are
-    /// empty: to send and read them was a fifth of a row. So is that of epochs, if
-    /// all are new and under the first claims of their runs.
+    /// empty: to send and read them was a fifth of a row. So is that of epochs, if all are new and under the first claims of their runs.
     pub(super) fn bind_by_novelty<'q>(
         &self,
         query: Query<'q, Postgres, PgArguments>,

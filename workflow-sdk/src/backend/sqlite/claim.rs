@@ -1,6 +1,7 @@
 //! Claims of due runs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use sqlx::query::Query;
@@ -73,10 +74,10 @@ pub(super) fn take(
     due: &[RunId],
     now: Timestamp,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, BackendError> {
-    let due = serde_json::to_string(due).during(OPERATION)?;
+    let due = Arc::<str>::from(serde_json::to_string(due).during(OPERATION)?);
     let script = altered("late-crash-count", script, "crashes + (status = 'running')", "crashes");
     let query = sqlx::query(script).bind(request.worker.to_string()).bind((now + request.lease).as_micros());
-    Ok(query.bind(now.as_micros()).bind(due.clone()).bind(due))
+    Ok(query.bind(now.as_micros()).bind(Arc::clone(&due)).bind(due))
 }
 
 /// Claimed runs, of which those with a large input may still be without.

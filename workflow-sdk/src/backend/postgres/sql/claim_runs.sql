@@ -4,8 +4,8 @@
 -- counts a crash before its body runs again. It is passed over while its worker commits a batch, and the row of that worker is another
 -- version once it is taken (worker_lock.rs). Skips what another transaction holds, or has changed since the statement began:
 -- that row has another place, and is left to the next claim. Always one row, for the time. Of a claimed run it says its lane, as the
--- number of one of $2-$4, and in `rest` what most runs have not, if it has any of it: each column costs the server as much as two
--- comparisons, and a claim is what it does most for.
+-- number of one of $2-$4, and in `rest` what most runs have not, if it has any of it: a column each for all of that took 12,000 of the
+-- 347,000 instructions that a run of five steps takes the server (callgrind).
 WITH due AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at, first.holder, lane.number AS lane, {now} AS now
     FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS lane(queue, workflow, version, number)

@@ -2,8 +2,8 @@
 -- epochs under which their writer holds them, but for those that it knows to be held while the rows of the workers of the process, $4,
 -- are the versions $26; $5-$15 the attempts, as in insert_attempts.sql, of which the first $16 may be there (if none may, $7-$9 and $12 may
 -- be empty: the first of a step, and a success; and $13, if all are under the first claims of their runs); $17-$25 the ends and parks, as
--- in finish_claims.sql; $27-$32 a claim, as in claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Parts are left out (sql.rs), for to begin a statement of so many costs the
--- server as much as some thirty rows: `shown` without attempts that may be there; `unusual`, too, if all of these are first successes,
+-- in finish_claims.sql; $27-$32 a claim, as in claim_runs.sql, which begins at $33 and $34 (claim_start.rs). Parts are left out (sql.rs),
+-- for to begin a statement of so many costs the server as much as some thirty rows: `shown` without attempts that may be there; `unusual`, too, if all of these are first successes,
 -- nothing is parked, no end has an error and $2 is empty; `claim` without a claim; and `lapsed`, the runs whose leases have ended, without
 -- one, too, or if such a batch has one that does not begin at the beginning.
 -- Guarantees: those of these three. `holds` says that every claim on a run whose attempts it records holds until the commit, for the rows

@@ -1,7 +1,8 @@
 -- Called by: lone.rs, as a transaction of its own. $1-$16 are those of insert_runs.sql, $17 says of each run whether the claim
 -- takes it; $18-$20 are the lanes, $21 what the claim may take beside, $22 the worker, $23 the lease in microseconds.
 -- Guarantees: as insert_runs.sql and, for what is there already, as claim_runs.sql. A run that it starts and claims is written
--- once, as the claim would leave it, and answered without its lane, which who starts it knows. Always one row, for the time and for how many runs were started.
+-- once, as the claim would leave it, and answered without its lane, which who starts it knows. Always one row, for the time and for how
+-- many runs were started.
 WITH started AS (
     INSERT INTO {schema}.workflow_runs
         (id, workflow_name, version, queue, status, input, key, available_at, deadline_at, created_at, tags, depth,
