@@ -6,8 +6,8 @@ use futures::task::AtomicWaker;
 
 /// Many ring, one listens. Rings that come while nobody listens are heard later, as one.
 ///
-/// Not a `Notify`, nor a channel: a drive listens some seven times a run, and to enter and leave their lists of listeners took more
-/// than all else that a wait does.
+/// Not a `Notify`, nor a channel: a drive listens some seven times a run, and has no need of their lists, which each wait would enter and
+/// leave under a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rung: AtomicBool,

@@ -1,10 +1,7 @@
-use std::time::Instant;
-
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row, SqlSafeStr};
 use uuid::Uuid;
 
-use crate::backend::Backend;
 use crate::model::Lane;
 
 use super::fixture_tests::{Fixture, TestResult, fixture, lane, parameter_types};
@@ -57,11 +54,6 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
     let release = sql.release_worker.text().replace("$1", "NULL").replace("$2", "gen_random_uuid()");
     let plan = lines(sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {release}"))).fetch_all(&mut *connection).await?)?;
     assert!(plan.contains("workflow_runs_running") && touched(&plan) < 100, "{plan}");
-    let started = Instant::now();
-    for _ in 0..100 {
-        fixture.backend.next_due(&[lane()]).await?;
-    }
-    assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 

@@ -85,7 +85,7 @@ impl DataVersion {
         self.next_look = self.wal.next_look(now);
         match self.ask_writer() {
             Some(true) => return Ok(true),
-            // A busy one looks at the beginning of each transaction, and nobody else has to: to ask took a twentieth of a core.
+            // A busy one looks at the beginning of each transaction, and nobody else has to, by way of another thread.
             Some(false) if self.database.writer.is_in_use() => return Ok(false),
             Some(false) | None => {}
         }
