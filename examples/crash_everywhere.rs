@@ -57,9 +57,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("a crash should have charged twice".into());
     };
     print!("{report}");
-    let page = include_str!("../docs/testing.md");
+    let page = include_str!("../docs/guide/testing.md");
     if !page.contains(&report.to_string()) {
-        return Err("docs/testing.md shows another report".into());
+        return Err("docs/guide/testing.md shows another report".into());
     }
 
     let survived = env.crash_everywhere(checkout, "order-42".into()).await?;

@@ -21,7 +21,7 @@ struct Figure {
     target: Option<Target>,
 }
 
-/// What a figure is to be. `docs/performance.md` lists them.
+/// What a figure is to be. `docs/guide/performance.md` lists them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtLeast(f64),

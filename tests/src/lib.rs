@@ -43,15 +43,15 @@ pub use working::Working;
 
 /// Examples of the documents compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/changing-code.md")]
+#[doc = include_str!("../../docs/guide/changing-code.md")]
 pub mod changing_code {}
 
 /// As [`changing_code`].
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/long-runs.md")]
+#[doc = include_str!("../../docs/guide/long-runs.md")]
 pub mod long_runs {}
 
 /// As [`changing_code`].
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/testing.md")]
+#[doc = include_str!("../../docs/guide/testing.md")]
 pub mod testing {}

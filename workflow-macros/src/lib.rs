@@ -70,7 +70,7 @@ use proc_macro::TokenStream;
 /// | `map_order` | iteration over a `HashMap` or a `HashSet` that is not sorted afterwards |
 /// | `static_mut` | `static mut` in the body |
 ///
-/// It reads the words of this one function: what is behind a call, an alias or a trait it cannot see. `docs/determinism.md` of
+/// It reads the words of this one function: what is behind a call, an alias or a trait it cannot see. `docs/guide/determinism.md` of
 /// the repository says more, and has the same list for clippy.
 ///
 /// # What it writes

@@ -1,7 +1,7 @@
 //! The common sources of divergence, looked for in what an author wrote.
 //!
 //! It sees words, not meanings: no types, no other function, nothing behind a `use` outside of the body. So a rule speaks
-//! only where it can hardly be wrong; `docs/determinism.md` says what it misses.
+//! only where it can hardly be wrong; `docs/guide/determinism.md` says what it misses.
 
 mod body;
 mod invocation;

@@ -102,12 +102,12 @@ pub use sqlx;
 
 /// The code of the pages compiles and does what they say.
 #[cfg(all(doctest, feature = "macros"))]
-#[doc = include_str!("../../docs/errors-and-retries.md")]
+#[doc = include_str!("../../docs/guide/errors-and-retries.md")]
 struct Pages;
 
 /// As [`Pages`].
 #[cfg(all(doctest, feature = "encryption", feature = "sqlite"))]
-#[doc = include_str!("../../docs/security.md")]
+#[doc = include_str!("../../docs/guide/security.md")]
 struct SecurityPage;
 
 #[cfg(feature = "macros")]

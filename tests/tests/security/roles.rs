@@ -1,4 +1,4 @@
-//! The roles of `docs/security.md`: one that owns the schema, one that works in it, one that looks.
+//! The roles of `docs/guide/security.md`: one that owns the schema, one that works in it, one that looks.
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
@@ -7,7 +7,7 @@ use workflow_tests::postgres::postgres_url;
 use workflow_tests::{Database, Live, Probe, RawConnection, Working};
 use workflow_worker::Worker;
 
-const GUIDE: &str = include_str!("../../../docs/security.md");
+const GUIDE: &str = include_str!("../../../docs/guide/security.md");
 
 /// The block of SQL of the guide that begins with this comment, for this schema and roles of this test alone.
 fn sql(begin: &str, schema: &str) -> String {

@@ -6,8 +6,9 @@ use super::*;
 use std::fmt::Write;
 
 const HEAD: &str = "\
-# For the functions that workflows call: docs/determinism.md says how to use it. Copy it into the clippy.toml of the crate that
-# holds them. Written by a test of workflow-macros from the rules of `#[workflow]`; do not edit it here.
+# Clippy rules for the functions that workflows call. Copy them into the clippy.toml of the crate
+# that holds these functions; docs/guide/determinism.md explains how. A test of workflow-macros
+# generates this file from the rules of `#[workflow]`: do not edit it here.
 ";
 
 /// The methods through which the order of a hash map or a hash set is seen; `for` is `clippy::iter_over_hash_type`'s.

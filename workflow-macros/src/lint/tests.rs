@@ -340,13 +340,13 @@ fn a_body_that_does_not_parse_is_for_the_compiler() {
 #[test]
 fn each_rule_is_on_the_pages() {
     let macro_page = include_str!("../lib.rs");
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/determinism.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/determinism.md")).unwrap();
     for rule in Rule::ALL {
         assert!(macro_page.contains(&format!("/// | `{}` | ", rule.name())), "{rule:?} in lib.rs");
-        assert!(page.contains(&format!("\n| `{}` | ", rule.name())), "{rule:?} in docs/determinism.md");
+        assert!(page.contains(&format!("\n| `{}` | ", rule.name())), "{rule:?} in docs/guide/determinism.md");
         for source in rule.sources() {
             let krate = source.module.split("::").next().unwrap();
-            assert!(page.contains(krate), "{krate} of {rule:?} in docs/determinism.md");
+            assert!(page.contains(krate), "{krate} of {rule:?} in docs/guide/determinism.md");
         }
     }
 }

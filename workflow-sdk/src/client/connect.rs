@@ -56,7 +56,7 @@ impl Connect {
     }
 
     /// What encodes every payload before it is stored and decodes what is read, for this client and its workers: encryption, for
-    /// one (feature `encryption`, `docs/security.md`). Every program that works on the same runs needs a codec that decodes what
+    /// one (feature `encryption`, `docs/guide/security.md`). Every program that works on the same runs needs a codec that decodes what
     /// the others write. The payload limit is that of the plain text. Default: none; payloads are stored as JSON text.
     ///
     /// See [`PayloadCodec`](crate::PayloadCodec) for one of your own.
