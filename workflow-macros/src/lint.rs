@@ -1,15 +1,18 @@
-//! The common sources of divergence, looked for in what an author wrote.
+//! Finds common sources of divergence in the body of a workflow.
 //!
-//! It sees words, not meanings: no types, no other function, nothing behind a `use` outside of the body. So a rule speaks
-//! only where it can hardly be wrong; `docs/guide/determinism.md` says what it misses.
+//! The lint sees words, not meanings. It knows no types, no other function, and no `use` outside of
+//! the body. So a rule refuses code only if it can hardly be wrong. `docs/guide/determinism.md`
+//! says what the rules miss.
 
 mod body;
-mod invocation;
+mod closures;
+mod disallowed_functions;
+mod hash_types;
+mod macro_input;
 mod map_order;
 mod rule;
 mod scope;
-mod source;
-mod uses;
+mod syntax;
 
 #[cfg(test)]
 mod clippy_tests;
@@ -21,9 +24,10 @@ use syn::{Block, Error};
 use crate::parse::Function;
 pub(crate) use rule::{Allowed, Rule};
 
-/// What the rules say about the body, in the order in which it is written.
+/// Returns the errors that the rules find in the body, in the order of the code.
 ///
-/// Nothing about a body that does not parse: it may be newer than this crate, and if it is wrong the compiler says so.
+/// A body that does not parse has no errors here. Its syntax may be newer than this crate, and if it
+/// is wrong, the compiler reports it.
 pub(crate) fn check(function: &Function, allowed: &Allowed) -> Vec<Error> {
     match syn::parse2::<Block>(function.body.clone()) {
         Ok(block) => body::check(&function.sig, &block, allowed),

@@ -1,4 +1,4 @@
-//! The way through a body: what belongs to the workflow itself is judged, what belongs to its steps is not.
+//! Visits a body and applies the rules to the code of the workflow, but not to the code of its steps.
 
 use quote::ToTokens;
 use syn::ext::IdentExt;
@@ -9,27 +9,29 @@ use syn::{
     Stmt,
 };
 
-use super::invocation;
+use super::closures::StepClosures;
+use super::hash_types::is_hash_type;
+use super::macro_input;
 use super::map_order::{self, is_hash};
 use super::rule::{Allowed, Rule};
 use super::scope::Scopes;
-use super::uses::{Uses, pattern, peel};
+use super::syntax::{inner_expression, inner_pattern};
 
-/// Judges the body of the function with this signature.
+/// Checks the body of the function with this signature.
 pub(super) fn check(sig: &Signature, block: &Block, allowed: &Allowed) -> Vec<Error> {
     let mut body = Body {
         allowed,
-        uses: Uses::of(sig, block),
+        step_closures: StepClosures::find(sig, block),
         scopes: Scopes::default(),
-        handed_over: false,
+        in_step: false,
         in_item: false,
-        order_is_lost: false,
+        order_is_irrelevant: false,
         errors: Vec::new(),
     };
     body.scoped(|body| {
         for argument in &sig.inputs {
             if let FnArg::Typed(argument) = argument {
-                body.scopes.bind(&argument.pat, map_order::is_hash_type(&argument.ty));
+                body.scopes.bind(&argument.pat, is_hash_type(&argument.ty));
             }
         }
         body.visit_block(block);
@@ -39,14 +41,14 @@ pub(super) fn check(sig: &Signature, block: &Block, allowed: &Allowed) -> Vec<Er
 
 struct Body<'a> {
     allowed: &'a Allowed,
-    uses: Uses,
+    step_closures: StepClosures,
     scopes: Scopes,
-    /// In an argument of a step: the closures in it are run as effects.
-    handed_over: bool,
-    /// In an item within the body, which is not the workflow.
+    /// Set inside the arguments of a step, whose closures run as effects.
+    in_step: bool,
+    /// Set inside an item that the body declares. Its code is not part of the workflow.
     in_item: bool,
-    /// What is iterated next ends where its order does not matter.
-    order_is_lost: bool,
+    /// Set if the order of the next iteration does not affect the result.
+    order_is_irrelevant: bool,
     errors: Vec<Error>,
 }
 
@@ -67,16 +69,16 @@ impl Body<'_> {
         self.scopes.leave();
     }
 
-    fn arguments<'e>(&mut self, arguments: impl IntoIterator<Item = &'e Expr>, handed_over: bool) {
-        let before = self.handed_over;
-        self.handed_over |= handed_over;
+    fn visit_arguments<'e>(&mut self, arguments: impl IntoIterator<Item = &'e Expr>, in_step: bool) {
+        let before = self.in_step;
+        self.in_step |= in_step;
         arguments.into_iter().for_each(|argument| self.visit_expr(argument));
-        self.handed_over = before;
+        self.in_step = before;
     }
 
-    fn iteration(&mut self, tokens: impl ToTokens, map: &Expr) {
-        let subject = match peel(map) {
-            Expr::Path(path) => format!("`{}`", written(&path.path)),
+    fn refuse_iteration(&mut self, tokens: impl ToTokens, map: &Expr) {
+        let subject = match inner_expression(map) {
+            Expr::Path(path) => format!("`{}`", path_text(&path.path)),
             _ => "a hash map or hash set".to_owned(),
         };
         self.refuse(Rule::MapOrder, tokens, &subject);
@@ -88,10 +90,10 @@ impl<'ast> Visit<'ast> for Body<'_> {
         self.scoped(|body| {
             body.scopes.declare(block);
             for (index, statement) in block.stmts.iter().enumerate() {
-                body.order_is_lost =
+                body.order_is_irrelevant =
                     matches!(statement, Stmt::Local(local) if map_order::is_ordered_later(local, block, index));
                 body.visit_stmt(statement);
-                body.order_is_lost = false;
+                body.order_is_irrelevant = false;
             }
         });
     }
@@ -99,8 +101,8 @@ impl<'ast> Visit<'ast> for Body<'_> {
     fn visit_local(&mut self, local: &'ast Local) {
         let is_hash = local.init.as_ref().is_some_and(|init| is_hash(&self.scopes, &init.expr));
         if let Some(init) = &local.init {
-            let handed_over = self.uses.only_in_steps(local);
-            self.arguments([&*init.expr], handed_over);
+            let in_step = self.step_closures.contains(local);
+            self.visit_arguments([&*init.expr], in_step);
             if let Some((_, otherwise)) = &init.diverge {
                 self.visit_expr(otherwise);
             }
@@ -109,34 +111,34 @@ impl<'ast> Visit<'ast> for Body<'_> {
     }
 
     fn visit_expr(&mut self, expression: &'ast Expr) {
-        // Only what passes an iterator on keeps the word about its order.
+        // Only these expressions pass an iterator on, and with it the knowledge about its order.
         if !matches!(expression, Expr::MethodCall(_) | Expr::Try(_) | Expr::Await(_) | Expr::Paren(_) | Expr::Group(_))
         {
-            self.order_is_lost = false;
+            self.order_is_irrelevant = false;
         }
         visit::visit_expr(self, expression);
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
-        let order_is_lost = std::mem::take(&mut self.order_is_lost) || map_order::ends_unordered(call);
-        if map_order::iterates(&call.method) && is_hash(&self.scopes, &call.receiver) && !order_is_lost {
-            self.iteration(call, &call.receiver);
+        let order_is_irrelevant = std::mem::take(&mut self.order_is_irrelevant) || map_order::ignores_order(call);
+        if map_order::iterates(&call.method) && is_hash(&self.scopes, &call.receiver) && !order_is_irrelevant {
+            self.refuse_iteration(call, &call.receiver);
         }
-        self.order_is_lost = order_is_lost;
+        self.order_is_irrelevant = order_is_irrelevant;
         self.visit_expr(&call.receiver);
-        self.order_is_lost = false;
-        let bodies = self.uses.are_bodies(Some(&call.method), &call.args);
-        self.arguments(&call.args, bodies);
+        self.order_is_irrelevant = false;
+        let bodies = self.step_closures.takes_step_bodies(Some(&call.method), &call.args);
+        self.visit_arguments(&call.args, bodies);
     }
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
         self.visit_expr(&call.func);
-        let bodies = self.uses.are_bodies(None, &call.args);
-        self.arguments(&call.args, bodies);
+        let bodies = self.step_closures.takes_step_bodies(None, &call.args);
+        self.visit_arguments(&call.args, bodies);
     }
 
     fn visit_expr_closure(&mut self, closure: &'ast ExprClosure) {
-        if self.handed_over {
+        if self.in_step {
             return;
         }
         self.scoped(|body| {
@@ -146,7 +148,7 @@ impl<'ast> Visit<'ast> for Body<'_> {
     }
 
     fn visit_expr_async(&mut self, block: &'ast ExprAsync) {
-        if !self.handed_over {
+        if !self.in_step {
             visit::visit_expr_async(self, block);
         }
     }
@@ -154,15 +156,15 @@ impl<'ast> Visit<'ast> for Body<'_> {
     fn visit_expr_path(&mut self, path: &'ast ExprPath) {
         if path.qself.is_none()
             && let Some(segments) = self.scopes.resolve(&path.path)
-            && let Some(rule) = Rule::of_path(&segments)
+            && let Some(rule) = Rule::for_path(&segments)
         {
-            self.refuse(rule, path, &format!("`{}`", written(&path.path)));
+            self.refuse(rule, path, &format!("`{}`", path_text(&path.path)));
         }
     }
 
     fn visit_expr_for_loop(&mut self, each: &'ast ExprForLoop) {
         if is_hash(&self.scopes, &each.expr) {
-            self.iteration(&each.expr, &each.expr);
+            self.refuse_iteration(&each.expr, &each.expr);
         }
         self.visit_expr(&each.expr);
         self.scoped(|body| {
@@ -198,14 +200,14 @@ impl<'ast> Visit<'ast> for Body<'_> {
 
     fn visit_expr_let(&mut self, condition: &'ast ExprLet) {
         self.visit_expr(&condition.expr);
-        self.scopes.bind(pattern(&condition.pat), false);
+        self.scopes.bind(inner_pattern(&condition.pat), false);
     }
 
     fn visit_macro(&mut self, call: &'ast Macro) {
         if let Some(fix) = unbiased_select(&self.scopes, call) {
-            self.refuse_with(Rule::UnbiasedSelect, &call.path, &format!("`{}!`", written(&call.path)), fix);
+            self.refuse_with(Rule::UnbiasedSelect, &call.path, &format!("`{}!`", path_text(&call.path)), fix);
         }
-        for branch in invocation::branches(call) {
+        for branch in macro_input::branches(call) {
             self.scoped(|body| {
                 if let Some(pat) = &branch.pat {
                     body.scopes.bind(pat, false);
@@ -223,28 +225,30 @@ impl<'ast> Visit<'ast> for Body<'_> {
 
     fn visit_item_static(&mut self, item: &'ast ItemStatic) {
         if matches!(item.mutability, StaticMutability::Mut(_)) {
-            self.refuse(Rule::StaticMut, &item.ident, &format!("the `static mut {}`", item.ident));
+            self.refuse(Rule::StaticMut, &item.ident, &format!("`static mut {}`", item.ident));
         }
     }
 }
 
-/// What to do about tokio's `select!` without `biased;`, or about that of futures, which is always in random order.
+/// Returns what to do about a `select!` that polls its branches in random order, or `None`.
+///
+/// The `select!` of `tokio` does so unless it begins with `biased;`, that of `futures` always.
 fn unbiased_select(scopes: &Scopes, call: &Macro) -> Option<&'static str> {
     let segments = scopes.resolve(&call.path)?;
     let fix = match segments.split_first()? {
         (name, []) if name == "select" => Rule::UnbiasedSelect.fix(),
         (krate, [.., name]) if name == "select" => match krate.as_str() {
-            "tokio" => "write `biased;` first",
+            "tokio" => "write `biased;` before its first branch",
             "futures" | "futures_util" => "use `futures::select_biased!`",
             _ => return None,
         },
         _ => return None,
     };
-    (!invocation::is_biased(call)).then_some(fix)
+    (!macro_input::is_biased(call)).then_some(fix)
 }
 
-/// A path as the author wrote it, without generic arguments.
-fn written(path: &Path) -> String {
+/// Returns a path as the author wrote it, without generic arguments.
+fn path_text(path: &Path) -> String {
     let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.unraw().to_string()).collect();
     words.join("::")
 }

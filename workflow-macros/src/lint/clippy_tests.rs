@@ -1,6 +1,8 @@
-//! The same table for clippy, which sees the functions that a workflow calls.
+//! Generates `docs/clippy.toml`, which lists the disallowed functions for clippy.
 //!
-//! After a change of the table: `WORKFLOW_REWRITE=1 cargo test -p workflow-macros clippy`, then read the difference.
+//! Clippy also checks the functions that a workflow calls, which the macro cannot see.
+//! After a change of the rules, run `WORKFLOW_REWRITE=1 cargo test -p workflow-macros clippy` and
+//! read the difference.
 
 use super::*;
 use std::fmt::Write;
@@ -8,10 +10,12 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Clippy rules for the functions that workflows call. Copy them into the clippy.toml of the crate
 # that holds these functions; docs/guide/determinism.md explains how. A test of workflow-macros
-# generates this file from the rules of `#[workflow]`: do not edit it here.
+# generates this file from the rules of `#[workflow]`: change the rules, not this file.
 ";
 
-/// The methods through which the order of a hash map or a hash set is seen; `for` is `clippy::iter_over_hash_type`'s.
+/// The methods that reveal the order of a hash map or a hash set.
+///
+/// `for` loops are left to `clippy::iter_over_hash_type`.
 const HASH_METHODS: [(&str, &[&str]); 2] = [
     (
         "std::collections::HashMap",
@@ -20,7 +24,7 @@ const HASH_METHODS: [(&str, &[&str]); 2] = [
     ("std::collections::HashSet", &["difference", "drain", "intersection", "iter", "symmetric_difference", "union"]),
 ];
 
-fn fragment() -> String {
+fn clippy_toml() -> String {
     let mut text = HEAD.to_owned();
     text.push_str("\ndisallowed-methods = [\n");
     for rule in Rule::ALL {
@@ -29,36 +33,38 @@ fn fragment() -> String {
                 .iter()
                 .flat_map(|(ty, methods)| methods.iter().map(move |method| format!("{ty}::{method}")))
                 .collect(),
-            _ => rule.sources().iter().flat_map(|source| source.paths()).collect(),
+            _ => rule.functions().iter().flat_map(|group| group.paths()).collect(),
         };
-        // Functions of a trait: clippy knows them by it, and it stands in the table too.
+        // These are functions of a trait. Clippy finds them under the trait, which is in the table too.
         for path in paths.into_iter().filter(|path| !path.starts_with("rand::rngs::")) {
-            line(&mut text, rule, &path, rule.fix());
+            add_entry(&mut text, rule, &path, rule.fix());
         }
     }
-    text.push_str("]\n\n# `tokio::select!` is not here: clippy cannot tell whether it begins with `biased;`.\n");
+    text.push_str(
+        "]\n\n# `tokio::select!` is not listed, because clippy cannot tell whether it begins with `biased;`.\n",
+    );
     text.push_str("disallowed-macros = [\n");
     for path in ["futures::select", "futures_util::select"] {
-        line(&mut text, Rule::UnbiasedSelect, path, "use `futures::select_biased!`");
+        add_entry(&mut text, Rule::UnbiasedSelect, path, "use `futures::select_biased!`");
     }
     text.push_str("]\n");
     text
 }
 
-fn line(text: &mut String, rule: Rule, path: &str, fix: &str) {
-    // A crate that is not used, or a release of it without that function, is no mistake.
+fn add_entry(text: &mut String, rule: Rule, path: &str, fix: &str) {
+    // The crate may not be a dependency, or its release may lack the function.
     let absent = if path.starts_with("std::") { "" } else { ", allow-invalid = true" };
     let name = rule.name();
     writeln!(text, "    {{ path = \"{path}\", reason = \"{name}: {fix}\"{absent} }},").unwrap();
 }
 
 #[test]
-fn the_fragment_for_clippy_says_what_the_rules_say() {
+fn the_clippy_configuration_matches_the_rules() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clippy.toml");
-    let expected = fragment();
+    let expected = clippy_toml();
     if std::env::var_os("WORKFLOW_REWRITE").is_some() {
         std::fs::write(file, &expected).unwrap();
     }
     let found = std::fs::read_to_string(file).unwrap();
-    assert!(found == expected, "docs/clippy.toml is not what the rules say: WORKFLOW_REWRITE=1 writes it anew");
+    assert!(found == expected, "docs/clippy.toml differs from the rules: rerun this test with WORKFLOW_REWRITE=1");
 }

@@ -1,17 +1,16 @@
-//! What tells a hash map or a hash set, and what makes its order irrelevant.
+//! The rule `map_order`: finds iterations over hash maps whose order can affect the workflow.
 
-use syn::{
-    Block, Expr, ExprCall, ExprMethodCall, GenericArgument, Ident, Local, Pat, PathArguments, PathSegment, Stmt, Type,
-};
+use syn::{Block, Expr, ExprCall, ExprMethodCall, GenericArgument, Ident, Local, Pat, Stmt, Type};
 
+use super::hash_types::{ignores_insertion_order, is_float, is_hash_segment, is_hash_type, named_type, type_arguments};
 use super::scope::Scopes;
-use super::uses::{pattern, peel};
+use super::syntax::{inner_expression, inner_pattern};
 
-/// Methods that go through the entries.
+/// Methods that iterate over the entries.
 const ITERATIONS: [&str; 9] =
     ["iter", "iter_mut", "keys", "values", "values_mut", "into_iter", "into_keys", "into_values", "drain"];
 
-/// Ends of an iterator chain that give the same for every order.
+/// Methods at the end of an iterator chain whose result is the same for every order.
 const UNORDERED_ENDS: [&str; 13] = [
     "all",
     "any",
@@ -28,65 +27,18 @@ const UNORDERED_ENDS: [&str; 13] = [
     "sorted_unstable_by",
 ];
 
-/// Functions that make one with the standard hasher, whose seed is another in each process.
+/// Functions that create a map or set with the standard hasher, whose seed differs per process.
 const CONSTRUCTORS: [&str; 5] = ["new", "with_capacity", "from", "from_iter", "default"];
 
-/// Whether the type is `HashMap<_, _>` or `HashSet<_>`, or a reference to one. One with a hasher of its own may well have a
-/// fixed order.
-pub(super) fn is_hash_type(ty: &Type) -> bool {
-    named_type(ty).is_some_and(is_hash_segment)
-}
-
-fn is_hash_segment(segment: &PathSegment) -> bool {
-    let types = type_arguments(segment).count();
-    segment.ident == "HashMap" && types < 3 || segment.ident == "HashSet" && types < 2
-}
-
-/// A collection that has forgotten in which order it was filled.
-fn is_unordered_type(ty: &Type) -> bool {
-    let names = ["BTreeMap", "BTreeSet", "BinaryHeap", "HashMap", "HashSet"];
-    named_type(ty).is_some_and(|segment| names.iter().any(|name| segment.ident == name))
-}
-
-fn is_float(ty: &Type) -> bool {
-    named_type(ty).is_some_and(|segment| segment.ident == "f32" || segment.ident == "f64")
-}
-
-/// The last word of a type, unless the author says that it is their own.
-fn named_type(ty: &Type) -> Option<&PathSegment> {
-    match ty {
-        Type::Group(group) => named_type(&group.elem),
-        Type::Paren(paren) => named_type(&paren.elem),
-        Type::Reference(reference) => named_type(&reference.elem),
-        Type::Path(path) => {
-            let first = path.path.segments.first()?;
-            let own = ["crate", "self", "super", "Self"].iter().any(|root| first.ident == root);
-            if own { None } else { path.path.segments.last() }
-        }
-        _ => None,
-    }
-}
-
-fn type_arguments(segment: &PathSegment) -> impl Iterator<Item = &Type> {
-    let list = match &segment.arguments {
-        PathArguments::AngleBracketed(list) => Some(&list.args),
-        _ => None,
-    };
-    list.into_iter().flatten().filter_map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    })
-}
-
-/// Whether the expression is a hash map or a hash set that this body shows to be one.
+/// Returns whether the body shows that the expression is a hash map or a hash set.
 pub(super) fn is_hash(scopes: &Scopes, expression: &Expr) -> bool {
-    match peel(expression) {
+    match inner_expression(expression) {
         Expr::Path(path) => path.path.get_ident().is_some_and(|name| scopes.is_hash(name)),
         Expr::Call(call) => is_constructor(scopes, call),
         Expr::MethodCall(call) if call.method == "clone" => is_hash(scopes, &call.receiver),
-        Expr::MethodCall(call) => collected(call).is_some_and(is_hash_type),
-        Expr::Try(tried) => match peel(&tried.expr) {
-            Expr::MethodCall(call) => collected(call)
+        Expr::MethodCall(call) => collected_type(call).is_some_and(is_hash_type),
+        Expr::Try(tried) => match inner_expression(&tried.expr) {
+            Expr::MethodCall(call) => collected_type(call)
                 .and_then(named_type)
                 .and_then(|result| type_arguments(result).next())
                 .is_some_and(is_hash_type),
@@ -97,15 +49,15 @@ pub(super) fn is_hash(scopes: &Scopes, expression: &Expr) -> bool {
 }
 
 fn is_constructor(scopes: &Scopes, call: &ExprCall) -> bool {
-    let Expr::Path(path) = peel(&call.func) else { return false };
+    let Expr::Path(path) = inner_expression(&call.func) else { return false };
     let segments = &path.path.segments;
     let Some(ty) = segments.len().checked_sub(2).and_then(|index| segments.get(index)) else { return false };
     let constructs = segments.last().is_some_and(|last| CONSTRUCTORS.iter().any(|name| last.ident == name));
     constructs && is_hash_segment(ty) && scopes.resolve(&path.path).is_some()
 }
 
-/// The `T` of `.collect::<T>()`.
-fn collected(call: &ExprMethodCall) -> Option<&Type> {
+/// Returns the `T` of `.collect::<T>()`.
+fn collected_type(call: &ExprMethodCall) -> Option<&Type> {
     turbofish(call).filter(|_| call.method == "collect")
 }
 
@@ -116,33 +68,35 @@ fn turbofish(call: &ExprMethodCall) -> Option<&Type> {
     }
 }
 
-/// Whether the method goes through the entries of its receiver.
+/// Returns whether the method iterates over the entries of its receiver.
 pub(super) fn iterates(method: &Ident) -> bool {
     ITERATIONS.iter().any(|name| method == name)
 }
 
-/// Whether the call gives the same for every order of what it is called on.
-pub(super) fn ends_unordered(call: &ExprMethodCall) -> bool {
+/// Returns whether the call has the same result for every order of its receiver's items.
+pub(super) fn ignores_order(call: &ExprMethodCall) -> bool {
     let sums = call.method == "sum" || call.method == "product";
     UNORDERED_ENDS.iter().any(|name| call.method == name)
-        // Floats do not add up to the same in every order.
+        // The sum of floats depends on their order, because each addition rounds.
         || sums && !turbofish(call).is_some_and(is_float)
-        || collected(call).is_some_and(is_unordered_type)
+        || collected_type(call).is_some_and(ignores_insertion_order)
 }
 
-/// Whether what the binding collects is in an order of its own afterwards: by its type, or because a later statement of the
-/// same block sorts it.
+/// Returns whether the order in which the binding collects its items is lost afterwards.
+///
+/// The type of the binding may ignore the order, or a later statement of the block may sort the
+/// items.
 pub(super) fn is_ordered_later(local: &Local, block: &Block, index: usize) -> bool {
     let by_type = match &local.pat {
-        Pat::Type(typed) => is_unordered_type(&typed.ty),
+        Pat::Type(typed) => ignores_insertion_order(&typed.ty),
         _ => false,
     };
-    let Pat::Ident(name) = pattern(&local.pat) else { return false };
+    let Pat::Ident(name) = inner_pattern(&local.pat) else { return false };
     by_type || block.stmts.iter().skip(index + 1).any(|statement| sorts(statement, &name.ident))
 }
 
 fn sorts(statement: &Stmt, name: &Ident) -> bool {
     let Stmt::Expr(Expr::MethodCall(call), _) = statement else { return false };
-    let Expr::Path(path) = peel(&call.receiver) else { return false };
+    let Expr::Path(path) = inner_expression(&call.receiver) else { return false };
     path.path.is_ident(name) && call.method.to_string().starts_with("sort")
 }

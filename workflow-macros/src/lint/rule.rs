@@ -1,8 +1,8 @@
-//! The rules by name: what each one says, and which of them a workflow has switched off.
+//! The rules: their names, their messages, and the set that a workflow has switched off.
 
-use super::source::{self, Source};
+use super::disallowed_functions::{self as functions, FunctionGroup};
 
-/// One common way in which a replay differs from the first run.
+/// A rule of determinism. Each rule refuses one common reason why a replay differs from the first run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     WallClock,
@@ -33,7 +33,7 @@ impl Rule {
         Rule::StaticMut,
     ];
 
-    /// As in `#[workflow(allow(wall_clock))]`.
+    /// Returns the name that an author writes, as in `#[workflow(allow(wall_clock))]`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Rule::WallClock => "wall_clock",
@@ -50,64 +50,68 @@ impl Rule {
         }
     }
 
-    /// What is wrong with it; its subject is what the author wrote.
+    /// Returns the harm that the refused code does.
+    ///
+    /// It continues a sentence whose subject is the author's code.
     pub(super) const fn harm(self) -> &'static str {
         match self {
-            Rule::WallClock => "gives another time in each replay",
-            Rule::Randomness => "gives another value in each replay",
-            Rule::Spawn => "runs outside of what the run records, again in each replay",
-            Rule::TokioTime => "waits in memory only and begins anew in each replay",
-            Rule::UnbiasedSelect => "polls its branches in random order",
-            Rule::BlockingSleep => "blocks the worker, again in each replay",
-            Rule::Environment => "may answer otherwise where the run is replayed",
-            Rule::Files => "goes to the disk of this machine, again in each replay",
-            Rule::Network => "goes to the network, again in each replay",
-            Rule::MapOrder => "is hashed, so its order is another in each process",
-            Rule::StaticMut => "is shared by all runs of this process and lost with it",
+            Rule::WallClock => "returns a different time in each replay",
+            Rule::Randomness => "returns a different value in each replay",
+            Rule::Spawn => "starts work that the run does not record, and starts it again in each replay",
+            Rule::TokioTime => "waits only in memory and starts over in each replay",
+            Rule::UnbiasedSelect => "polls its branches in random order, which differs in each replay",
+            Rule::BlockingSleep => "blocks a thread of the worker, and does so again in each replay",
+            Rule::Environment => "may return a different value on the machine that replays the run",
+            Rule::Files => "accesses the disk of this machine, and does so again in each replay",
+            Rule::Network => "accesses the network, and does so again in each replay",
+            Rule::MapOrder => "is iterated in an order that differs in each process",
+            Rule::StaticMut => "is shared by all runs of a process and lost when the process ends",
         }
     }
 
-    /// What to write instead.
+    /// Returns what the author should do instead.
     pub(super) const fn fix(self) -> &'static str {
         match self {
             Rule::WallClock => "use `ctx.now()`, or read the clock in a step",
-            Rule::Randomness => "use `ctx.random()` or `ctx.uuid()`, or draw it in a step",
-            Rule::Spawn => "run steps side by side with `futures::join!`, or spawn in a step that waits for the end",
+            Rule::Randomness => "use `ctx.random()` or `ctx.uuid()`, or generate the value in a step",
+            Rule::Spawn => {
+                "run steps concurrently with `futures::join!`, or spawn in a step that waits for the task to end"
+            }
             Rule::TokioTime => "use `ctx.sleep(..)`, or the `.timeout(..)` of a step",
             Rule::UnbiasedSelect => {
-                "write `biased;` first in that of tokio, use `futures::select_biased!` for that of futures"
+                "begin a `tokio::select!` with `biased;`, or replace a `futures::select!` with `futures::select_biased!`"
             }
             Rule::BlockingSleep => "use `ctx.sleep(..)`",
-            Rule::Environment => "read it in a step, or hand it over in the input",
-            Rule::Files | Rule::Network => "put it into a step",
-            Rule::MapOrder => "collect and sort, or use `BTreeMap` or `BTreeSet`",
-            Rule::StaticMut => "keep it in a variable of the workflow",
+            Rule::Environment => "read it in a step, or pass it in the input",
+            Rule::Files | Rule::Network => "do this in a step",
+            Rule::MapOrder => "collect and sort the entries, or use a `BTreeMap` or `BTreeSet`",
+            Rule::StaticMut => "keep the value in a variable of the workflow",
         }
     }
 
-    /// The functions that it refuses. None for a rule about syntax.
-    pub(super) const fn sources(self) -> &'static [Source] {
+    /// Returns the functions that the rule refuses. The list is empty for a rule about syntax.
+    pub(super) const fn functions(self) -> &'static [FunctionGroup] {
         match self {
-            Rule::WallClock => source::WALL_CLOCK,
-            Rule::Randomness => source::RANDOMNESS,
-            Rule::Spawn => source::SPAWN,
-            Rule::TokioTime => source::TOKIO_TIME,
-            Rule::BlockingSleep => source::BLOCKING_SLEEP,
-            Rule::Environment => source::ENVIRONMENT,
-            Rule::Files => source::FILES,
-            Rule::Network => source::NETWORK,
+            Rule::WallClock => functions::WALL_CLOCK,
+            Rule::Randomness => functions::RANDOMNESS,
+            Rule::Spawn => functions::SPAWN,
+            Rule::TokioTime => functions::TOKIO_TIME,
+            Rule::BlockingSleep => functions::BLOCKING_SLEEP,
+            Rule::Environment => functions::ENVIRONMENT,
+            Rule::Files => functions::FILES,
+            Rule::Network => functions::NETWORK,
             Rule::UnbiasedSelect | Rule::MapOrder | Rule::StaticMut => &[],
         }
     }
 
-    /// The rule that refuses a path, if any.
-    pub(super) fn of_path(segments: &[String]) -> Option<Rule> {
-        Rule::ALL.into_iter().find(|rule| rule.sources().iter().any(|source| source.matches(segments)))
+    /// Returns the rule that refuses a path, if any.
+    pub(super) fn for_path(segments: &[String]) -> Option<Rule> {
+        Rule::ALL.into_iter().find(|rule| rule.functions().iter().any(|group| group.matches(segments)))
     }
 
     pub(super) fn message(self, subject: &str, fix: &str) -> String {
         let (name, harm) = (self.name(), self.harm());
-        format!("{subject} {harm}: {fix}; `#[workflow(allow({name}))]` lets it stand")
+        format!("{subject} {harm}: {fix}; to allow it, write `#[workflow(allow({name}))]`")
     }
 }
 
@@ -116,7 +120,9 @@ impl Rule {
 pub(crate) struct Allowed(Vec<Rule>);
 
 impl Allowed {
-    /// After a mistake in the list: what was meant is unknown, and each guess would be a second message.
+    /// Returns all rules, for use after a mistake in the list.
+    ///
+    /// The author's intention is unknown then, and a wrong guess would add a second message.
     pub(crate) fn all() -> Self {
         Allowed(Rule::ALL.to_vec())
     }

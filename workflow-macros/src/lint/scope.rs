@@ -1,21 +1,21 @@
-//! What the names in a body stand for, as far as the body itself says so.
+//! Resolves the names in a body, as far as the body itself declares them.
 
 use std::collections::HashMap;
 use syn::ext::IdentExt;
 use syn::visit::Visit;
 use syn::{Block, Ident, Item, Pat, PatIdent, Path, Stmt, UseTree};
 
-use super::map_order::is_hash_type;
+use super::hash_types::is_hash_type;
 
-/// The blocks around the place that is looked at, from the outermost.
+/// The scopes around the code being visited, beginning with the outermost.
 #[derive(Default)]
 pub(super) struct Scopes(Vec<Scope>);
 
 #[derive(Default)]
 struct Scope {
-    /// What a `use` or an item makes of a name, in full.
+    /// The full path of each name that a `use` or an item declares.
     paths: HashMap<String, Vec<String>>,
-    /// Whether a variable is a hash map or a hash set.
+    /// For each variable, whether it is a hash map or a hash set.
     variables: HashMap<String, bool>,
 }
 
@@ -28,7 +28,7 @@ impl Scopes {
         self.0.pop();
     }
 
-    /// Items count from the beginning of their block.
+    /// Adds the items of a block. They are in scope from the beginning of their block.
     pub(super) fn declare(&mut self, block: &Block) {
         let Some(scope) = self.0.last_mut() else { return };
         for statement in &block.stmts {
@@ -50,7 +50,9 @@ impl Scopes {
         }
     }
 
-    /// A path with its first word replaced by what this body says it stands for. None if it is the author's own.
+    /// Returns the path with its first word replaced by the full path that this body declares for it.
+    ///
+    /// Returns `None` if the path names an item of the author's crate.
     pub(super) fn resolve(&self, path: &Path) -> Option<Vec<String>> {
         let mut segments: Vec<String> = path.segments.iter().map(|segment| word(&segment.ident)).collect();
         if path.leading_colon.is_none()
@@ -62,7 +64,9 @@ impl Scopes {
         (!own).then_some(segments)
     }
 
-    /// Records what a pattern binds; `is_hash` says it of a pattern that is one name without a type.
+    /// Adds the variables that a pattern binds.
+    ///
+    /// `is_hash` applies to a pattern that is a single name without a type.
     pub(super) fn bind(&mut self, pat: &Pat, is_hash: bool) {
         let Some(scope) = self.0.last_mut() else { return };
         match pat {
@@ -81,7 +85,7 @@ impl Scopes {
         self.0.iter().rev().find_map(|scope| scope.variables.get(&name)).copied().unwrap_or_default()
     }
 
-    /// A variable that was declared earlier becomes a hash map or a hash set.
+    /// Records that a variable declared earlier is now a hash map or a hash set.
     pub(super) fn assign_hash(&mut self, name: &Ident) {
         let name = word(name);
         if let Some(known) = self.0.iter_mut().rev().find_map(|scope| scope.variables.get_mut(&name)) {
@@ -103,24 +107,26 @@ impl Scope {
                     self.paths.insert(last.clone(), before.clone());
                 }
             }
-            UseTree::Name(name) => self.stands_for(&name.ident, before, &name.ident),
+            UseTree::Name(name) => self.add_path(&name.ident, before, &name.ident),
             UseTree::Rename(rename) if rename.ident == "self" => {
                 self.paths.insert(word(&rename.rename), before.clone());
             }
-            UseTree::Rename(rename) => self.stands_for(&rename.rename, before, &rename.ident),
+            UseTree::Rename(rename) => self.add_path(&rename.rename, before, &rename.ident),
             UseTree::Group(group) => group.items.iter().for_each(|tree| self.import(before, tree)),
-            // What it brings is not written here.
+            // The names that a glob imports do not appear in the body.
             UseTree::Glob(_) => {}
         }
     }
 
-    fn stands_for(&mut self, name: &Ident, before: &[String], last: &Ident) {
+    fn add_path(&mut self, name: &Ident, before: &[String], last: &Ident) {
         let full = before.iter().cloned().chain([word(last)]).collect();
         self.paths.insert(word(name), full);
     }
 }
 
-/// The names in a pattern that takes something apart: whatever they were before, they are not that now.
+/// Records that no name in a destructuring pattern is a hash map or a hash set.
+///
+/// The names may shadow variables that are.
 struct Shadows<'a>(&'a mut Scope);
 
 impl Visit<'_> for Shadows<'_> {

@@ -1,4 +1,4 @@
-//! What the rules see and what they leave alone. How it reads for an author is in `tests/ui/fail`.
+//! Which code the rules refuse and which they accept. `tests/ui/fail` shows the messages in full.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -6,7 +6,7 @@ use quote::quote;
 use super::*;
 use crate::parse;
 
-/// The names of the rules that speak, in order.
+/// Returns the names of the rules that refuse the body, in the order of the code.
 fn found(body: TokenStream) -> Vec<&'static str> {
     found_in(quote!(async fn checkout(ctx: &Ctx, input: HashMap<String, u64>) -> Result<()> { #body }))
 }
@@ -16,19 +16,24 @@ fn found_in(function: TokenStream) -> Vec<&'static str> {
     let named = |error: Error| {
         let message = error.to_string();
         assert!(!message.ends_with('.') && !message.contains('\n'), "{message}");
-        let end = message.split("`#[workflow(allow(").nth(1).expect("the way out");
-        Rule::ALL.into_iter().map(Rule::name).find(|name| end.starts_with(&format!("{name}))]`"))).expect("a rule")
+        let end =
+            message.split("`#[workflow(allow(").nth(1).expect("the message names the option that allows the rule");
+        Rule::ALL
+            .into_iter()
+            .map(Rule::name)
+            .find(|name| end.starts_with(&format!("{name}))]`")))
+            .expect("the option contains a known rule")
     };
     check(&function, &Allowed::default()).into_iter().map(named).collect()
 }
 
 fn rule_of(path: &str) -> Option<&'static str> {
     let segments: Vec<String> = path.split("::").map(str::to_owned).collect();
-    Rule::of_path(&segments).map(Rule::name)
+    Rule::for_path(&segments).map(Rule::name)
 }
 
 #[test]
-fn paths_are_known_by_their_ends() {
+fn a_path_is_recognized_by_its_end() {
     for (path, rule) in [
         ("std::time::SystemTime::now", "wall_clock"),
         ("time::SystemTime::now", "wall_clock"),
@@ -66,9 +71,9 @@ fn paths_are_known_by_their_ends() {
     }
 }
 
-/// A false alarm costs more than a miss: it is a build that fails for no reason.
+/// A false alarm costs more than a miss, because it fails a build without a reason.
 #[test]
-fn what_may_be_the_authors_own_is_left_alone() {
+fn a_path_that_may_belong_to_the_author_is_accepted() {
     for path in [
         "now",
         "sleep",
@@ -109,7 +114,7 @@ fn what_may_be_the_authors_own_is_left_alone() {
 }
 
 #[test]
-fn a_function_is_seen_wherever_it_stands() {
+fn a_disallowed_function_is_found_in_any_expression() {
     assert_eq!(found(quote!(let at = SystemTime::now().elapsed();)), ["wall_clock"]);
     assert_eq!(found(quote!(let at = given.unwrap_or_else(Utc::now);)), ["wall_clock"]);
     assert_eq!(found(quote!(items.map(|_| fastrand::u64(..)).collect())), ["randomness"]);
@@ -128,7 +133,7 @@ fn a_function_is_seen_wherever_it_stands() {
 }
 
 #[test]
-fn a_use_in_the_body_says_what_its_name_stands_for() {
+fn a_use_in_the_body_resolves_a_name() {
     assert_eq!(found(quote!(use std::time::{Instant as Clock, SystemTime}; Clock::now();)), ["wall_clock"]);
     assert_eq!(
         found(quote!(use tokio::{self as rt, time::{self, sleep as nap}}; time::sleep(d); nap(d); rt::spawn(f))),
@@ -161,7 +166,7 @@ fn a_use_in_the_body_says_what_its_name_stands_for() {
 }
 
 #[test]
-fn effects_belong_into_steps() {
+fn effects_in_steps_are_accepted() {
     assert_eq!(
         found(quote! {
             ctx.step("a", || async { fastrand::u8(..); tokio::spawn(f).await }).await?;
@@ -182,7 +187,7 @@ fn effects_belong_into_steps() {
 }
 
 #[test]
-fn around_a_step_is_the_workflow() {
+fn code_around_a_step_belongs_to_the_workflow() {
     assert_eq!(found(quote!(ctx.step(format!("{}", fastrand::u8(..)), || f()))), ["randomness"]);
     assert_eq!(
         found(quote!(ctx.step("a", {
@@ -207,7 +212,7 @@ fn around_a_step_is_the_workflow() {
 }
 
 #[test]
-fn a_closure_that_only_steps_use_is_theirs() {
+fn a_closure_that_only_steps_use_may_have_effects() {
     assert_eq!(found(quote!(let mut body = async || fs::read("x"); ctx.step("a", &mut body).await?;)), [""; 0]);
     assert_eq!(
         found(quote! {
@@ -221,11 +226,11 @@ fn a_closure_that_only_steps_use_is_theirs() {
     assert_eq!(found(quote!(let work = || fs::read("x"); ctx.step("a", || work()).await?; work();)), ["files"]);
     assert_eq!(found(quote!(let work = || fs::read("x"); let two = || work(); two();)), ["files"]);
     assert_eq!(found(quote!(let unused = || fs::read("x");)), ["files"]);
-    assert_eq!(found(quote!(let a = || { b(); Utc::now() }; let b = || a();)), [""; 0], "it ends");
+    assert_eq!(found(quote!(let a = || { b(); Utc::now() }; let b = || a();)), [""; 0], "the search ends");
 }
 
 #[test]
-fn macros_are_read_where_they_hold_expressions() {
+fn macros_with_expressions_are_checked() {
     assert_eq!(found(quote!(println!("{} {x}", Utc::now(), x = fastrand::u8(..));)), ["wall_clock", "randomness"]);
     assert_eq!(found(quote!(vec![fastrand::u8(..); 4])), ["randomness"]);
     assert_eq!(found(quote!(futures::join!(a, tokio::time::sleep(d)))), ["tokio_time"]);
@@ -237,7 +242,7 @@ fn macros_are_read_where_they_hold_expressions() {
 }
 
 #[test]
-fn a_select_is_biased() {
+fn a_select_must_be_biased() {
     assert_eq!(found(quote!(tokio::select! { a = f => {}, else => {} })), ["unbiased_select"]);
     assert_eq!(
         found(quote!(tokio::select! { biased; a = f => {} b = g, if Utc::now() > t => { (c)() } })),
@@ -253,12 +258,12 @@ fn a_select_is_biased() {
         found(quote!(crossbeam_channel::select! { recv(r) -> m => {} } crate::select! {} select(a, b).await)),
         [""; 0]
     );
-    // Whatever it is, it is not biased.
+    // The input has no valid branch, but it does not begin with `biased;` either.
     assert_eq!(found(quote!(tokio::select! { not a branch })), ["unbiased_select"]);
 }
 
 #[test]
-fn hash_maps_are_not_iterated() {
+fn an_iteration_over_a_hash_map_is_refused() {
     for body in [
         quote!(let m = HashMap::new(); for x in m {}),
         quote!(let mut m = std::collections::HashMap::with_capacity(1); for x in &mut m {}),
@@ -280,7 +285,7 @@ fn hash_maps_are_not_iterated() {
 }
 
 #[test]
-fn hash_maps_are_used_otherwise() {
+fn other_uses_of_hash_maps_are_accepted() {
     for body in [
         quote!(let m = HashMap::new(); m.insert(1, 2); m.get(&1); m.len(); m.contains_key(&1)),
         quote!(let m = HashMap::new(); let m = sorted(m); for x in m {}),
@@ -307,7 +312,7 @@ fn hash_maps_are_used_otherwise() {
 }
 
 #[test]
-fn items_are_not_the_workflow_but_a_static_is_shared() {
+fn items_in_the_body_are_accepted_except_a_static_mut() {
     assert_eq!(
         found(quote! {
             static mut COUNT: u64 = 0;
@@ -321,7 +326,7 @@ fn items_are_not_the_workflow_but_a_static_is_shared() {
 }
 
 #[test]
-fn what_is_allowed_stands() {
+fn an_allowed_rule_is_not_applied() {
     let function = |body| parse::function(quote!(async fn checkout(ctx: &Ctx) -> Result<()> { #body })).unwrap();
     let mut allowed = Allowed::default();
     allowed.insert(Rule::WallClock);
@@ -332,20 +337,20 @@ fn what_is_allowed_stands() {
 }
 
 #[test]
-fn a_body_that_does_not_parse_is_for_the_compiler() {
+fn a_body_that_does_not_parse_is_left_to_the_compiler() {
     assert_eq!(found(quote!(let x = ; Utc::now();)), [""; 0]);
     assert_eq!(found_in(quote!(async fn checkout() -> Result<()> = Utc::now();)), [""; 0]);
 }
 
 #[test]
-fn each_rule_is_on_the_pages() {
-    let macro_page = include_str!("../lib.rs");
+fn the_documentation_lists_each_rule() {
+    let macro_docs = include_str!("../lib.rs");
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/determinism.md")).unwrap();
     for rule in Rule::ALL {
-        assert!(macro_page.contains(&format!("/// | `{}` | ", rule.name())), "{rule:?} in lib.rs");
+        assert!(macro_docs.contains(&format!("/// | `{}` | ", rule.name())), "{rule:?} in lib.rs");
         assert!(page.contains(&format!("\n| `{}` | ", rule.name())), "{rule:?} in docs/guide/determinism.md");
-        for source in rule.sources() {
-            let krate = source.module.split("::").next().unwrap();
+        for group in rule.functions() {
+            let krate = group.module.split("::").next().unwrap();
             assert!(page.contains(krate), "{krate} of {rule:?} in docs/guide/determinism.md");
         }
     }

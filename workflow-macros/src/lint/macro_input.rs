@@ -1,17 +1,19 @@
-//! What is between the parentheses of a macro, where that can be told.
+//! Reads the input of macros that take expressions, such as `println!` and `select!`.
 
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, Macro, Pat, Result, Token};
 
-/// A part of a macro's input: of most macros an argument, of a `select!` a branch.
+/// One part of a macro's input: a branch of a `select!`, or one argument of another macro.
 pub(super) struct Branch {
-    /// What a branch of a `select!` binds.
+    /// The pattern to which a branch of a `select!` binds its result.
     pub(super) pat: Option<Pat>,
     pub(super) expressions: Vec<Expr>,
 }
 
-/// The expressions in a macro's input. None if it is not made of expressions, or not run.
+/// Returns the expressions in a macro's input.
+///
+/// The list is empty if the input does not consist of expressions, or if they are not executed.
 pub(super) fn branches(call: &Macro) -> Vec<Branch> {
     let name = call.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
     match name.as_str() {
@@ -21,7 +23,7 @@ pub(super) fn branches(call: &Macro) -> Vec<Branch> {
     }
 }
 
-/// Whether a `select!` begins with `biased;`.
+/// Returns whether a `select!` begins with `biased;`.
 pub(super) fn is_biased(call: &Macro) -> bool {
     let begins = |input: ParseStream<'_>| {
         let found = input.peek(Ident) && input.parse::<Ident>()? == "biased";
@@ -31,7 +33,7 @@ pub(super) fn is_biased(call: &Macro) -> bool {
     call.parse_body_with(begins).unwrap_or_default()
 }
 
-/// `a, b`, or `a; n` as in `vec![a; n]`.
+/// Parses `a, b`, or `a; n` as in `vec![a; n]`.
 fn expressions(input: ParseStream<'_>) -> Result<Vec<Branch>> {
     let branch = |expression| Branch { pat: None, expressions: vec![expression] };
     let ahead = input.fork();
@@ -47,7 +49,7 @@ fn expressions(input: ParseStream<'_>) -> Result<Vec<Branch>> {
     Ok(list.into_iter().map(branch).collect())
 }
 
-/// The input of tokio's and of futures' `select!`.
+/// The input of the `select!` of `tokio` and of `futures`.
 struct Select {
     branches: Vec<Branch>,
 }
@@ -67,13 +69,13 @@ impl Parse for Select {
     }
 }
 
-/// `pattern = future, if condition => handler`, `else => handler`, or `complete => handler`.
+/// Parses `pattern = future, if condition => handler`, `else => handler` or `complete => handler`.
 fn branch(input: ParseStream<'_>) -> Result<Branch> {
     let mut expressions = Vec::new();
     let mut pat = None;
     if input.parse::<Option<Token![else]>>()?.is_none() {
         let found = Pat::parse_multi_with_leading_vert(input)?;
-        // `=>` begins with `=` too.
+        // Without this check, the `=` of `=>` would be taken for the `=` before a future.
         if !input.peek(Token![=>]) {
             input.parse::<Token![=]>()?;
             expressions.push(input.parse()?);
