@@ -1,13 +1,15 @@
-//! What a replay and a value cost without a database: `cargo bench -p workflow-bench`.
+//! Measures a replay and the encoding of a payload, without a database.
+//!
+//! Run it with `cargo bench -p workflow-bench`.
 
-#![expect(clippy::expect_used, reason = "a benchmark that cannot go on may stop")]
+#![expect(clippy::expect_used, reason = "a benchmark that cannot continue may panic")]
 
 use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Value, json};
-use workflow_sdk::engine::{Entry, dry_replay};
+use workflow_sdk::internal::{Entry, dry_replay};
 use workflow_sdk::prelude::*;
 use workflow_sdk::testing::replay;
 use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, Replayed, RunHistory};
@@ -21,7 +23,7 @@ async fn steps_in_a_row(ctx: &Ctx, steps: u32) -> Result<u64> {
     Ok(total)
 }
 
-/// The export of a run of so many steps with outputs of about 100 bytes.
+/// Builds the export of a run of `steps` steps, each with an output of about 100 bytes.
 fn export(steps: u32) -> String {
     let output = json!("x".repeat(96)).to_string();
     let row = |step: u32| {
@@ -40,23 +42,27 @@ fn export(steps: u32) -> String {
     json!({ "format": 1, "run": run, "steps": rows }).to_string()
 }
 
-/// The machine alone, from rows that were read to the end of the function.
+/// Measures the replay machine alone: from rows that are already read to the end of the function.
 fn replays(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replay");
     let entry = Entry::new::<(), steps_in_a_row>(&Arc::new(()));
     for steps in [100, 1_000, 10_000] {
         let text = export(steps);
-        // By the authors' way, which also checks how the run ended.
-        assert!(matches!(replay(steps_in_a_row, (), &text), Ok(Replayed::Ended(Ok(_)))), "the history does not fit");
-        let history = RunHistory::from_json(&text).expect("an export");
+        // `replay` is what authors call; it also checks how the run ended.
+        assert!(
+            matches!(replay(steps_in_a_row, (), &text), Ok(Replayed::Ended(Ok(_)))),
+            "the workflow does not match the history"
+        );
+        let history = RunHistory::from_json(&text).expect("the text is a valid export");
         group.throughput(Throughput::Elements(u64::from(steps))).sample_size(20);
         group.bench_function(BenchmarkId::from_parameter(steps), |bench| {
-            bench.iter(|| dry_replay(&entry, black_box(&history), DEFAULT_PAYLOAD_LIMIT).expect("it fits"));
+            bench.iter(|| dry_replay(&entry, black_box(&history), DEFAULT_PAYLOAD_LIMIT).expect("the code matches"));
         });
     }
 }
 
-/// What becomes of a step's output: written as JSON text, and read back, for it must be readable.
+/// Measures what happens to a step's output: it is encoded as JSON text and decoded again, because
+/// the engine refuses an output that cannot be decoded.
 fn outputs(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("output");
     for bytes in [100, 10_000, 1_000_000] {
@@ -64,8 +70,8 @@ fn outputs(criterion: &mut Criterion) {
         group.throughput(Throughput::Bytes(bytes)).sample_size(20);
         group.bench_function(BenchmarkId::new("write and read back", bytes), |bench| {
             bench.iter(|| {
-                let text = serde_json::to_string(black_box(&lines)).expect("it can be written");
-                serde_json::from_str::<Vec<String>>(&text).expect("it can be read")
+                let text = serde_json::to_string(black_box(&lines)).expect("the lines can be encoded");
+                serde_json::from_str::<Vec<String>>(&text).expect("the text can be decoded")
             });
         });
     }

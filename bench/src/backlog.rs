@@ -1,47 +1,48 @@
 use std::time::{Duration, Instant};
 
-use workflow_sdk::engine::{ClaimRequest, Claimed, Lane, Outcome, WorkerId, Write};
+use workflow_engine::model::{Lane, WorkerId};
+use workflow_engine::store::{ClaimRequest, Claimed, Outcome, Write};
 use workflow_sdk::{Client, DEFAULT_QUEUE, Workflow};
 
-use crate::database::{Database, Kind, Place};
+use crate::database::{Database, Kind, Location};
 use crate::report::{Report, Target};
 use crate::samples::Samples;
 use crate::tables::Tables;
 use crate::workflows::five_steps;
-use crate::{BoxResult, Common, limit};
+use crate::{BoxResult, Common, clock};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Runs of the worker's own workflow that have ended.
+    /// Number of ended runs of the worker's own workflow.
     #[arg(long, default_value_t = 1_000_000)]
     finished: u32,
-    /// Runs of the worker's own workflow that sleep.
+    /// Number of sleeping runs of the worker's own workflow.
     #[arg(long, default_value_t = 1_000_000)]
     sleeping: u32,
-    /// Runs that are due, of another workflow, queue or version.
+    /// Number of due runs of another workflow, queue or version.
     #[arg(long, default_value_t = 100_000)]
     foreign: u32,
-    /// Claims that are measured, in the clean table and in the other one.
+    /// Number of measured claims, in the clean table and in the full one.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     claims: u32,
-    /// Runs of a claim.
+    /// Number of runs that each claim takes.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
-/// Claims in one table before it is the other one's turn.
+/// Claims measured in one table before the other table has its turn.
 const IN_TURN: u32 = 50;
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
-    let place = Place::parse(args.common.database.as_deref())?;
-    let clean = match &place {
-        // Two at once.
-        Place::File(path) => Place::File(path.with_extension("clean")).fresh(),
-        Place::Directory(_) | Place::Postgres(_) => place.fresh(),
+    let location = Location::parse(args.common.database.as_deref())?;
+    let clean = match &location {
+        // Both databases exist at the same time, so the second SQLite file needs a path of its own.
+        Location::File(path) => Location::File(path.with_extension("clean")).fresh(),
+        Location::Directory(_) | Location::Postgres(_) => location.fresh(),
     };
-    let full = place.fresh();
+    let full = location.fresh();
     drop((clean.client().await?, full.client().await?));
     fill(&full, &args).await?;
     let mut clean_table = Claims::open(&clean, &args).await?;
@@ -53,7 +54,7 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
         full_table.measure(claims).await?;
         left -= claims;
     }
-    let mut report = Report::new("backlog", place.kind())
+    let mut report = Report::new("backlog", location.kind())
         .setting("finished", args.finished)
         .setting("sleeping", args.sleeping)
         .setting("foreign", args.foreign)
@@ -75,7 +76,7 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
     Ok(())
 }
 
-/// Claims in one of the tables, by the statements of a worker, which claims nothing but `five_steps`.
+/// Claims in one of the two tables, with the statements of a worker that serves only `five_steps`.
 struct Claims {
     client: Client,
     request: ClaimRequest,
@@ -84,7 +85,7 @@ struct Claims {
 }
 
 impl Claims {
-    /// With as many due runs as will be claimed.
+    /// Opens the table and adds as many due runs as will be claimed.
     async fn open(database: &Database, args: &Args) -> BoxResult<Self> {
         let client = database.client().await?;
         let due = u64::from(args.claims) * u64::from(args.limit);
@@ -93,7 +94,7 @@ impl Claims {
             worker: WorkerId::generate(),
             lanes: vec![lane(five_steps)],
             limit: args.limit,
-            // Longer than the benchmark, or what was claimed would be due again.
+            // The lease outlasts the benchmark: otherwise claimed runs would become due again.
             lease: Duration::from_secs(24 * 3600),
         };
         Ok(Self { client, request, claims: Vec::new(), looks: Vec::new() })
@@ -101,16 +102,16 @@ impl Claims {
 
     async fn measure(&mut self, claims: u32) -> BoxResult<()> {
         for _ in 0..claims {
-            let begun = Instant::now();
+            let started = Instant::now();
             let outcome = self.client.executor().commit(Write::Claim(self.request.clone())).await?;
-            self.claims.push(begun.elapsed());
+            self.claims.push(started.elapsed());
             match outcome {
                 Outcome::Claimed(Claimed { runs, .. }) if runs.len() == self.request.limit as usize => {}
-                other => return Err(format!("not a claim of {} runs: {other:?}", self.request.limit).into()),
+                other => return Err(format!("expected a claim of {} runs, got {other:?}", self.request.limit).into()),
             }
-            let begun = Instant::now();
-            self.client.backend().next_due(&self.request.lanes).await?;
-            self.looks.push(begun.elapsed());
+            let started = Instant::now();
+            self.client.store().next_due(&self.request.lanes).await?;
+            self.looks.push(started.elapsed());
         }
         Ok(())
     }
@@ -124,12 +125,14 @@ fn lane<W: Workflow>(_: W) -> Lane {
     Lane { queue: DEFAULT_QUEUE.into(), workflow: W::NAME.into(), version: W::VERSION.into() }
 }
 
-/// Writes the backlog, and lets the database see what it holds, as one that grew over time has.
+/// Inserts the backlog and updates the database's statistics, as a database that grew over time has
+/// them.
 async fn fill(database: &Database, args: &Args) -> BoxResult<()> {
     let mut tables = Tables::open(database).await?;
     let Lane { queue, workflow, version } = lane(five_steps);
-    let now = limit::micros();
-    // `i` is the number of the row. Ended ones have had their lease, sleeping ones are due in an hour or later.
+    let now = clock::now_micros();
+    // `i` is the number of the row. The leases of ended runs lie in the past; sleeping runs become
+    // due in an hour or later.
     let own = format!("'{queue}', '{workflow}', '{version}'");
     let finished = format!("{own}, 'succeeded', '480', {now} - i, {now} - i");
     let sleeping = format!("{own}, 'parked', NULL, {now} + 3600000000 + i * 1000, NULL");

@@ -1,4 +1,4 @@
-//! The database of a benchmark: always a fresh one, removed at the end.
+//! The database of a benchmark. It is always a new one and is removed at the end.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -8,25 +8,25 @@ use workflow_sdk::{Client, Encryption, EncryptionKey};
 
 use crate::BoxResult;
 
-/// Where the databases of a benchmark are made.
+/// Where a benchmark creates its databases.
 #[derive(Debug)]
-pub(crate) enum Place {
-    /// One SQLite file after the other, in a directory of its own.
+pub(crate) enum Location {
+    /// A temporary directory for SQLite files.
     Directory(tempfile::TempDir),
-    /// One SQLite file after the other, at this path.
+    /// The path of the SQLite file, which is created anew for each database.
     File(PathBuf),
-    /// One schema after the other, in the database of this URL.
+    /// The URL of a PostgreSQL database, in which each database of the benchmark is a schema.
     Postgres(String),
 }
 
-/// Which database it is.
+/// The kind of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sqlite,
     Postgres,
 }
 
-/// A fresh database. [`Database::remove`] removes it.
+/// A new database, to be removed with [`Database::remove`].
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) url: String,
@@ -34,19 +34,21 @@ pub(crate) struct Database {
     file: Option<PathBuf>,
 }
 
-impl Place {
-    /// What `--database` names; SQLite files in a temporary directory without it.
+impl Location {
+    /// Parses `--database`. Without it, SQLite files are created in a temporary directory.
     pub(crate) fn parse(database: Option<&str>) -> BoxResult<Self> {
         let Some(url) = database else { return Ok(Self::Directory(tempfile::tempdir()?)) };
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             return Ok(Self::Postgres(url.to_owned()));
         }
         let path = url.strip_prefix("sqlite://").filter(|path| !path.is_empty() && !path.contains('?'));
-        let path = PathBuf::from(path.ok_or("--database: give sqlite://<path> or postgres://user@host/database")?);
+        let path = PathBuf::from(path.ok_or("--database: expected sqlite://<path> or postgres://user@host/database")?);
         if path.exists() {
-            return Err(
-                format!("{} exists: a benchmark makes its file and removes it; name another", path.display()).into()
-            );
+            return Err(format!(
+                "{} exists: a benchmark creates and removes its file; name another one",
+                path.display()
+            )
+            .into());
         }
         Ok(Self::File(path))
     }
@@ -58,7 +60,7 @@ impl Place {
         }
     }
 
-    /// Another empty database, without tables yet.
+    /// Returns another empty database, which does not have tables yet.
     pub(crate) fn fresh(&self) -> Database {
         let name = format!("bench_{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
         let file = match self {
@@ -71,18 +73,19 @@ impl Place {
 }
 
 impl Database {
-    /// A client, with a connection and an executor of its own; the first one makes the tables.
+    /// Connects a client with a connection and an executor of its own. The first client creates the
+    /// tables.
     pub(crate) async fn client(&self) -> BoxResult<Client> {
         Ok(Client::connect(&self.url).schema(&self.schema).await?)
     }
 
-    /// A client that encrypts payloads.
+    /// Connects a client that encrypts payloads.
     pub(crate) async fn encrypted_client(&self) -> BoxResult<Client> {
         let key = EncryptionKey::new("bench", [7; 32])?;
         Ok(Client::connect(&self.url).schema(&self.schema).codec(Encryption::new(key)).await?)
     }
 
-    /// The same one on PostgreSQL, by another way to its server.
+    /// Returns this PostgreSQL database as seen through another URL, such as that of a proxy.
     pub(crate) fn through(&self, url: &str) -> Self {
         Self { url: url.to_owned(), schema: self.schema.clone(), file: None }
     }
@@ -91,24 +94,25 @@ impl Database {
         if self.file.is_some() { Kind::Sqlite } else { Kind::Postgres }
     }
 
-    /// The table as a statement names it.
+    /// Returns the table's name as a statement needs it, with the schema on PostgreSQL.
     pub(crate) fn table(&self, name: &str) -> String {
         if self.file.is_some() { name.to_owned() } else { format!("{}.{name}", self.schema) }
     }
 
-    /// Removes it. Nothing may use it any more.
+    /// Removes the database, which must not be in use.
     pub(crate) async fn remove(self) -> BoxResult<()> {
         if let Some(file) = self.file {
-            let directory = file.parent().ok_or("a file lies in a directory")?.to_owned();
-            let name = file.file_name().ok_or("a file has a name")?.to_string_lossy().into_owned();
+            let directory = file.parent().ok_or("the path has no parent directory")?.to_owned();
+            let name = file.file_name().ok_or("the path has no file name")?.to_string_lossy().into_owned();
             for entry in std::fs::read_dir(directory)? {
                 let entry = entry?;
-                // The WAL, its index and the files of the workers' locks lie beside it and begin with its name.
+                // The WAL, its index and the workers' lock files are in the same directory, and
+                // their names begin with the file's name.
                 if entry.file_name().to_string_lossy().starts_with(&name) {
                     let path = entry.path();
                     let removed =
                         if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
-                    // The last connection of a client that was dropped removes the WAL itself, a little later.
+                    // When a client is dropped, its last connection removes the WAL a little later.
                     removed.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
                 }
             }

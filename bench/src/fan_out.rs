@@ -4,47 +4,49 @@ use uuid::Uuid;
 use workflow_sdk::Client;
 use workflow_worker::Worker;
 
-use crate::database::{Kind, Place};
+use crate::database::{Kind, Location};
 use crate::report::{Report, Target};
 use crate::samples::Samples;
+use crate::worker::LocalWorker;
 use crate::workflows::{STEP_BYTES, mapped, register, steps_at_once};
-use crate::working::Working;
-use crate::{BoxResult, Common, limit};
+use crate::{BoxResult, Common, baseline};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Steps side by side.
+    /// Number of concurrent steps.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
-    /// Items of the map.
+    /// Number of items of the map.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     items: u32,
-    /// Items of the map at a time.
+    /// Number of items that the map handles at the same time.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Rounds, each of the bare program and the runs in turn; the medians count.
+    /// Number of rounds. Each measures the bare program and the runs in turn; the medians are
+    /// reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
-    let place = Place::parse(args.common.database.as_deref())?;
+    let location = Location::parse(args.common.database.as_deref())?;
     let (mut commit, mut steps) = (Vec::new(), Vec::new());
     let (mut items_commit, mut items) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
-        commit.push(bare_round(&place, args.steps).await?);
-        steps.push(engine_round(&place, args.steps, async |client| at_once(client, args.steps).await).await?);
-        items_commit.push(bare_round(&place, args.items).await?);
-        items.push(engine_round(&place, args.items, async |client| map(client, args.items, args.limit).await).await?);
+        commit.push(bare_round(&location, args.steps).await?);
+        steps.push(engine_round(&location, args.steps, async |client| at_once(client, args.steps).await).await?);
+        items_commit.push(bare_round(&location, args.items).await?);
+        items
+            .push(engine_round(&location, args.items, async |client| map(client, args.items, args.limit).await).await?);
     }
-    let mut report = Report::new("fan-out", place.kind())
+    let mut report = Report::new("fan-out", location.kind())
         .setting("steps", args.steps)
         .setting("items", args.items)
         .setting("limit", args.limit)
         .setting("rounds", args.rounds);
-    let most = match place.kind() {
+    let most = match location.kind() {
         Kind::Sqlite => 60.0,
         Kind::Postgres => 100.0,
     };
@@ -60,28 +62,32 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
     Ok(())
 }
 
-async fn bare_round(place: &Place, steps: u32) -> BoxResult<Duration> {
-    let database = place.fresh();
+async fn bare_round(location: &Location, steps: u32) -> BoxResult<Duration> {
+    let database = location.fresh();
     drop(database.client().await?);
     let runs: Vec<_> = (0..steps).map(|_| Uuid::now_v7()).collect();
-    let elapsed = limit::one_commit(&database, &runs).await?;
+    let elapsed = baseline::one_commit(&database, &runs).await?;
     database.remove().await?;
     Ok(elapsed)
 }
 
-/// The time of this work in an idle worker.
-async fn engine_round(place: &Place, steps: u32, work: impl AsyncFn(&Client) -> BoxResult<u64>) -> BoxResult<Duration> {
-    let database = place.fresh();
+/// Measures how long `work` takes with an otherwise idle worker.
+async fn engine_round(
+    location: &Location,
+    steps: u32,
+    work: impl AsyncFn(&Client) -> BoxResult<u64>,
+) -> BoxResult<Duration> {
+    let database = location.fresh();
     let client = database.client().await?;
-    let working = Working::start(register(Worker::new(client.clone(), ())));
+    let worker = LocalWorker::start(register(Worker::new(client.clone(), ())));
     at_once(&client, 1).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let total = work(&client).await?;
-    let elapsed = begun.elapsed();
+    let elapsed = started.elapsed();
     if total != u64::from(steps) * STEP_BYTES {
-        return Err(format!("{steps} steps gave {total}").into());
+        return Err(format!("{steps} steps returned {total}").into());
     }
-    working.stop().await?;
+    worker.stop().await?;
     drop(client);
     database.remove().await?;
     Ok(elapsed)

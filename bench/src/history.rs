@@ -3,25 +3,26 @@ use std::time::{Duration, Instant};
 
 use workflow_worker::{Worker, WorkerOptions};
 
-use crate::database::Place;
+use crate::database::Location;
 use crate::report::{Report, Target};
 use crate::samples::Samples;
 use crate::tables::Tables;
-use crate::workflows::{BEGUN, LIVE, STEP_BYTES, held_run, register, steps_in_a_row};
-use crate::working::{WorkerProcess, Working};
-use crate::{BoxResult, Common, limit};
+use crate::worker::{LocalWorker, WorkerProcess};
+use crate::workflows::{REPLAYED, STARTED, STEP_BYTES, blocked_run, register, steps_in_a_row};
+use crate::{BoxResult, Common, baseline};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Steps of a short run.
+    /// Number of steps of a short run.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     short: u32,
-    /// Steps of a long run.
+    /// Number of steps of a long run.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     long: u32,
-    /// Rounds, each of the bare program, the runs and their replays in turn; the medians count.
+    /// Number of rounds. Each measures the bare program, the runs and their replays in turn; the
+    /// medians are reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
@@ -34,18 +35,18 @@ struct Times {
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
-    let place = Place::parse(args.common.database.as_deref())?;
+    let location = Location::parse(args.common.database.as_deref())?;
     let (mut bare, mut short, mut long) = (Vec::new(), Times::default(), Times::default());
     for _ in 0..args.rounds {
-        bare.push(bare_round(&place, args.short).await?);
+        bare.push(bare_round(&location, args.short).await?);
         for (steps, times) in [(args.short, &mut short), (args.long, &mut long)] {
-            times.whole.push(whole_run(&place, steps).await?);
-            let replay = replay(&place, steps).await?;
+            times.whole.push(whole_run(&location, steps).await?);
+            let replay = replay(&location, steps).await?;
             times.replay.push(replay.from_claim);
             times.in_body.push(replay.in_body);
         }
     }
-    let mut report = Report::new("history", place.kind())
+    let mut report = Report::new("history", location.kind())
         .setting("short", args.short)
         .setting("long", args.long)
         .setting("rounds", args.rounds);
@@ -70,26 +71,26 @@ fn per_step(long: f64, short: f64, args: &Args) -> f64 {
     (long / f64::from(args.long)) / (short / f64::from(args.short))
 }
 
-async fn bare_round(place: &Place, steps: u32) -> BoxResult<Duration> {
-    let database = place.fresh();
+async fn bare_round(location: &Location, steps: u32) -> BoxResult<Duration> {
+    let database = location.fresh();
     let run = database.client().await?.start(steps_in_a_row, steps).await?;
-    let times = limit::single_commits(&database, run.id().as_uuid(), steps).await?;
+    let times = baseline::single_commits(&database, run.id().as_uuid(), steps).await?;
     drop(run);
     database.remove().await?;
     Ok(times.iter().sum())
 }
 
-/// From the start to the result, in an idle worker.
-async fn whole_run(place: &Place, steps: u32) -> BoxResult<Duration> {
-    let database = place.fresh();
+/// Measures the time from the start of a run to its result, with an otherwise idle worker.
+async fn whole_run(location: &Location, steps: u32) -> BoxResult<Duration> {
+    let database = location.fresh();
     let client = database.client().await?;
-    let working = Working::start(register(Worker::new(client.clone(), ())));
+    let worker = LocalWorker::start(register(Worker::new(client.clone(), ())));
     check(1, client.start(steps_in_a_row, 1).await?.result().await?)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let total = client.start(steps_in_a_row, steps).await?.result().await?;
-    let elapsed = begun.elapsed();
+    let elapsed = started.elapsed();
     check(steps, total)?;
-    working.stop().await?;
+    worker.stop().await?;
     drop(client);
     database.remove().await?;
     Ok(elapsed)
@@ -100,43 +101,50 @@ fn check(steps: u32, total: u64) -> BoxResult<()> {
     if total == expected {
         Ok(())
     } else {
-        Err(format!("the run of {steps} steps gave {total}, not {expected}").into())
+        Err(format!("the run of {steps} steps returned {total}, not {expected}").into())
     }
 }
 
 struct Replay {
-    /// From the claim, which the database dated, to the first body that is not replayed.
+    /// The time from the claim, taken from the database, to the first step body that is not
+    /// replayed.
     from_claim: Duration,
-    /// Of that, from the begin of the function.
+    /// The part of `from_claim` since the beginning of the workflow function.
     in_body: Duration,
 }
 
-/// A worker is killed in the step after `steps`, another one replays them.
-async fn replay(place: &Place, steps: u32) -> BoxResult<Replay> {
-    let database = place.fresh();
+/// Kills a worker in the step after the first `steps` steps, and measures their replay by another
+/// worker.
+async fn replay(location: &Location, steps: u32) -> BoxResult<Replay> {
+    let database = location.fresh();
     let client = database.client().await?;
     let mut tables = Tables::open(&database).await?;
     let process = WorkerProcess::start(&database, 1).await?;
-    let run = client.start(held_run, (steps, process.id()?)).await?;
+    let run = client.start(blocked_run, (steps, process.id()?)).await?;
     tables.until("SELECT count(*) FROM {steps} WHERE status = 'succeeded'", steps).await?;
     process.kill().await?;
 
-    let working = Working::start(register(Worker::new(client.clone(), ())));
+    let worker = LocalWorker::start(register(Worker::new(client.clone(), ())));
     check(steps, run.result().await?)?;
-    working.stop().await?;
+    worker.stop().await?;
     let claimed = claimed_at(&mut tables).await?;
-    let (begun, live) = (BEGUN.load(Ordering::SeqCst), LIVE.load(Ordering::SeqCst));
-    if !(claimed <= begun && begun <= live) {
-        return Err(format!("claimed at {claimed}, begun at {begun}, live at {live}: these do not fit").into());
+    let (started, replayed) = (STARTED.load(Ordering::SeqCst), REPLAYED.load(Ordering::SeqCst));
+    if !(claimed <= started && started <= replayed) {
+        return Err(format!(
+            "claimed at {claimed}, started at {started}, replayed at {replayed}: these times are out of order"
+        )
+        .into());
     }
     drop((client, run, tables));
     database.remove().await?;
-    let micros = |from: i64| Duration::from_micros(live.abs_diff(from));
-    Ok(Replay { from_claim: micros(claimed), in_body: micros(begun) })
+    let micros = |from: i64| Duration::from_micros(replayed.abs_diff(from));
+    Ok(Replay { from_claim: micros(claimed), in_body: micros(started) })
 }
 
-/// A lease counts from its claim; a run that has ended keeps the end of its last one, and nothing renews within the third
-/// of a lease.
+/// Returns when the run was claimed, in microseconds since 1970.
+///
+/// A run that has ended keeps the end of its last lease. A lease counts from its claim, and is not
+/// renewed within its first third.
 async fn claimed_at(tables: &mut Tables<'_>) -> BoxResult<i64> {
     let lease = i64::try_from(WorkerOptions::DEFAULT_LEASE.as_micros())?;
     Ok(tables.number("SELECT max(available_at) FROM {runs}").await? - lease)

@@ -1,16 +1,19 @@
-//! Benchmarks from end to end: `cargo run --release -p workflow-bench -- throughput --database <url>`.
+//! End-to-end benchmarks.
 //!
-//! Figures of one run can be compared with each other; those of two machines cannot.
+//! Example: `cargo run --release -p workflow-bench -- throughput --database <url>`. The figures of
+//! one run can be compared with each other. Figures of different machines cannot be compared.
 
 mod backlog;
+mod baseline;
+mod clock;
 mod database;
 mod enqueue;
 mod fan_out;
 mod history;
 mod idle;
 mod latency;
-mod limit;
 mod process;
+mod proxy;
 mod report;
 mod rounds;
 mod samples;
@@ -21,9 +24,8 @@ mod sleepers;
 mod tables;
 mod takeover;
 mod throughput;
-mod wire;
+mod worker;
 mod workflows;
-mod working;
 
 use clap::{Parser, Subcommand};
 
@@ -35,49 +37,56 @@ struct Cli {
     bench: Bench,
 }
 
-/// What every benchmark takes.
+/// The options of every benchmark.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// `sqlite://<path of a file to be made>` or `postgres://user@host/database`, where a schema is made; a SQLite file in a
-    /// temporary directory if none is given. Both are removed afterwards.
+    /// `sqlite://<path>` for a file that does not exist yet, or `postgres://user@host/database`, in
+    /// which a new schema is created. By default a SQLite file in a temporary directory. The file
+    /// or schema is removed afterwards.
     #[arg(long)]
     database: Option<String>,
-    /// One line of JSON instead of a table.
+    /// Prints one line of JSON instead of a table.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Bench {
-    /// Runs of 5 small steps in a row, enqueued first, then done by one worker; beside the bare program.
+    /// Measures runs of 5 small steps in a row. They are enqueued first, then executed by one
+    /// worker. The baseline is the bare program.
     Throughput(throughput::Args),
-    /// Starts of one client, with some in flight; beside the bare program.
+    /// Measures starts by one client, with 1, 32 and 256 of them in flight. The baseline is the
+    /// bare program.
     Enqueue(enqueue::Args),
-    /// What a worker costs that has nothing to do. Linux only.
+    /// Measures what an idle worker costs. Linux only.
     Idle(idle::Args),
-    /// From the start of a run of one step to its result, one after the other; beside one commit of the bare program.
+    /// Measures the time from the start of a one-step run to its result, one run after the other.
+    /// The baseline is one commit of the bare program.
     Latency(latency::Args),
-    /// Several worker processes, and what a run costs the database, whatever the machine. PostgreSQL only.
+    /// Measures several worker processes, and what each run costs the database independently of the
+    /// machine's speed. PostgreSQL only.
     Scale(scale::Args),
-    /// From a signal to a parked run to the step after it.
+    /// Measures the time from sending a signal to a parked run until its next step runs.
     Signals(signals::Args),
-    /// One run of many steps in a row, and its replay after the worker was killed.
+    /// Measures one run of many steps in a row, and its replay after the worker was killed.
     History(history::Args),
-    /// One run of many steps side by side, and a map over many items.
+    /// Measures one run of many concurrent steps, and a map over many items.
     FanOut(fan_out::Args),
-    /// From the SIGKILL of a worker to the end of its runs in another.
+    /// Measures the time from the SIGKILL of a worker until another worker has finished its runs.
     Takeover(takeover::Args),
-    /// Many runs asleep: the memory and the processor time of their worker, and all of them woken at once.
+    /// Measures a worker's memory and processor time while many runs sleep, and waking all of them
+    /// at once.
     Sleepers(sleepers::Args),
-    /// How long a claim takes among millions of runs that are none of its business.
+    /// Measures a claim among millions of runs that it must not take.
     Backlog(backlog::Args),
-    /// A worker for another benchmark: works until its input ends.
+    /// Runs a worker for another benchmark, until its input ends.
     #[command(hide = true)]
-    Worker(working::Args),
+    Worker(worker::Args),
 }
 
-/// The database is on the same machine, so half of its processors are the database's: a runtime with a thread for each takes them from it just
-/// when it has the most to do. `TOKIO_WORKER_THREADS` says otherwise.
+/// Gives the runtime half of the machine's processors and leaves the others to the database, which
+/// runs on the same machine. With a thread per processor, the runtime would take them from the
+/// database just when that is busiest. `TOKIO_WORKER_THREADS` overrides the number.
 fn main() -> BoxResult<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
@@ -101,6 +110,6 @@ async fn bench() -> BoxResult<()> {
         Bench::Takeover(args) => takeover::run(args).await,
         Bench::Sleepers(args) => sleepers::run(args).await,
         Bench::Backlog(args) => backlog::run(args).await,
-        Bench::Worker(args) => working::run(args).await,
+        Bench::Worker(args) => worker::run(args).await,
     }
 }

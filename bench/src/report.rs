@@ -1,4 +1,4 @@
-//! What a benchmark says: a table for people, one line of JSON for programs.
+//! The output of a benchmark: a table for people, or one line of JSON for programs.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ struct Figure {
     target: Option<Target>,
 }
 
-/// What a figure is to be. `docs/guide/performance.md` lists them.
+/// The target of a figure. `docs/guide/performance.md` lists all targets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtLeast(f64),
@@ -42,18 +42,18 @@ impl Report {
         Self { bench, database, settings: Vec::new(), figures: Vec::new() }
     }
 
-    /// A size that the figures depend on.
+    /// Adds a setting that the figures depend on.
     pub(crate) fn setting(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.settings.push((name, value.into()));
         self
     }
 
-    /// A figure without a target.
+    /// Adds a figure without a target.
     pub(crate) fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
         self.figures.push(Figure { name: name.into(), value, unit, target: None });
     }
 
-    /// A figure that is to meet a target.
+    /// Adds a figure with a target.
     pub(crate) fn judged(&mut self, name: impl Into<String>, value: f64, unit: &'static str, target: Target) {
         self.figures.push(Figure { name: name.into(), value, unit, target: Some(target) });
     }
@@ -111,7 +111,7 @@ impl Report {
     }
 }
 
-/// As many digits as a reader compares.
+/// Formats a value without decimals from 100 on, else with two.
 fn rounded(value: f64) -> String {
     if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

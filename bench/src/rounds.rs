@@ -1,6 +1,6 @@
-//! What the rounds of a benchmark gave for one figure.
+//! The values of one figure over the rounds of a benchmark.
 
-/// A value a round; the median counts.
+/// One value per round. The median is reported.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds(Vec<f64>);
 
@@ -13,7 +13,7 @@ impl Rounds {
         self.0.is_empty()
     }
 
-    /// Of an even number of values the lower one in the middle; NaN without a value.
+    /// Returns the median: the lower middle value if their number is even, NaN if there are none.
     pub(crate) fn median(&self) -> f64 {
         let mut values = self.0.clone();
         values.sort_unstable_by(f64::total_cmp);

@@ -1,34 +1,34 @@
 use futures::future::try_join_all;
 
-use crate::database::{Database, Kind, Place};
+use crate::database::{Database, Kind, Location};
+use crate::proxy::{Counted, CountingProxy};
 use crate::report::{Report, Target};
 use crate::rounds::Rounds;
 use crate::server::{Counters, Work, outcome};
 use crate::tables::Tables;
-use crate::wire::{Counted, Wire};
+use crate::worker::WorkerProcess;
 use crate::workflows::{STEP_BYTES, STEPS, five_steps};
-use crate::working::WorkerProcess;
 use crate::{BoxResult, Common};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Runs in each round.
+    /// Number of runs per round.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Runs at once in each worker.
+    /// Number of concurrent runs per worker.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: u32,
-    /// How many workers, one figure after the other.
+    /// Numbers of workers to measure, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4], value_parser = clap::value_parser!(u32).range(1..))]
     workers: Vec<u32>,
-    /// Rounds, each with every number of workers in turn; the medians count.
+    /// Number of rounds. Each measures every number of workers in turn; the medians are reported.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-/// What was measured with so many workers.
+/// The measurements for one number of workers.
 #[derive(Debug, Default)]
 struct Scale {
     rate: Rounds,
@@ -36,22 +36,22 @@ struct Scale {
     wal_bytes: Rounds,
     wal_without_images: Rounds,
     statements: Rounds,
-    statements_a_commit: Rounds,
+    statements_per_commit: Rounds,
     longest: Rounds,
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
-    let place = Place::parse(args.common.database.as_deref())?;
-    if place.kind() == Kind::Sqlite {
-        return Err("scale measures PostgreSQL: give --database postgres://user@host/database".into());
+    let location = Location::parse(args.common.database.as_deref())?;
+    if location.kind() == Kind::Sqlite {
+        return Err("scale needs PostgreSQL: pass --database postgres://user@host/database".into());
     }
     let mut scales: Vec<Scale> = args.workers.iter().map(|_| Scale::default()).collect();
     for _ in 0..args.rounds {
         for (workers, scale) in args.workers.iter().zip(&mut scales) {
-            scale.measure(&place, &args, *workers).await?;
+            scale.measure(&location, &args, *workers).await?;
         }
     }
-    let mut report = Report::new("scale", place.kind())
+    let mut report = Report::new("scale", location.kind())
         .setting("runs", args.runs)
         .setting("steps", STEPS)
         .setting("concurrency", args.concurrency)
@@ -64,24 +64,24 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
 }
 
 impl Scale {
-    /// Once for the time and the server's counters, once more to count the statements.
-    async fn measure(&mut self, place: &Place, args: &Args, workers: u32) -> BoxResult<()> {
+    /// Measures one round twice: first the time and the server's counters, then the statements.
+    async fn measure(&mut self, location: &Location, args: &Args, workers: u32) -> BoxResult<()> {
         let runs = f64::from(args.runs);
-        let (seconds, work) = direct(place, args, workers).await?;
+        let (seconds, work) = direct(location, args, workers).await?;
         self.rate.push(runs / seconds);
         self.transactions.push(work.transactions / runs);
         self.wal_bytes.push(work.wal_bytes / runs);
         if let Some(images) = work.image_bytes {
             self.wal_without_images.push((work.wal_bytes - images) / runs);
         }
-        let counted = wired(place, args, workers).await?;
+        let counted = through_proxy(location, args, workers).await?;
         self.statements.push(counted.statements as f64 / runs);
-        self.statements_a_commit.push(counted.statements as f64 / counted.transactions.max(1) as f64);
+        self.statements_per_commit.push(counted.statements as f64 / counted.transactions.max(1) as f64);
         self.longest.push(counted.longest as f64);
         Ok(())
     }
 
-    /// The targets are those of one worker.
+    /// Adds the figures to the report. Only the figures of one worker have targets.
     fn report(&self, workers: u32, report: &mut Report) {
         let of = |what: &str| format!("{workers} worker{}: {what}", if workers == 1 { "" } else { "s" });
         report.figure(of("runs"), self.rate.median(), "runs/s");
@@ -92,21 +92,23 @@ impl Scale {
                 report.figure(of(what), rounds.median(), unit);
             }
         };
-        cost("commits a run, reads included", &self.transactions, "", 0.1);
-        cost("statements a commit, reads included", &self.statements_a_commit, "", 8.0);
+        cost("commits per run, reads included", &self.transactions, "", 0.1);
+        cost("statements per commit, reads included", &self.statements_per_commit, "", 8.0);
         cost("statements of the longest commit", &self.longest, "", 8.0);
-        cost("WAL a run", &self.wal_bytes, "bytes", 3072.0);
+        cost("WAL per run", &self.wal_bytes, "bytes", 3072.0);
         if !self.wal_without_images.is_empty() {
-            report.figure(of("WAL a run without page images"), self.wal_without_images.median(), "bytes");
+            report.figure(of("WAL per run without page images"), self.wal_without_images.median(), "bytes");
         }
-        report.figure(of("statements a run"), self.statements.median(), "");
+        report.figure(of("statements per run"), self.statements.median(), "");
     }
 }
 
-/// The time in seconds, and what the server counted from the last start on. The beginning and the end of the workers belong
-/// to it.
-async fn direct(place: &Place, args: &Args, workers: u32) -> BoxResult<(f64, Work)> {
-    let database = enqueued(place, args).await?;
+/// Measures the workers directly on the server.
+///
+/// Returns the time in seconds, and the server's work after the last start of a run. The work
+/// includes the start and the shutdown of the workers.
+async fn direct(location: &Location, args: &Args, workers: u32) -> BoxResult<(f64, Work)> {
+    let database = enqueued(location, args).await?;
     let before = Counters::read(&database, true).await?;
     let workers = start(&database, args, workers).await?;
     let looks = Tables::open(&database).await?.until_all_ended().await?;
@@ -118,20 +120,20 @@ async fn direct(place: &Place, args: &Args, workers: u32) -> BoxResult<(f64, Wor
     Ok((seconds, work))
 }
 
-/// The statements of the workers, their beginning included.
-async fn wired(place: &Place, args: &Args, workers: u32) -> BoxResult<Counted> {
-    let database = enqueued(place, args).await?;
-    let wire = Wire::open(&database.url).await?;
-    let workers = start(&database.through(&wire.url), args, workers).await?;
+/// Counts the workers' statements with a proxy, including those of their start.
+async fn through_proxy(location: &Location, args: &Args, workers: u32) -> BoxResult<Counted> {
+    let database = enqueued(location, args).await?;
+    let proxy = CountingProxy::open(&database.url).await?;
+    let workers = start(&database.through(&proxy.url), args, workers).await?;
     Tables::open(&database).await?.until_all_ended().await?;
-    let counted = wire.counted();
+    let counted = proxy.counted();
     try_join_all(workers.into_iter().map(WorkerProcess::stop)).await?;
     finish(database, args).await?;
     Ok(counted)
 }
 
-async fn enqueued(place: &Place, args: &Args) -> BoxResult<Database> {
-    let database = place.fresh();
+async fn enqueued(location: &Location, args: &Args) -> BoxResult<Database> {
+    let database = location.fresh();
     let client = database.client().await?;
     client.start_many(five_steps, 0..u64::from(args.runs)).await?;
     Ok(database)
@@ -141,13 +143,14 @@ async fn start(database: &Database, args: &Args, workers: u32) -> BoxResult<Vec<
     try_join_all((0..workers).map(|_| WorkerProcess::start(database, args.concurrency))).await
 }
 
-/// Every run has given what it is to give. Says how long they took.
+/// Checks that every run has returned the right value, and removes the database. Returns the
+/// seconds from the first claim to the last end.
 async fn finish(database: Database, args: &Args) -> BoxResult<f64> {
     let (done, sum, seconds) = outcome(&database).await?;
     let runs = i64::from(args.runs);
     let expected = runs * (runs - 1) / 2 + runs * i64::from(STEPS) * STEP_BYTES as i64;
     if (done, sum) != (runs, expected) {
-        return Err(format!("{done} of {runs} runs succeeded; they gave {sum} in all, not {expected}").into());
+        return Err(format!("{done} of {runs} runs succeeded; their sum is {sum}, not {expected}").into());
     }
     database.remove().await?;
     Ok(seconds)

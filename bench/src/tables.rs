@@ -1,4 +1,4 @@
-//! What a benchmark reads and sets up beside the engine, in SQL.
+//! Direct SQL access to the engine's tables, for what a benchmark reads and prepares itself.
 
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,20 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, SqliteConnec
 use crate::BoxResult;
 use crate::database::{Database, Kind};
 
-/// How long a benchmark waits for a fact before it gives up.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a benchmark waits for a condition before it fails.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Between two looks; and so many times as long as the look took, so that it takes a hundredth of a processor at most: the bare program is
-/// not looked at.
+/// The shortest pause between two polls.
 const PAUSE: Duration = Duration::from_millis(10);
-const PAUSE_OF_LOOK: u32 = 100;
 
-/// A connection to the tables of a database. In its statements `{runs}`, `{steps}` and `{workers}` stand for tables.
+/// The shortest pause as a multiple of the time that the last poll took.
+///
+/// Polling thus uses at most a hundredth of a processor. This keeps the comparison with the bare
+/// program fair, which is not polled.
+const PAUSE_PER_POLL: u32 = 100;
+
+/// A connection to the tables of a database. `{runs}`, `{steps}` and `{workers}` in its statements
+/// are replaced by the names of the tables.
 #[derive(Debug)]
 pub(crate) struct Tables<'a> {
     database: &'a Database,
@@ -52,7 +57,7 @@ impl<'a> Tables<'a> {
         )
     }
 
-    /// The number that this query answers.
+    /// Returns the number that `query` selects.
     pub(crate) async fn number(&mut self, query: &str) -> BoxResult<i64> {
         let query = self.named(query);
         Ok(match &mut self.connection {
@@ -61,7 +66,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Executes a statement. Says how many rows it wrote.
+    /// Executes a statement. Returns the number of rows that it wrote.
     pub(crate) async fn execute(&mut self, statement: &str) -> BoxResult<u64> {
         let statement = self.named(statement);
         Ok(match &mut self.connection {
@@ -70,35 +75,37 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Asks until the query answers at least this number. Says how often that was.
+    /// Polls `query` until it returns at least `least`. Returns the number of polls.
     ///
     /// # Errors
-    /// If it does not come to that.
+    /// A time-out message if the number is not reached within [`TIMEOUT`], or an error of the
+    /// database.
     pub(crate) async fn until(&mut self, query: &str, least: u32) -> BoxResult<u32> {
-        let begun = Instant::now();
-        let mut looks = 0;
+        let started = Instant::now();
+        let mut polls = 0;
         loop {
-            looks += 1;
-            let looked = Instant::now();
+            polls += 1;
+            let polled = Instant::now();
             let number = self.number(query).await?;
-            let pause = PAUSE.max(looked.elapsed() * PAUSE_OF_LOOK);
+            let pause = PAUSE.max(polled.elapsed() * PAUSE_PER_POLL);
             if number >= i64::from(least) {
-                return Ok(looks);
+                return Ok(polls);
             }
-            if begun.elapsed() > PATIENCE {
-                return Err(format!("waited {PATIENCE:?} for {least}, there are {number}: {query}").into());
+            if started.elapsed() > TIMEOUT {
+                return Err(format!("waited {TIMEOUT:?} for {least}, but got {number}: {query}").into());
             }
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// Waits until so many workers work on the database.
+    /// Waits until at least `workers` workers are registered in the database.
     pub(crate) async fn until_workers(&mut self, workers: u32) -> BoxResult<()> {
         self.until("SELECT count(*) FROM {workers}", workers).await.map(drop)
     }
 
-    /// Waits until no run is left. Says how many looks that took. They are where claims look, which costs little however many runs
-    /// there are.
+    /// Waits until every run has ended. Returns the number of polls.
+    ///
+    /// The query uses the indexes of the claims, so it is cheap no matter how many runs there are.
     pub(crate) async fn until_all_ended(&mut self) -> BoxResult<u32> {
         let ended = "SELECT CAST(CASE
                          WHEN EXISTS (SELECT 1 FROM {runs} WHERE status IN ('pending', 'parked') AND paused_at IS NULL) THEN 0

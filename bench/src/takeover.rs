@@ -2,33 +2,33 @@ use std::time::{Duration, Instant};
 
 use workflow_worker::WorkerOptions;
 
-use crate::database::Place;
+use crate::database::Location;
 use crate::report::{Report, Target};
 use crate::samples::Samples;
 use crate::tables::Tables;
+use crate::worker::WorkerProcess;
 use crate::workflows::slow_steps;
-use crate::working::WorkerProcess;
-use crate::{BoxResult, Common, limit};
+use crate::{BoxResult, Common, clock};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Runs of the worker that is killed.
+    /// Number of runs of the killed worker.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Steps of each run.
+    /// Number of steps per run.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
     steps: u32,
-    /// What a step takes, in milliseconds.
+    /// Duration of a step, in milliseconds.
     #[arg(long, default_value_t = 20)]
     step_millis: u64,
-    /// Rounds; the median counts.
+    /// Number of rounds; the medians are reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-/// From the SIGKILL.
+/// Times since the SIGKILL, one of each kind per round.
 #[derive(Debug, Default)]
 struct Times {
     first_claim: Vec<Duration>,
@@ -38,12 +38,12 @@ struct Times {
 }
 
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
-    let place = Place::parse(args.common.database.as_deref())?;
+    let location = Location::parse(args.common.database.as_deref())?;
     let mut times = Times::default();
     for _ in 0..args.rounds {
-        round(&place, &args, &mut times).await?;
+        round(&location, &args, &mut times).await?;
     }
-    let mut report = Report::new("takeover", place.kind())
+    let mut report = Report::new("takeover", location.kind())
         .setting("runs", args.runs)
         .setting("steps", args.steps)
         .setting("step_millis", args.step_millis)
@@ -59,12 +59,13 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
     Ok(())
 }
 
-async fn round(place: &Place, args: &Args, times: &mut Times) -> BoxResult<()> {
-    let database = place.fresh();
+async fn round(location: &Location, args: &Args, times: &mut Times) -> BoxResult<()> {
+    let database = location.fresh();
     let client = database.client().await?;
     let mut tables = Tables::open(&database).await?;
 
-    // The victim holds every run in its middle, so that it is killed there on a machine of any speed.
+    // In the victim's process no run gets past its middle, so that the worker is killed there on a
+    // machine of any speed.
     let victim = WorkerProcess::start(&database, args.runs).await?;
     let holder = victim.id()?;
     let inputs = (0..args.runs).map(|_| (args.steps, args.step_millis, holder));
@@ -74,17 +75,17 @@ async fn round(place: &Place, args: &Args, times: &mut Times) -> BoxResult<()> {
     tables.until_workers(2).await?;
 
     tables.until("SELECT count(*) FROM {steps} WHERE status = 'succeeded'", args.runs * (args.steps / 2)).await?;
-    let (killed, killed_at) = (Instant::now(), limit::micros());
+    let (killed, killed_at) = (Instant::now(), clock::now_micros());
     victim.kill().await?;
     let totals = futures::future::try_join_all(handles.iter().map(|handle| handle.result())).await?;
     times.results.push(killed.elapsed());
     if let Some(total) = totals.iter().find(|total| **total != u64::from(args.steps) * args.step_millis) {
-        return Err(format!("a run of {} steps of {} ms gave {total}", args.steps, args.step_millis).into());
+        return Err(format!("a run of {} steps of {} ms returned {total}", args.steps, args.step_millis).into());
     }
     if tables.number("SELECT count(*) FROM {runs} WHERE epoch = 2").await? != i64::from(args.runs) {
-        return Err("the worker that was killed did not hold every run, or one was claimed twice".into());
+        return Err("the killed worker had not claimed every run, or a run was claimed more than twice".into());
     }
-    // A run that has ended keeps the end of its last lease, which counts from the claim.
+    // A run that has ended keeps the end of its last lease, and a lease counts from its claim.
     let lease = i64::try_from(WorkerOptions::DEFAULT_LEASE.as_micros())?;
     let since = |at: i64| Duration::from_micros(u64::try_from(at - killed_at).unwrap_or(0));
     times.first_claim.push(since(tables.number("SELECT min(available_at) FROM {runs}").await? - lease));

@@ -1,4 +1,4 @@
-//! A worker that works while something is measured: inside this process, or a process of its own.
+//! The workers that a benchmark measures: inside this process, or in a process of their own.
 
 use std::process::Stdio;
 
@@ -15,13 +15,13 @@ use crate::workflows;
 
 /// A worker inside this process.
 #[derive(Debug)]
-pub(crate) struct Working {
+pub(crate) struct LocalWorker {
     stop: oneshot::Sender<()>,
     worker: JoinHandle<Result<(), WorkerError>>,
 }
 
-impl Working {
-    /// Starts this worker.
+impl LocalWorker {
+    /// Starts `worker` in a task.
     pub(crate) fn start(worker: Worker<()>) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let worker = tokio::spawn(worker.run_until(async {
@@ -30,7 +30,7 @@ impl Working {
         Self { stop, worker }
     }
 
-    /// Drains it and waits for its end.
+    /// Drains the worker and waits for its end.
     pub(crate) async fn stop(self) -> BoxResult<()> {
         let _ = self.stop.send(());
         self.worker.await??;
@@ -38,7 +38,7 @@ impl Working {
     }
 }
 
-/// The arguments of the process of a worker.
+/// The arguments of a worker process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[arg(long)]
@@ -49,12 +49,12 @@ pub(crate) struct Args {
     concurrency: u32,
 }
 
-/// A worker in a process of its own. It is killed when this is dropped.
+/// A worker in a process of its own. Dropping this value kills the process.
 #[derive(Debug)]
 pub(crate) struct WorkerProcess(Child);
 
 impl WorkerProcess {
-    /// Starts it and waits until it is about to work.
+    /// Starts the process and waits until the worker is ready.
     pub(crate) async fn start(database: &Database, concurrency: u32) -> BoxResult<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["worker", "--database", &database.url, "--schema", &database.schema])
@@ -63,36 +63,37 @@ impl WorkerProcess {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let output = child.stdout.take().ok_or("the worker has an output")?;
+        let output = child.stdout.take().ok_or("the worker process has no piped output")?;
         let said = BufReader::new(output).lines().next_line().await?;
         if said.as_deref() != Some(READY) {
-            return Err(format!("the process of the worker ended early: {:?}", child.wait().await?).into());
+            return Err(format!("the worker process ended early: {:?}", child.wait().await?).into());
         }
         Ok(Self(child))
     }
 
-    /// Its id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> BoxResult<u32> {
-        self.0.id().ok_or_else(|| "the process of the worker has ended".into())
+        self.0.id().ok_or_else(|| "the worker process has ended".into())
     }
 
-    /// SIGKILL, and its end.
+    /// Sends SIGKILL to the process and waits for its end.
     pub(crate) async fn kill(mut self) -> BoxResult<()> {
         self.0.kill().await?;
         Ok(())
     }
 
-    /// Drains it and waits for its end.
+    /// Drains the worker and waits for the end of its process.
     pub(crate) async fn stop(mut self) -> BoxResult<()> {
         drop(self.0.stdin.take());
         let status = self.0.wait().await?;
-        if status.success() { Ok(()) } else { Err(format!("the process of the worker ended with {status}").into()) }
+        if status.success() { Ok(()) } else { Err(format!("the worker process ended with {status}").into()) }
     }
 }
 
+/// The line that a worker process prints when it is ready.
 const READY: &str = "ready";
 
-/// The process of a worker: works until its input ends.
+/// Runs the worker process until its input ends.
 pub(crate) async fn run(args: Args) -> BoxResult<()> {
     let client = Client::connect(&args.database).schema(&args.schema).await?;
     let worker = workflows::register(Worker::new(client, ()).concurrency(args.concurrency));

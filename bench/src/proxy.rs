@@ -1,5 +1,7 @@
-//! A way to PostgreSQL that counts what the server answers: exact at every moment, while the server's own statistics come
-//! late, and the same on every server. It costs time, so nothing is timed over it.
+//! A proxy to PostgreSQL that counts statements and transactions by the server's answers.
+//!
+//! Unlike the server's own statistics, its counts are never late and do not depend on the server's
+//! version. The proxy costs time, so no times are measured through it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,10 +15,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::BoxResult;
 
-/// Counts from when it is opened. Its connections end when it is dropped.
+/// A proxy that counts from its opening on. Dropping it closes its connections.
 #[derive(Debug)]
-pub(crate) struct Wire {
-    /// What to connect to in the server's place.
+pub(crate) struct CountingProxy {
+    /// The URL to connect to instead of the server's.
     pub(crate) url: String,
     counts: Arc<Counts>,
     connections: JoinHandle<()>,
@@ -29,31 +31,31 @@ struct Counts {
     longest: AtomicU64,
 }
 
-/// What has been answered so far.
+/// The counts so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
-    /// Statements, BEGIN and COMMIT included.
+    /// The number of statements, including BEGIN and COMMIT.
     pub(crate) statements: u64,
-    /// Transactions, those of one statement included.
+    /// The number of transactions, including those of a single statement.
     pub(crate) transactions: u64,
-    /// Statements of the longest of them.
+    /// The number of statements of the longest transaction.
     pub(crate) longest: u64,
 }
 
-impl Wire {
-    /// Opens one to the server of this URL.
+impl CountingProxy {
+    /// Opens a proxy to the server at `url`.
     pub(crate) async fn open(url: &str) -> BoxResult<Self> {
         let server: PgConnectOptions = url.parse()?;
         if server.get_socket().is_some() || server.get_host().starts_with('/') {
-            return Err("statements are counted over TCP: give a URL with a host name, not a socket".into());
+            return Err("statements are counted over TCP: use a URL with a host name, not a socket".into());
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = (server.get_host().to_owned(), server.get_port());
-        // Encrypted, nothing could be counted.
-        let wired = server.host("127.0.0.1").port(listener.local_addr()?.port()).ssl_mode(PgSslMode::Disable);
+        // On an encrypted connection nothing could be counted.
+        let proxied = server.host("127.0.0.1").port(listener.local_addr()?.port()).ssl_mode(PgSslMode::Disable);
         let counts = Arc::new(Counts::default());
         let connections = tokio::spawn(accept(listener, address, Arc::clone(&counts)));
-        Ok(Self { url: wired.to_url_lossy().into(), counts, connections })
+        Ok(Self { url: proxied.to_url_lossy().into(), counts, connections })
     }
 
     pub(crate) fn counted(&self) -> Counted {
@@ -65,7 +67,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for CountingProxy {
     fn drop(&mut self) {
         self.connections.abort();
     }
@@ -76,7 +78,7 @@ async fn accept(listener: TcpListener, server: (String, u16), counts: Arc<Counts
     while let Ok((client, _)) = listener.accept().await {
         let (server, counts) = (server.clone(), Arc::clone(&counts));
         connections.spawn(async move {
-            // A connection that breaks ends on both sides, and who used it says so.
+            // An error closes both sides of the connection. The client then reports it.
             let _ = carry(client, server, &counts).await;
         });
     }
@@ -102,20 +104,22 @@ async fn carry_answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, counts: 
         if length == 0 {
             return to.shutdown().await;
         }
-        // Counted before the client knows: what it has seen is in the counts.
+        // Counts before the client receives the answer: the counts include all that it has seen.
         answers.take(&buffer[..length], counts);
         to.write_all(&buffer[..length]).await?;
     }
 }
 
-/// Where a connection stands in the server's messages: a letter, a length of four bytes that counts itself, a body.
+/// The parser of the server's messages on one connection.
+///
+/// A message is a letter, a length of four bytes that includes these four bytes, and a body.
 #[derive(Debug, Default)]
 struct Answers {
-    /// What has come of the header and of the first byte of the body.
+    /// The part of the header and the first byte of the body that have arrived.
     head: Vec<u8>,
-    /// What is still to come of the body.
+    /// The number of bytes of the body that have not arrived yet.
     body: usize,
-    /// Of the transaction that is open, or has one statement.
+    /// The number of statements of the current transaction.
     statements: u64,
 }
 
@@ -144,7 +148,8 @@ impl Answers {
 
     fn message(&mut self, kind: u8, first: Option<u8>, counts: &Counts) {
         match (kind, first) {
-            // CommandComplete, EmptyQueryResponse, PortalSuspended: the end of one statement, as far as it was asked for.
+            // CommandComplete, EmptyQueryResponse, PortalSuspended: the end of one statement, or of
+            // the part of its rows that the client requested.
             (b'C' | b'I' | b's', _) => {
                 self.statements += 1;
                 counts.statements.fetch_add(1, Relaxed);

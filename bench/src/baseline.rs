@@ -1,7 +1,8 @@
-//! The bare program: the rows that an engine must write, in batches, with the same durability, and nothing else.
+//! The bare program, the baseline of the benchmarks.
 //!
-//! It is what the database itself can do. It writes with one connection and one transaction a batch, checks nothing, claims
-//! nothing and answers nobody.
+//! It writes the rows that an engine must write, in batches and with the same durability, and
+//! nothing else. This shows what the database itself can do. The program uses one connection and
+//! one transaction per batch. It checks nothing, claims nothing and sends no replies.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -12,21 +13,23 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, SqliteConnec
 use uuid::Uuid;
 
 use crate::BoxResult;
+use crate::clock::now_micros;
 use crate::database::{Database, Kind};
 use crate::workflows::{STEP_BYTES, STEPS};
 
-/// The bare program's connection.
+/// The connection of the bare program.
 #[derive(Debug)]
 enum Bare {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
 }
 
-/// Writes the steps and the ends of these runs, which exist and are pending: for every `batch` runs one commit a step, the
-/// last with their ends.
+/// Writes the steps and the ends of `runs`, which must exist and be pending.
+///
+/// Each chunk of `batch` runs takes one commit per step; the last of these also writes the ends.
 pub(crate) async fn steps_and_ends(database: &Database, runs: &[Uuid], batch: usize) -> BoxResult<Duration> {
     let mut bare = Bare::connect(database).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     for runs in runs.chunks(batch) {
         for step in 0..STEPS {
             bare.begin().await?;
@@ -37,44 +40,45 @@ pub(crate) async fn steps_and_ends(database: &Database, runs: &[Uuid], batch: us
             bare.commit().await?;
         }
     }
-    Ok(begun.elapsed())
+    Ok(started.elapsed())
 }
 
-/// Writes `count` steps of this run, which exists, one after the other, each in a commit of its own: what one durable commit
-/// takes here.
+/// Writes `count` steps of `run`, which must exist, each in a commit of its own.
+///
+/// Returns how long each durable commit took.
 pub(crate) async fn single_commits(database: &Database, run: Uuid, count: u32) -> BoxResult<Vec<Duration>> {
     let mut bare = Bare::connect(database).await?;
     let mut times = Vec::new();
     for step in 0..count {
-        let begun = Instant::now();
+        let started = Instant::now();
         bare.begin().await?;
         bare.insert_steps(database, &[run], step).await?;
         bare.commit().await?;
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
     }
     Ok(times)
 }
 
-/// Inserts `count` runs as a client starts them, `batch` in a commit.
+/// Inserts `count` runs as a client starts them, `batch` of them per commit.
 pub(crate) async fn starts(database: &Database, count: u32, batch: u32) -> BoxResult<Duration> {
     let mut bare = Bare::connect(database).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     for first in (0..count).step_by(batch as usize) {
         bare.begin().await?;
         bare.insert_runs(database, first..count.min(first.saturating_add(batch))).await?;
         bare.commit().await?;
     }
-    Ok(begun.elapsed())
+    Ok(started.elapsed())
 }
 
-/// Writes one step of each of these runs, all in one commit.
+/// Writes one step of each of `runs`, all in one commit.
 pub(crate) async fn one_commit(database: &Database, runs: &[Uuid]) -> BoxResult<Duration> {
     let mut bare = Bare::connect(database).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     bare.begin().await?;
     bare.insert_steps(database, runs, 0).await?;
     bare.commit().await?;
-    Ok(begun.elapsed())
+    Ok(started.elapsed())
 }
 
 impl Bare {
@@ -109,7 +113,7 @@ impl Bare {
         let table = database.table("step_attempts");
         let key = format!("step#{}", step + 1);
         let output = format!("\"{step:0>width$}\"", width = STEP_BYTES as usize);
-        let now = micros();
+        let now = now_micros();
         match self {
             Self::Sqlite(connection) => {
                 let rows: Vec<_> = runs.iter().map(|run| json!([run, key, step, now, output])).collect();
@@ -144,10 +148,10 @@ impl Bare {
         Ok(())
     }
 
-    /// The columns that a start sets, with the values that it gives them; the seeds are the inputs.
+    /// Inserts runs with the columns and values that a start sets. The seeds are the inputs.
     async fn insert_runs(&mut self, database: &Database, seeds: Range<u32>) -> BoxResult<()> {
         let ids: Vec<Uuid> = seeds.clone().map(|_| Uuid::now_v7()).collect();
-        let now = micros();
+        let now = now_micros();
         match self {
             Self::Sqlite(connection) => {
                 let rows: Vec<_> = ids.iter().zip(seeds).map(|(id, seed)| json!([id, seed.to_string()])).collect();
@@ -188,7 +192,7 @@ impl Bare {
                      WHERE id IN (SELECT value FROM json_each(?1))",
                 )
                 .bind(serde_json::to_string(runs)?)
-                .bind(micros())
+                .bind(now_micros())
                 .execute(connection)
                 .await?;
             }
@@ -198,15 +202,9 @@ impl Bare {
                      FROM unnest($1::uuid[]) AS row(id) WHERE r.id = row.id",
                     database.table("workflow_runs")
                 ));
-                sqlx::query(update).bind(runs).bind(micros()).execute(connection).await?;
+                sqlx::query(update).bind(runs).bind(now_micros()).execute(connection).await?;
             }
         }
         Ok(())
     }
-}
-
-/// Now, as the tables have it.
-pub(crate) fn micros() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
