@@ -18,12 +18,12 @@ fn shape(history: &[StepAttempt]) -> Vec<(&str, i64, AttemptStatus, Option<i64>)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Order {
     id: u64,
-    /// Not stored, so nobody may see it: neither the first run nor a replay.
+    /// Not stored, so neither the first run nor a replay may see it.
     #[serde(skip)]
     cached: u64,
 }
 
-pub async fn a_step_gives_its_decoded_stored_value(db: Live) {
+pub async fn a_step_returns_its_decoded_stored_value(db: Live) {
     #[workflow]
     async fn load(ctx: &Ctx) -> Result<(u64, u64)> {
         let order = ctx.step("load", async || Ok::<_, Error>(Order { id: 7, cached: 9 })).await?;
@@ -49,7 +49,7 @@ pub async fn a_failing_step_is_retried_by_its_policy(db: Live) {
             }
         };
         let tries = ctx.step("call", body).retry(Retry::fixed(SOON).max_attempts(5)).await?;
-        assert_eq!(ctx.attempt(), 1, "outside of a step");
+        assert_eq!(ctx.attempt(), 1, "the attempt outside of a step");
         Ok(u32::try_from(tries)?)
     }
     let worker = Working::start(db.worker(Probe::new()).register(stubborn));
@@ -69,7 +69,7 @@ pub async fn a_failing_step_is_retried_by_its_policy(db: Live) {
     worker.stop().await;
 }
 
-pub async fn retries_end_with_the_policy(db: Live) {
+pub async fn retries_end_at_the_limit_of_the_policy(db: Live) {
     #[workflow]
     async fn hopeless(ctx: &Ctx<Probe>) -> Result<()> {
         let body = async || Err::<(), _>(format!("try {}", ctx.state().count("try")));
@@ -107,7 +107,7 @@ pub async fn a_fatal_error_ends_the_retries(db: Live) {
     worker.stop().await;
 }
 
-pub async fn an_error_can_name_the_next_delay(db: Live) {
+pub async fn an_error_can_set_the_next_delay(db: Live) {
     #[workflow]
     async fn limited(ctx: &Ctx) -> Result<u32> {
         let body = async || match ctx.attempt() {
@@ -169,13 +169,13 @@ async fn fine(ctx: &Ctx) -> Result<u32> {
     ctx.step("fine", async || Ok::<_, Error>(1)).await
 }
 
-pub async fn a_panic_in_a_workflow_fails_its_run_alone(db: Live) {
+pub async fn a_panic_in_a_workflow_fails_only_its_run(db: Live) {
     #[workflow]
     async fn broken(ctx: &Ctx, divisor: u32) -> Result<u32> {
         ctx.step("before", async || Ok::<_, Error>(())).await?;
         Ok(10_u32.checked_div(divisor).unwrap_or_else(|| panic!("no division by {divisor}")))
     }
-    // One at a time: a permit that the panic took along would stop the worker.
+    // With one permit: if the panic kept the permit, the worker would take no other run.
     let worker = Working::start(db.worker(()).register(broken).register(fine).concurrency(1));
     let run = db.client.start(broken, 0).await.unwrap();
     let error = failure(run.result().await);
@@ -196,7 +196,7 @@ impl<'de> Deserialize<'de> for Explosive {
     }
 }
 
-pub async fn a_panic_in_a_decoder_fails_its_run_alone(db: Live) {
+pub async fn a_panic_in_a_decoder_fails_only_its_run(db: Live) {
     #[workflow]
     async fn explode(ctx: &Ctx, input: Explosive) -> Result<u32> {
         let _ = ctx;
@@ -230,7 +230,7 @@ pub async fn the_final_error_of_a_step_can_be_handled(db: Live) {
     let worker = Working::start(db.worker(probe.clone()).register(fallback).linger(Duration::ZERO));
     let run = db.client.start(fallback, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "step \"charge\": card refused; invoice by post");
-    assert_eq!(probe.times("charge"), 1, "the error is kept, too");
+    assert_eq!(probe.times("charge"), 1, "the error is stored as an outcome");
     assert!(run.run().await.unwrap().epoch >= 2, "the error was handled again on replay");
     worker.stop().await;
 }
@@ -290,9 +290,9 @@ pub async fn a_step_knows_its_attempt_and_its_key(db: Live) {
     assert_eq!(run.result().await.unwrap(), [format!("{id}/first"), format!("{id}/second"), id.to_string()]);
     let notes = probe.notes();
     assert_eq!(notes.len(), 2);
-    assert_eq!(notes[0], notes[1], "every attempt gets the same");
+    assert_eq!(notes[0], notes[1], "every attempt gets the same key and the same random values");
     let other = db.client.start(keys, ()).await.unwrap();
-    assert_ne!(other.result().await.unwrap()[0], format!("{id}/first"), "another run gets another");
+    assert_ne!(other.result().await.unwrap()[0], format!("{id}/first"), "each run has its own keys");
     worker.stop().await;
 }
 
@@ -313,7 +313,7 @@ pub async fn a_repeated_name_is_another_step(db: Live) {
     worker.stop().await;
 }
 
-pub async fn what_may_differ_between_machines_survives_a_park(db: Live) {
+pub async fn time_and_random_values_survive_a_park(db: Live) {
     const NAP: Duration = Duration::from_millis(150);
 
     #[workflow]
@@ -329,7 +329,7 @@ pub async fn what_may_differ_between_machines_survives_a_park(db: Live) {
     let worker = Working::start(db.worker(probe.clone()).register(nap).linger(Duration::ZERO));
     let run = db.client.start(nap, ()).await.unwrap();
     let (slept, _) = run.result().await.unwrap();
-    assert!(slept >= NAP.as_millis(), "ctx.now() moves with the outcomes: {slept} ms");
+    assert!(slept >= NAP.as_millis(), "ctx.now() advances with the outcomes: {slept} ms");
     let notes = probe.notes();
     assert!(notes.len() >= 2, "the function was called again");
     assert!(notes.iter().all(|note| *note == notes[0]), "{notes:#?}");

@@ -7,19 +7,19 @@ use workflow_tests::{Live, Probe, Working, until};
 
 use crate::{failure, reaches};
 
-/// Longer than any case takes: what opens, stays open.
+/// Longer than any case takes: an open circuit stays open.
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long a circuit is open that is to close again.
+/// How long a circuit stays open in the cases that close it again.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Starts runs that each fail once, and waits for their ends.
+/// Starts runs that each fail once, and waits until they have ended.
 async fn fail_runs<W: Workflow<Input = bool>>(db: &Live, workflow: fn() -> W, runs: usize) {
     for run in db.client.start_many(workflow(), vec![false; runs]).await.unwrap() {
         assert!(run.result().await.is_err());
     }
 }
 
-pub async fn while_a_circuit_is_open_no_body_is_called_and_runs_park(db: Live) {
+pub async fn an_open_circuit_parks_runs_and_calls_no_body(db: Live) {
     const BANK: Breaker = Breaker::new("bank").failures(5).open_for(HOUR);
     const HELD: usize = 20;
 
@@ -35,23 +35,23 @@ pub async fn while_a_circuit_is_open_no_body_is_called_and_runs_park(db: Live) {
     let worker = Working::start(db.worker(probe.clone()).register(pay_bank).linger(Duration::ZERO));
     fail_runs(&db, || pay_bank, 4).await;
     let run = db.client.start(pay_bank, true).await.unwrap();
-    assert_eq!(run.result().await.unwrap(), 5, "four failures do not open it");
+    assert_eq!(run.result().await.unwrap(), 5, "four failures do not open the circuit");
     fail_runs(&db, || pay_bank, 1).await;
     let held = db.client.start_many(pay_bank, vec![true; HELD]).await.unwrap();
     for run in &held {
         reaches(run, RunStatus::Parked).await;
     }
-    assert_eq!(probe.times("call"), 6, "of those that are held back no body was called");
+    assert_eq!(probe.times("call"), 6, "no body of the parked runs was called");
     let run = held[0].run().await.unwrap();
-    assert_eq!((run.worker_id, run.error), (None, None), "it waits like one that backs off");
-    assert_eq!(held[0].history().await.unwrap(), [], "what has not begun is in no history");
+    assert_eq!((run.worker_id, run.error), (None, None), "the run waits as in a back-off");
+    assert_eq!(held[0].history().await.unwrap(), [], "a step that has not begun is not in the history");
     for run in &held {
         run.cancel().await.unwrap();
     }
     worker.stop().await;
 }
 
-pub async fn one_probe_at_a_time_finds_out_and_then_all_go_on(db: Live) {
+pub async fn one_probe_at_a_time_tests_an_open_circuit(db: Live) {
     const BANK: Breaker = Breaker::new("bank").failures(5).open_for(PAUSE);
     const RUNS: usize = 30;
 
@@ -59,7 +59,7 @@ pub async fn one_probe_at_a_time_finds_out_and_then_all_go_on(db: Live) {
     async fn pay_later(ctx: &Ctx<Probe>, works: bool) -> Result<u32> {
         let probe = ctx.state();
         let body = async || {
-            // The first two that are let through find the bank still down.
+            // The first two probes find that the bank is still down.
             if !works || probe.count("probe") <= 2 {
                 return Err("the bank is down");
             }
@@ -80,10 +80,11 @@ pub async fn one_probe_at_a_time_finds_out_and_then_all_go_on(db: Live) {
     let parked = RunFilter::new().workflow("pay_later").status(RunStatus::Parked);
     let some = async || (db.client.list(&parked).await.unwrap().len() > RUNS / 2).then_some(());
     until("most of the others are parked", some).await;
-    // A probe without an answer makes room for another after PAUSE, so the slower this machine is, the more there may be.
+    // After PAUSE, a probe without an answer makes room for another one. A slow machine has
+    // more probes.
     let probes = probe.times("probe");
     let most = 2 + opened.elapsed().as_millis() / PAUSE.as_millis();
-    assert!(probes as u128 <= most, "{probes} probes, at most {most} at a time each");
+    assert!(probes as u128 <= most, "{probes} probes, at most {most} if they run one at a time");
     probe.open("answer");
     let mut second_attempts = 0;
     for run in &runs {
@@ -92,7 +93,7 @@ pub async fn one_probe_at_a_time_finds_out_and_then_all_go_on(db: Live) {
         let succeeded = history.iter().filter(|row| row.status == AttemptStatus::Succeeded).count();
         assert_eq!(succeeded, 1, "{history:#?}");
     }
-    assert!((1..=2).contains(&second_attempts), "only who was called has used up an attempt");
+    assert!((1..=2).contains(&second_attempts), "only a called body uses an attempt");
     assert_eq!((probe.times("worked"), probe.times("probe")), (RUNS, RUNS + 2));
     worker.stop().await;
 }
@@ -135,7 +136,7 @@ pub async fn steps_of_one_name_share_a_circuit_and_others_do_not(db: Live) {
     worker.stop().await;
 }
 
-pub async fn an_opening_is_told_once(db: Live) {
+pub async fn an_opening_is_logged_once(db: Live) {
     #[workflow]
     async fn print(ctx: &Ctx, service: String) -> Result<()> {
         let breaker = Breaker::named(format!("printer of {service}")).failures(2).open_for(HOUR);

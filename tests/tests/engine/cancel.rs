@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::WorkerId;
+use workflow_engine::model::WorkerId;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{CancelOutcome, ClientError, RunId};
 use workflow_tests::{Live, Probe, Working};
@@ -57,20 +57,24 @@ pub async fn a_parked_run_wakes_to_be_canceled(db: Live) {
     reaches(&run, RunStatus::Parked).await;
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
     is_canceled(&run).await;
-    assert_eq!(probe.times("called"), 2, "it may have something to clean up");
+    assert_eq!(probe.times("called"), 2, "the canceled run is called again, to clean up");
     worker.stop().await;
 }
 
 pub async fn a_running_run_is_dropped_and_ends_canceled(db: Live) {
     let probe = Probe::new();
-    // The default lease: a heartbeat would take ten seconds.
+    // With the default lease, a heartbeat would take ten seconds.
     let worker = Working::start(db.worker(probe.clone()).register(endless));
     let run = db.client.start(endless, ()).await.unwrap();
     probe.noted("begun").await;
     let begun = std::time::Instant::now();
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
     is_canceled(&run).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "the own process is told at once: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "the cancel reaches a worker in the same process at once: {:?}",
+        begun.elapsed()
+    );
     assert_eq!(probe.notes(), ["begun", "body dropped", "workflow dropped"]);
     worker.stop().await;
 }
@@ -112,11 +116,13 @@ async fn signal_and_sleep(ctx: &Ctx<Probe>) -> Result<()> {
     ctx.sleep(HOUR).await
 }
 
-/// The wakes that come with the inbox count the cancel, so the drive that parks with them must have heard of it.
-pub async fn a_cancel_that_came_before_a_signal_was_looked_for_is_not_lost(db: Live) {
+/// The wake count that is read with the inbox includes the cancel. A drive that parks with this
+/// count must therefore have seen the cancel.
+pub async fn a_cancel_before_the_first_wait_for_a_signal_is_not_lost(db: Live) {
     let probe = Probe::new();
     let elsewhere = db.second_client().await;
-    // The default lease: a heartbeat would take ten seconds, and the run is parked by then.
+    // With the default lease, a heartbeat would take ten seconds, and by then the run would be
+    // parked.
     let worker = Working::start(db.worker(probe.clone()).register(signal_and_sleep).linger(Duration::ZERO));
     let run = db.client.start(signal_and_sleep, ()).await.unwrap();
     probe.noted("begun").await;
@@ -156,7 +162,7 @@ pub async fn a_cancel_races_with_the_end(db: Live) {
     let worker = Working::start(db.worker(()).register(short).concurrency(20));
     let runs = db.client.start_many(short, [(); 100]).await.unwrap();
     let other = db.second_client().await;
-    // From the last to the first, by two processes, while the worker comes the other way.
+    // Two clients cancel from the last run to the first, and the worker starts at the first run.
     let cancels = runs.iter().rev().enumerate().map(|(n, run)| {
         let client = if n % 2 == 0 { db.client.clone() } else { other.clone() };
         let id = run.id();
@@ -186,6 +192,10 @@ pub async fn a_cancel_races_with_the_end(db: Live) {
     for run in runs {
         let row = run.run().await.unwrap();
         assert_eq!(row.output.is_some(), row.status == RunStatus::Succeeded);
-        assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Ended(row.status), "it stays as it ended");
+        assert_eq!(
+            run.cancel().await.unwrap(),
+            CancelOutcome::Ended(row.status),
+            "the status of an ended run does not change"
+        );
     }
 }

@@ -27,7 +27,7 @@ pub async fn a_parent_gets_the_outputs_of_its_children(db: Live) {
     assert_eq!(keys[0], ("double", StepKind::Child, Some("2")));
     assert_eq!(keys.len(), 3);
     let children = db.client.list(&workflow_sdk::RunFilter::new().workflow("double")).await.unwrap();
-    assert_eq!(children.len(), 3, "each was started once");
+    assert_eq!(children.len(), 3, "each child was started once");
     for child in children {
         let parent = child.parent.unwrap();
         assert_eq!((parent.run_id, parent.on_end, child.depth), (run.id(), OnParentEnd::Cancel, 1));
@@ -80,7 +80,7 @@ pub async fn a_parent_learns_that_its_child_was_canceled(db: Live) {
 
 async fn child_of(db: &Live, workflow: &str) -> RunId {
     let filter = workflow_sdk::RunFilter::new().workflow(workflow);
-    holds("the child is there", async || !db.client.list(&filter).await.unwrap().is_empty()).await;
+    holds("the child exists", async || !db.client.list(&filter).await.unwrap().is_empty()).await;
     db.client.list(&filter).await.unwrap()[0].id
 }
 
@@ -108,7 +108,7 @@ async fn start_levels(ctx: &Ctx, levels: u64) -> Result<()> {
     ctx.child(start_levels, levels - 1).await
 }
 
-/// Through all levels: each end passes the cancel on to the next.
+/// The cancel passes through all levels: each canceled run cancels its children.
 pub async fn the_end_of_a_parent_cancels_its_children(db: Live) {
     let working = Working::start(db.worker(()).register(never).register(start_levels).linger(Duration::ZERO));
     let run = db.client.start(start_levels, 2).await.unwrap();
@@ -168,7 +168,7 @@ async fn send_large(ctx: &Ctx, bytes: usize) -> Result<usize> {
     ctx.child(echo, "x".repeat(bytes)).await
 }
 
-/// The limit counts the text with its quotation marks.
+/// The limit counts the JSON text, with its quotation marks.
 pub async fn the_input_of_a_child_may_be_as_large_as_the_limit(db: Live) {
     let worker = db.worker(()).register(echo).register(send_large);
     let working = Working::start(worker.linger(Duration::ZERO));
@@ -206,7 +206,8 @@ async fn sum_many(ctx: &Ctx) -> Result<u64> {
     Ok(futures::future::try_join_all(children).await?.into_iter().sum())
 }
 
-/// The parent waits in memory while its children end one after the other: it is not resumed for each of them.
+/// The parent waits in memory while its children end one after the other, so it is not resumed
+/// for each child.
 pub async fn a_thousand_children_resume_their_parent_a_few_times(db: Live) {
     let working = Working::start(db.worker(()).register(double).register(sum_many));
     let run = db.client.start(sum_many, ()).await.unwrap();

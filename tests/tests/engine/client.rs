@@ -40,17 +40,21 @@ pub async fn a_key_makes_one_run(db: Live) {
         )
     );
     let foreign = db.client.start(other, "b".into()).key("order-42").await.unwrap();
-    assert_ne!(foreign.id(), first.id(), "a key belongs to its workflow");
+    assert_ne!(foreign.id(), first.id(), "a key is unique per workflow");
 
     let worker = Working::start(db.worker(()).register(echo));
     assert_eq!(first.result().await.unwrap(), "a");
     let ended = db.client.start(echo, "a".into()).key("order-42").await.unwrap();
-    assert_eq!((ended.id(), ended.result().await.unwrap()), (first.id(), "a".to_owned()), "also after the end");
+    assert_eq!(
+        (ended.id(), ended.result().await.unwrap()),
+        (first.id(), "a".to_owned()),
+        "the key applies after the end of the run, too"
+    );
     worker.stop().await;
     assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 2);
 }
 
-pub async fn the_order_of_a_map_makes_no_other_input(db: Live) {
+pub async fn the_order_of_map_entries_does_not_change_the_input(db: Live) {
     #[workflow]
     async fn mapped(ctx: &Ctx, input: HashMap<String, u32>) -> Result<usize> {
         let _ = ctx;
@@ -59,7 +63,7 @@ pub async fn the_order_of_a_map_makes_no_other_input(db: Live) {
     let input = || (0..50).map(|n| (format!("key {n}"), n)).collect::<HashMap<_, _>>();
     let text = |map: &HashMap<String, u32>| serde_json::to_string(map).unwrap();
     let (one, two) = (input(), input());
-    assert_ne!(text(&one), text(&two), "each map has its own order");
+    assert_ne!(text(&one), text(&two), "the two maps have different orders of iteration");
     let first = db.client.start(mapped, one).key("k").await.unwrap();
     assert_eq!(db.client.start(mapped, two).key("k").await.unwrap().id(), first.id());
     let mut third = input();
@@ -87,13 +91,13 @@ pub async fn a_run_starts_after_its_delay_or_at_its_time(db: Live) {
     worker.stop().await;
 }
 
-pub async fn only_served_queues_are_worked_on(db: Live) {
+pub async fn a_worker_takes_only_runs_of_its_queues(db: Live) {
     let mail = db.client.start(echo, "mail".into()).queue("mail").await.unwrap();
     let slow = db.client.start(echo, "slow".into()).queue("slow").await.unwrap();
     let default = db.client.start(echo, "default".into()).await.unwrap();
     let worker = Working::start(db.worker(()).register(echo).queues(["mail", "fast"]));
     assert_eq!(mail.result().await.unwrap(), "mail");
-    // A run that came later and has ended: the worker has looked again since.
+    // This run started later and has ended, so the worker has claimed since.
     let later = db.client.start(echo, "fast".into()).queue("fast").await.unwrap();
     assert_eq!(later.result().await.unwrap(), "fast");
     for run in [&slow, &default] {
@@ -106,7 +110,7 @@ pub async fn only_served_queues_are_worked_on(db: Live) {
     worker.stop().await;
 }
 
-pub async fn only_the_version_of_a_worker_is_worked_on(db: Live) {
+pub async fn a_worker_takes_only_runs_of_its_versions(db: Live) {
     #[workflow(name = "echo", version = "2")]
     async fn echo_2(ctx: &Ctx, text: String) -> Result<String> {
         let _ = ctx;
@@ -157,7 +161,7 @@ pub async fn thousands_are_started_at_once(db: Live) {
     let runs = db.client.start_many(echo, (0..RUNS).map(|n| n.to_string())).await.unwrap();
     let ids: Vec<RunId> = runs.iter().map(RunHandle::id).collect();
     assert_eq!(ids.iter().collect::<HashSet<_>>().len(), RUNS);
-    assert!(ids.is_sorted(), "ids follow the inputs");
+    assert!(ids.is_sorted(), "the ids are in the order of the inputs");
     for n in [0, 1, 4095, 4096, 4999] {
         assert_eq!(runs[n].run().await.unwrap().input, format!("\"{n}\""));
     }
@@ -165,7 +169,7 @@ pub async fn thousands_are_started_at_once(db: Live) {
     assert!(db.client.start_many(echo, Vec::new()).await.unwrap().is_empty());
 }
 
-pub async fn of_many_inputs_one_refused_starts_none(db: Live) {
+pub async fn one_refused_input_of_many_starts_no_run(db: Live) {
     let client = db.connect().payload_limit(10).await.unwrap();
     let inputs = ["a".to_owned(), "x".repeat(9), "b".to_owned()];
     let error = client.start_many(echo, inputs).await.unwrap_err();
@@ -179,7 +183,7 @@ pub async fn a_thousand_concurrent_starts_are_all_stored(db: Live) {
         tokio::spawn(async move {
             let mut ids = Vec::new();
             for n in (0..1000).filter(|n| n % 32 == task) {
-                // Every other run is started under a key that another task uses, too.
+                // Half of the starts use a key that another task uses, too.
                 let start = client.start(echo, format!("{}", n / 2));
                 let start = if n % 4 < 2 { start.key(format!("key {}", n / 2)) } else { start };
                 ids.push(start.await.unwrap().id());
@@ -205,11 +209,11 @@ pub async fn a_run_is_started_by_name(db: Live) {
     let run = db.client.start_by_name("sum of two", &json!([1, 2])).key("k").await.unwrap();
     assert_eq!(run.result().await.unwrap(), json!({ "sum": 3 }));
     let typed = db.client.start(sum, (1, 2)).key("k").await.unwrap();
-    assert_eq!(typed.id(), run.id(), "the same name, key and input");
+    assert_eq!(typed.id(), run.id(), "both starts have the same name, key and input");
     worker.stop().await;
 }
 
-pub async fn a_result_of_another_type_is_told(db: Live) {
+pub async fn a_result_of_another_type_is_an_error(db: Live) {
     let worker = Working::start(db.worker(()).register(echo));
     let run = db.client.start(echo, "seven".into()).await.unwrap();
     run.result().await.unwrap();
@@ -229,7 +233,7 @@ pub async fn a_result_of_another_type_is_told(db: Live) {
     worker.stop().await;
 }
 
-pub async fn everyone_who_waits_learns_of_the_end(db: Live) {
+pub async fn every_waiting_caller_gets_the_result(db: Live) {
     #[workflow]
     async fn gated(ctx: &Ctx<Probe>, fails: bool) -> Result<u32> {
         ctx.step("gate", async || Ok::<_, Error>(ctx.state().pass("gate").await)).await?;
@@ -243,7 +247,7 @@ pub async fn everyone_who_waits_learns_of_the_end(db: Live) {
         let elsewhere = second.handle::<u32>(run.id()).await.unwrap();
         let wait = |run: RunHandle<u32>| tokio::spawn(async move { run.result().await });
         let waits = [wait(run.clone()), wait(run.clone()), wait(elsewhere)];
-        // One that gives up does not disturb the others.
+        // A caller that stops waiting does not disturb the others.
         assert!(tokio::time::timeout(Duration::from_millis(20), run.result()).await.is_err());
         reaches(&run, RunStatus::Running).await;
         probe.open("gate");
@@ -257,12 +261,12 @@ pub async fn everyone_who_waits_learns_of_the_end(db: Live) {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert_eq!(run.result().await.is_err(), fails, "and who asks later");
+        assert_eq!(run.result().await.is_err(), fails, "a later call gets the same result");
         worker.stop().await;
     }
 }
 
-pub async fn a_history_shows_what_runs(db: Live) {
+pub async fn a_history_shows_running_steps(db: Live) {
     #[workflow]
     async fn two(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.step("first", async || Ok::<_, Error>("one".to_owned())).await?;
@@ -306,7 +310,7 @@ async fn pages(client: &Client, filter: RunFilter) -> Vec<Run> {
     all
 }
 
-pub async fn a_list_has_each_run_once_on_its_pages(db: Live) {
+pub async fn the_pages_of_a_list_show_each_run_once(db: Live) {
     let mut expected = Vec::new();
     for n in 0..250 {
         let start = db.client.start(echo, n.to_string()).tag("rest", (n % 5).to_string());
@@ -331,7 +335,7 @@ pub async fn a_list_has_each_run_once_on_its_pages(db: Live) {
     assert_eq!(count(echoes.clone().status(RunStatus::Canceled).status(RunStatus::Pending)).await, 250);
     assert_eq!(count(echoes.clone().queue("even")).await, 125);
     assert_eq!(count(echoes.clone().queue("even").tag("rest", "3")).await, 25);
-    assert_eq!(count(echoes.clone().key_prefix("ten/1")).await, 11, "10, and 100 to 190");
+    assert_eq!(count(echoes.clone().key_prefix("ten/1")).await, 11, "the keys ten/10 and ten/100 to ten/190");
     let middle = db.client.run(expected[100]).await.unwrap().created_at;
     let (newer, older) = (echoes.clone().created_from(middle), echoes.created_before(middle));
     let newer = count(newer).await;
@@ -339,7 +343,7 @@ pub async fn a_list_has_each_run_once_on_its_pages(db: Live) {
     assert_eq!(newer + count(older).await, 250);
 }
 
-pub async fn an_unknown_run_is_told_everywhere(db: Live) {
+pub async fn every_call_reports_an_unknown_run(db: Live) {
     let id = RunId::generate();
     let text = format!(
         "there is no run {id} in this database; \
@@ -357,8 +361,9 @@ pub async fn an_unknown_run_is_told_everywhere(db: Live) {
     }
 }
 
-/// How many connections there are to the data: on a server those whose last statement was about it, to a file those of this
-/// process. Counted by its log: SQLite keeps the file itself open while another connection of the process is.
+/// Counts the connections to the database: on PostgreSQL the sessions whose last statement names
+/// the schema, on SQLite the open descriptors of this process. It counts descriptors of the WAL,
+/// because SQLite keeps the database file open as long as the process has another connection.
 async fn connections(db: &Live) -> i64 {
     if let Some(schema) = db.schema() {
         let sessions = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
@@ -367,7 +372,7 @@ async fn connections(db: &Live) -> i64 {
     let url = db.url();
     let log = format!("{}-wal", url.trim_start_matches("sqlite://"));
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
-    // One may be closed while the others are looked at.
+    // A descriptor may be closed while this loop reads the others.
     let open = open.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
     i64::try_from(open.filter(|to| to.as_os_str() == log.as_str()).count()).unwrap()
 }
@@ -376,7 +381,7 @@ pub async fn a_client_that_is_dropped_leaves_no_connection(db: Live) {
     let before = connections(&db).await;
     let client = db.second_client().await;
     let run = client.start(echo, "a".into()).await.unwrap();
-    // Whoever waits for an end listens for what other processes do.
+    // A client that waits for a result listens for changes of other processes.
     let result = tokio::spawn(async move { run.result().await });
     let listening = async || match db.schema() {
         Some(schema) => {

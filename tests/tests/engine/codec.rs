@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use workflow_sdk::engine::{NewRun, Outcome, WorkerId, Write};
+use workflow_engine::model::{NewRun, WorkerId};
+use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
-    BackendErrorKind, ClientError, CodecError, CodedPayload, Encryption, EncryptionKey, PayloadCodec, PayloadContext,
+    ClientError, CodecError, CodedPayload, DatabaseErrorKind, Encryption, EncryptionKey, PayloadCodec, PayloadContext,
     PayloadPlace, RunFilter, UnreadablePayload, UnreadableReason,
 };
 use workflow_tests::make::{attempt, claim_by, new_run, succeeded};
@@ -27,13 +28,13 @@ async fn client(db: &Live, codec: impl PayloadCodec) -> Client {
     db.connect().codec(codec).await.unwrap()
 }
 
-/// Cells of any table that hold this text, named.
+/// Returns the names of the columns, in any table, that contain this text.
 async fn found(db: &Live, text: &str) -> Vec<String> {
     let mut raw = db.raw().await;
     let mut found = Vec::new();
     for table in raw.table_names().await {
         let columns = match db.database {
-            Database::Memory => unreachable!("not on this list: it takes no SQL"),
+            Database::Memory => unreachable!("these cases do not run on the in-memory store"),
             Database::Sqlite => format!("SELECT name FROM pragma_table_info('{table}')"),
             Database::Postgres => format!(
                 "SELECT column_name::text AS name FROM information_schema.columns \
@@ -55,7 +56,7 @@ fn worker(client: &Client, probe: &Probe) -> Working {
     Working::start(worker.register(marked).register(marked_child).register(marked_failure).register(marked_panic))
 }
 
-/// Runs everything, and looks at what came of it through the same client.
+/// Runs every kind of call that writes a payload, and reads the results with the same client.
 async fn run_everything(client: &Client, within: impl AsyncFn(workflow_sdk::Start<String>) -> RunHandle<String>) {
     let probe = Probe::new();
     let working = worker(client, &probe);
@@ -88,14 +89,14 @@ async fn run_everything(client: &Client, within: impl AsyncFn(workflow_sdk::Star
     assert!(again.history().await.unwrap().iter().any(|row| row.step_key == "value"));
     again.terminate().await.unwrap();
     let export = client.export(run.id()).await.unwrap().to_json();
-    assert!(export.contains(MARK), "an export is plain");
+    assert!(export.contains(MARK), "an export has plain text");
     working.stop().await;
 }
 
 async fn start_within(db: &Live, start: workflow_sdk::Start<String>) -> RunHandle<String> {
     use workflow_sdk::sqlx::{Connection, PgConnection, SqliteConnection};
     match db.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => {
             let mut connection = SqliteConnection::connect(&db.url()).await.unwrap();
             let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
@@ -113,12 +114,13 @@ async fn start_within(db: &Live, start: workflow_sdk::Start<String>) -> RunHandl
     }
 }
 
-pub async fn nothing_that_an_author_hands_over_is_stored_in_plain(db: Live) {
+pub async fn no_payload_is_stored_as_plain_text(db: Live) {
     let client = client(&db, Encryption::new(key("k1")).refuse_plain()).await;
     run_everything(&client, async |start| start_within(&db, start).await).await;
     assert_eq!(found(&db, MARK).await, Vec::<String>::new());
-    assert!(!found(&db, "coded:1:k1:").await.is_empty(), "it was looked in the right place");
-    // The mark would be found: the same work without a codec leaves it in every column that holds payloads.
+    assert!(!found(&db, "coded:1:k1:").await.is_empty(), "the search covers the columns with payloads");
+    // The search can find the mark: without a codec the same work leaves the mark in every column
+    // with payloads.
     let plain = Live::new(db.database).await;
     run_everything(&plain.client, async |start| start_within(&plain, start).await).await;
     let columns = found(&plain, MARK).await;
@@ -136,7 +138,7 @@ pub async fn nothing_that_an_author_hands_over_is_stored_in_plain(db: Live) {
     plain.sweep().await;
 }
 
-/// What a run of [`marked_child`] gives to a client of this codec.
+/// Returns the error that a client with this codec gets for the result of a [`marked_child`] run.
 async fn unreadable(db: &Live, codec: impl PayloadCodec, run: RunId) -> UnreadablePayload {
     let client = client(db, codec).await;
     let error = client.handle::<String>(run).await.unwrap().result().await.unwrap_err();
@@ -157,14 +159,14 @@ pub async fn a_client_without_the_key_sees_names_and_no_values(db: Live) {
     working.stop().await;
 
     let listed = db.client.list(&RunFilter::new()).await.unwrap();
-    assert_eq!(listed.len(), 2, "one run hides no other");
+    assert_eq!(listed.len(), 2, "an unreadable run does not hide other runs");
     let seen = db.client.run(run.id()).await.unwrap();
     assert_eq!((seen.status, seen.tags["region"].as_str()), (RunStatus::Succeeded, "eu"));
     let why = UnreadablePayload::in_place_of(&seen.input).unwrap();
     assert_eq!((why.run_id, why.key_id.as_deref(), &why.reason), (run.id(), Some("k1"), &UnreadableReason::NoCodec));
     assert!(why.to_string().contains("connect with the codec"), "{why}");
     let error = db.client.run(failed.id()).await.unwrap().error.unwrap();
-    assert_eq!(error.kind, ErrorKind::Application, "the kind is no payload");
+    assert_eq!(error.kind, ErrorKind::Application, "the kind of an error is not a payload");
     assert_eq!(UnreadablePayload::in_place_of_error(&error).unwrap().reason, UnreadableReason::NoCodec);
     for refused in [
         db.client.handle::<String>(run.id()).await.unwrap().result().await.err(),
@@ -192,14 +194,14 @@ async fn make_due(db: &Live) {
     db.raw().await.execute("UPDATE workflow_runs SET available_at = 0 WHERE status IN ('pending', 'parked')").await;
 }
 
-/// Lets a worker of this client take the run up, and gives the error with which it parks it.
+/// Lets a worker with this client claim the run, and returns the error with which it parks it.
 async fn parks(db: &Live, client: &Client, run: RunId) -> String {
     make_due(db).await;
     let working = Working::start(Worker::new(client.clone(), Probe::new()).register(waits));
     let told = async || db.client.run(run).await.unwrap().error.map(|_| ());
     workflow_tests::until("the run is parked with an error", told).await;
     let parked = client.run(run).await.unwrap();
-    assert_eq!((parked.status, parked.completed_at), (RunStatus::Parked, None), "it is not failed");
+    assert_eq!((parked.status, parked.completed_at), (RunStatus::Parked, None), "the run is parked and not failed");
     let error = parked.error.unwrap();
     assert_eq!(error.kind, ErrorKind::Divergence);
     assert!(client.explain(run).await.unwrap().to_string().contains("cannot be decoded"));
@@ -211,7 +213,7 @@ async fn parks(db: &Live, client: &Client, run: RunId) -> String {
 pub async fn a_run_waits_for_a_worker_that_has_its_key(db: Live) {
     let owner = client(&db, Encryption::new(key("k1"))).await;
     let run = owner.start(waits, secret("input")).await.unwrap();
-    // Before its first claim, and after a part of its history.
+    // Once before the first claim of the run, and once after a part of its history.
     let error = parks(&db, &db.client, run.id()).await;
     assert!(error.contains("the input of run") && error.contains("\"k1\"") && error.contains("no codec"), "{error}");
     let worker = |client: &Client| Worker::new(client.clone(), Probe::new()).register(waits).linger(Duration::ZERO);
@@ -226,7 +228,11 @@ pub async fn a_run_waits_for_a_worker_that_has_its_key(db: Live) {
 
     let rotated = Encryption::new(key("k3")).with_old(key("k1")).unwrap();
     let history = client(&db, rotated).await.history(run.id()).await.unwrap();
-    assert_eq!(history[0].output, Some(serde_json::to_string(&secret("value")).unwrap()), "another key decodes too");
+    assert_eq!(
+        history[0].output,
+        Some(serde_json::to_string(&secret("value")).unwrap()),
+        "a codec with an additional key decodes too"
+    );
 }
 
 pub async fn a_row_that_was_changed_or_moved_is_refused(db: Live) {
@@ -272,7 +278,7 @@ pub async fn a_row_that_was_changed_or_moved_is_refused(db: Live) {
     runs[0].history().await.unwrap();
 }
 
-pub async fn what_is_older_than_the_codec_is_read_unless_it_is_refused(db: Live) {
+pub async fn payloads_older_than_the_codec_are_read_unless_refused(db: Live) {
     let run = db.client.start(marked_child, secret("input")).await.unwrap();
     let strict = client(&db, Encryption::new(key("k1")).refuse_plain()).await;
     let seen = strict.run(run.id()).await.unwrap();
@@ -283,10 +289,14 @@ pub async fn what_is_older_than_the_codec_is_read_unless_it_is_refused(db: Live)
     let working = worker(&lenient, &probe);
     assert_eq!(lenient.handle::<String>(run.id()).await.unwrap().result().await.unwrap(), secret("input"));
     working.stop().await;
-    assert_eq!(found(&db, MARK).await, ["workflow_runs.input"], "what is written is encoded");
+    assert_eq!(
+        found(&db, MARK).await,
+        ["workflow_runs.input"],
+        "every value that was written with the codec is encoded"
+    );
 }
 
-/// Fails where it is told to.
+/// Fails for the payloads that its function selects.
 #[derive(Debug)]
 struct Moody(fn(&PayloadContext<'_>) -> Result<(), CodecError>);
 
@@ -300,7 +310,7 @@ impl PayloadCodec for Moody {
     }
 }
 
-pub async fn a_codec_that_fails_or_panics_hurts_one_write(db: Live) {
+pub async fn a_codec_that_fails_or_panics_affects_one_write(db: Live) {
     let moody = Moody(|context| match context.place {
         PayloadPlace::Signal { name: "fails" } => Err(CodecError::Failed("no key today".into())),
         PayloadPlace::Signal { name: "panics" } => panic!("on purpose"),
@@ -311,52 +321,52 @@ pub async fn a_codec_that_fails_or_panics_hurts_one_write(db: Live) {
     let send = |name: &str| client.signal(run.id(), name, &1_u8);
     let (fails, panics, good) =
         futures::join!(send("fails").into_future(), send("panics").into_future(), send("good").into_future());
-    let Err(ClientError::Backend(error)) = fails else { panic!("expected Backend, got {fails:?}") };
-    assert_eq!(error.kind, BackendErrorKind::Codec);
+    let Err(ClientError::Database(error)) = fails else { panic!("expected Store, got {fails:?}") };
+    assert_eq!(error.kind, DatabaseErrorKind::Codec);
     let why = error.source.to_string();
     assert!(why.contains("a signal \"fails\" to run") && why.contains("no key today"), "{why}");
-    assert!(matches!(panics, Err(ClientError::Backend(_))), "{panics:?}");
-    assert_eq!(good.unwrap(), SignalOutcome::Accepted, "its neighbours are committed");
+    assert!(matches!(panics, Err(ClientError::Database(_))), "{panics:?}");
+    assert_eq!(good.unwrap(), SignalOutcome::Accepted, "the other signals of the batch are committed");
     let why = UnreadablePayload::in_place_of(&client.run(run.id()).await.unwrap().input).unwrap();
     assert_eq!(why.reason, UnreadableReason::Failed("it panicked".into()));
 }
 
-pub async fn a_batch_that_was_prepared_is_encoded_as_any_other(db: Live) {
+pub async fn a_prepared_batch_is_encoded_like_any_other(db: Live) {
     let moody = Moody(|context| match context.place {
         PayloadPlace::StepOutput { key: "fails" } => Err(CodecError::Failed("no key today".into())),
         _ => Ok(()),
     });
     let client = client(&db, moody).await;
-    let (backend, worker) = (client.backend(), WorkerId::generate());
-    let _lease = backend.open_lease(worker, &[]).await.unwrap();
+    let (store, worker) = (client.store(), WorkerId::generate());
+    let _lease = store.open_lease(worker, &[]).await.unwrap();
     let claim = || Write::Claim(claim_by(worker, 1));
     let starts = [new_run(), NewRun { input: "\"second\"".into(), ..new_run() }].map(Write::Start);
-    backend.commit(&starts).await.unwrap();
-    let first = claimed(one(backend.commit(&[claim()]).await.unwrap())).runs[0].claim;
+    store.commit(&starts).await.unwrap();
+    let first = claimed(one(store.commit(&[claim()]).await.unwrap())).runs[0].claim;
     let batch =
         [attempt(first, succeeded("good", 1, "\"secret\"")), claim(), attempt(first, succeeded("fails", 2, "1"))];
-    let prepared = backend.preparer().and_then(|preparer| Some((preparer, preparer.prepare(&batch)?)));
+    let prepared = store.preparer().and_then(|preparer| Some((preparer, preparer.prepare(&batch)?)));
     assert_eq!(prepared.is_some(), db.database == Database::Postgres);
     let outcomes = match prepared {
         Some((preparer, prepared)) => preparer.commit_prepared(&batch, prepared).await.unwrap().read(&batch),
-        None => backend.commit(&batch).await.unwrap(),
+        None => store.commit(&batch).await.unwrap(),
     };
     let [Outcome::Applied, Outcome::Claimed(second), Outcome::Refused(error)] = &outcomes[..] else {
         panic!("{outcomes:?}")
     };
-    assert_eq!((error.kind, second.runs[0].input.as_str()), (BackendErrorKind::Codec, "\"second\""));
-    let rows = backend.history(first.run_id).await.unwrap();
+    assert_eq!((error.kind, second.runs[0].input.as_str()), (DatabaseErrorKind::Codec, "\"second\""));
+    let rows = store.history(first.run_id).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>(), [Some("\"secret\"")]);
     assert!(found(&db, "secret").await.is_empty());
 }
 
-pub async fn the_limit_is_that_of_the_plain_text(db: Live) {
+pub async fn the_limit_counts_the_plain_text(db: Live) {
     let client = db.connect().codec(Encryption::new(key("k1"))).payload_limit(1000).await.unwrap();
     let run = client.start(marked_child, "x".repeat(998)).await.unwrap();
     assert_eq!(run.run().await.unwrap().input.len(), 1000);
     assert!(
         db.raw().await.number("SELECT CAST(length(input) AS bigint) FROM workflow_runs").await > 1300,
-        "it is stored as base64"
+        "the stored text is longer because it is base64"
     );
     let refused = client.start(marked_child, "x".repeat(999)).await;
     assert!(matches!(refused, Err(ClientError::Payload(_))), "{refused:?}");

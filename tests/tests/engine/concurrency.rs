@@ -9,7 +9,7 @@ use workflow_tests::{Live, Probe, Working, until};
 use crate::failure;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Long enough to be seen, as a wait that is not lingered over.
+/// Long enough to be observed, with a linger time of zero.
 const NAP: Duration = Duration::from_millis(300);
 
 async fn keys<O>(run: &RunHandle<O>) -> Vec<String> {
@@ -17,7 +17,7 @@ async fn keys<O>(run: &RunHandle<O>) -> Vec<String> {
     outcomes.map(|row| row.step_key).collect()
 }
 
-/// A step that notes that it begins, and ends when its gate is opened.
+/// Runs a step that makes a note when it begins, and ends when its gate is opened.
 async fn gated(ctx: &Ctx<Probe>, name: &str, item: usize) -> Result<usize> {
     ctx.step(name, async || {
         let (probe, label) = (ctx.state(), format!("{name} {item}"));
@@ -37,7 +37,7 @@ async fn begins(probe: &Probe, count: usize) {
     until(&format!("{count} bodies begin"), async || (begun(probe).len() >= count).then_some(())).await;
 }
 
-pub async fn a_map_is_bounded_and_gives_its_results_in_order(db: Live) {
+pub async fn a_map_is_bounded_and_returns_its_results_in_order(db: Live) {
     #[workflow]
     async fn bounded(ctx: &Ctx<Probe>, items: Vec<usize>) -> Result<Vec<usize>> {
         ctx.map(items, 3, |ctx, item| async move { gated(&ctx, "page", item).await }).name("pages").await
@@ -48,9 +48,9 @@ pub async fn a_map_is_bounded_and_gives_its_results_in_order(db: Live) {
     let mut opened = Vec::new();
     for count in 3..=8 {
         begins(&probe, count).await;
-        // The last that began ends first, so results come out of order.
+        // The last body that began ends first, so the results arrive out of order.
         let last = (0..8).rev().find(|item| probe.times(&format!("page {item}")) == 1 && !opened.contains(item));
-        assert_eq!(begun(&probe).len(), count, "one ended, so one more may begin");
+        assert_eq!(begun(&probe).len(), count, "one body ended, so one more may begin");
         opened.push(last.unwrap());
         probe.open(&format!("page {}", last.unwrap()));
     }
@@ -72,7 +72,7 @@ pub async fn the_first_failure_drops_the_other_items(db: Live) {
             }
         });
         let error = map.await.unwrap_err();
-        // The map is over, and the workflow is not.
+        // The map has ended, but the workflow has not.
         gated(ctx, "after", 0).await?;
         Err(error)
     }
@@ -92,7 +92,7 @@ pub async fn the_first_failure_drops_the_other_items(db: Live) {
     worker.stop().await;
 }
 
-/// Every item whose number is odd fails.
+/// Runs a map in which every odd item fails.
 #[workflow]
 async fn odd_ones_fail(ctx: &Ctx<Probe>, collects: bool) -> Result<String> {
     let map = ctx.map(0..6_u32, 2, |ctx, item| async move {
@@ -108,7 +108,7 @@ async fn odd_ones_fail(ctx: &Ctx<Probe>, collects: bool) -> Result<String> {
     Ok(results.into_iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
-pub async fn a_map_can_let_every_item_end(db: Live) {
+pub async fn a_map_can_finish_every_item(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(odd_ones_fail));
     let all = db.client.start(odd_ones_fail, false).await.unwrap();
@@ -117,7 +117,7 @@ pub async fn a_map_can_let_every_item_end(db: Live) {
     let each = db.client.start(odd_ones_fail, true).await.unwrap();
     assert_eq!(each.result().await.unwrap(), "0, 1 is odd, 2, 3 is odd, 4, 5 is odd");
     for run in [all, each] {
-        assert_eq!(keys(&run).await.len(), 6, "every item came to its end");
+        assert_eq!(keys(&run).await.len(), 6, "every item ended");
     }
     worker.stop().await;
 }
@@ -138,7 +138,7 @@ pub async fn a_map_with_a_limit_of_0_is_refused(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_map_whose_worker_is_gone_runs_no_finished_body_again(db: Live) {
+pub async fn a_map_of_a_lost_worker_repeats_no_finished_body(db: Live) {
     #[workflow]
     async fn resumed(ctx: &Ctx<Probe>) -> Result<Vec<usize>> {
         let map = ctx.map(0..6, 2, |ctx, item| async move {
@@ -155,7 +155,7 @@ pub async fn a_map_whose_worker_is_gone_runs_no_finished_body_again(db: Live) {
     begins(&probe, 4).await;
     probe.open("second 0");
     probe.open("first 2");
-    // The third item sleeps, the second stands in its second step.
+    // The third item sleeps, and the second one is in its second step.
     let asleep = async || keys(&run).await.contains(&"map/2/first".to_owned()).then_some(());
     until("three items have their first value", asleep).await;
     worker.abort().await;
@@ -167,11 +167,11 @@ pub async fn a_map_whose_worker_is_gone_runs_no_finished_body_again(db: Live) {
     assert_eq!(run.result().await.unwrap(), [0, 20, 40, 60, 80, 100]);
     let times = |step: &str| (0..6).map(|item| probe.times(&format!("{step} {item}"))).collect::<Vec<_>>();
     assert_eq!((times("first"), times("second")), (vec![1; 6], vec![1, 2, 1, 1, 1, 1]));
-    assert!(run.run().await.unwrap().epoch >= 3, "it was parked, and taken over");
+    assert!(run.run().await.unwrap().epoch >= 3, "the run was parked and taken over");
     worker.stop().await;
 }
 
-/// What ten thousand items did.
+/// Counts the items that began, the bodies that ran, and the claims.
 #[derive(Default)]
 struct Counts {
     begun: AtomicUsize,
@@ -193,7 +193,7 @@ pub async fn ten_thousand_items_end_and_are_replayed(db: Live) {
         });
         let values = values.await?;
         assert!(values.iter().copied().eq(0..ITEMS));
-        // The replay after this park has ten thousand outcomes.
+        // The replay after this park delivers ten thousand outcomes.
         ctx.sleep(NAP).await?;
         Ok(values.len())
     }
@@ -222,7 +222,7 @@ pub async fn ten_thousand_items_end_and_are_replayed(db: Live) {
     worker.stop().await;
 }
 
-pub async fn scopes_show_in_the_keys(db: Live) {
+pub async fn scopes_are_part_of_the_step_keys(db: Live) {
     #[workflow]
     async fn scoped(ctx: &Ctx<Probe>) -> Result<()> {
         let note = async |ctx: &Ctx<Probe>| {
@@ -236,7 +236,7 @@ pub async fn scopes_show_in_the_keys(db: Live) {
         note(&ctx.scope("order")).await?;
         order.sleep(NAP).await?;
         ctx.timeout(HOUR, note(ctx)).await?;
-        // As long as a key may be, with what no compression shortens.
+        // The longest possible key, made of random text that cannot be compressed.
         let long: String = (0..4).map(|_| format!("{:016x}", ctx.random())).collect();
         let long = |length: usize| long.repeat(4)[..length].to_owned();
         let deep = ctx.scope(long(255)).scope(long(255)).scope(long(255));
@@ -267,40 +267,45 @@ async fn limited(ctx: &Ctx<Probe>, limit: Duration) -> Result<usize> {
         }
         other => other?,
     };
-    // The replay after this park must come to the same.
+    // The replay after this park must return the same value.
     ctx.sleep(NAP).await?;
     Ok(value)
 }
 
-pub async fn a_timeout_ends_what_takes_too_long(db: Live) {
+pub async fn a_timeout_ends_slow_work(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(limited).linger(Duration::ZERO));
     let run = db.client.start(limited, NAP).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 0);
-    assert_eq!((probe.times("slow 1"), probe.times("slow 1 is over")), (1, 1), "the body was dropped, and ran once");
+    assert_eq!((probe.times("slow 1"), probe.times("slow 1 is over")), (1, 1), "the body ran once and was dropped");
     assert_eq!(keys(&run).await, ["timeout", "sleep"]);
     let text = "step \"timeout\": what ctx.timeout was given had not ended after 300ms; \
                 give it more time, or handle this error";
     let claims = run.run().await.unwrap().epoch;
-    assert_eq!(i64::try_from(probe.times(text)).unwrap(), claims, "each replay saw it again: {:?}", probe.notes());
+    assert_eq!(
+        i64::try_from(probe.times(text)).unwrap(),
+        claims,
+        "each replay gets the timeout again: {:?}",
+        probe.notes()
+    );
     let timeout = &run.history().await.unwrap()[0];
     assert_eq!(timeout.kind, StepKind::Sleep);
     assert!(timeout.completed_at.unwrap().since(timeout.started_at) >= NAP);
     worker.stop().await;
 }
 
-pub async fn a_timeout_lets_pass_what_ends_in_time(db: Live) {
+pub async fn a_timeout_lets_fast_work_finish(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(limited).linger(Duration::ZERO));
     let run = db.client.start(limited, HOUR).await.unwrap();
     probe.open("slow 1");
     assert_eq!(run.result().await.unwrap(), 10);
     assert_eq!(keys(&run).await, ["slow", "sleep"]);
-    assert!(run.run().await.unwrap().epoch >= 2, "the timer of the timeout does not keep the run from parking");
+    assert!(run.run().await.unwrap().epoch >= 2, "the timer of the timeout does not prevent the park");
     worker.stop().await;
 }
 
-pub async fn a_timeout_outlives_its_worker(db: Live) {
+pub async fn a_timeout_survives_its_worker(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(limited));
     let run = db.client.start(limited, 2 * NAP).await.unwrap();
@@ -311,12 +316,12 @@ pub async fn a_timeout_outlives_its_worker(db: Live) {
     assert_eq!(run.result().await.unwrap(), 0);
     let history = run.history().await.unwrap();
     let ended = history.iter().find(|row| row.step_key == "timeout").unwrap();
-    assert_eq!((ended.started_at, ended.attempt), (begun.started_at, 1), "it is the same wait");
-    assert_eq!(ended.output, begun.output, "until the same instant");
+    assert_eq!((ended.started_at, ended.attempt), (begun.started_at, 1), "the wait is the same");
+    assert_eq!(ended.output, begun.output, "the wait ends at the same time");
     worker.stop().await;
 }
 
-pub async fn a_run_is_parked_within_a_timeout_until_its_end(db: Live) {
+pub async fn a_run_parks_within_a_timeout(db: Live) {
     #[workflow]
     async fn waits(ctx: &Ctx<Probe>) -> Result<String> {
         Ok(ctx.timeout(NAP, ctx.sleep(HOUR)).await.unwrap_err().kind().to_string())
@@ -324,11 +329,11 @@ pub async fn a_run_is_parked_within_a_timeout_until_its_end(db: Live) {
     let worker = Working::start(db.worker(Probe::new()).register(waits).linger(Duration::ZERO));
     let run = db.client.start(waits, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "timeout");
-    assert!(run.run().await.unwrap().epoch >= 2, "it was parked");
+    assert!(run.run().await.unwrap().epoch >= 2, "the run was parked");
     worker.stop().await;
 }
 
-pub async fn the_first_to_end_wins_again_after_a_park(db: Live) {
+pub async fn a_race_has_the_same_winner_after_a_park(db: Live) {
     #[workflow]
     async fn races(ctx: &Ctx<Probe>) -> Result<String> {
         let ready = ctx.select(std::future::ready("left"), std::future::ready("right")).await;

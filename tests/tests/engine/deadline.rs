@@ -24,10 +24,10 @@ fn is_deadline(error: &StoredError) {
 async fn fails_as_deadline(run: &workflow_sdk::RunHandle<()>) {
     is_deadline(&failure(run.result().await));
     let row = run.run().await.unwrap();
-    assert!(row.completed_at.unwrap() >= row.deadline_at.unwrap(), "not before it");
+    assert!(row.completed_at.unwrap() >= row.deadline_at.unwrap(), "the run does not end before its deadline");
 }
 
-pub async fn a_run_that_no_worker_knows_fails_at_its_deadline(db: Live) {
+pub async fn a_run_without_a_worker_fails_at_its_deadline(db: Live) {
     #[workflow]
     async fn unknown(ctx: &Ctx) -> Result<()> {
         ctx.sleep(HOUR).await
@@ -36,7 +36,7 @@ pub async fn a_run_that_no_worker_knows_fails_at_its_deadline(db: Live) {
     let worker = Working::start(db.worker(probe.clone()).register(asleep));
     let run = db.client.start(unknown, ()).deadline(SHORT).await.unwrap();
     fails_as_deadline(&run).await;
-    assert_eq!(run.run().await.unwrap().epoch, 0, "nobody claimed it");
+    assert_eq!(run.run().await.unwrap().epoch, 0, "the run was never claimed");
     worker.stop().await;
 }
 
@@ -56,7 +56,7 @@ pub async fn a_parked_run_fails_at_its_deadline(db: Live) {
     let run = db.client.start(asleep, ()).deadline_at(deadline).await.unwrap();
     crate::reaches(&run, RunStatus::Parked).await;
     fails_as_deadline(&run).await;
-    assert_eq!(probe.times("called"), 2, "it may have something to clean up");
+    assert_eq!(probe.times("called"), 2, "the run is called again, to clean up");
     worker.stop().await;
 }
 
@@ -81,7 +81,7 @@ pub async fn no_body_begins_after_the_deadline(db: Live) {
     #[workflow]
     async fn late(ctx: &Ctx<Probe>) -> Result<()> {
         let blocking = async || {
-            // Holds the thread beyond the deadline, so that nobody can drop it in time.
+            // Blocks the thread beyond the deadline, so the worker cannot drop the body in time.
             std::thread::sleep(2 * SHORT);
             Ok::<_, Error>(ctx.state().note("first"))
         };

@@ -1,4 +1,5 @@
-//! A run was parked by one binary and is taken up by another, whose workflow of the same name differs.
+//! One binary parks a run, and another binary claims it, in which the workflow of that name
+//! differs.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::reaches;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What every binary begins with.
+/// The first step of the workflow in every binary.
 async fn charge(ctx: &Ctx<Probe>) -> Result<String> {
     ctx.step("charge", async || Ok::<_, Error>(format!("receipt {}", ctx.state().count("charge")))).await
 }
@@ -23,7 +24,7 @@ async fn recorded(ctx: &Ctx<Probe>) -> Result<String> {
     Ok(receipt)
 }
 
-/// Makes the recorded calls, and ends.
+/// Makes the recorded calls and ends.
 #[workflow(name = "order")]
 async fn fixed(ctx: &Ctx<Probe>) -> Result<String> {
     let receipt = charge(ctx).await?;
@@ -31,13 +32,13 @@ async fn fixed(ctx: &Ctx<Probe>) -> Result<String> {
     Ok(receipt)
 }
 
-/// Asks for nothing.
+/// Makes no call.
 #[workflow(name = "order")]
 async fn gone(ctx: &Ctx<Probe>) -> Result<String> {
     Ok(format!("{:?}", ctx.run_id()))
 }
 
-/// A run that is parked after a step and a short sleep.
+/// Returns a run that is parked in a long sleep, after one step and a short sleep.
 async fn parked(db: &Live, probe: &Probe) -> workflow_sdk::RunHandle<String> {
     let worker = Working::start(db.worker(probe.clone()).register(recorded));
     let run = db.client.start(recorded, ()).await.unwrap();
@@ -46,12 +47,12 @@ async fn parked(db: &Live, probe: &Probe) -> workflow_sdk::RunHandle<String> {
     run
 }
 
-/// The only run there is.
+/// Makes the only run due.
 async fn make_due(db: &Live) {
     db.raw().await.execute("UPDATE workflow_runs SET available_at = 0").await;
 }
 
-/// Lets a worker with this code take the run up, and gives the error with which it parks it.
+/// Lets a worker with this code claim the run, and returns the error with which it parks it.
 async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
     let probe = Probe::new();
     let run = parked(db, &probe).await;
@@ -60,23 +61,27 @@ async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
     make_due(db).await;
     let worker = Working::start(db.worker(probe.clone()).register(code));
     let looked = async || run.run().await.unwrap().error;
-    let error = workflow_tests::until("the divergence is told", looked).await;
+    let error = workflow_tests::until("the divergence is recorded", looked).await;
     let now = run.run().await.unwrap();
-    assert_eq!((now.status, error.kind), (RunStatus::Parked, ErrorKind::Divergence), "it is not failed");
-    assert!(now.available_at > Timestamp::from(std::time::SystemTime::now()), "it waits for other code");
+    assert_eq!(
+        (now.status, error.kind),
+        (RunStatus::Parked, ErrorKind::Divergence),
+        "the run is parked and not failed"
+    );
+    assert!(now.available_at > Timestamp::from(std::time::SystemTime::now()), "the run waits for other code");
     assert!(now.available_at < wait);
     worker.stop().await;
     assert_eq!(run.history().await.unwrap(), before, "nothing was recorded");
     assert_eq!(probe.notes(), ["charge"], "no body ran");
 
-    // The code that made the record goes on.
+    // A worker with the recorded code resumes the run.
     make_due(db).await;
     let worker = Working::start(db.worker(probe.clone()).register(recorded));
     let healed = async || run.run().await.unwrap().error.is_none().then_some(());
     workflow_tests::until("the divergence is over", healed).await;
     reaches(&run, RunStatus::Parked).await;
     worker.stop().await;
-    assert_eq!(run.run().await.unwrap().available_at, wait, "the sleep goes on as it began");
+    assert_eq!(run.run().await.unwrap().available_at, wait, "the sleep ends at its original time");
 
     make_due(db).await;
     let worker = Working::start(db.worker(probe.clone()).register(fixed));
@@ -86,7 +91,7 @@ async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
     error.message
 }
 
-pub async fn a_step_that_is_gone_parks_the_run(db: Live) {
+pub async fn a_removed_step_parks_the_run(db: Live) {
     let expected = r#"the code does not fit the run's history
   recorded: #1 step "charge" (succeeded, 11 bytes)
             #2 sleep "sleep" (succeeded)
@@ -103,7 +108,7 @@ pub async fn a_step_that_is_gone_parks_the_run(db: Live) {
     assert_eq!(diverges(&db, gone).await, expected);
 }
 
-pub async fn another_kind_of_call_parks_the_run(db: Live) {
+pub async fn a_call_of_another_kind_parks_the_run(db: Live) {
     #[workflow(name = "order")]
     async fn other_kind(ctx: &Ctx<Probe>) -> Result<String> {
         let receipt = charge(ctx).await?;
@@ -172,26 +177,26 @@ pub async fn a_diverged_run_can_be_terminated(db: Live) {
     make_due(&db).await;
     let worker = Working::start(db.worker(Probe::new()).register(gone));
     let looked = async || run.run().await.unwrap().error;
-    workflow_tests::until("the divergence is told", looked).await;
+    workflow_tests::until("the divergence is recorded", looked).await;
     worker.stop().await;
-    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested, "fixed code may clean up");
+    assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested, "a corrected version of the code may clean up");
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Canceled);
     let row = run.run().await.unwrap();
     assert_eq!((row.status, row.error), (RunStatus::Canceled, None));
 }
 
-pub async fn a_diverged_run_that_is_canceled_ends_with_its_grace(db: Live) {
+pub async fn a_canceled_diverged_run_ends_after_its_grace(db: Live) {
     let run = parked(&db, &Probe::new()).await;
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
     let worker = db.worker(Probe::new()).register(gone).cancel_grace(Duration::from_millis(300));
     let worker = Working::start(worker);
     workflow_tests::until("the run ends", async || (run.status().await.unwrap() == RunStatus::Canceled).then_some(()))
         .await;
-    assert!(run.run().await.unwrap().epoch <= 5, "it is not tried again and again");
+    assert!(run.run().await.unwrap().epoch <= 5, "the run is not claimed again and again");
     worker.stop().await;
 }
 
-pub async fn an_added_step_runs(db: Live) {
+pub async fn an_inserted_step_runs(db: Live) {
     #[workflow(name = "order")]
     async fn added(ctx: &Ctx<Probe>) -> Result<String> {
         let stock = ctx.step("reserve", async || Ok::<_, Error>(ctx.state().count("reserve"))).await?;
@@ -208,23 +213,23 @@ pub async fn an_added_step_runs(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_history_that_cannot_be_understood_parks_its_run(db: Live) {
+pub async fn an_unreadable_history_parks_its_run(db: Live) {
     let probe = Probe::new();
     let run = parked(&db, &probe).await;
     db.raw().await.execute("UPDATE step_attempts SET kind = 'riddle' WHERE step_key = 'charge'").await;
     make_due(&db).await;
     let worker = Working::start(db.worker(probe.clone()).register(recorded));
     let looked = async || run.run().await.unwrap().error;
-    let error = workflow_tests::until("the reason is told", looked).await;
+    let error = workflow_tests::until("the reason is recorded", looked).await;
     let now = run.run().await.unwrap();
     assert_eq!((now.status, error.kind), (RunStatus::Parked, ErrorKind::Divergence));
     assert!(error.message.starts_with("the run's history cannot be read"), "{error}");
-    assert!(now.available_at > Timestamp::from(std::time::SystemTime::now()), "it is not tried again at once");
+    assert!(now.available_at > Timestamp::from(std::time::SystemTime::now()), "the run is not tried again at once");
     assert_eq!(probe.notes(), ["charge"], "no body ran");
 
     db.raw().await.execute("UPDATE step_attempts SET kind = 'step' WHERE step_key = 'charge'").await;
     make_due(&db).await;
     let healed = async || run.run().await.unwrap().error.is_none().then_some(());
-    workflow_tests::until("the run goes on", healed).await;
+    workflow_tests::until("the run continues", healed).await;
     worker.stop().await;
 }

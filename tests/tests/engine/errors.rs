@@ -9,7 +9,7 @@ use crate::{failure, reaches};
 
 const SOON: Duration = Duration::from_millis(20);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Long enough to be a park with `linger` at zero.
+/// Long enough for a park, with a linger time of zero.
 const NAP: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize, StepError)]
@@ -55,14 +55,14 @@ pub async fn an_error_of_a_type_that_never_retries_ends_the_retries(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_field_of_an_error_is_the_next_delay(db: Live) {
+pub async fn a_field_of_an_error_sets_the_next_delay(db: Live) {
     #[workflow]
     async fn charge_later(ctx: &Ctx) -> Result<u32> {
         let body = async || match ctx.attempt() {
             1 => Err(CardError::Busy { pause: Some(SOON) }),
             attempt => Ok(attempt),
         };
-        // With the policy's own delay the case would not end.
+        // With the delay of this policy the case would not end.
         ctx.step("charge", body).retry(Retry::fixed(HOUR)).await
     }
     let worker = Working::start(db.worker(()).register(charge_later));
@@ -75,7 +75,7 @@ pub async fn a_field_of_an_error_is_the_next_delay(db: Live) {
     worker.stop().await;
 }
 
-pub async fn an_error_without_its_delay_leaves_it_to_the_policy(db: Live) {
+pub async fn an_error_without_a_delay_uses_the_policy(db: Live) {
     #[workflow]
     async fn charge_by_policy(ctx: &Ctx) -> Result<()> {
         let body = async || Err::<(), _>(CardError::Busy { pause: None });
@@ -111,7 +111,7 @@ pub async fn a_typed_error_is_the_same_first_and_on_replay(db: Live) {
     assert_eq!(run.result().await.unwrap(), (5, false));
     worker.stop().await;
     let notes = probe.notes();
-    assert!(notes.len() >= 2, "the sleep was a park, and the error was looked at again after it");
+    assert!(notes.len() >= 2, "the sleep was a park, and the replay read the error again");
     assert!(notes.iter().all(|note| *note == format!("{:?}", Some(declined()))), "{notes:?}");
 }
 
@@ -172,7 +172,7 @@ pub async fn an_error_type_of_a_library_is_found(db: Live) {
     worker.stop().await;
 }
 
-pub async fn an_error_too_large_for_its_value_is_kept_without_it(db: Live) {
+pub async fn an_error_that_is_too_large_is_stored_without_its_value(db: Live) {
     #[workflow]
     async fn quote(ctx: &Ctx) -> Result<()> {
         let note = "x".repeat(TypedPayload::MAX_BYTES);
@@ -188,12 +188,12 @@ pub async fn an_error_too_large_for_its_value_is_kept_without_it(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_history_shows_what_is_left_of_the_budget(db: Live) {
+pub async fn a_history_shows_the_attempts_left(db: Live) {
     #[workflow]
     async fn budget(ctx: &Ctx<Probe>) -> Result<()> {
         let body = async || {
             if ctx.attempt() == 2 {
-                ctx.state().pass("the first row is looked at").await;
+                ctx.state().pass("the first row has been read").await;
             }
             Err::<(), _>(declined())
         };
@@ -210,10 +210,10 @@ pub async fn a_history_shows_what_is_left_of_the_budget(db: Live) {
     let error = first.error.as_ref().unwrap();
     assert_eq!(error.attempts_left, Some(2));
     assert_eq!(error.next_attempt_at, Some(first.completed_at.unwrap() + SOON));
-    probe.open("the first row is looked at");
+    probe.open("the first row has been read");
 
     let last = failure(run.result().await);
-    assert_eq!((last.attempts_left, last.next_attempt_at), (None, None), "nothing follows the last");
+    assert_eq!((last.attempts_left, last.next_attempt_at), (None, None), "the last attempt has no next attempt");
     let history = run.history().await.unwrap();
     assert_eq!(row(&history, "charge", 2).error.as_ref().unwrap().attempts_left, Some(1));
     assert_eq!(row(&history, "charge", 3).error.as_ref(), Some(&last));

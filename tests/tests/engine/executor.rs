@@ -1,4 +1,4 @@
-//! The single writer, over a backend that fails on demand.
+//! The executor over a store that fails on demand.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +6,19 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use workflow_sdk::engine::{Claim, Executor, ExecutorStopped, NewRun, Outcome, RunEnd, StartOutcome, WorkerId, Write};
+use workflow_engine::executor::{Executor, ExecutorStopped};
+use workflow_engine::model::{Claim, NewRun, WorkerId};
+use workflow_engine::store::{Outcome, RunEnd, StartOutcome, Write};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{BackendErrorKind, ClientError, DEFAULT_PAYLOAD_LIMIT, RunFilter, RunId};
+use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, RunFilter, RunId};
 use workflow_tests::faulty::Fault;
 use workflow_tests::make::{attempt, claim_by, end, end_in_family, new_run, succeeded};
 use workflow_tests::outcome::{claimed, created, one};
-use workflow_tests::{FaultyBackend, Live, Probe, Working, until};
+use workflow_tests::{FaultyStore, Live, Probe, Working, until};
 use workflow_worker::{Worker, WorkerError};
 
-fn faulty(db: &Live) -> FaultyBackend {
-    FaultyBackend::new(Arc::clone(db.client.backend()))
+fn faulty(db: &Live) -> FaultyStore {
+    FaultyStore::new(Arc::clone(db.client.store()))
 }
 
 fn marked(mark: &str) -> NewRun {
@@ -27,10 +29,11 @@ fn is_bad(write: &Write) -> bool {
     matches!(write, Write::Start(run) if run.input == "\"bad\"")
 }
 
-/// Sends all writes while the backend is blocked, so that they come to lie in one batch behind the first of them.
-async fn in_one_batch(backend: &Arc<FaultyBackend>, writes: Vec<Write>) -> Vec<Outcome> {
-    let executor = Executor::start(Arc::clone(backend) as _);
-    let gate = backend.block(|_| true);
+/// Commits the writes in one batch: it sends them while the commit of an earlier write is
+/// blocked.
+async fn in_one_batch(store: &Arc<FaultyStore>, writes: Vec<Write>) -> Vec<Outcome> {
+    let executor = Executor::start(Arc::clone(store) as _);
+    let gate = store.block(|_| true);
     let first = executor.send(Write::Start(new_run())).await.unwrap();
     gate.reached().await;
     let mut pending = Vec::new();
@@ -46,29 +49,29 @@ async fn in_one_batch(backend: &Arc<FaultyBackend>, writes: Vec<Write>) -> Vec<O
     outcomes
 }
 
-pub async fn a_bad_write_leaves_its_neighbours_whole(db: Live) {
-    let backend = Arc::new(faulty(&db).refuse(is_bad));
+pub async fn a_bad_write_does_not_fail_its_neighbours(db: Live) {
+    let store = Arc::new(faulty(&db).refuse(is_bad));
     let runs: Vec<NewRun> = (0..100).map(|n| marked(if n == 37 || n == 64 { "bad" } else { "good" })).collect();
-    let outcomes = in_one_batch(&backend, runs.iter().cloned().map(Write::Start).collect()).await;
+    let outcomes = in_one_batch(&store, runs.iter().cloned().map(Write::Start).collect()).await;
     for (n, (run, outcome)) in runs.iter().zip(&outcomes).enumerate() {
-        let stored = db.client.backend().run(run.id).await.unwrap().is_some();
+        let stored = db.client.store().run(run.id).await.unwrap().is_some();
         match outcome {
             Outcome::Started(StartOutcome::Created) => assert!(stored && n != 37 && n != 64, "{n}"),
             Outcome::Refused(error) => {
                 assert!(!stored && (n == 37 || n == 64), "{n}");
-                assert_eq!(error.kind, BackendErrorKind::Invalid);
+                assert_eq!(error.kind, DatabaseErrorKind::Invalid);
                 assert_eq!(error.to_string(), "commit: the database refused the data");
             }
             other => panic!("{n}: {other:?}"),
         }
     }
-    let batches = backend.batches();
-    assert_eq!(batches[1], 100, "one commit for all: {batches:?}");
-    assert!(batches.len() < 40, "found by halving: {batches:?}");
+    let batches = store.batches();
+    assert_eq!(batches[1], 100, "one commit has all writes: {batches:?}");
+    assert!(batches.len() < 40, "the bad writes are found by halving the batch: {batches:?}");
 }
 
-pub async fn the_order_of_writes_outlives_a_split(db: Live) {
-    let backend = Arc::new(faulty(&db).refuse(is_bad));
+pub async fn a_split_batch_keeps_the_order_of_its_writes(db: Live) {
+    let store = Arc::new(faulty(&db).refuse(is_bad));
     let (first, second) = (new_run(), new_run());
     let writes = vec![
         Write::Start(first.clone()),
@@ -77,7 +80,7 @@ pub async fn the_order_of_writes_outlives_a_split(db: Live) {
         Write::Start(second.clone()),
         Write::Cancel(second.id),
     ];
-    let outcomes = in_one_batch(&backend, writes).await;
+    let outcomes = in_one_batch(&store, writes).await;
     let told: Vec<String> = outcomes.iter().map(|outcome| format!("{outcome:?}")).collect();
     created(&outcomes[0]);
     assert_eq!(told[1], "Canceled(Canceled)");
@@ -86,33 +89,33 @@ pub async fn the_order_of_writes_outlives_a_split(db: Live) {
     assert_eq!(told[4], "Canceled(Canceled)");
 }
 
-pub async fn a_transient_failure_is_repeated(db: Live) {
-    let backend = Arc::new(faulty(&db));
-    for kind in [BackendErrorKind::Busy, BackendErrorKind::Unreachable, BackendErrorKind::ReadOnly] {
-        backend.fail_next(|write| matches!(write, Write::Start(_)), Fault::Before(kind));
+pub async fn a_commit_is_retried_after_a_transient_failure(db: Live) {
+    let store = Arc::new(faulty(&db));
+    for kind in [DatabaseErrorKind::Busy, DatabaseErrorKind::Unreachable, DatabaseErrorKind::ReadOnly] {
+        store.fail_next(|write| matches!(write, Write::Start(_)), Fault::Before(kind));
     }
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     #[workflow]
     async fn echo(ctx: &Ctx, text: String) -> Result<String> {
         let _ = ctx;
         Ok(text)
     }
     let run = client.start(echo, "a".into()).await.unwrap();
-    assert_eq!((backend.faults_left(), backend.batches()), (0, vec![1, 1, 1, 1]));
+    assert_eq!((store.faults_left(), store.batches()), (0, vec![1, 1, 1, 1]));
     assert_eq!(run.status().await.unwrap(), RunStatus::Pending);
     assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 1);
 }
 
 pub async fn a_commit_whose_reply_was_lost_is_applied_once(db: Live) {
-    let backend = Arc::new(faulty(&db));
-    let executor = Executor::start(Arc::clone(&backend) as _);
-    let lose_reply = || backend.fail_next(|_| true, Fault::After(BackendErrorKind::Unreachable));
+    let store = Arc::new(faulty(&db));
+    let executor = Executor::start(Arc::clone(&store) as _);
+    let lose_reply = || store.fail_next(|_| true, Fault::After(DatabaseErrorKind::Unreachable));
 
     lose_reply();
     let run = NewRun { key: Some("k".into()), ..new_run() };
     created(&executor.commit(Write::Start(run.clone())).await.unwrap());
     let claim =
-        claimed(one(db.client.backend().commit(&[Write::Claim(claim_by(WorkerId::generate(), 10))]).await.unwrap()));
+        claimed(one(db.client.store().commit(&[Write::Claim(claim_by(WorkerId::generate(), 10))]).await.unwrap()));
     let claim = claim.runs[0].claim;
 
     lose_reply();
@@ -121,17 +124,17 @@ pub async fn a_commit_whose_reply_was_lost_is_applied_once(db: Live) {
     lose_reply();
     let ended = executor.commit(end(claim, RunEnd::Succeeded("1".into()))).await.unwrap();
     assert!(!matches!(ended, Outcome::Refused(_)), "{ended:?}");
-    assert_eq!(backend.faults_left(), 0);
+    assert_eq!(store.faults_left(), 0);
 
-    let backend = db.client.backend();
-    assert_eq!(backend.list(&RunFilter::new()).await.unwrap().len(), 1);
-    assert_eq!(backend.history(run.id).await.unwrap().len(), 1);
-    let row = backend.run(run.id).await.unwrap().unwrap();
+    let store = db.client.store();
+    assert_eq!(store.list(&RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(store.history(run.id).await.unwrap().len(), 1);
+    let row = store.run(run.id).await.unwrap().unwrap();
     assert_eq!((row.status, row.epoch, row.output.as_deref()), (RunStatus::Succeeded, 1, Some("1")));
 }
 
-pub async fn an_offer_waits_for_what_makes_a_run_due(db: Live) {
-    let executor = Executor::start(Arc::clone(db.client.backend()));
+pub async fn a_pending_claim_waits_for_a_due_run(db: Live) {
+    let executor = Executor::start(Arc::clone(db.client.store()));
     let claim = claim_by(WorkerId::generate(), 10);
     assert!(executor.claim(claim.clone()).await.unwrap().await.unwrap().outcome.unwrap().runs.is_empty());
     let expire = Write::Expire { limit: 10, patience: Duration::ZERO };
@@ -148,20 +151,20 @@ pub async fn an_offer_waits_for_what_makes_a_run_due(db: Live) {
     let begun = Instant::now();
     created(&executor.commit(Write::Start(run.clone())).await.unwrap());
     let answer = offer.await.unwrap();
-    assert_eq!(answer.outcome.unwrap().runs[0].claim.run_id, run.id, "by the commit that started it");
-    assert!(answer.begun >= begun, "a lease does not count from the offer");
+    assert_eq!(answer.outcome.unwrap().runs[0].claim.run_id, run.id, "the commit that starts the run claims it");
+    assert!(answer.begun >= begun, "the lease does not begin before the claim is committed");
 
     let mut offer = executor.offer(claim.clone()).await.unwrap();
     executor.commit(Write::Pause(RunId::generate())).await.unwrap();
-    assert!(offer.try_recv().is_err(), "the claim before it knew of the start");
+    assert!(offer.try_recv().is_err(), "the claim before the last write already included the started run");
     executor.call_in().await.unwrap();
     assert!(offer.await.unwrap().outcome.unwrap().runs.is_empty());
 
     drop(executor.offer(claim).await.unwrap());
     let other = new_run();
     created(&executor.commit(Write::Start(other.clone())).await.unwrap());
-    let other = db.client.backend().run(other.id).await.unwrap().unwrap();
-    assert_eq!(other.status, RunStatus::Pending, "nobody is left to drive it");
+    let other = db.client.store().run(other.id).await.unwrap().unwrap();
+    assert_eq!(other.status, RunStatus::Pending, "a claim whose caller is gone claims no run");
 }
 
 #[workflow]
@@ -180,24 +183,24 @@ pub async fn a_cancel_whose_reply_was_lost_is_not_a_second_one(db: Live) {
     let claim = executor.commit(Write::Claim(workflow_tests::make::claim_request())).await.unwrap();
     assert_eq!(workflow_tests::outcome::claimed(claim).runs.len(), 1);
 
-    let backend = Arc::new(faulty(&db));
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
-    backend.fail_next(|write| matches!(write, Write::Cancel(_)), Fault::After(BackendErrorKind::Unreachable));
+    let store = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    store.fail_next(|write| matches!(write, Write::Cancel(_)), Fault::After(DatabaseErrorKind::Unreachable));
     assert_eq!(client.cancel(run.id).await.unwrap(), workflow_sdk::CancelOutcome::Requested);
-    assert_eq!((backend.faults_left(), backend.batches()), (0, vec![1, 1]), "it was applied twice");
+    assert_eq!((store.faults_left(), store.batches()), (0, vec![1, 1]), "the cancel was applied twice");
     let row = db.client.run(run.id).await.unwrap();
     assert_eq!((row.status, row.wakes), (RunStatus::Running, 1));
 }
 
-/// Whole runs over a database that loses a reply to every kind of write.
-pub async fn runs_end_over_lost_replies(db: Live) {
-    let backend = Arc::new(faulty(&db));
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
-    for kind in [BackendErrorKind::Unreachable, BackendErrorKind::Busy] {
-        backend.fail_next(|write| matches!(write, Write::Start(_)), Fault::After(kind));
-        backend.fail_next(|write| matches!(write, Write::Claim(_)), Fault::After(kind));
-        backend.fail_next(|write| matches!(write, Write::Attempt(_)), Fault::After(kind));
-        backend.fail_next(|write| matches!(write, Write::End(_)), Fault::After(kind));
+/// Runs whole workflows on a store that loses a reply to every kind of write.
+pub async fn runs_end_although_replies_are_lost(db: Live) {
+    let store = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    for kind in [DatabaseErrorKind::Unreachable, DatabaseErrorKind::Busy] {
+        store.fail_next(|write| matches!(write, Write::Start(_)), Fault::After(kind));
+        store.fail_next(|write| matches!(write, Write::Claim(_)), Fault::After(kind));
+        store.fail_next(|write| matches!(write, Write::Attempt(_)), Fault::After(kind));
+        store.fail_next(|write| matches!(write, Write::End(_)), Fault::After(kind));
     }
     let probe = Probe::new();
     let runs = client.start_many(counted, 0..20).await.unwrap();
@@ -211,24 +214,24 @@ pub async fn runs_end_over_lost_replies(db: Live) {
 }
 
 pub async fn a_claim_whose_reply_was_lost_is_given_back(db: Live) {
-    let backend = Arc::new(faulty(&db));
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let store = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let runs = client.start_many(counted, 0..10).await.unwrap();
-    backend.fail_next(|write| matches!(write, Write::Claim(_)), Fault::After(BackendErrorKind::Unreachable));
+    store.fail_next(|write| matches!(write, Write::Claim(_)), Fault::After(DatabaseErrorKind::Unreachable));
     let probe = Probe::new();
-    // The default lease of 30 s: nobody waits for its end.
+    // With the default lease of 30 s. The run must not wait until the lease ends.
     let begun = std::time::Instant::now();
     let worker = Working::start(Worker::new(client.clone(), probe).register(counted));
     for run in &runs {
         run.result().await.unwrap();
         let row = run.run().await.unwrap();
-        assert_eq!((row.epoch, row.crashes), (2, 0), "claimed for nobody, given back, claimed again");
+        assert_eq!((row.epoch, row.crashes), (2, 0), "the lost claim is given back, and the run is claimed again");
     }
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     worker.stop().await;
 }
 
-pub async fn the_end_of_the_executor_is_loud(db: Live) {
+pub async fn the_end_of_the_executor_is_reported(db: Live) {
     #[workflow]
     async fn gated(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.step("first", async || Ok::<_, Error>(ctx.state().note("first"))).await?;
@@ -238,26 +241,27 @@ pub async fn the_end_of_the_executor_is_loud(db: Live) {
         })
         .await
     }
-    let backend = Arc::new(faulty(&db));
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+    let store = Arc::new(faulty(&db));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe.clone()).register(gated).grace(Duration::from_millis(100));
     let worker = Working::start(worker);
     let held = client.start(gated, ()).await.unwrap();
     probe.noted("second").await;
 
-    backend.fail_next(|write| matches!(write, Write::Start(_)), Fault::Panic);
+    store.fail_next(|write| matches!(write, Write::Start(_)), Fault::Panic);
     let error = client.start(gated, ()).await.unwrap_err();
     assert!(matches!(error, ClientError::Stopped(ExecutorStopped)), "{error:?}");
     let text = "the executor of this process has stopped; nothing more can be written: restart the process";
     assert_eq!(error.to_string(), text);
     let error = held.cancel().await.unwrap_err();
-    assert!(matches!(error, ClientError::Stopped(_)), "from then on: {error:?}");
+    assert!(matches!(error, ClientError::Stopped(_)), "later writes are refused, too: {error:?}");
     let error = worker.end().await.unwrap_err();
     assert!(matches!(error, WorkerError::Stopped(ExecutorStopped)), "{error:?}");
     assert_eq!(error.to_string(), text);
 
-    // Nothing is lost: the run goes on elsewhere once it is due, here by hand instead of by the end of the lease.
+    // Nothing is lost: another worker resumes the run when it is due. The test makes it due
+    // instead of waiting for the end of the lease.
     db.raw().await.execute("UPDATE workflow_runs SET available_at = 0").await;
     probe.open("gate");
     let next = Working::start(db.worker(probe.clone()).register(gated));
@@ -266,10 +270,10 @@ pub async fn the_end_of_the_executor_is_loud(db: Live) {
     next.stop().await;
 }
 
-pub async fn a_full_queue_holds_its_senders_back(db: Live) {
-    let backend = Arc::new(faulty(&db));
-    let executor = Executor::start(Arc::clone(&backend) as _);
-    let gate = backend.block(|_| true);
+pub async fn a_full_queue_makes_its_senders_wait(db: Live) {
+    let store = Arc::new(faulty(&db));
+    let executor = Executor::start(Arc::clone(&store) as _);
+    let gate = store.block(|_| true);
     let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
     let sender = executor.clone();
@@ -283,49 +287,51 @@ pub async fn a_full_queue_holds_its_senders_back(db: Live) {
     });
     let count = || sent.load(std::sync::atomic::Ordering::SeqCst);
     until("the queue is full", async || (count() >= 8192).then_some(())).await;
-    // Time for what must not happen; a slow machine only makes the test less strict.
+    // Gives the sender time to send too much, which must not happen. On a slow machine the test
+    // is only less strict.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(count() <= 8192 + 4096, "the batch on its way and the full queue behind it: {}", count());
+    assert!(count() <= 8192 + 4096, "at most the batch in flight and a full queue: {}", count());
     assert!(!sending.is_finished());
     gate.open();
     for outcome in sending.await.unwrap() {
         assert!(matches!(outcome.await.unwrap(), Outcome::Canceled(_)));
     }
-    let batches = backend.batches();
+    let batches = store.batches();
     assert!(batches.iter().all(|size| *size <= 4096), "{batches:?}");
-    assert!(batches.len() < 100, "they were committed together: {} commits", batches.len());
+    assert!(batches.len() < 100, "the writes are committed in large batches: {} commits", batches.len());
 }
 
-pub async fn a_dropped_sender_is_committed_all_the_same(db: Live) {
-    let backend = Arc::new(faulty(&db));
-    let executor = Executor::start(Arc::clone(&backend) as _);
-    let gate = backend.block(|_| true);
+pub async fn a_write_of_a_dropped_sender_is_committed(db: Live) {
+    let store = Arc::new(faulty(&db));
+    let executor = Executor::start(Arc::clone(&store) as _);
+    let gate = store.block(|_| true);
     let run = new_run();
     drop(executor.send(Write::Start(run.clone())).await.unwrap());
     gate.reached().await;
     let second = executor.send(Write::Start(new_run())).await.unwrap();
     gate.open();
     created(&second.await.unwrap());
-    assert!(db.client.backend().run(run.id).await.unwrap().is_some());
+    assert!(db.client.store().run(run.id).await.unwrap().is_some());
 }
 
-/// The listener uses the writer's connection for a moment now and then, and bodies that block must not make that long.
-pub async fn a_runtime_that_is_blocked_hears_of_other_processes(db: Live) {
-    let other = Executor::start(Arc::clone(db.second_client().await.backend()));
+/// The listener sometimes uses the connection of the writer for a moment. A blocked runtime must
+/// not make that moment long.
+pub async fn a_blocked_runtime_is_notified_of_other_processes(db: Live) {
+    let other = Executor::start(Arc::clone(db.second_client().await.store()));
     let connect = db.connect();
     let (listens, begin) = oneshot::channel();
     let blocked = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client = connect.await.unwrap();
-            let executor = Executor::start(Arc::clone(client.backend()));
+            let executor = Executor::start(Arc::clone(client.store()));
             let mut changes = executor.hub().changes();
             executor.hub().listen().await;
             changes.changed().await.unwrap();
             listens.send(()).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
             while !changes.has_changed().unwrap() {
-                assert!(Instant::now() < deadline, "nothing was heard");
+                assert!(Instant::now() < deadline, "no notification arrived");
                 std::thread::sleep(Duration::from_millis(1));
             }
         });

@@ -1,4 +1,4 @@
-//! What a run does that is told to end: cleans up, within the grace.
+//! A run that is canceled or passes its deadline cleans up, within the grace period.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{failure, reaches};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Notes what the pending call ends with, cleans up, and hands the error on.
+/// Notes the error of the pending call, cleans up, and returns the error.
 async fn tidies(ctx: &Ctx<Probe>, pending: Result<()>) -> Result<()> {
     let Err(error) = pending else { return Ok(()) };
     ctx.step("clean up", async || {
@@ -79,7 +79,7 @@ pub async fn a_run_cleans_up_after_a_sleep(db: Live) {
     }
 }
 
-pub async fn a_run_whose_worker_is_gone_cleans_up_at_the_next(db: Live) {
+pub async fn a_run_of_a_lost_worker_cleans_up_on_the_next(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(sleeps).linger(Duration::ZERO));
     let run = db.client.start(sleeps, ()).await.unwrap();
@@ -93,7 +93,7 @@ pub async fn a_run_whose_worker_is_gone_cleans_up_at_the_next(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_run_may_end_as_it_likes(db: Live) {
+pub async fn a_canceled_run_may_return_any_result(db: Live) {
     #[workflow]
     async fn swallows(ctx: &Ctx<Probe>, well: bool) -> Result<String> {
         ctx.state().note("called");
@@ -164,7 +164,10 @@ pub async fn the_grace_ends_a_clean_up_that_hangs(db: Live) {
     canceled(run.result().await);
     assert_eq!(probe.times("hangs"), 1);
     let (row, asked) = (run.run().await.unwrap(), &run.history().await.unwrap()[0]);
-    assert!(row.completed_at.unwrap() >= asked.started_at + Duration::from_millis(300), "not before it is over");
+    assert!(
+        row.completed_at.unwrap() >= asked.started_at + Duration::from_millis(300),
+        "the run does not end before the grace period is over"
+    );
     worker.stop().await;
 
     let worker = db.worker(probe.clone()).register(hangs_after).cancel_grace(Duration::from_millis(300));
@@ -203,8 +206,8 @@ pub async fn the_grace_ends_a_clean_up_that_is_parked(db: Live) {
     canceled(runs[0].result().await);
     assert_eq!(failure(runs[1].result().await).kind, ErrorKind::Deadline);
     for run in runs {
-        // Claimed at first, to be interrupted, at the end of the grace, and perhaps once more for a wake that was not seen:
-        // not again and again.
+        // The run is claimed at its start, for the interruption and at the end of the grace
+        // period, and perhaps again for a wake that the drive did not see.
         let epoch = run.run().await.unwrap().epoch;
         assert!(epoch <= 5, "claimed {epoch} times");
     }
@@ -217,10 +220,11 @@ pub async fn a_second_cancel_or_a_termination_ends_a_clean_up_at_once(db: Live) 
     let other = db.second_client().await;
     for (n, terminate) in [(1, false), (2, true)] {
         let run = db.client.start(hangs_after, ()).await.unwrap();
-        // Not by how often it was called: a cancel that meets the park is for the next drive.
-        until("it sleeps", async || (!run.history().await.unwrap().is_empty()).then_some(())).await;
+        // The number of calls is not compared: a cancel that arrives during the park is handled by
+        // the next drive.
+        until("the sleep is recorded", async || (!run.history().await.unwrap().is_empty()).then_some(())).await;
         assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
-        until("cleans up", async || (probe.times("hangs") == n).then_some(())).await;
+        until("the clean-up begins", async || (probe.times("hangs") == n).then_some(())).await;
         let ended = if terminate { run.terminate().await } else { run.cancel().await };
         assert_eq!(ended.unwrap(), CancelOutcome::Canceled);
         assert_eq!(run.status().await.unwrap(), RunStatus::Canceled);
@@ -228,7 +232,7 @@ pub async fn a_second_cancel_or_a_termination_ends_a_clean_up_at_once(db: Live) 
         canceled(other.handle::<()>(run.id()).await.unwrap().result().await);
         assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Ended(RunStatus::Canceled));
     }
-    // Were they not dropped, the worker could not stop before its grace.
+    // If the runs were not dropped, the worker could not stop before its grace period ends.
     worker.stop().await;
 }
 
@@ -242,7 +246,7 @@ pub async fn a_termination_by_another_process_drops_the_run(db: Live) {
     assert_eq!(other.terminate(run.id()).await.unwrap(), CancelOutcome::Canceled);
     probe.noted("dropped").await;
     canceled(run.result().await);
-    assert_eq!(probe.notes(), ["begun", "dropped"], "nothing is cleaned up");
+    assert_eq!(probe.notes(), ["begun", "dropped"], "the run does not clean up");
     worker.stop().await;
 }
 
@@ -254,7 +258,7 @@ pub async fn two_cancels_at_once_are_one(db: Live) {
     worker.stop().await;
     let other = db.second_client().await;
     let writes = [&db.client, &other].map(|client| {
-        let cancel = workflow_sdk::engine::Write::Cancel(run.id());
+        let cancel = workflow_engine::store::Write::Cancel(run.id());
         client.executor().commit(cancel)
     });
     for outcome in futures::future::join_all(writes).await {
@@ -266,7 +270,7 @@ pub async fn two_cancels_at_once_are_one(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_deadline_lets_clean_up(db: Live) {
+pub async fn a_run_cleans_up_after_its_deadline(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(works).register(sleeps).linger(Duration::ZERO));
     let deadline = Duration::from_millis(500);
@@ -311,7 +315,7 @@ pub async fn a_worker_that_stops_leaves_the_clean_up_to_the_next(db: Live) {
     worker.stop().await;
     assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
     let worker = Working::start(db.worker(probe.clone()).register(hangs_after));
-    until("the clean-up goes on", async || (probe.times("hangs") == 2).then_some(())).await;
+    until("the clean-up continues", async || (probe.times("hangs") == 2).then_some(())).await;
     run.terminate().await.unwrap();
     worker.stop().await;
 }

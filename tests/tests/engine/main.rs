@@ -1,12 +1,14 @@
-//! What authors and applications can rely on: one list of cases, client and worker in this process, on each database.
+//! Behaviour that authors and applications can rely on. Each case runs on each database, with the
+//! client and the worker in this process.
 
-#![allow(clippy::unit_arg, reason = "bodies of steps that only leave a note")]
+#![allow(clippy::unit_arg, reason = "bodies of steps that only make a note")]
 
 use std::time::Duration;
 
 use workflow_sdk::{ClientError, RunHandle, RunStatus, StoredError};
 use workflow_tests::{Database, Live, until};
 
+mod application_transactions;
 mod authoring;
 mod breaker;
 mod cancel;
@@ -14,60 +16,60 @@ mod children;
 mod client;
 mod codec;
 mod concurrency;
+mod continue_as_new;
 mod deadline;
 mod divergence;
 mod errors;
 mod executor;
-mod explain;
-mod foreign;
-mod generation;
+mod explanation;
+mod foreign_awaits;
+mod fork;
 mod interruption;
-mod live;
+mod parking;
 mod patch;
 mod pause;
 mod planted;
 mod preflight;
-mod ready;
-mod refused;
-mod rerun;
+mod prepared_batches;
+mod refusals;
+mod retry;
 mod saga;
 mod shutdown;
 mod signals;
+mod streams;
 mod transaction;
-mod waiting;
-mod within;
 
-/// Longer than any case takes, and a hang is no silence.
+/// Longer than any case takes: a case that hangs fails with a message.
 const LIMIT: Duration = Duration::from_secs(90);
 
 workflow_tests::cases! {
     "engine", "db: Live)",
     authoring {
-        a_step_gives_its_decoded_stored_value,
+        a_step_returns_its_decoded_stored_value,
         a_failing_step_is_retried_by_its_policy,
-        retries_end_with_the_policy,
+        retries_end_at_the_limit_of_the_policy,
         a_fatal_error_ends_the_retries,
-        an_error_can_name_the_next_delay,
+        an_error_can_set_the_next_delay,
         a_step_times_out,
         a_panic_in_a_step_is_a_failed_attempt,
-        a_panic_in_a_workflow_fails_its_run_alone,
-        a_panic_in_a_decoder_fails_its_run_alone,
+        a_panic_in_a_workflow_fails_only_its_run,
+        a_panic_in_a_decoder_fails_only_its_run,
         the_final_error_of_a_step_can_be_handled,
         an_error_keeps_its_causes,
         a_step_knows_its_attempt_and_its_key,
         a_repeated_name_is_another_step,
-        what_may_differ_between_machines_survives_a_park,
+        time_and_random_values_survive_a_park,
         a_workflow_needs_neither_input_nor_state,
         an_output_that_cannot_be_stored_fails_the_run,
         an_input_that_does_not_decode_fails_the_run,
     }
-    waiting {
+    parking {
         a_step_beside_a_sleep_runs_once,
         the_sibling_of_a_failing_step_keeps_its_success,
-        a_race_gives_the_faster,
-        nothing_swallows_a_park,
-        sleeps_do_not_eat_the_retry_budget,
-        a_parked_run_goes_on_at_its_time,
+        a_race_returns_the_faster_branch,
+        a_workflow_cannot_swallow_a_park,
+        sleeps_do_not_use_up_attempts,
+        a_parked_run_resumes_at_its_wake_time,
         a_short_wait_stays_in_memory,
         a_long_back_off_parks,
         a_saturated_worker_takes_the_next_run_at_once,
@@ -75,60 +77,60 @@ workflow_tests::cases! {
         a_thousand_runs_of_parallel_steps_end,
     }
     concurrency {
-        a_map_is_bounded_and_gives_its_results_in_order,
+        a_map_is_bounded_and_returns_its_results_in_order,
         the_first_failure_drops_the_other_items,
-        a_map_can_let_every_item_end,
+        a_map_can_finish_every_item,
         a_map_with_a_limit_of_0_is_refused,
-        a_map_whose_worker_is_gone_runs_no_finished_body_again,
+        a_map_of_a_lost_worker_repeats_no_finished_body,
         ten_thousand_items_end_and_are_replayed,
-        scopes_show_in_the_keys,
-        a_timeout_ends_what_takes_too_long,
-        a_timeout_lets_pass_what_ends_in_time,
-        a_timeout_outlives_its_worker,
-        a_run_is_parked_within_a_timeout_until_its_end,
-        the_first_to_end_wins_again_after_a_park,
+        scopes_are_part_of_the_step_keys,
+        a_timeout_ends_slow_work,
+        a_timeout_lets_fast_work_finish,
+        a_timeout_survives_its_worker,
+        a_run_parks_within_a_timeout,
+        a_race_has_the_same_winner_after_a_park,
     }
     patch {
-        a_run_that_passed_a_change_keeps_the_old_way_and_others_take_the_new,
-        a_run_older_than_a_deprecated_patch_waits_for_code_that_fits,
+        a_run_past_a_patch_keeps_the_old_branch_and_others_take_the_new,
+        a_run_older_than_a_deprecated_patch_waits_for_matching_code,
         a_patch_name_used_twice_fails_the_run,
     }
-    generation {
-        a_run_that_continues_keeps_its_handle_and_gives_its_last_result,
+    continue_as_new {
+        a_run_that_continues_keeps_its_handle_and_returns_its_last_result,
         an_input_of_another_type_fails_the_run,
         a_history_that_reaches_its_limit_fails_the_run,
         a_limit_of_zero_is_refused,
         a_run_that_is_asked_to_cancel_does_not_continue,
     }
-    live {
+    streams {
         a_client_follows_a_run_while_it_runs,
         a_wait_for_the_next_item_can_be_dropped,
-        what_is_asked_for_wrongly_is_refused,
+        an_invalid_name_or_type_is_refused,
         a_value_over_the_limit_is_refused_and_the_run_goes_on,
         progress_from_the_body_of_a_step_is_seen_while_it_runs,
-        a_long_stream_comes_whole_and_in_order,
+        a_long_stream_arrives_complete_and_in_order,
     }
     divergence {
-        a_history_that_cannot_be_understood_parks_its_run,
-        a_step_that_is_gone_parks_the_run,
-        another_kind_of_call_parks_the_run,
+        an_unreadable_history_parks_its_run,
+        a_removed_step_parks_the_run,
+        a_call_of_another_kind_parks_the_run,
         an_output_of_another_type_parks_the_run,
         an_input_of_another_type_parks_the_run,
         a_diverged_run_can_be_terminated,
-        a_diverged_run_that_is_canceled_ends_with_its_grace,
-        an_added_step_runs,
+        a_canceled_diverged_run_ends_after_its_grace,
+        an_inserted_step_runs,
     }
     preflight {
         an_exported_history_replays_on_its_code,
         a_history_of_signals_replays,
         an_exported_history_diverges_on_other_code,
-        what_is_not_exported_is_refused,
+        an_unsuitable_history_is_refused,
         every_unfinished_run_is_judged,
         a_report_without_divergence_is_clean,
-        a_worker_that_knows_nothing_judges_nothing,
+        a_worker_without_workflows_judges_no_run,
     }
-    foreign {
-        a_bare_sleep_is_warned_of_once,
+    foreign_awaits {
+        a_bare_sleep_is_logged_once,
         a_bare_sleep_can_fail_the_run,
         calls_of_the_context_are_never_foreign,
         no_foreign_wake_is_lost,
@@ -136,28 +138,28 @@ workflow_tests::cases! {
     }
     errors {
         an_error_of_a_type_that_never_retries_ends_the_retries,
-        a_field_of_an_error_is_the_next_delay,
-        an_error_without_its_delay_leaves_it_to_the_policy,
+        a_field_of_an_error_sets_the_next_delay,
+        an_error_without_a_delay_uses_the_policy,
         a_typed_error_is_the_same_first_and_on_replay,
         another_process_reads_a_typed_error,
         a_client_reads_the_typed_error_of_a_run,
         an_error_type_of_a_library_is_found,
-        an_error_too_large_for_its_value_is_kept_without_it,
-        a_history_shows_what_is_left_of_the_budget,
+        an_error_that_is_too_large_is_stored_without_its_value,
+        a_history_shows_the_attempts_left,
     }
     breaker {
-        while_a_circuit_is_open_no_body_is_called_and_runs_park,
-        one_probe_at_a_time_finds_out_and_then_all_go_on,
+        an_open_circuit_parks_runs_and_calls_no_body,
+        one_probe_at_a_time_tests_an_open_circuit,
         a_fatal_error_does_not_open_a_circuit,
         steps_of_one_name_share_a_circuit_and_others_do_not,
-        an_opening_is_told_once,
+        an_opening_is_logged_once,
     }
     cancel {
         a_pending_run_is_canceled_at_once,
         a_parked_run_wakes_to_be_canceled,
         a_running_run_is_dropped_and_ends_canceled,
         another_process_cancels_within_a_heartbeat,
-        a_cancel_that_came_before_a_signal_was_looked_for_is_not_lost,
+        a_cancel_before_the_first_wait_for_a_signal_is_not_lost,
         a_run_that_lingers_in_memory_is_canceled,
         the_cancel_of_an_ended_run_says_how_it_ended,
         a_cancel_races_with_the_end,
@@ -175,11 +177,11 @@ workflow_tests::cases! {
         a_thousand_children_resume_their_parent_a_few_times,
     }
     signals {
-        a_body_outlives_an_inbox_that_cannot_be_read,
-        no_run_sleeps_over_a_signal_of_another_process,
+        a_body_survives_an_inbox_that_cannot_be_read,
+        a_signal_of_another_process_wakes_its_run,
         signals_are_taken_in_order_before_and_after_the_wait,
         a_wait_ends_with_its_timeout,
-        a_running_run_hears_of_a_signal,
+        a_running_run_receives_a_signal,
         a_wait_that_loses_a_race_consumes_nothing,
         a_key_makes_one_signal,
         a_workflow_sends_a_signal_once,
@@ -190,15 +192,15 @@ workflow_tests::cases! {
     interruption {
         a_run_cleans_up_after_a_step,
         a_run_cleans_up_after_a_sleep,
-        a_run_whose_worker_is_gone_cleans_up_at_the_next,
-        a_run_may_end_as_it_likes,
+        a_run_of_a_lost_worker_cleans_up_on_the_next,
+        a_canceled_run_may_return_any_result,
         a_shielded_part_ends_before_the_run_is_canceled,
         the_grace_ends_a_clean_up_that_hangs,
         the_grace_ends_a_clean_up_that_is_parked,
         a_second_cancel_or_a_termination_ends_a_clean_up_at_once,
         a_termination_by_another_process_drops_the_run,
         two_cancels_at_once_are_one,
-        a_deadline_lets_clean_up,
+        a_run_cleans_up_after_its_deadline,
         a_run_that_returns_after_its_deadline_has_failed,
         a_worker_that_stops_leaves_the_clean_up_to_the_next,
     }
@@ -208,13 +210,13 @@ workflow_tests::cases! {
         a_run_that_is_canceled_undoes,
         a_run_that_passes_its_deadline_undoes,
         a_terminated_run_undoes_nothing,
-        a_compensation_that_fails_is_told,
+        a_failed_compensation_is_reported,
         a_compensation_for_a_step_that_never_ran_is_refused,
         the_grace_bounds_the_compensations_of_a_canceled_run,
-        a_destructor_that_panics_in_an_armed_compensation_hurts_nobody,
+        a_panic_in_the_destructor_of_a_compensation_is_contained,
     }
     deadline {
-        a_run_that_no_worker_knows_fails_at_its_deadline,
+        a_run_without_a_worker_fails_at_its_deadline,
         a_delayed_run_fails_at_its_deadline,
         a_parked_run_fails_at_its_deadline,
         a_running_body_is_dropped_at_the_deadline,
@@ -223,36 +225,36 @@ workflow_tests::cases! {
     }
     client {
         a_key_makes_one_run,
-        the_order_of_a_map_makes_no_other_input,
+        the_order_of_map_entries_does_not_change_the_input,
         a_run_starts_after_its_delay_or_at_its_time,
-        only_served_queues_are_worked_on,
-        only_the_version_of_a_worker_is_worked_on,
+        a_worker_takes_only_runs_of_its_queues,
+        a_worker_takes_only_runs_of_its_versions,
         a_run_is_stored_as_it_was_started,
         thousands_are_started_at_once,
-        of_many_inputs_one_refused_starts_none,
+        one_refused_input_of_many_starts_no_run,
         a_thousand_concurrent_starts_are_all_stored,
         a_run_is_started_by_name,
-        a_result_of_another_type_is_told,
-        everyone_who_waits_learns_of_the_end,
-        a_history_shows_what_runs,
-        a_list_has_each_run_once_on_its_pages,
-        an_unknown_run_is_told_everywhere,
+        a_result_of_another_type_is_an_error,
+        every_waiting_caller_gets_the_result,
+        a_history_shows_running_steps,
+        the_pages_of_a_list_show_each_run_once,
+        every_call_reports_an_unknown_run,
         a_client_that_is_dropped_leaves_no_connection,
     }
     codec {
-        nothing_that_an_author_hands_over_is_stored_in_plain,
+        no_payload_is_stored_as_plain_text,
         a_client_without_the_key_sees_names_and_no_values,
         a_run_waits_for_a_worker_that_has_its_key,
         a_row_that_was_changed_or_moved_is_refused,
-        what_is_older_than_the_codec_is_read_unless_it_is_refused,
-        a_codec_that_fails_or_panics_hurts_one_write,
-        a_batch_that_was_prepared_is_encoded_as_any_other,
-        the_limit_is_that_of_the_plain_text,
+        payloads_older_than_the_codec_are_read_unless_refused,
+        a_codec_that_fails_or_panics_affects_one_write,
+        a_prepared_batch_is_encoded_like_any_other,
+        the_limit_counts_the_plain_text,
     }
-    within {
+    application_transactions {
         a_run_exists_if_its_transaction_commits,
-        a_connection_with_an_own_begin_is_a_transaction_too,
-        a_key_holds_within_a_transaction,
+        a_connection_after_an_explicit_begin_is_a_transaction,
+        a_key_is_unique_within_a_transaction,
         a_transaction_on_another_database_is_refused,
         bad_input_is_refused_before_the_transaction_is_touched,
     }
@@ -261,27 +263,27 @@ workflow_tests::cases! {
         an_error_rolls_back_and_is_retried,
         a_value_that_cannot_be_stored_rolls_back,
         the_handle_of_the_other_database_is_refused,
-        beside_ordinary_steps_the_order_of_outcomes_holds,
-        a_body_that_waits_for_itself_is_timed_out,
+        outcomes_keep_their_order_beside_ordinary_steps,
+        a_body_that_waits_for_its_own_transaction_times_out,
         a_kept_handle_is_refused,
         a_body_that_ends_the_transaction_itself_is_refused,
-        a_statement_that_failed_can_only_be_passed_over_where_the_database_lets_it,
+        a_failed_statement_can_be_ignored_only_on_sqlite,
         a_transaction_of_the_driver_is_a_savepoint,
-        what_is_checked_at_the_commit_fails_the_attempt,
-        a_commit_whose_answer_was_lost_is_not_done_again,
-        a_commit_that_was_lost_on_its_way_is_tried_again,
-        a_connection_that_is_cut_in_the_commit_is_looked_after,
+        a_deferred_constraint_fails_the_attempt,
+        a_commit_whose_reply_was_lost_is_not_repeated,
+        a_commit_that_never_arrived_is_retried,
+        a_connection_lost_during_the_commit_fails_the_attempt,
         a_body_that_is_dropped_leaves_nothing,
         a_run_that_is_canceled_rolls_back,
         starts_and_cancels_join,
         a_database_in_memory_has_transactions_too,
     }
-    refused {
+    refusals {
         an_unknown_scheme,
-        a_url_that_is_not_understood,
+        a_malformed_url,
         a_database_that_cannot_be_written,
         a_file_that_is_read_only,
-        a_file_that_is_no_database,
+        a_file_that_is_not_a_database,
         a_newer_schema,
         options_out_of_range,
         an_input_that_cannot_be_stored,
@@ -293,65 +295,67 @@ workflow_tests::cases! {
         a_worker_without_queues,
     }
     executor {
-        a_bad_write_leaves_its_neighbours_whole,
-        the_order_of_writes_outlives_a_split,
-        a_transient_failure_is_repeated,
+        a_bad_write_does_not_fail_its_neighbours,
+        a_split_batch_keeps_the_order_of_its_writes,
+        a_commit_is_retried_after_a_transient_failure,
         a_commit_whose_reply_was_lost_is_applied_once,
         a_cancel_whose_reply_was_lost_is_not_a_second_one,
-        an_offer_waits_for_what_makes_a_run_due,
-        runs_end_over_lost_replies,
+        a_pending_claim_waits_for_a_due_run,
+        runs_end_although_replies_are_lost,
         a_claim_whose_reply_was_lost_is_given_back,
-        the_end_of_the_executor_is_loud,
-        a_full_queue_holds_its_senders_back,
-        a_dropped_sender_is_committed_all_the_same,
-        a_runtime_that_is_blocked_hears_of_other_processes,
+        the_end_of_the_executor_is_reported,
+        a_full_queue_makes_its_senders_wait,
+        a_write_of_a_dropped_sender_is_committed,
+        a_blocked_runtime_is_notified_of_other_processes,
     }
-    ready {
-        what_was_made_ready_is_committed_once,
-        hundreds_of_runs_survive_a_database_that_fails,
+    prepared_batches {
+        a_prepared_batch_is_committed_once,
+        hundreds_of_runs_survive_a_failing_database,
     }
-    rerun {
-        a_failed_run_goes_on_where_it_failed,
+    retry {
+        a_failed_run_resumes_where_it_failed,
         a_run_can_be_retried_more_than_once,
-        a_retried_run_keeps_what_its_siblings_and_handlers_did,
-        a_retry_gives_a_step_its_attempts_once_more,
-        a_run_that_failed_by_itself_is_called_again,
-        a_retry_after_the_deadline_needs_another_one,
-        only_what_can_be_retried_is_retried,
+        a_retried_run_keeps_the_outcomes_of_siblings_and_handlers,
+        a_retry_gives_a_step_all_its_attempts_again,
+        a_run_that_failed_outside_of_a_step_is_called_again,
+        a_retry_after_the_deadline_needs_a_new_deadline,
+        a_run_that_cannot_be_retried_is_refused,
         two_retries_at_once_are_one,
-        a_fork_keeps_the_history_before_its_step,
-        a_fork_can_take_another_version_and_queue,
-        a_fork_without_a_step_begins_anew,
-        a_run_of_any_status_can_be_forked,
-        a_step_that_does_not_exist_is_refused_with_near_names,
-        a_fork_refuses_what_cannot_be_stored,
-        the_key_of_a_fork_gives_the_same_fork,
-        a_workflow_with_a_policy_goes_on_where_it_failed,
+        a_workflow_with_a_policy_resumes_where_it_failed,
         a_policy_that_is_used_up_fails_the_run,
         a_fatal_error_is_not_retried_by_the_workflow,
         a_run_that_waits_for_its_next_attempt_can_be_canceled,
     }
+    fork {
+        a_fork_keeps_the_history_before_its_step,
+        a_fork_can_take_another_version_and_queue,
+        a_fork_without_a_step_starts_from_the_beginning,
+        a_run_of_any_status_can_be_forked,
+        an_unknown_step_is_refused_with_similar_names,
+        a_fork_refuses_what_cannot_be_stored,
+        the_key_of_a_fork_returns_the_same_fork,
+    }
     pause {
-        a_paused_run_lets_its_steps_end_and_begins_no_others,
+        a_paused_run_finishes_its_running_steps_and_begins_no_others,
         another_process_pauses_within_a_heartbeat,
         a_pending_run_waits_until_it_is_resumed,
-        a_sleep_goes_on_while_its_run_is_paused,
+        a_sleep_continues_while_its_run_is_paused,
         a_paused_run_can_be_canceled,
         an_unknown_run_cannot_be_paused,
     }
-    explain {
-        a_run_whose_version_nobody_serves_says_so,
-        a_fork_to_a_version_that_no_worker_knows_stays_due,
-        a_worker_warns_of_due_versions_that_nobody_serves,
+    explanation {
+        an_unserved_version_is_explained,
+        a_fork_to_an_unserved_version_stays_due,
+        a_worker_warns_of_due_unserved_versions,
         versions_live_side_by_side,
-        a_run_says_what_it_does_or_waits_for,
-        a_diverged_run_says_how,
-        a_run_that_waits_for_its_turn_says_so,
+        every_status_of_a_run_is_explained,
+        a_divergence_is_explained,
+        a_wait_for_a_free_worker_is_explained,
     }
     shutdown {
         a_running_step_ends_and_the_rest_is_given_back,
         nothing_is_claimed_while_steps_end,
-        a_claim_that_was_under_way_is_given_back,
+        a_claim_in_flight_at_shutdown_is_given_back,
         a_step_that_outlasts_the_grace_is_dropped,
         a_dropped_worker_gives_its_runs_back,
         a_run_that_lingers_is_given_back_at_once,
@@ -382,7 +386,7 @@ async fn reaches<O>(run: &RunHandle<O>, status: RunStatus) {
     until(&what, async || (run.status().await.unwrap() == status).then_some(())).await;
 }
 
-/// Waits until a fact holds.
+/// Waits until `fact` is true.
 async fn holds(what: &str, fact: impl AsyncFn() -> bool) {
     until(what, async || fact().await.then_some(())).await;
 }

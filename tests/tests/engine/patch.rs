@@ -1,4 +1,4 @@
-//! The code of a workflow changes while its runs are under way.
+//! The code of a workflow changes while it has runs.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn before(ctx: &Ctx<Probe>, passes: bool) -> Result<String> {
     Ok("old".into())
 }
 
-/// With a check before the charge.
+/// The new code: it checks for fraud before the charge.
 #[workflow(name = "order")]
 async fn after(ctx: &Ctx<Probe>, passes: bool) -> Result<String> {
     body(ctx, "reserve").await?;
@@ -56,7 +56,7 @@ async fn at_last(ctx: &Ctx<Probe>, passes: bool) -> Result<String> {
     Ok("new".into())
 }
 
-/// Ends every sleep of the only run there is, or of all of them.
+/// Ends every sleep and makes every parked run due.
 async fn make_due(db: &Live) {
     let mut raw = db.raw().await;
     raw.execute("UPDATE step_attempts SET output = '0' WHERE kind = 'sleep' AND status = 'running'").await;
@@ -72,14 +72,14 @@ async fn parked_by_the_old_code(db: &Live, passes: bool) -> RunHandle<String> {
     run
 }
 
-pub async fn a_run_that_passed_a_change_keeps_the_old_way_and_others_take_the_new(db: Live) {
+pub async fn a_run_past_a_patch_keeps_the_old_branch_and_others_take_the_new(db: Live) {
     let passed = parked_by_the_old_code(&db, true).await;
     let waits = parked_by_the_old_code(&db, false).await;
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(after));
     let new = db.client.start(after, true).await.unwrap();
     assert_eq!(passed.result().await.unwrap(), "old");
-    // Parked it was before too, by the old code.
+    // The old code parked `waits`, too, so the status is not enough: wait for both charges.
     holds("both have charged", async || probe.times("charge") == 2).await;
     reaches(&waits, RunStatus::Parked).await;
     reaches(&new, RunStatus::Parked).await;
@@ -92,7 +92,7 @@ pub async fn a_run_that_passed_a_change_keeps_the_old_way_and_others_take_the_ne
     worker.stop().await;
 }
 
-pub async fn a_run_older_than_a_deprecated_patch_waits_for_code_that_fits(db: Live) {
+pub async fn a_run_older_than_a_deprecated_patch_waits_for_matching_code(db: Live) {
     let passed = parked_by_the_old_code(&db, true).await;
     let worker = Working::start(db.worker(Probe::new()).register(at_last));
     let diverged = async || passed.run().await.unwrap().error;

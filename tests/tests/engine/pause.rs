@@ -25,9 +25,9 @@ async fn is_given_back<O>(run: &RunHandle<O>) {
     until("the paused run is given back", async || run.run().await.unwrap().worker_id.is_none().then_some(())).await;
 }
 
-pub async fn a_paused_run_lets_its_steps_end_and_begins_no_others(db: Live) {
+pub async fn a_paused_run_finishes_its_running_steps_and_begins_no_others(db: Live) {
     let probe = Probe::new();
-    // The default lease: a heartbeat would take ten seconds.
+    // With the default lease, a heartbeat would take ten seconds.
     let worker = Working::start(db.worker(probe.clone()).register(two_steps));
     let run = db.client.start(two_steps, ()).await.unwrap();
     probe.noted("one begins").await;
@@ -39,7 +39,7 @@ pub async fn a_paused_run_lets_its_steps_end_and_begins_no_others(db: Live) {
 
     probe.open("one");
     is_given_back(&run).await;
-    assert_eq!(probe.notes(), ["one begins", "one ends"], "its outcome was written, and nothing began after it");
+    assert_eq!(probe.notes(), ["one begins", "one ends"], "the outcome was recorded, and no other step began");
     assert!(run.history().await.unwrap().iter().any(|row| row.step_key == "one" && row.position == Some(1)));
     assert_eq!(run.pause().await.unwrap(), PauseOutcome::Paused);
     let why = run.explain().await.unwrap().to_string();
@@ -60,7 +60,8 @@ pub async fn another_process_pauses_within_a_heartbeat(db: Live) {
     probe.noted("one begins").await;
     let other = db.second_client().await;
     assert_eq!(other.pause(run.id()).await.unwrap(), PauseOutcome::Requested);
-    // Nobody told the worker; it hears of the pause when it renews its lease, which it does again and again.
+    // The worker gets no notification. It sees the pause when it renews its lease, which it does
+    // repeatedly.
     let before = run.run().await.unwrap().available_at;
     until("two renewals", async || {
         (run.run().await.unwrap().available_at > before + Duration::from_millis(400)).then_some(())
@@ -94,7 +95,7 @@ pub async fn a_pending_run_waits_until_it_is_resumed(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_sleep_goes_on_while_its_run_is_paused(db: Live) {
+pub async fn a_sleep_continues_while_its_run_is_paused(db: Live) {
     #[workflow]
     async fn naps(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.sleep(Duration::from_millis(300)).await?;
@@ -107,10 +108,8 @@ pub async fn a_sleep_goes_on_while_its_run_is_paused(db: Live) {
     reaches(&run, RunStatus::Parked).await;
     run.pause().await.unwrap();
     let wakes_at = run.run().await.unwrap().available_at;
-    until("the sleep is over", async || {
-        (db.client.backend().next_due(&[]).await.unwrap().now > wakes_at).then_some(())
-    })
-    .await;
+    until("the sleep is over", async || (db.client.store().next_due(&[]).await.unwrap().now > wakes_at).then_some(()))
+        .await;
     assert_eq!(probe.times("awake"), 0);
     run.resume().await.unwrap();
     run.result().await.unwrap();

@@ -1,4 +1,5 @@
-//! Before a deploy: histories that replay in a test, and the database that is judged before it sees the new code.
+//! Checks before a deploy: the replay of exported histories, and the preflight of a database with
+//! the new code.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::reaches;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What made the histories.
+/// The code that recorded the histories.
 mod before {
     use super::*;
 
@@ -41,7 +42,7 @@ mod before {
     }
 }
 
-/// What is to be deployed.
+/// The code that is to be deployed.
 mod after {
     use super::*;
 
@@ -82,7 +83,7 @@ fn before_worker(db: &Live) -> Worker<Probe> {
     worker.register(before::gift).register(before::gone)
 }
 
-/// A run that is parked after a step.
+/// Returns a run that is parked after one step.
 async fn parked(db: &Live) -> RunId {
     let worker = Working::start(before_worker(db));
     let run = db.client.start(before::order, HOUR).await.unwrap();
@@ -148,7 +149,7 @@ pub async fn an_exported_history_diverges_on_other_code(db: Live) {
     assert_eq!(probe.notes(), [""; 0], "a body began");
 }
 
-pub async fn what_is_not_exported_is_refused(db: Live) {
+pub async fn an_unsuitable_history_is_refused(db: Live) {
     let unknown = RunId::generate();
     assert!(matches!(db.client.export(unknown).await, Err(ClientError::UnknownRun { run_id }) if run_id == unknown));
     let history = db.client.export(parked(&db).await).await.unwrap().to_json();
@@ -158,7 +159,7 @@ pub async fn what_is_not_exported_is_refused(db: Live) {
     assert!(matches!(replay(before::order, Probe::new(), "{}"), Err(ReplayError::History(_))));
 }
 
-/// Every row of every table.
+/// Returns every row of every table.
 async fn dump(raw: &mut RawConnection) -> Vec<String> {
     let mut all = Vec::new();
     for table in raw.table_names().await {
@@ -180,7 +181,7 @@ fn after_worker(client: Client, probe: &Probe) -> Worker<Probe> {
     Worker::new(client, probe.clone()).register(after::order).register(after::refund).register(after::gift)
 }
 
-/// The report with what differs from run to run replaced.
+/// Returns the text of the report, with the ids and line numbers replaced.
 fn shown(report: &PreflightReport, names: &[(RunId, &str)]) -> String {
     let text = names.iter().fold(report.to_string(), |text, (id, name)| text.replace(&id.to_string(), name));
     let line = |line: &str| match line.split_once("tests/engine/preflight.rs:") {
@@ -246,11 +247,11 @@ pub async fn every_unfinished_run_is_judged(db: Live) {
     db.client.start(before::order, Duration::ZERO).await.unwrap().result().await.unwrap();
     db.client.terminate(start("order").await).await.unwrap();
     worker.stop().await;
-    // More than a page; no worker has seen them, so any code fits.
+    // More runs than one page of the list. They have no history, so they fit any code.
     db.client.start_many(before::order, vec![HOUR; 101]).await.unwrap();
     let mut raw = db.raw().await;
     let riddle = match db.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => format!("run_id = '{}'", names[3].0),
         Database::Postgres => format!("run_id = '{}'::uuid", names[3].0),
     };
@@ -259,7 +260,7 @@ pub async fn every_unfinished_run_is_judged(db: Live) {
     let rows = dump(&mut raw).await;
     let probe = Probe::new();
     let report = after_worker(db.client.clone(), &probe).preflight().await.unwrap();
-    assert_eq!(dump(&mut raw).await, rows, "something was written");
+    assert_eq!(dump(&mut raw).await, rows, "the preflight wrote to the database");
     assert_eq!(probe.notes(), [""; 0], "a body began");
     let unreadable = report.unreadable[0].found.to_string();
     assert!(unreadable.contains("riddle"), "{unreadable}");
@@ -268,11 +269,15 @@ pub async fn every_unfinished_run_is_judged(db: Live) {
 
     if db.database == Database::Postgres {
         let text = report.to_string();
-        assert_eq!(reader_preflight(&db, &mut raw, &probe).await, text, "one who may only read gets the same");
+        assert_eq!(
+            reader_preflight(&db, &mut raw, &probe).await,
+            text,
+            "a role that may only read gets the same report"
+        );
     }
 }
 
-/// The report that a role gets which may only read.
+/// Returns the report that a role gets that may only read.
 async fn reader_preflight(db: &Live, raw: &mut RawConnection, probe: &Probe) -> String {
     let schema = db.schema().unwrap();
     let role = format!("{schema}_r");
@@ -285,7 +290,7 @@ async fn reader_preflight(db: &Live, raw: &mut RawConnection, probe: &Probe) -> 
     let client = Client::connect(format!("{url}{joint}options[role]={role}")).schema(schema).await.unwrap();
     client.start(before::order, HOUR).await.expect_err("the role must not be able to write");
     let report = after_worker(client.clone(), probe).preflight().await.unwrap();
-    client.backend().close().await;
+    client.store().close().await;
     raw.execute(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     report.to_string()
 }
@@ -299,11 +304,11 @@ pub async fn a_report_without_divergence_is_clean(db: Live) {
     assert!(report.strict().is_clean());
 
     let report = db.worker(Probe::new()).register(before::gift).preflight().await.unwrap();
-    assert!(report.is_clean(), "it may be another worker's");
+    assert!(report.is_clean(), "another worker may serve the other workflow");
     assert!(!report.strict().is_clean());
 }
 
-pub async fn a_worker_that_knows_nothing_judges_nothing(db: Live) {
+pub async fn a_worker_without_workflows_judges_no_run(db: Live) {
     assert!(matches!(db.worker(()).preflight().await, Err(WorkerError::NoWorkflows)));
     let twice = db.worker(Probe::new()).register(before::order).register(after::order);
     assert!(matches!(twice.preflight().await, Err(WorkerError::DuplicateWorkflow { .. })));

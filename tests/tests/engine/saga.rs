@@ -1,4 +1,4 @@
-//! What a run undoes that fails or is canceled.
+//! Compensations: a run that fails or is canceled undoes its completed steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{failure, reaches};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How [`books`] ends.
+/// The way in which [`books`] ends.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 enum End {
     Well,
@@ -20,7 +20,8 @@ enum End {
     Sleeps,
 }
 
-/// Books a flight and a hotel. Each is undone if the run does not end well; the flight at the second try.
+/// Books a flight and a hotel, and undoes both if the run does not succeed. The compensation of
+/// the flight succeeds at its second attempt.
 #[workflow]
 async fn books(ctx: &Ctx<Probe>, end: End) -> Result<String> {
     for name in ["flight", "hotel"] {
@@ -69,14 +70,19 @@ pub async fn a_run_that_fails_or_panics_undoes_in_reverse_order(db: Live) {
         assert_eq!(probe.notes(), UNDONE);
         let keys: Vec<_> = compensations(&run).await.into_iter().map(|row| (row.step_key, row.attempt)).collect();
         let keys: Vec<_> = keys.iter().map(|(key, attempt)| (key.as_str(), *attempt)).collect();
-        assert_eq!(keys, [("undo hotel", 1), ("undo flight", 2), ("undo flight", 1)], "outcomes first");
+        assert_eq!(
+            keys,
+            [("undo hotel", 1), ("undo flight", 2), ("undo flight", 1)],
+            "rows with an outcome come first"
+        );
         worker.stop().await;
     }
 }
 
 pub async fn a_run_that_is_canceled_undoes(db: Live) {
     let probe = Probe::new();
-    // Each wait is a park: it is undone by drives that only replay what went before.
+    // Each wait is a park, so the drives that run the compensations first replay everything
+    // before them.
     let worker = Working::start(db.worker(probe.clone()).register(books).linger(Duration::ZERO));
     let run = db.client.start(books, End::Sleeps).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
@@ -107,7 +113,7 @@ pub async fn a_terminated_run_undoes_nothing(db: Live) {
     assert_eq!(probe.notes(), ["flight", "hotel"]);
 }
 
-/// Two compensations, of which the one that runs first fails for good.
+/// Has two compensations. The one that runs first fails with a fatal error.
 #[workflow]
 async fn half_undone(ctx: &Ctx<Probe>, sleeps: bool) -> Result<()> {
     let _first = ctx.compensate("first", |probe: Arc<Probe>| async move { Ok::<_, Error>(probe.note("first")) })?;
@@ -118,7 +124,7 @@ async fn half_undone(ctx: &Ctx<Probe>, sleeps: bool) -> Result<()> {
     Err(Error::msg("no luck"))
 }
 
-pub async fn a_compensation_that_fails_is_told(db: Live) {
+pub async fn a_failed_compensation_is_reported(db: Live) {
     for (sleeps, kind) in [(false, ErrorKind::Application), (true, ErrorKind::Compensation)] {
         let probe = Probe::new();
         let worker = Working::start(db.worker(probe.clone()).register(half_undone));
@@ -171,7 +177,7 @@ pub async fn the_grace_bounds_the_compensations_of_a_canceled_run(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_destructor_that_panics_in_an_armed_compensation_hurts_nobody(db: Live) {
+pub async fn a_panic_in_the_destructor_of_a_compensation_is_contained(db: Live) {
     struct Bomb(Probe);
     impl Drop for Bomb {
         fn drop(&mut self) {

@@ -2,13 +2,13 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_sdk::engine::Write;
+use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, DEFAULT_PAYLOAD_LIMIT, Timestamp};
-use workflow_tests::{FaultyBackend, Live, Probe, Working, until};
+use workflow_tests::{FaultyStore, Live, Probe, Working, until};
 use workflow_worker::Worker;
 
-/// Where the first step waits.
+/// The gate at which the first step waits.
 const GATE: &str = "gate";
 
 #[workflow]
@@ -27,7 +27,10 @@ async fn steps(ctx: &Ctx<Probe>) -> Result<usize> {
 async fn is_given_back<O>(run: &RunHandle<O>) {
     let row = run.run().await.unwrap();
     assert_eq!((row.status, row.worker_id, row.crashes), (RunStatus::Parked, None, 0));
-    assert!(row.available_at <= Timestamp::from(std::time::SystemTime::now()), "another worker may have it at once");
+    assert!(
+        row.available_at <= Timestamp::from(std::time::SystemTime::now()),
+        "another worker may claim the run at once"
+    );
     assert_eq!(row.error, None);
 }
 
@@ -38,7 +41,7 @@ pub async fn a_running_step_ends_and_the_rest_is_given_back(db: Live) {
     probe.noted("first").await;
     let ended = worker.ask().await;
     let late = db.client.start(steps, ()).await.unwrap();
-    assert!(!ended.is_finished(), "it waits for the step");
+    assert!(!ended.is_finished(), "the worker waits for its step");
     probe.open(GATE);
     ended.await.unwrap().unwrap();
     is_given_back(&run).await;
@@ -47,7 +50,7 @@ pub async fn a_running_step_ends_and_the_rest_is_given_back(db: Live) {
     assert_eq!((history[0].step_key.as_str(), history[0].status), ("first", AttemptStatus::Succeeded));
     assert_eq!(probe.times("second"), 0, "no further step begins");
 
-    // Another process goes on, and runs no finished step again.
+    // Another process resumes the run and repeats no finished step.
     let next = Worker::new(db.second_client().await, probe.clone()).register(steps);
     let next = Working::start(next);
     assert_eq!(run.result().await.unwrap() % 10, 1, "the value of the first run of the step");
@@ -69,7 +72,8 @@ pub async fn nothing_is_claimed_while_steps_end(db: Live) {
     let ended = worker.ask().await;
     let other = Worker::new(db.second_client().await, working.clone()).register(quick);
     let other = Working::start(other);
-    // The stopping worker hears of these first: its own process starts them.
+    // The stopping worker is notified of these runs first, because its own process starts
+    // them.
     for n in 1..=10 {
         let next = db.client.start(quick, ()).await.unwrap();
         assert_eq!(next.result().await.unwrap(), n);
@@ -82,33 +86,34 @@ pub async fn nothing_is_claimed_while_steps_end(db: Live) {
     other.stop().await;
 }
 
-/// Writes that wait for the next batch.
+/// Returns the number of writes that wait for the next batch.
 fn queued(client: &Client) -> usize {
     let shown = format!("{:?}", client.executor());
     shown.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-pub async fn a_claim_that_was_under_way_is_given_back(db: Live) {
-    let backend = Arc::new(FaultyBackend::new(Arc::clone(db.client.backend())));
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+pub async fn a_claim_in_flight_at_shutdown_is_given_back(db: Live) {
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe.clone()).register(quick).poll_interval(Duration::from_millis(20));
     let worker = Working::start(worker);
     client.start(quick, ()).await.unwrap().result().await.unwrap();
 
-    // While a commit is on its way, the worker finds a run, asks for it, and is stopped: claim and farewell lie in one batch.
-    let gate = backend.block(|write| matches!(write, Write::Start(_)));
+    // While a commit is in flight, the worker sends a claim and is stopped. The claim and the
+    // release of the claims are then in one batch.
+    let gate = store.block(|write| matches!(write, Write::Start(_)));
     let blocked = tokio::spawn(client.start(quick, ()).delay(Duration::from_secs(3600)).into_future());
     gate.reached().await;
     let run = db.client.start(quick, ()).await.unwrap();
     until("the claim is queued", async || (queued(&client) > 0).then_some(())).await;
     let ended = worker.ask().await;
-    until("the farewell is queued", async || (queued(&client) > 1).then_some(())).await;
+    until("the release is queued", async || (queued(&client) > 1).then_some(())).await;
     gate.open();
     ended.await.unwrap().unwrap();
     blocked.await.unwrap().unwrap();
     let row = run.run().await.unwrap();
-    assert_eq!(row.worker_id, None, "nobody holds what was claimed for nobody");
+    assert_eq!(row.worker_id, None, "the claim of the stopped worker is given back");
     assert_eq!((row.crashes, probe.times("quick")), (0, 1));
 
     let next = Working::start(db.worker(probe.clone()).register(quick));
@@ -129,7 +134,7 @@ pub async fn a_step_that_outlasts_the_grace_is_dropped(db: Live) {
 
     probe.open(GATE);
     let next = Working::start(db.worker(probe.clone()).register(steps));
-    assert_eq!(run.result().await.unwrap(), 12, "the step that was cut ran again");
+    assert_eq!(run.result().await.unwrap(), 12, "the dropped step ran again");
     assert_eq!(run.run().await.unwrap().crashes, 0);
     next.stop().await;
 }
@@ -169,7 +174,7 @@ pub async fn a_run_that_lingers_is_given_back_at_once(db: Live) {
     run.result().await.unwrap();
     let ended = run.history().await.unwrap();
     assert_eq!((ended.len(), ended[0].started_at), (1, begun[0].started_at), "the sleep began once");
-    assert_eq!(ended[0].output, begun[0].output, "and ends when it was to end");
+    assert_eq!(ended[0].output, begun[0].output, "the sleep ends at its original time");
     next.stop().await;
 }
 
@@ -179,5 +184,5 @@ pub async fn an_idle_worker_stops_at_once(db: Live) {
     worker.stop().await;
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let left = db.raw().await.number("SELECT count(*) FROM workflow_workers").await;
-    assert_eq!(left, 0, "it takes its liveness record along");
+    assert_eq!(left, 0, "the worker removes its record");
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, RunId, SignalOutcome, StepKind};
-use workflow_tests::{FaultyBackend, Live, Probe, Working};
+use workflow_tests::{FaultyStore, Live, Probe, Working};
 use workflow_worker::Worker;
 
 use super::{failure, holds};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Paid in cents.
+/// The paid amount, in cents.
 const PAID: Signal<u64> = Signal::new("paid");
 
 #[workflow]
@@ -21,7 +21,7 @@ async fn two_payments(ctx: &Ctx) -> Result<(Option<u64>, Option<u64>)> {
     Ok((first, second))
 }
 
-/// Signals are taken in the order in which they were accepted, whenever they were sent.
+/// Signals are taken in the order in which they were accepted, before or after the wait began.
 pub async fn signals_are_taken_in_order_before_and_after_the_wait(db: Live) {
     let run = db.client.start(two_payments, ()).await.unwrap();
     assert_eq!(run.signal(PAID, &1).await.unwrap(), SignalOutcome::Accepted);
@@ -64,8 +64,8 @@ async fn beside_a_body(ctx: &Ctx<tokio::sync::Semaphore>) -> Result<Option<u64>>
     paid
 }
 
-/// The run cannot park while a body runs, so its drive must hear of the signal.
-pub async fn a_running_run_hears_of_a_signal(db: Live) {
+/// The run cannot park while a body runs, so its drive must be notified of the signal.
+pub async fn a_running_run_receives_a_signal(db: Live) {
     let working = Working::start(db.worker(tokio::sync::Semaphore::new(0)).register(beside_a_body));
     for client in [db.client.clone(), db.second_client().await] {
         let run = db.client.start(beside_a_body, ()).await.unwrap();
@@ -87,7 +87,7 @@ async fn race_then_wait(ctx: &Ctx) -> Result<Option<u64>> {
     let wait = ctx.signal(PAID);
     let nap = ctx.sleep(Duration::from_millis(50));
     let lost = matches!(futures::future::select(nap, wait).await, futures::future::Either::Left(_));
-    assert!(lost, "nobody signals before the nap is over");
+    assert!(lost, "no signal arrives before the nap is over");
     ctx.step("after", async || Ok::<_, Error>(())).await?;
     ctx.signal(PAID).await
 }
@@ -148,7 +148,7 @@ pub async fn a_signal_that_cannot_be_taken_is_refused(db: Live) {
     assert!(matches!(error, ClientError::Name(_)), "{error:?}");
     let error = run.signal("late", &f64::NAN).await.unwrap_err();
     assert!(matches!(error, ClientError::Payload(_)), "{error:?}");
-    // A text names a signal of any type, so only the receiver can tell.
+    // A signal sent by name has any payload, so only the receiver can check the type.
     run.signal("late", &1_u8).await.unwrap();
     let working = Working::start(db.worker(()).register(wait_a_moment));
     let error = failure(run.result().await);
@@ -161,7 +161,7 @@ pub async fn a_signal_that_cannot_be_taken_is_refused(db: Live) {
 async fn ship(ctx: &Ctx) -> Result<String> {
     let decision = match ctx.approval("ship").to("ops").timeout(HOUR).await? {
         Some(decision) => decision,
-        None => return Ok("nobody decided".into()),
+        None => return Ok("undecided".into()),
     };
     Ok(format!("{} {} {}", decision.approved, decision.by, decision.note.unwrap_or_default()))
 }
@@ -200,7 +200,7 @@ async fn escalate(ctx: &Ctx) -> Result<String> {
     }
 }
 
-/// The approval that lost the race is asked for no more.
+/// The approval that lost the race is not listed.
 pub async fn an_escalated_approval_is_no_longer_listed(db: Live) {
     let working = Working::start(db.worker(()).register(escalate).linger(Duration::ZERO));
     let run = db.client.start(escalate, ()).await.unwrap();
@@ -226,11 +226,11 @@ async fn wait_beside_a_body(ctx: &Ctx<Probe>) -> Result<Option<u64>> {
     paid
 }
 
-/// A body is not cut off because the inbox cannot be read.
-pub async fn a_body_outlives_an_inbox_that_cannot_be_read(db: Live) {
-    let backend = Arc::new(FaultyBackend::new(Arc::clone(db.client.backend())));
-    backend.fail_inboxes(2);
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
+/// A failed read of the inbox does not interrupt a running body.
+pub async fn a_body_survives_an_inbox_that_cannot_be_read(db: Live) {
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    store.fail_inboxes(2);
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let probe = Probe::new();
     let working = Working::start(Worker::new(client.clone(), probe.clone()).register(wait_beside_a_body));
     let run = client.start(wait_beside_a_body, ()).await.unwrap();
@@ -254,8 +254,9 @@ async fn count_up(ctx: &Ctx) -> Result<u64> {
     Ok(sum)
 }
 
-/// Each wait is a park; the signals of another process come before it, after it and in its middle.
-pub async fn no_run_sleeps_over_a_signal_of_another_process(db: Live) {
+/// Each wait is a park. The signals of another process arrive before, during and after the
+/// park.
+pub async fn a_signal_of_another_process_wakes_its_run(db: Live) {
     let working = Working::start(db.worker(()).register(count_up).linger(Duration::ZERO));
     let runs = db.client.start_many(count_up, vec![(); 20]).await.unwrap();
     let sender = db.second_client().await;

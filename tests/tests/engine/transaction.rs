@@ -1,4 +1,4 @@
-//! Steps whose rows are committed together with their outcome.
+//! Transactional steps: the rows of the body are committed together with the outcome.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,16 +8,18 @@ use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{self, AssertSqlSafe, Connection};
-use workflow_sdk::{AttemptStatus, BackendErrorKind, CancelOutcome, DEFAULT_PAYLOAD_LIMIT, RunFilter, RunId, StepKind};
+use workflow_sdk::{
+    AttemptStatus, CancelOutcome, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, RunFilter, RunId, StepKind,
+};
 use workflow_tests::faulty::Fault;
-use workflow_tests::{Database, FaultyBackend, Live, Probe, Working, until};
+use workflow_tests::{Database, FaultyStore, Live, Probe, Working, until};
 use workflow_worker::Worker;
 
 use crate::failure;
 
 const SOON: Duration = Duration::from_millis(20);
 
-/// What bodies work on: a table of the test's own, beside those of the engine.
+/// The state of the workers: a table of the test, in the database of the engine.
 #[derive(Clone)]
 struct Shop {
     database: Database,
@@ -39,11 +41,11 @@ impl Shop {
         }
     }
 
-    /// Runs a statement; `{schema}` stands before a table's name.
+    /// Runs a statement, in which `{schema}` precedes the name of a table.
     async fn execute(&self, tx: &mut Tx, statement: &str) -> Result<()> {
         let query = sqlx::raw_sql(AssertSqlSafe(statement.replace("{schema}", &self.schema)));
         match self.database {
-            Database::Memory => unreachable!("not on this list: it takes no SQL"),
+            Database::Memory => unreachable!("these cases do not run on the in-memory store"),
             Database::Sqlite => sqlx::Executor::execute(tx.sqlite()?, query).await.map(drop)?,
             Database::Postgres => sqlx::Executor::execute(tx.postgres()?, query).await.map(drop)?,
         }
@@ -156,7 +158,7 @@ pub async fn the_handle_of_the_other_database_is_refused(db: Live) {
     worker.stop().await;
 }
 
-pub async fn beside_ordinary_steps_the_order_of_outcomes_holds(db: Live) {
+pub async fn outcomes_keep_their_order_beside_ordinary_steps(db: Live) {
     #[workflow]
     async fn mixed(ctx: &Ctx<Shop>, n: u32) -> Result<Vec<u32>> {
         let shop = ctx.state();
@@ -187,21 +189,21 @@ pub async fn beside_ordinary_steps_the_order_of_outcomes_holds(db: Live) {
         let recorded = history.iter().filter(|row| row.kind != StepKind::Sleep && row.position.is_some());
         let recorded: Vec<String> = recorded.map(|row| row.step_key.clone()).collect();
         let order: Vec<String> = order.iter().map(|branch| format!("branch-{branch}")).collect();
-        assert_eq!(recorded, order, "as the replay after the sleep saw it");
+        assert_eq!(recorded, order, "the replay after the sleep sees the recorded order");
     }
     assert_eq!(effects(&db).await.len(), 60);
     worker.stop().await;
 }
 
-pub async fn a_body_that_waits_for_itself_is_timed_out(db: Live) {
+pub async fn a_body_that_waits_for_its_own_transaction_times_out(db: Live) {
     #[workflow]
     async fn hung(ctx: &Ctx<Shop>) -> Result<()> {
         let shop = ctx.state();
         let body = async |mut tx: Tx| {
             shop.add(&mut tx, "hung").await?;
             match shop.database {
-                // The executor waits for this very transaction.
-                Database::Memory => unreachable!("not on this list: it takes no SQL"),
+                Database::Memory => unreachable!("these cases do not run on the in-memory store"),
+                // The start waits for the executor, and the executor for this transaction.
                 Database::Sqlite => drop(shop.client.start(echo, "late".to_owned()).await?),
                 Database::Postgres => std::future::pending().await,
             }
@@ -238,7 +240,7 @@ pub async fn a_kept_handle_is_refused(db: Live) {
     let mut kept = until("the handle is kept", async || shop.kept.lock().unwrap().take()).await;
     until("the handle is refused", async || {
         let refused = match shop.database {
-            Database::Memory => unreachable!("not on this list: it takes no SQL"),
+            Database::Memory => unreachable!("these cases do not run on the in-memory store"),
             Database::Sqlite => kept.sqlite().err(),
             Database::Postgres => kept.postgres().err(),
         };
@@ -271,7 +273,7 @@ pub async fn a_body_that_ends_the_transaction_itself_is_refused(db: Live) {
         assert_eq!((error.kind, error.fatal), (ErrorKind::Refused, true));
         assert!(error.message.contains("a COMMIT or ROLLBACK of its own"), "{error}");
     }
-    // What was done without a transaction is out of our hands.
+    // The engine cannot roll back a statement that ran outside of its transaction.
     assert_eq!(effects(&db).await, ["after"]);
     let sound = db.client.start(meddler, Vec::new()).await.unwrap();
     sound.result().await.unwrap();
@@ -279,7 +281,7 @@ pub async fn a_body_that_ends_the_transaction_itself_is_refused(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_statement_that_failed_can_only_be_passed_over_where_the_database_lets_it(db: Live) {
+pub async fn a_failed_statement_can_be_ignored_only_on_sqlite(db: Live) {
     #[workflow]
     async fn careless(ctx: &Ctx<Shop>) -> Result<()> {
         let body = async |mut tx: Tx| {
@@ -292,7 +294,7 @@ pub async fn a_statement_that_failed_can_only_be_passed_over_where_the_database_
     let worker = Working::start(db.worker(Shop::new(&db).await).register(careless));
     let result = db.client.start(careless, ()).await.unwrap().result().await;
     match db.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => {
             result.unwrap();
             assert_eq!(effects(&db).await, ["careless"]);
@@ -314,7 +316,7 @@ pub async fn a_transaction_of_the_driver_is_a_savepoint(db: Live) {
             shop.add(&mut tx, "outer").await?;
             for (note, keep) in [("dropped", false), ("kept", true)] {
                 match shop.database {
-                    Database::Memory => unreachable!("not on this list: it takes no SQL"),
+                    Database::Memory => unreachable!("these cases do not run on the in-memory store"),
                     Database::Sqlite => {
                         let mut inner = tx.sqlite()?.begin().await?;
                         sqlx::query(insert(note)).execute(&mut *inner).await?;
@@ -337,7 +339,7 @@ pub async fn a_transaction_of_the_driver_is_a_savepoint(db: Live) {
     worker.stop().await;
 }
 
-pub async fn what_is_checked_at_the_commit_fails_the_attempt(db: Live) {
+pub async fn a_deferred_constraint_fails_the_attempt(db: Live) {
     #[workflow]
     async fn orphan(ctx: &Ctx<Shop>) -> Result<u32> {
         let body = async |mut tx: Tx| {
@@ -360,12 +362,13 @@ pub async fn what_is_checked_at_the_commit_fails_the_attempt(db: Live) {
     let history = run.history().await.unwrap();
     let error = history.iter().find_map(|row| row.error.as_ref()).unwrap();
     assert!(error.message.starts_with("the transaction was not committed"), "{error}");
-    // The position of the commit that failed stays free.
+    // The position of the failed commit stays unused.
     assert_eq!(history.iter().filter_map(|row| row.position).collect::<Vec<_>>(), [2]);
     worker.stop().await;
 }
 
-/// A worker over a backend whose next commit of a transaction has this fault: gives the effects, and what the body gave.
+/// Runs a transactional step whose first commit has this fault. Returns the effects, and the
+/// attempt that succeeded.
 async fn with_fault(db: &Live, fault: Fault) -> (Vec<String>, u32) {
     #[workflow]
     async fn debit(ctx: &Ctx<Shop>) -> Result<u32> {
@@ -375,10 +378,11 @@ async fn with_fault(db: &Live, fault: Fault) -> (Vec<String>, u32) {
         };
         ctx.transaction("debit", body).retry(Retry::fixed(SOON)).await
     }
-    let backend = Arc::new(FaultyBackend::new(Arc::clone(db.client.backend())));
-    let client = Client::over(Arc::clone(&backend) as _, DEFAULT_PAYLOAD_LIMIT);
-    backend.fail_next_transaction(fault);
-    // It lingers in memory between attempts: a park would read the history, and so hide a wrong guess.
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    store.fail_next_transaction(fault);
+    // The run stays in memory between attempts. A park would read the history again, and hide a
+    // wrong assumption about the commit.
     let worker = Worker::new(client.clone(), Shop::new(db).await).register(debit).linger(Duration::from_secs(3600));
     let worker = Working::start(worker);
     let run = client.start(debit, ()).await.unwrap();
@@ -387,17 +391,17 @@ async fn with_fault(db: &Live, fault: Fault) -> (Vec<String>, u32) {
     (effects(db).await, attempt)
 }
 
-pub async fn a_commit_whose_answer_was_lost_is_not_done_again(db: Live) {
-    let (effects, attempt) = with_fault(&db, Fault::After(BackendErrorKind::Unreachable)).await;
+pub async fn a_commit_whose_reply_was_lost_is_not_repeated(db: Live) {
+    let (effects, attempt) = with_fault(&db, Fault::After(DatabaseErrorKind::Unreachable)).await;
     assert_eq!((effects, attempt), (vec!["attempt 1".to_owned()], 1));
 }
 
-pub async fn a_commit_that_was_lost_on_its_way_is_tried_again(db: Live) {
-    let (effects, attempt) = with_fault(&db, Fault::Before(BackendErrorKind::Unreachable)).await;
+pub async fn a_commit_that_never_arrived_is_retried(db: Live) {
+    let (effects, attempt) = with_fault(&db, Fault::Before(DatabaseErrorKind::Unreachable)).await;
     assert_eq!((effects, attempt), (vec!["attempt 2".to_owned()], 2));
 }
 
-pub async fn a_connection_that_is_cut_in_the_commit_is_looked_after(db: Live) {
+pub async fn a_connection_lost_during_the_commit_fails_the_attempt(db: Live) {
     #[workflow]
     async fn debit(ctx: &Ctx<Shop>) -> Result<u32> {
         let body = async |mut tx: Tx| {
@@ -407,7 +411,7 @@ pub async fn a_connection_that_is_cut_in_the_commit_is_looked_after(db: Live) {
         ctx.transaction("debit", body).retry(Retry::fixed(SOON)).await
     }
     if db.database == Database::Sqlite {
-        // There is no connection that somebody else could cut.
+        // A SQLite file has no connection that another process could end.
         return;
     }
     let shop = Shop::new(&db).await;
@@ -445,7 +449,7 @@ pub async fn a_body_that_is_dropped_leaves_nothing(db: Live) {
             Ok::<_, Error>("step".to_owned())
         };
         let (step, transaction) = (ctx.step("step", step), ctx.transaction("debit", body));
-        // On SQLite the outcome of the step cannot be written while the transaction is open.
+        // On SQLite, the outcome of the step cannot be written while the transaction is open.
         match select(step, transaction.timeout(Duration::from_millis(300)).retry(Retry::none())).await {
             Either::Left((step, _)) => step,
             Either::Right((transaction, step)) => {
@@ -468,7 +472,7 @@ pub async fn a_run_that_is_canceled_rolls_back(db: Live) {
         let shop = ctx.state();
         let body = async |mut tx: Tx| {
             shop.add(&mut tx, "canceled").await?;
-            // Joins the transaction on SQLite, where a cancel of another's could not be written now.
+            // On SQLite the cancel joins the transaction, because no other write is possible now.
             if shop.database == Database::Sqlite {
                 shop.client.cancel(ctx.run_id()).within(&mut tx).await?;
                 shop.probe.note("commits");
@@ -482,7 +486,8 @@ pub async fn a_run_that_is_canceled_rolls_back(db: Live) {
     }
     let shop = Shop::new(&db).await;
     let worker = db.worker(shop.clone()).register(patient).lease(Duration::from_secs(1));
-    // Of the function that waits for nothing of ours, once its transaction is committed.
+    // The grace period ends the workflow: after its transaction it waits for a future that is not
+    // a call of its context.
     let worker = Working::start(worker.cancel_grace(Duration::from_secs(1)));
     let run = db.client.start(patient, ()).await.unwrap();
     if db.database == Database::Postgres {
@@ -530,7 +535,7 @@ pub async fn a_database_in_memory_has_transactions_too(db: Live) {
             sqlx::query("CREATE TABLE IF NOT EXISTS effects (n)").execute(&mut *connection).await?;
             sqlx::query("INSERT INTO effects VALUES (1)").execute(&mut *connection).await?;
             let count: i64 = sqlx::query_scalar("SELECT count(*) FROM effects").fetch_one(connection).await?;
-            ctx.state().start_by_name("nobody", &serde_json::Value::Null).within(&mut tx).await?;
+            ctx.state().start_by_name("unserved", &serde_json::Value::Null).within(&mut tx).await?;
             match ctx.attempt() {
                 1 => Err(Error::msg("roll back")),
                 2 => std::future::pending().await,

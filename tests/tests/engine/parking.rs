@@ -10,7 +10,7 @@ use workflow_tests::{Live, Probe, Working, until};
 use crate::{failure, reaches};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Long enough to be seen, as a wait that is not lingered over.
+/// Long enough to be observed, with a linger time of zero.
 const NAP: Duration = Duration::from_millis(300);
 
 pub async fn a_step_beside_a_sleep_runs_once(db: Live) {
@@ -37,7 +37,7 @@ pub async fn the_sibling_of_a_failing_step_keeps_its_success(db: Live) {
         let probe = ctx.state();
         let good = ctx.step("good", async || Ok::<_, Error>(probe.count("good")));
         let bad = async || {
-            probe.pass("the good one is stored").await;
+            probe.pass("the good step is recorded").await;
             if heals && ctx.attempt() == 2 { Ok(10) } else { Err("no luck") }
         };
         let bad = ctx.step("bad", bad).retry(Retry::fixed(NAP).max_attempts(2));
@@ -49,8 +49,8 @@ pub async fn the_sibling_of_a_failing_step_keeps_its_success(db: Live) {
         let worker = Working::start(db.worker(probe.clone()).register(siblings).linger(Duration::ZERO));
         let run = db.client.start(siblings, heals).await.unwrap();
         let stored = async || run.history().await.unwrap().iter().any(|row| row.step_key == "good").then_some(());
-        until("the good one is stored", stored).await;
-        probe.open("the good one is stored");
+        until("the good step is recorded", stored).await;
+        probe.open("the good step is recorded");
         let result = run.result().await;
         if heals {
             assert_eq!(result.unwrap(), parked);
@@ -65,7 +65,7 @@ pub async fn the_sibling_of_a_failing_step_keeps_its_success(db: Live) {
     }
 }
 
-pub async fn a_race_gives_the_faster(db: Live) {
+pub async fn a_race_returns_the_faster_branch(db: Live) {
     #[workflow]
     async fn race(ctx: &Ctx<Probe>, limit: Duration) -> Result<String> {
         let probe = ctx.state();
@@ -89,13 +89,13 @@ pub async fn a_race_gives_the_faster(db: Live) {
         let worker = Working::start(db.worker(probe.clone()).register(race).linger(Duration::ZERO));
         let run = db.client.start(race, limit).await.unwrap();
         assert_eq!(run.result().await.unwrap(), winner);
-        assert_eq!(probe.times("dropped"), 1, "one body ran, once");
+        assert_eq!(probe.times("dropped"), 1, "the body ran once");
         assert!(run.run().await.unwrap().epoch >= 2);
         worker.stop().await;
     }
 }
 
-pub async fn nothing_swallows_a_park(db: Live) {
+pub async fn a_workflow_cannot_swallow_a_park(db: Live) {
     #[workflow]
     async fn careful(ctx: &Ctx<Probe>) -> Result<String> {
         let probe = ctx.state();
@@ -123,7 +123,7 @@ pub async fn nothing_swallows_a_park(db: Live) {
     worker.stop().await;
 }
 
-pub async fn sleeps_do_not_eat_the_retry_budget(db: Live) {
+pub async fn sleeps_do_not_use_up_attempts(db: Live) {
     #[workflow]
     async fn patient(ctx: &Ctx) -> Result<u32> {
         for _ in 0..6 {
@@ -141,8 +141,8 @@ pub async fn sleeps_do_not_eat_the_retry_budget(db: Live) {
     worker.stop().await;
 }
 
-/// Nobody hints at the time of a parked run.
-pub async fn a_parked_run_goes_on_at_its_time(db: Live) {
+/// No notification announces the wake time of a parked run.
+pub async fn a_parked_run_resumes_at_its_wake_time(db: Live) {
     #[workflow]
     async fn naps(ctx: &Ctx) -> Result<()> {
         for _ in 0..3 {
@@ -210,7 +210,7 @@ pub async fn a_saturated_worker_takes_the_next_run_at_once(db: Live) {
     let worker = Working::start(worker);
     let asleep = db.client.start(sleeper, ()).await.unwrap();
     probe.noted("asleep").await;
-    // The sleeper holds the only permit, and would linger for half an hour.
+    // The sleeper has the only permit and would linger for half an hour.
     assert_eq!(db.client.start(quick, ()).await.unwrap().result().await.unwrap(), 1);
     assert_eq!(asleep.status().await.unwrap(), RunStatus::Parked);
     assert_eq!(db.client.start(quick, ()).await.unwrap().result().await.unwrap(), 1);

@@ -3,18 +3,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{
-    AttemptStatus, ClientError, ErrorKind, FORKED_FROM, NameSubject, RunFilter, RunId, RunsWith, Workflow,
-};
+use workflow_sdk::{AttemptStatus, ClientError, ErrorKind, RunId, RunsWith, Workflow};
 use workflow_tests::{Live, Probe, Working};
 
-use crate::{failure, reaches};
+use crate::failure;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Reserves, charges and ships; `charge` fails until the gate of the same name is open.
+/// Reserves, charges and ships. `charge` fails until the probe has the note "card is good".
 #[workflow(name = "checkout")]
-async fn checkout(ctx: &Ctx<Probe>, cents: u64) -> Result<String> {
+pub(crate) async fn checkout(ctx: &Ctx<Probe>, cents: u64) -> Result<String> {
     let probe = ctx.state();
     let hold = ctx.step("reserve", async || Ok::<_, Error>(probe.count("reserve"))).await?;
     let charge = async || charge(probe, cents);
@@ -28,15 +26,8 @@ fn charge(probe: &Probe, cents: u64) -> Result<String> {
     if probe.times("card is good") == 0 { Err(Error::msg("card refused")) } else { Ok(format!("{cents} cents")) }
 }
 
-#[workflow(name = "checkout", version = "2")]
-async fn checkout_2(ctx: &Ctx<Probe>, cents: u64) -> Result<String> {
-    let probe = ctx.state();
-    let hold = ctx.step("reserve", async || Ok::<_, Error>(probe.count("reserve"))).await?;
-    let invoice = ctx.step("invoice", async || Ok::<_, Error>(format!("invoice of {cents} cents"))).await?;
-    Ok(format!("{hold} {invoice}"))
-}
-
-async fn failed(db: &Live, probe: &Probe) -> RunHandle<String> {
+/// Starts a checkout whose charge fails, and returns the failed run.
+pub(crate) async fn failed(db: &Live, probe: &Probe) -> RunHandle<String> {
     let worker = Working::start(db.worker(probe.clone()).register(checkout));
     let run = db.client.start(checkout, 42).key("order-42").tag("region", "eu").await.unwrap();
     assert_eq!(failure(run.result().await).to_string(), "step \"charge\": card refused");
@@ -45,7 +36,7 @@ async fn failed(db: &Live, probe: &Probe) -> RunHandle<String> {
     run
 }
 
-pub async fn a_failed_run_goes_on_where_it_failed(db: Live) {
+pub async fn a_failed_run_resumes_where_it_failed(db: Live) {
     let probe = Probe::new();
     let run = failed(&db, &probe).await;
     probe.note("card is good");
@@ -80,7 +71,7 @@ pub async fn a_run_can_be_retried_more_than_once(db: Live) {
     for attempts in 2..5 {
         let again = db.client.retry(run.id()).await.unwrap();
         assert_eq!(failure(again.result().await).message, "card refused");
-        assert_eq!(probe.times("charge"), attempts, "one attempt each, as the step's policy says");
+        assert_eq!(probe.times("charge"), attempts, "one attempt per retry, as the policy of the step says");
     }
     probe.note("card is good");
     let again = db.client.retry(run.id()).await.unwrap();
@@ -89,7 +80,7 @@ pub async fn a_run_can_be_retried_more_than_once(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_retried_run_keeps_what_its_siblings_and_handlers_did(db: Live) {
+pub async fn a_retried_run_keeps_the_outcomes_of_siblings_and_handlers(db: Live) {
     #[workflow]
     async fn both(ctx: &Ctx<Probe>) -> Result<String> {
         let probe = ctx.state();
@@ -118,13 +109,13 @@ pub async fn a_retried_run_keeps_what_its_siblings_and_handlers_did(db: Live) {
     let run = db.client.start(both, ()).await.unwrap();
     assert_eq!(failure(run.result().await).step_key.as_deref(), Some("a"));
     probe.note("good");
-    // It does not diverge for the apology that it does not ask for any more.
+    // The retry does not ask for the outcome of "apologize". That is not a divergence.
     assert_eq!(run.retry().await.unwrap().result().await.unwrap(), "1");
     worker.stop().await;
     assert_eq!(probe.notes(), ["a", "b", "apologize", "good", "a"]);
 }
 
-pub async fn a_retry_gives_a_step_its_attempts_once_more(db: Live) {
+pub async fn a_retry_gives_a_step_all_its_attempts_again(db: Live) {
     #[workflow]
     async fn flaky(ctx: &Ctx<Probe>) -> Result<u32> {
         let policy = Retry::fixed(Duration::from_millis(1)).max_attempts(3);
@@ -139,11 +130,11 @@ pub async fn a_retry_gives_a_step_its_attempts_once_more(db: Live) {
     let run = db.client.start(flaky, ()).await.unwrap();
     failure(run.result().await);
     assert_eq!(probe.times("attempt"), 3);
-    assert_eq!(run.retry().await.unwrap().result().await.unwrap(), 5, "attempts go on counting");
+    assert_eq!(run.retry().await.unwrap().result().await.unwrap(), 5, "the attempt number continues");
     worker.stop().await;
 }
 
-pub async fn a_run_that_failed_by_itself_is_called_again(db: Live) {
+pub async fn a_run_that_failed_outside_of_a_step_is_called_again(db: Live) {
     #[workflow(name = "decide")]
     async fn decide_wrongly(ctx: &Ctx<Probe>) -> Result<usize> {
         let _: usize = ctx.step("ask", async || Ok::<_, Error>(ctx.state().count("ask"))).await?;
@@ -157,7 +148,7 @@ pub async fn a_run_that_failed_by_itself_is_called_again(db: Live) {
     let worker = Working::start(db.worker(probe.clone()).register(decide_wrongly));
     let run = db.client.start(decide_wrongly, ()).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Panic);
-    assert_eq!(failure(run.retry().await.unwrap().result().await).kind, ErrorKind::Panic, "the same code");
+    assert_eq!(failure(run.retry().await.unwrap().result().await).kind, ErrorKind::Panic, "the code is unchanged");
     worker.stop().await;
     let worker = Working::start(db.worker(probe.clone()).register(decide));
     assert_eq!(run.retry().await.unwrap().result().await.unwrap(), 1);
@@ -165,7 +156,7 @@ pub async fn a_run_that_failed_by_itself_is_called_again(db: Live) {
     assert_eq!(probe.notes(), ["ask"]);
 }
 
-pub async fn a_retry_after_the_deadline_needs_another_one(db: Live) {
+pub async fn a_retry_after_the_deadline_needs_a_new_deadline(db: Live) {
     let run = db.client.start(checkout, 1).deadline(Duration::ZERO).await.unwrap();
     let worker = Working::start(db.worker(Probe::new()).register(checkout));
     assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
@@ -182,7 +173,7 @@ pub async fn a_retry_after_the_deadline_needs_another_one(db: Live) {
     worker.stop().await;
 }
 
-pub async fn only_what_can_be_retried_is_retried(db: Live) {
+pub async fn a_run_that_cannot_be_retried_is_refused(db: Live) {
     let unknown = RunId::generate();
     assert!(matches!(db.client.retry(unknown).await, Err(ClientError::UnknownRun { run_id }) if run_id == unknown));
     let pending = db.client.start(checkout, 1).await.unwrap();
@@ -222,123 +213,7 @@ pub async fn two_retries_at_once_are_one(db: Live) {
     assert_eq!(run.run().await.unwrap().attempt, 2);
 }
 
-pub async fn a_fork_keeps_the_history_before_its_step(db: Live) {
-    let probe = Probe::new();
-    let source = failed(&db, &probe).await;
-    let before = (source.run().await.unwrap(), source.history().await.unwrap());
-    probe.note("card is good");
-    let fork = source.fork().from("charge").input(&7_u64).tag("why", "repair").await.unwrap();
-    assert_ne!(fork.id(), source.id());
-    let row = fork.run().await.unwrap();
-    let tags = [("region", "eu"), ("why", "repair"), (FORKED_FROM, &source.id().to_string())];
-    assert_eq!(row.tags, tags.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
-    assert_eq!((row.lane, row.key, row.input.as_str(), row.parent), (before.0.lane.clone(), None, "7", None));
-
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
-    assert_eq!(fork.result().await.unwrap(), "1 7 cents 1");
-    worker.stop().await;
-    assert_eq!(probe.notes(), ["reserve", "charge", "card is good", "charge", "ship"]);
-    assert_eq!((source.run().await.unwrap(), source.history().await.unwrap()), before, "it stays as it is");
-    let of_source = RunFilter::new().tag(FORKED_FROM, source.id().to_string());
-    let found = db.client.list(&of_source).await.unwrap();
-    assert_eq!(found.iter().map(|run| run.id).collect::<Vec<_>>(), [fork.id()]);
-}
-
-pub async fn a_fork_can_take_another_version_and_queue(db: Live) {
-    let probe = Probe::new();
-    let source = failed(&db, &probe).await;
-    let worker = db.worker(probe.clone()).register(checkout).register(checkout_2).queues(["default", "repairs"]);
-    let worker = Working::start(worker);
-    let fork = db.client.fork(source.id()).from("charge").version("2").queue("repairs").await.unwrap();
-    assert_eq!(fork.result().await.unwrap(), json!("1 invoice of 42 cents"));
-    let lane = fork.run().await.unwrap().lane;
-    assert_eq!((lane.version.as_str(), lane.queue.as_str()), ("2", "repairs"));
-    worker.stop().await;
-    assert_eq!(probe.notes(), ["reserve", "charge"], "the outcome of reserve was taken over");
-}
-
-pub async fn a_fork_without_a_step_begins_anew(db: Live) {
-    let probe = Probe::new();
-    let source = failed(&db, &probe).await;
-    probe.note("card is good");
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
-    assert_eq!(source.fork().await.unwrap().result().await.unwrap(), "2 42 cents 1");
-    worker.stop().await;
-}
-
-pub async fn a_run_of_any_status_can_be_forked(db: Live) {
-    #[workflow]
-    async fn naps(ctx: &Ctx<Probe>) -> Result<usize> {
-        let first = ctx.step("first", async || Ok::<_, Error>(ctx.state().count("first"))).await?;
-        ctx.sleep(HOUR).await?;
-        Ok(first)
-    }
-    let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(naps));
-    let source = db.client.start(naps, ()).await.unwrap();
-    reaches(&source, RunStatus::Parked).await;
-    // The sleep has no outcome yet: all that has one is kept, and it begins anew.
-    let fork = source.fork().from("sleep").await.unwrap();
-    reaches(&fork, RunStatus::Parked).await;
-    source.cancel().await.unwrap();
-    let second = source.fork().from("sleep").await.unwrap();
-    reaches(&second, RunStatus::Parked).await;
-    worker.stop().await;
-    assert_eq!(probe.notes(), ["first"]);
-    assert_eq!(fork.status().await.unwrap(), RunStatus::Parked);
-}
-
-pub async fn a_step_that_does_not_exist_is_refused_with_near_names(db: Live) {
-    let source = failed(&db, &Probe::new()).await;
-    let error = db.client.fork(source.id()).from("charg").await.unwrap_err();
-    let ClientError::UnknownStep { run_id, key, near } = &error else { panic!("{error}") };
-    assert_eq!(
-        (*run_id, key.as_str(), &near[..]),
-        (source.id(), "charg", &["charge".to_owned(), "reserve".into()][..])
-    );
-    assert_eq!(
-        error.to_string(),
-        format!("run {} has no step \"charg\"; did you mean \"charge\" or \"reserve\"?", source.id())
-    );
-    let new = db.client.start(checkout, 1).await.unwrap();
-    assert_eq!(
-        new.fork().from("charge").await.unwrap_err().to_string(),
-        format!("run {} has no step \"charge\", for it has no history; fork it without .from(..)", new.id())
-    );
-    assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 2, "nothing was started");
-}
-
-pub async fn a_fork_refuses_what_cannot_be_stored(db: Live) {
-    let source = db.client.start(checkout, 1).await.unwrap();
-    let unknown = RunId::generate();
-    assert!(matches!(db.client.fork(unknown).await, Err(ClientError::UnknownRun { run_id }) if run_id == unknown));
-    let names = [
-        (source.fork().version(""), NameSubject::Version),
-        (source.fork().queue("\n"), NameSubject::Queue),
-        (source.fork().key(""), NameSubject::Key),
-        (source.fork().tag("", "x"), NameSubject::Tag),
-    ];
-    for (fork, subject) in names {
-        let error = fork.await.unwrap_err();
-        assert!(matches!(&error, ClientError::Name(name) if name.subject == subject), "{error}");
-    }
-    let error = source.fork().input(&"x".repeat(3 << 20)).await.unwrap_err();
-    assert!(matches!(error, ClientError::Payload(_)), "{error}");
-    assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 1);
-}
-
-pub async fn the_key_of_a_fork_gives_the_same_fork(db: Live) {
-    let source = failed(&db, &Probe::new()).await;
-    let fork = source.fork().from("charge").key("again").await.unwrap();
-    assert_eq!(source.fork().from("charge").key("again").await.unwrap().id(), fork.id());
-    let other_input = source.fork().key("again").input(&43).await.unwrap_err();
-    assert!(matches!(other_input, ClientError::KeyConflict { run_id, .. } if run_id == fork.id()), "{other_input}");
-    // The key of the run itself would otherwise give that run back.
-    let own = source.fork().key("order-42").await.unwrap_err();
-    assert!(matches!(own, ClientError::KeyConflict { run_id, .. } if run_id == source.id()), "{own}");
-}
-
-/// Fails as a whole until the card is good.
+/// Fails until its third attempt.
 struct Patient;
 
 impl Workflow for Patient {
@@ -373,7 +248,7 @@ impl RunsWith<Probe> for Patient {
     }
 }
 
-pub async fn a_workflow_with_a_policy_goes_on_where_it_failed(db: Live) {
+pub async fn a_workflow_with_a_policy_resumes_where_it_failed(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(Patient));
     let run = db.client.start(Patient, false).await.unwrap();

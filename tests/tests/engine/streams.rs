@@ -1,4 +1,4 @@
-//! What clients see of a run while it runs.
+//! Published values and streams: what clients read from a run while it runs.
 
 use futures::StreamExt;
 use workflow_sdk::prelude::*;
@@ -26,7 +26,7 @@ pub async fn a_client_follows_a_run_while_it_runs(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(import));
     let run = db.client.start(import, 3).await.unwrap();
-    // In this process, and as another process does.
+    // One stream in this process, and one as in another process.
     let elsewhere = db.second_client().await;
     let mut streams = [run.stream::<String>("log"), elsewhere.stream::<String>(run.id(), "log")];
     for page in 0..3 {
@@ -69,7 +69,7 @@ pub async fn a_wait_for_the_next_item_can_be_dropped(db: Live) {
     worker.stop().await;
 }
 
-pub async fn what_is_asked_for_wrongly_is_refused(db: Live) {
+pub async fn an_invalid_name_or_type_is_refused(db: Live) {
     let run = db.client.start(import, 0).await.unwrap();
     let worker = Working::start(db.worker(Probe::new()).register(import));
     run.result().await.unwrap();
@@ -88,7 +88,7 @@ pub async fn what_is_asked_for_wrongly_is_refused(db: Live) {
     let refused = stream.next().await.unwrap().unwrap_err();
     assert!(matches!(refused, ClientError::DecodeLive { .. }), "{refused:?}");
     assert!(refused.to_string().contains("item 1 of stream \"log\""), "{refused}");
-    assert!(stream.next().await.is_none(), "it goes on after the item");
+    assert!(stream.next().await.is_none(), "the stream continues after the bad item");
     worker.stop().await;
 }
 
@@ -139,8 +139,8 @@ pub async fn progress_from_the_body_of_a_step_is_seen_while_it_runs(db: Live) {
     worker.stop().await;
 }
 
-/// A thousand items, through parks and replays.
-pub async fn a_long_stream_comes_whole_and_in_order(db: Live) {
+/// Emits a thousand items, with parks and replays in between.
+pub async fn a_long_stream_arrives_complete_and_in_order(db: Live) {
     #[workflow]
     async fn long(ctx: &Ctx) -> Result<u64> {
         for round in 0..4_u64 {

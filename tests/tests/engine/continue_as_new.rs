@@ -1,4 +1,4 @@
-//! Runs that continue as new, and those that should.
+//! Runs that continue as new, and runs that reach the limit of their history.
 
 use futures::StreamExt;
 use workflow_sdk::prelude::*;
@@ -7,7 +7,7 @@ use workflow_tests::{Live, Probe, Working};
 
 use crate::failure;
 
-pub async fn a_run_that_continues_keeps_its_handle_and_gives_its_last_result(db: Live) {
+pub async fn a_run_that_continues_keeps_its_handle_and_returns_its_last_result(db: Live) {
     #[workflow]
     async fn count(ctx: &Ctx<Probe>, from: u64) -> Result<(u64, u64)> {
         let (key, draw) = (ctx.idempotency_key(), ctx.uuid());
@@ -28,17 +28,18 @@ pub async fn a_run_that_continues_keeps_its_handle_and_gives_its_last_result(db:
     assert_eq!((row.generation, row.input.as_str(), row.key.as_deref()), (3, "31", Some("k")));
     assert_eq!(row.tags["tenant"], "a");
     let steps: Vec<_> = run.history().await.unwrap().into_iter().filter(|row| row.step_key == "add").collect();
-    assert_eq!(steps.len(), 1, "of the last generation alone");
+    assert_eq!(steps.len(), 1, "the history has only the last generation");
     assert_eq!(run.state::<u64>("progress").await.unwrap(), Some(31));
     let items: Vec<_> = run.stream::<u64>("log").map(Result::unwrap).collect().await;
     assert_eq!(items, [11, 21, 31, 41]);
-    // Each generation had its own keys and draws: the first note of each differs from all others.
+    // Each generation has its own keys and random values, so their notes differ.
     let mut notes = probe.notes();
     notes.sort_unstable();
     notes.dedup();
     assert_eq!(notes.len(), 4, "{notes:?}");
     assert!(notes[0].starts_with(&run.id().to_string()));
-    // The key still finds the run; what its first input was is not known any more.
+    // The key still finds the run. The store does not keep the first input, so a start with
+    // another input returns this run, too.
     for input in [1, 31] {
         assert_eq!(db.client.start(count, input).key("k").await.unwrap().id(), run.id());
     }
@@ -49,7 +50,7 @@ pub async fn an_input_of_another_type_fails_the_run(db: Live) {
     #[workflow]
     async fn wrong(ctx: &Ctx, n: u64) -> Result<u64> {
         ctx.step("a", async || Ok::<_, Error>(n)).await?;
-        ctx.continue_as_new("no number")
+        ctx.continue_as_new("not a number")
     }
     #[workflow]
     async fn large(ctx: &Ctx, text: String) -> Result<u64> {
@@ -60,7 +61,7 @@ pub async fn an_input_of_another_type_fails_the_run(db: Live) {
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
     assert!(error.message.contains("the input of ctx.continue_as_new is no u64"), "{error}");
-    assert!(!run.history().await.unwrap().is_empty(), "nothing is lost");
+    assert!(!run.history().await.unwrap().is_empty(), "the history is kept");
     let error = failure(db.client.start(large, String::new()).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
     assert!(error.message.contains("next input of run"), "{error}");
@@ -95,7 +96,7 @@ pub async fn a_history_that_reaches_its_limit_fails_the_run(db: Live) {
     let error = failure(db.client.start(emits, 21).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::HistoryLimit);
     let id = run.id().to_string();
-    assert_eq!(log_lines(&[&id, "WARN", "grows large"]).len(), 1, "one warning a drive");
+    assert_eq!(log_lines(&[&id, "WARN", "grows large"]).len(), 1, "one warning per drive");
     worker.stop().await;
 
     let worker = Working::start(db.worker(()).register(steps).history_bytes_limit(1030));

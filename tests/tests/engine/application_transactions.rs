@@ -1,10 +1,10 @@
-//! Starts in the application's own transaction.
+//! Starts in a transaction of the application.
 
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{Connection, PgConnection, SqliteConnection};
-use workflow_sdk::{BackendErrorKind, ClientError, RunFilter, Start};
+use workflow_sdk::{ClientError, DatabaseErrorKind, RunFilter, Start};
 use workflow_tests::{Database, Fixture, Live, Working};
 
 #[workflow]
@@ -13,7 +13,7 @@ async fn echo(ctx: &Ctx, text: String) -> Result<String> {
     Ok(text)
 }
 
-/// Starts runs in one transaction on this URL, and commits it or rolls it back.
+/// Starts runs in one transaction on this URL, and commits or rolls back.
 async fn transact(
     url: &str,
     starts: impl IntoIterator<Item = Start<String>>,
@@ -39,7 +39,8 @@ async fn transact(
 }
 
 pub async fn a_run_exists_if_its_transaction_commits(db: Live) {
-    // Hints of the own process would not come for a commit that its executor did not make; those of others do.
+    // The process gets no local notification of a commit that its executor did not make. The
+    // notification of other processes must reach the worker, because it hardly ever polls.
     let worker = Working::start(db.worker(()).register(echo).poll_interval(Duration::from_secs(3600)));
     let dropped = transact(&db.url(), [db.client.start(echo, "dropped".into())], false).await.unwrap().remove(0);
     let texts = ["a", "b"];
@@ -55,20 +56,20 @@ pub async fn a_run_exists_if_its_transaction_commits(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_connection_with_an_own_begin_is_a_transaction_too(db: Live) {
+pub async fn a_connection_after_an_explicit_begin_is_a_transaction(db: Live) {
     let start = db.client.start(echo, "a".into());
     let run = match db.raw().await {
         workflow_tests::RawConnection::Sqlite(mut connection) => {
             workflow_sdk::sqlx::query("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
             let run = start.within(&mut connection).await.unwrap();
-            assert!(run.status().await.is_err(), "nobody sees it yet");
+            assert!(run.status().await.is_err(), "the run is not visible before the commit");
             workflow_sdk::sqlx::query("COMMIT").execute(&mut connection).await.unwrap();
             run
         }
         workflow_tests::RawConnection::Postgres(mut connection) => {
             workflow_sdk::sqlx::query("BEGIN").execute(&mut connection).await.unwrap();
             let run = start.within(&mut connection).await.unwrap();
-            assert!(run.status().await.is_err(), "nobody sees it yet");
+            assert!(run.status().await.is_err(), "the run is not visible before the commit");
             workflow_sdk::sqlx::query("COMMIT").execute(&mut connection).await.unwrap();
             run
         }
@@ -76,7 +77,7 @@ pub async fn a_connection_with_an_own_begin_is_a_transaction_too(db: Live) {
     assert_eq!(run.status().await.unwrap(), RunStatus::Pending);
 }
 
-pub async fn a_key_holds_within_a_transaction(db: Live) {
+pub async fn a_key_is_unique_within_a_transaction(db: Live) {
     let before = db.client.start(echo, "a".into()).key("k").await.unwrap();
     let start = |text: &str| db.client.start(echo, text.to_owned()).key("k");
     let same = transact(&db.url(), [start("a")], true).await.unwrap();
@@ -92,7 +93,7 @@ pub async fn a_key_holds_within_a_transaction(db: Live) {
 
 pub async fn a_transaction_on_another_database_is_refused(db: Live) {
     let (own, foreign) = match db.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => ("SQLite", Database::Postgres),
         Database::Postgres => ("PostgreSQL", Database::Sqlite),
     };
@@ -110,11 +111,15 @@ pub async fn a_transaction_on_another_database_is_refused(db: Live) {
     place.broom().sweep().await;
 
     if db.database == Database::Sqlite {
-        // Of the same kind, but another file: no worker of this database would see the run.
+        // The same kind of database, but another file: no worker of this database would see the
+        // run.
         let place = Fixture::new(db.database).await;
         let error = transact(&place.url(), [db.client.start(echo, "a".into())], true).await.unwrap_err();
-        assert!(matches!(&error, ClientError::Backend(error) if error.kind == BackendErrorKind::Invalid), "{error:?}");
-        assert!(place.backend.list(&RunFilter::new()).await.unwrap().is_empty());
+        assert!(
+            matches!(&error, ClientError::Database(error) if error.kind == DatabaseErrorKind::Invalid),
+            "{error:?}"
+        );
+        assert!(place.store.list(&RunFilter::new()).await.unwrap().is_empty());
         place.broom().sweep().await;
     }
     assert!(db.client.list(&RunFilter::new()).await.unwrap().is_empty());

@@ -1,4 +1,4 @@
-//! Awaits in a workflow that are no calls of its context.
+//! Foreign awaits: awaits in a workflow that are not calls of its context.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn bare(ctx: &Ctx, name: String) -> Result<String> {
     ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await
 }
 
-pub async fn a_bare_sleep_is_warned_of_once(db: Live) {
+pub async fn a_bare_sleep_is_logged_once(db: Live) {
     #[workflow(allow(tokio_time))]
     async fn also_bare(ctx: &Ctx) -> Result<()> {
         tokio::time::sleep(SHORT).await;
@@ -31,7 +31,7 @@ pub async fn a_bare_sleep_is_warned_of_once(db: Live) {
     let mut ids = Vec::new();
     for name in ["ann", "bob"] {
         let run = db.client.start(bare, name.to_owned()).await.unwrap();
-        assert_eq!(run.result().await.unwrap(), format!("hello, {name}"), "it still ends");
+        assert_eq!(run.result().await.unwrap(), format!("hello, {name}"), "the run still ends");
         ids.push(run.id().to_string());
     }
     let other = db.client.start(also_bare, ()).await.unwrap();
@@ -41,9 +41,9 @@ pub async fn a_bare_sleep_is_warned_of_once(db: Live) {
     let text = "workflow \"bare\" awaited something that is not durable, outside of its steps; \
                 after a crash it may go another way: put it into a step, or use ctx.sleep";
     assert_eq!(log_lines(&["WARN", text, &ids[0]]).len(), 1);
-    assert_eq!(log_lines(&[text, &ids[1]]).len(), 0, "once for each workflow");
+    assert_eq!(log_lines(&[text, &ids[1]]).len(), 0, "one warning per workflow");
     let text = "workflow \"also_bare\" awaited something";
-    assert_eq!(log_lines(&["WARN", text, &other.id().to_string()]).len(), 1, "for each workflow");
+    assert_eq!(log_lines(&["WARN", text, &other.id().to_string()]).len(), 1, "each workflow has its own warning");
 }
 
 pub async fn a_bare_sleep_can_fail_the_run(db: Live) {
@@ -96,10 +96,10 @@ pub async fn calls_of_the_context_are_never_foreign(db: Live) {
     worker.stop().await;
 }
 
-/// A workflow should not wait so, but if it does, it must not hang.
+/// A workflow should not wait for a foreign future, but if it does, it must not hang.
 pub async fn no_foreign_wake_is_lost(db: Live) {
-    /// Answers from a thread of its own, sooner or later after the question: at about the time at which the poll of the
-    /// workflow returns.
+    /// Answers from its own thread, with a delay that grows: some answers arrive just when the
+    /// poll of the workflow returns.
     struct Oracle(std::sync::mpsc::Sender<(u32, oneshot::Sender<u32>)>);
 
     #[workflow]

@@ -25,21 +25,21 @@ async fn why<O>(run: &RunHandle<O>) -> String {
     run.explain().await.unwrap().to_string()
 }
 
-pub async fn a_run_whose_version_nobody_serves_says_so(db: Live) {
+pub async fn an_unserved_version_is_explained(db: Live) {
     let run = db.client.start(checkout_2, ()).await.unwrap();
     let due = run.run().await.unwrap().available_at;
-    let nobody = format!("the run is due since {due}, but no worker serves checkout version 2 in queue default; ");
-    assert_eq!(why(&run).await, format!("{nobody}no worker knows checkout"));
+    let unserved = format!("the run is due since {due}, but no worker serves checkout version 2 in queue default; ");
+    assert_eq!(why(&run).await, format!("{unserved}no worker knows checkout"));
 
     let worker = Working::start(db.worker(Probe::new()).register(checkout));
     let elsewhere = Working::start(db.worker(Probe::new()).register(checkout_2).queues(["mail"]));
-    let expected = format!("{nobody}workers serve version 1 and version 2 in queue mail");
+    let expected = format!("{unserved}workers serve version 1 and version 2 in queue mail");
     until("both workers are recorded", async || (why(&run).await == expected).then_some(())).await;
     let Explanation::Unserved { lane, served, .. } = run.explain().await.unwrap() else { panic!("unserved") };
     assert_eq!((lane.version.as_str(), served.len()), ("2", 2));
     elsewhere.stop().await;
-    assert_eq!(why(&run).await, format!("{nobody}workers serve version 1"));
-    assert_eq!(run.status().await.unwrap(), RunStatus::Pending, "it stays due");
+    assert_eq!(why(&run).await, format!("{unserved}workers serve version 1"));
+    assert_eq!(run.status().await.unwrap(), RunStatus::Pending, "the run stays due");
 
     let knows = Working::start(db.worker(Probe::new()).register(checkout_2));
     assert_eq!(run.result().await.unwrap(), "2");
@@ -49,7 +49,7 @@ pub async fn a_run_whose_version_nobody_serves_says_so(db: Live) {
     assert_eq!(why(&run).await, format!("the run succeeded at {at}"));
 }
 
-pub async fn a_fork_to_a_version_that_no_worker_knows_stays_due(db: Live) {
+pub async fn a_fork_to_an_unserved_version_stays_due(db: Live) {
     let probe = Probe::new();
     probe.open("charge");
     let worker = Working::start(db.worker(probe).register(checkout));
@@ -62,7 +62,7 @@ pub async fn a_fork_to_a_version_that_no_worker_knows_stays_due(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_worker_warns_of_due_versions_that_nobody_serves(db: Live) {
+pub async fn a_worker_warns_of_due_unserved_versions(db: Live) {
     #[workflow(name = "forgotten by its workers")]
     async fn old(ctx: &Ctx) -> Result<()> {
         let _ = ctx;
@@ -90,7 +90,8 @@ pub async fn versions_live_side_by_side(db: Live) {
     let old = db.client.start(checkout, ()).await.unwrap();
     reaches(&old, RunStatus::Running).await;
     worker.abort().await;
-    // The next worker knows both: the run that began as version 1 goes on as version 1.
+    // The next worker serves both versions. The run that began as version 1 continues as
+    // version 1.
     let worker = Working::start(db.worker(probe.clone()).register(checkout).register(checkout_2));
     let new = db.client.start(checkout_2, ()).await.unwrap();
     probe.open("charge");
@@ -99,7 +100,7 @@ pub async fn versions_live_side_by_side(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_run_says_what_it_does_or_waits_for(db: Live) {
+pub async fn every_status_of_a_run_is_explained(db: Live) {
     #[workflow]
     async fn naps(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.sleep(HOUR).await
@@ -135,7 +136,7 @@ pub async fn a_run_says_what_it_does_or_waits_for(db: Live) {
     assert_eq!(why(&waiting).await, format!("the run waits for attempt 2 of step \"call\", until {at}"));
 
     let running = db.client.start(checkout, ()).await.unwrap();
-    until("the step that runs is seen", async || running.history().await.unwrap().first().map(drop)).await;
+    until("the running step is recorded", async || running.history().await.unwrap().first().map(drop)).await;
     let row = running.run().await.unwrap();
     let (holder, since) = (row.worker_id.unwrap(), row.started_at.unwrap());
     let expected =
@@ -153,7 +154,7 @@ pub async fn a_run_says_what_it_does_or_waits_for(db: Live) {
     worker.stop().await;
 }
 
-pub async fn a_diverged_run_says_how(db: Live) {
+pub async fn a_divergence_is_explained(db: Live) {
     #[workflow(name = "diverges")]
     async fn before(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.step("a", async || Ok::<_, Error>(())).await?;
@@ -183,7 +184,7 @@ pub async fn a_diverged_run_says_how(db: Live) {
     assert_eq!(said, expected);
 }
 
-pub async fn a_run_that_waits_for_its_turn_says_so(db: Live) {
+pub async fn a_wait_for_a_free_worker_is_explained(db: Live) {
     let probe = Probe::new();
     let worker = Working::start(db.worker(probe.clone()).register(checkout).concurrency(1));
     let first = db.client.start(checkout, ()).await.unwrap();

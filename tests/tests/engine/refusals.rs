@@ -1,4 +1,5 @@
-//! Bad input: each refused with an error that names the subject, the value and the way out.
+//! Invalid input. Each is refused with an error that names the subject, the value and the
+//! remedy.
 
 use std::time::Duration;
 
@@ -44,9 +45,9 @@ pub async fn an_unknown_scheme(db: Live) {
     }
 }
 
-pub async fn a_url_that_is_not_understood(db: Live) {
+pub async fn a_malformed_url(db: Live) {
     let (url, text) = match db.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => (
             "sqlite://orders.db?mode=rwc&password=secret",
             "database URL \"sqlite://orders.db?mode=rwc&password=***\" cannot be understood: \
@@ -69,11 +70,11 @@ pub async fn a_url_that_is_not_understood(db: Live) {
     );
 }
 
-/// On PostgreSQL: a server that is not there.
+/// On PostgreSQL, the URL names a server that does not exist.
 pub async fn a_database_that_cannot_be_written(db: Live) {
     if db.database == Database::Postgres {
         let error = connect_error(Client::connect("postgres://ann:secret@127.0.0.1:1/app")).await;
-        let ConnectError::Backend { source, .. } = &error else { panic!("{error:?}") };
+        let ConnectError::Database { source, .. } = &error else { panic!("{error:?}") };
         assert_eq!(source.to_string(), "connect: the database cannot be reached");
         assert_eq!(error.to_string(), "cannot connect to \"postgres://ann:***@127.0.0.1:1/app\"");
         assert!(!format!("{error:?}").contains("secret"));
@@ -81,7 +82,7 @@ pub async fn a_database_that_cannot_be_written(db: Live) {
     }
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing/orders.db");
-    // A directory, and below a file, where nothing can be: even for root, who may write anywhere.
+    // The path of a directory, and a path below a file. Not even root can create a file there.
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
     let below_file = file.join("orders.db");
@@ -100,7 +101,7 @@ pub async fn a_database_that_cannot_be_written(db: Live) {
 
 pub async fn a_file_that_is_read_only(db: Live) {
     if db.database == Database::Postgres {
-        // What a server may be told: nothing may be written.
+        // A PostgreSQL session can be read-only.
         let separator = if db.url().contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}options=-c%20default_transaction_read_only=on", db.url());
         let error = connect_error(Client::connect(&url).schema(db.schema().unwrap())).await;
@@ -110,7 +111,7 @@ pub async fn a_file_that_is_read_only(db: Live) {
         ));
         return;
     }
-    // Root writes to files of any mode; not to those of the kernel that cannot be changed.
+    // Root may write to files of any mode, but not to some files of the kernel.
     let is_root = rustix::process::geteuid().is_root();
     let directory = tempfile::tempdir().unwrap();
     let path = if is_root {
@@ -134,7 +135,7 @@ pub async fn a_file_that_is_read_only(db: Live) {
     );
 }
 
-pub async fn a_file_that_is_no_database(db: Live) {
+pub async fn a_file_that_is_not_a_database(db: Live) {
     if db.database == Database::Postgres {
         return;
     }
@@ -262,7 +263,7 @@ pub async fn a_value_of_a_step_that_cannot_be_stored(db: Live) {
     worker.stop().await;
 }
 
-/// A name that is refused, and what is said of it.
+/// Names that are refused, each with the reason in the error text.
 fn bad_names() -> [(String, String); 3] {
     let rule = "use 1 to 255 bytes without control characters";
     let long = "ü".repeat(128);
@@ -346,7 +347,7 @@ pub async fn a_step_inside_a_step(db: Live) {
     worker.stop().await;
 }
 
-/// What a worker says that cannot work.
+/// Returns the error of a worker that cannot start.
 async fn worker_error<S: Send + Sync + 'static>(worker: Worker<S>) -> WorkerError {
     worker.run_until(std::future::pending()).await.expect_err("the worker is refused")
 }
@@ -382,7 +383,7 @@ pub async fn a_worker_that_cannot_work(db: Live) {
     );
 
     let left = db.raw().await.number("SELECT count(*) FROM workflow_workers").await;
-    assert_eq!(left, 0, "none of them came to be known");
+    assert_eq!(left, 0, "no refused worker was recorded");
 }
 
 pub async fn a_worker_without_queues(db: Live) {
