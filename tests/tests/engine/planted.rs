@@ -1,4 +1,4 @@
-//! Bugs that are planted for the cases of this binary.
+//! The planted bugs that the cases of this binary must find.
 
 #[test]
 fn each_planted_bug_is_found() {

@@ -1,14 +1,16 @@
-//! A slice of each kind of campaign, with a seed that stays: the long ones are run by the program `campaign`.
+//! A short form of each kind of campaign, with a fixed seed. The program `campaign` runs the long
+//! forms.
 
 use workflow_tests::Database;
 use workflow_tests::campaign::{self, Plan};
 
-/// Fails with the report, which says how to see it again.
+/// Fails with the report, which says how to repeat the campaign.
 pub(crate) async fn slice(kind: &str, database: Database, count: usize) {
     let kind = campaign::kind(kind).expect("a kind of campaign");
     let report = campaign::run(kind, Plan::new(1, count, database)).await;
     println!("{report}");
-    // So few faults say nothing about how many hit work; that any did must be so.
+    // A slice has too few faults to ask for a share of them that meet running work. At least one
+    // must.
     assert!(report.violations.is_empty() && report.done == count, "{report}");
     assert!(report.delivered > 0 || report.faults == 0, "{report}");
     assert_eq!(report.ended, report.runs, "{report}");
@@ -22,7 +24,7 @@ pub async fn zombies_come_back(database: Database) {
     slice("zombie", database, 3).await;
 }
 
-pub async fn programs_give_what_was_foretold(database: Database) {
+pub async fn programs_return_the_predicted_results(database: Database) {
     slice("programs", database, 60).await;
 }
 

@@ -1,4 +1,4 @@
-//! A run that takes its process down.
+//! A run that kills its worker processes.
 
 use workflow_sdk::{ErrorKind, RunStatus};
 use workflow_tests::{Database, until, workflows};
@@ -9,7 +9,7 @@ use workflow_tests::scene::{Scene, Started};
 pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
     let scene = Scene::new(database).await;
     let settings = scene.settings();
-    // Healthy, and held by the same worker at every death.
+    // Healthy runs that the same worker has claimed at every death.
     let mut neighbours = Vec::new();
     for n in 0..3 {
         neighbours.push(scene.start_gated(n).await);
@@ -35,7 +35,7 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
     assert_eq!(deaths, 1 + WorkerOptions::DEFAULT_MAX_CRASHES);
     let begins = scene.ledger.begins();
     let of_run = begins.iter().filter(|line| line.subject.starts_with(&run.id().to_string()));
-    assert_eq!(of_run.count(), deaths as usize, "one body a death");
+    assert_eq!(of_run.count(), deaths as usize, "one body per death");
     scene.open_gate("one");
     scene.open_gate("two");
     scene.all_end(&neighbours).await;

@@ -1,32 +1,32 @@
-//! Real processes that are killed, stopped, cut off and asked to go. One list of cases, each run on each database; what
-//! steps did is read from a ledger that the database under test has no part in.
+//! Real processes that are killed, stopped, disconnected and asked to end. Each case runs on each
+//! database. The cases read what the steps did from a ledger outside of the database under test.
 
 use workflow_tests::Database;
 
-mod blocked;
+mod blocked_threads;
 mod campaign;
+mod checker;
+mod contention;
+mod continue_as_new;
 mod crash_loop;
-mod crowd;
-mod forged;
-mod herald;
+mod external_events;
+mod failpoints;
 mod map;
 mod matrix;
-mod mix;
-mod outside;
 mod planted;
-mod point;
-mod random;
-mod rerun;
+mod random_kills;
+mod retry_and_fork;
 mod saga;
 mod shutdown;
 mod start;
-mod stopped;
+mod stopped_process;
 mod takeover;
 mod transaction;
+mod workload;
 
 workflow_tests::cases! {
     "kill", "database: Database)",
-    point {
+    failpoints {
         executor_before_commit,
         executor_after_commit,
         park_after_commit,
@@ -45,81 +45,81 @@ workflow_tests::cases! {
         kills_leave_each_effect_once,
     }
     start {
-        an_acknowledged_start_outlives_its_process,
+        an_acknowledged_start_survives_its_process,
     }
     saga {
         a_failed_run_is_undone_whenever_its_worker_dies,
         a_canceled_run_is_undone_whenever_its_worker_dies,
     }
-    random {
+    random_kills {
         kills_lose_nothing,
-        hundreds_at_once_outlive_kills,
+        hundreds_of_concurrent_runs_survive_kills,
     }
-    crowd {
+    contention {
         three_processes_write_one_database,
     }
     map {
-        a_map_goes_on_where_its_worker_was_killed,
+        a_map_resumes_after_its_worker_was_killed,
     }
-    herald {
+    continue_as_new {
         streams_and_generations_survive_a_kill_before_a_continue,
         streams_and_generations_survive_a_kill_after_a_continue,
         streams_and_generations_survive_a_kill_in_a_transaction,
         streams_and_generations_survive_a_kill_before_a_commit,
         streams_and_generations_survive_a_kill_after_a_commit,
     }
-    outside {
+    external_events {
         signals_are_taken_once_and_in_order,
-        a_parent_and_its_children_outlive_their_workers,
+        a_parent_and_its_children_survive_their_workers,
         an_approval_is_decided_while_no_worker_lives,
     }
-    stopped {
+    stopped_process {
         a_stopped_worker_that_comes_back_writes_nothing,
         a_worker_stopped_before_its_commit_changes_nothing,
         a_worker_stopped_before_the_body_of_a_transaction_begins_none,
     }
-    blocked {
+    blocked_threads {
         a_step_that_blocks_every_thread_keeps_its_lease,
     }
     takeover {
-        runs_of_a_killed_worker_go_on_at_once,
+        runs_of_a_killed_worker_resume_at_once,
         a_worker_cut_off_and_its_successor_never_both_commit,
     }
     campaign {
         workers_die,
         zombies_come_back,
-        programs_give_what_was_foretold,
+        programs_return_the_predicted_results,
         clients_race,
     }
-    forged {
-        every_forgery_is_found,
+    checker {
+        every_violation_is_found,
     }
     shutdown {
-        a_worker_that_ends_gives_every_run_back,
+        a_worker_that_stops_gives_every_run_back,
         a_second_signal_drops_a_step_that_hangs,
     }
-    rerun {
+    retry_and_fork {
         a_kill_around_a_retry_loses_nothing,
-        a_fork_outlives_its_worker,
+        a_fork_survives_its_worker,
     }
     crash_loop {
         a_run_that_kills_its_workers_is_failed,
     }
 }
 
-/// Runs a case; each makes its own scene.
+/// Runs a case. Each case makes its own scene.
 async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(Database) -> Case) {
     case(database).await;
 }
 
-/// There is no server to kill on SQLite.
+/// Runs only on PostgreSQL, because SQLite has no server to kill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgres_server_dies() {
     campaign::slice("postmaster", Database::Postgres, 5).await;
 }
 
-/// It makes a round on each.
+/// Runs once, because it makes a round on each database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_databases_show_the_same() {
+async fn both_databases_give_equal_results() {
     campaign::slice("equal", Database::Postgres, 40).await;
 }

@@ -8,9 +8,9 @@ use workflow_tests::workflows::PAGES_AT_ONCE;
 
 use workflow_tests::scene::Scene;
 
-/// Each worker dies later than the one before it; the last comes to the end. No item that had its outcome runs again, and
-/// no process ever runs more items of a run at a time than the map allows.
-pub async fn a_map_goes_on_where_its_worker_was_killed(database: Database) {
+/// Each worker dies later than the previous one, and the last one finishes the runs. No item with
+/// an outcome runs again, and no process runs more items of a run at a time than the map allows.
+pub async fn a_map_resumes_after_its_worker_was_killed(database: Database) {
     let scene = Scene::new(database).await;
     let runs = scene.start_maps(4).await;
     let settings = scene.settings();

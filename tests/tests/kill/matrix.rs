@@ -1,5 +1,5 @@
-//! Every point of the engine, each with everything that can go wrong there, the first, the second and the third time that it
-//! is reached. What `WORKFLOW_MATRIX` names (a part of a point's name) is tried alone.
+//! Every failpoint of the engine with each of its actions, at the first, second and third time that
+//! it is reached. `WORKFLOW_MATRIX` limits the matrix to the points whose name contains its value.
 
 use std::time::{Duration, Instant};
 
@@ -7,24 +7,26 @@ use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
 use rustix::process::Signal;
+use workflow_engine::faults::{Action, POINTS, Point};
+use workflow_engine::model::WorkerId;
 use workflow_sdk::RunId;
-use workflow_sdk::engine::{Action, POINTS, Point, WorkerId};
 use workflow_tests::Database;
 use workflow_tests::ledger::What;
 use workflow_tests::worker_process::{WorkerProcess, WorkerSettings};
 
-use crate::mix::Mix;
+use crate::workload::Workload;
 use workflow_tests::scene::{Place, Scene, Started};
 
-/// Cells at once: most of the time of each is waiting, for leases, back-offs and dead workers.
+/// Cells that run at once. A cell mostly waits for leases, back-offs and dead workers.
 const AT_ONCE: usize = 4;
 
 const HITS: u32 = 3;
 
-/// How long a process has until it comes to its point.
+/// How long a process may take until it reaches its point.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long the others have before a process that stands still goes on. No promise: it may hold what they need.
+/// How long a process stays stopped at most. The other processes may need longer, because the
+/// stopped process may hold a lock that they need.
 const STANDSTILL: Duration = Duration::from_secs(5);
 
 pub async fn every_point_survives_a_kill(database: Database) {
@@ -62,23 +64,23 @@ async fn at_every_point(database: Database, action: Action) {
     println!("{database:?} {}: {cells} points in {:?}", action.word(), begun.elapsed());
 }
 
-/// The others go on while one stands still; unless it holds what they need.
-async fn stands_still(scene: &Scene, mix: &Mix) {
+/// Waits until the runs have ended while one process is stopped, at most for [`STANDSTILL`].
+async fn stands_still(scene: &Scene, workload: &Workload) {
     let begun = Instant::now();
-    while begun.elapsed() < STANDSTILL && !mix.have_ended(scene).await {
+    while begun.elapsed() < STANDSTILL && !workload.have_ended(scene).await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// So many workers that are recorded and do not live.
+/// Records `count` workers whose processes are dead.
 async fn leave_dead_workers(scene: &Scene, count: u32) {
     for _ in 0..count {
-        let session = scene.client.backend().open_lease(WorkerId::generate(), &[]).await;
+        let session = scene.client.store().open_lease(WorkerId::generate(), &[]).await;
         drop(session.expect("open a lease session"));
     }
 }
 
-/// One point and one thing that goes wrong there.
+/// One failpoint and one of its actions.
 struct Cell {
     database: Database,
     point: &'static Point,
@@ -106,7 +108,7 @@ impl Cell {
         format!("{}-{}-{role}-{hit}", self.point.name, self.action.word())
     }
 
-    /// Waits until it has happened: what was armed and never reached proves nothing.
+    /// Waits until the action has happened. A point that is never reached proves nothing.
     async fn happens_in(&self, process: &mut WorkerProcess, times: u32) {
         let said = format!("failpoint {}: {}\n", self.point.name, self.action.word());
         let begun = Instant::now();
@@ -124,34 +126,38 @@ impl Cell {
 
     fn settings(&self, scene: &Scene) -> WorkerSettings {
         let mut settings = scene.settings();
-        // Fewer than the runs, so that there are several claims; every wait is a park.
+        // Fewer permits than runs, so that there are several claims. Every wait is a park.
         settings.concurrency = 6;
         settings.linger = 0;
         settings.max_crashes = Some(100);
         settings
     }
 
-    /// A worker to which it happens, in the middle of runs of every kind; then the next.
+    /// Lets the action happen in a worker, in the middle of runs of every kind. Then another worker
+    /// finishes them.
     async fn working(&self) {
         let scene = Scene::new(self.database).await;
         scene.make_effects().await;
         let settings = self.settings(&scene);
         let mut brief = settings.clone();
         if !self.kills_or_stops() {
-            // For the runs of three turns at once.
+            // The runs of three turns at once.
             brief.concurrency *= 3;
         }
-        // One that is stopped, or does not write what its drive came to, leaves its runs to their leases.
+        // A stopped worker, or one that does not write the result of its drive, leaves its runs
+        // until their leases end.
         brief.lease = Some(1000);
-        // A worker is opened once.
+        // A worker opens its lease session once.
         let hits = if self.point.name == "lease.after_open" { 1 } else { HITS };
-        let (mut mix, mut hit_ones, mut others, mut records) = (Mix::default(), Vec::new(), Vec::new(), Vec::new());
-        // What a process survives happens to one process three times; what it does not, to three processes.
+        let (mut workload, mut hit_ones, mut others, mut records) =
+            (Workload::default(), Vec::new(), Vec::new(), Vec::new());
+        // A process that survives the action sees it three times. Otherwise three processes see it
+        // once each.
         let (turns, at_once) = if self.kills_or_stops() { (hits, 1) } else { (1, hits) };
         for turn in 1..=turns {
             scene.close_gates();
             for turn in turn..turn + at_once {
-                mix.start(&scene, turn, self.point.name).await;
+                workload.start(&scene, turn, self.point.name).await;
             }
             if self.point.name.ends_with("_release") {
                 leave_dead_workers(&scene, hits).await;
@@ -159,31 +165,31 @@ impl Cell {
             let armed: Vec<String> = (turn..turn + at_once).map(|hit| self.at(hit)).collect();
             let mut process = scene.spawn_to_die(&self.name("hit", turn), &brief, &armed.join(","));
             self.happens_in(&mut process, at_once).await;
-            records.push(mix.recorded(&scene).await);
+            records.push(workload.recorded(&scene).await);
             if self.action == Action::Kill || self.action == Action::Stop && !self.point.in_transaction {
                 records.iter().for_each(|recorded| scene.check_order(recorded));
                 scene.check_effects_so_far().await;
                 scene.check_children_so_far().await;
             }
             if self.action == Action::Stop && (self.point.in_transaction || !scene.can_be_written().await) {
-                // It holds what everybody needs.
+                // The stopped process holds a lock that every other process needs.
                 process.signal(Signal::CONT);
             }
-            mix.let_end(&scene).await;
+            workload.let_end(&scene).await;
             match self.action {
                 Action::Kill => {}
                 Action::Stop => {
                     let mut other = scene.spawn(&self.name("other", turn), &settings);
-                    stands_still(&scene, &mix).await;
+                    stands_still(&scene, &workload).await;
                     process.signal(Signal::CONT);
-                    mix.all_end(&scene).await;
+                    workload.all_end(&scene).await;
                     process.end_by_request().await;
                     other.end_by_request().await;
                     others.push(other);
                 }
-                // It goes on by itself.
+                // The process continues by itself.
                 _ => {
-                    mix.all_end(&scene).await;
+                    workload.all_end(&scene).await;
                     process.end_by_request().await;
                 }
             }
@@ -191,15 +197,16 @@ impl Cell {
         }
         if self.action == Action::Kill {
             let mut last = scene.spawn(&self.name("last", 0), &settings);
-            mix.all_end(&scene).await;
+            workload.all_end(&scene).await;
             last.end_by_request().await;
             others.push(last);
         }
         let pids: Vec<u32> = hit_ones.iter().map(WorkerProcess::pid).collect();
         let stopped = if self.action == Action::Stop { pids.as_slice() } else { &[] };
-        mix.check(&scene, &pids, stopped).await;
+        workload.check(&scene, &pids, stopped).await;
         records.iter().for_each(|recorded| scene.check_never_again(recorded));
-        // What was refused on purpose, or not answered while it stood still, may be told as an error.
+        // A process may log an error about a write that was refused on purpose, or that was not
+        // answered while it was stopped.
         let quiet = matches!(self.action, Action::Kill | Action::Delay);
         others.iter().chain(hit_ones.iter().filter(|_| quiet)).for_each(WorkerProcess::assert_no_errors);
         for log in hit_ones.iter().map(WorkerProcess::log) {
@@ -208,7 +215,8 @@ impl Cell {
         scene.sweep().await;
     }
 
-    /// An application to which it happens while it starts runs. It starts a run again if it does not know what became of it.
+    /// Lets the action happen in an application that starts runs. The application repeats a start
+    /// whose result it does not know.
     async fn starting(&self) {
         let hits = (1..=HITS).map(async |hit| {
             let scene = Scene::new(self.database).await;
@@ -231,7 +239,7 @@ impl Cell {
             }
             let mut outputs: Vec<u64> = runs.iter().map(|run| run.output).collect();
             outputs.dedup();
-            assert_eq!(outputs.len(), runs.len(), "one run a start");
+            assert_eq!(outputs.len(), runs.len(), "one run per start");
             for line in acknowledged() {
                 let id: RunId = line.subject.parse().expect("a run id");
                 assert!(runs.iter().any(|run| run.id == id), "the acknowledged start of {id} is lost");
@@ -247,9 +255,10 @@ impl Cell {
         join_all(hits).await;
     }
 
-    /// The first process of a database, to which it happens while it makes the tables. What it could not do, the next does.
+    /// Lets the action happen in the first process of a database, while it creates the tables. The
+    /// next process completes the migration.
     async fn migrating(&self) {
-        // What is reached once for each migration is reached twice at most, the rest once.
+        // A point inside a migration is reached at most twice, a point of the commit once.
         let hits = if self.point.name.ends_with("_commit") { 1 } else { 2 };
         let hits = (1..=hits).map(async |hit| {
             let place = Place::new(self.database);
@@ -259,7 +268,7 @@ impl Cell {
             let mut next = place.spawn(&self.name("next", hit), &settings, None);
             match self.action {
                 Action::Stop => first.signal(Signal::CONT),
-                // The application is told, and is not left with half a database.
+                // The application gets an error, and the next process completes the database.
                 Action::Error | Action::Lost => assert!(!first.end().await.success(), "{}", first.log()),
                 Action::Kill | Action::Delay => {}
             }
@@ -270,7 +279,7 @@ impl Cell {
             next.assert_no_warnings();
             let scene = Scene::at(place).await;
             let gap = "SELECT count(*) - max(version) FROM workflow_schema";
-            assert_eq!(scene.raw().await.number(gap).await, 0, "one row a migration");
+            assert_eq!(scene.raw().await.number(gap).await, 0, "one row per migration");
             let runs = scene.start_mix(1, 1, 1).await;
             scene.all_end(&runs).await;
             scene.check(&runs, &[]).await;

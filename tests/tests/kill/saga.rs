@@ -1,5 +1,5 @@
-//! A worker that dies at any commit of a run that is undone: everything is undone all the same, in order, and nothing that
-//! is recorded as undone is undone again.
+//! A worker dies at any commit of a run with compensations. Every step is undone, in reverse order,
+//! and a recorded compensation does not run again.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use workflow_tests::{Database, until, workflows};
 use workflow_tests::audit::VIOLATIONS;
 use workflow_tests::scene::{Scene, Started};
 
-/// More than the commits of either run: the last ones find it ended.
+/// More than the commits of either run: the run ends before the last hits are reached.
 const COMMITS: u32 = 9;
 
 pub async fn a_failed_run_is_undone_whenever_its_worker_dies(database: Database) {
@@ -26,18 +26,18 @@ async fn at_every_commit(database: Database, start: impl AsyncFn(&Scene) -> RunI
     for point in ["executor.before_commit", "executor.after_commit"] {
         let deaths = join_all((1..=COMMITS).map(|hit| die_once(database, format!("{point}@{hit}"), &start)));
         let deaths = deaths.await.into_iter().filter(|died| *died).count();
-        assert!(deaths >= 5, "only {deaths} of {COMMITS} died before the end");
+        assert!(deaths >= 5, "only {deaths} of {COMMITS} workers died before the end");
     }
 }
 
-/// Says whether the worker died before the run had ended.
+/// Returns whether the worker died before the run had ended.
 async fn die_once(database: Database, failpoint: String, start: impl AsyncFn(&Scene) -> RunId) -> bool {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
     settings.linger = 0;
     let run = Started { id: start(&scene).await, output: 0 };
     let mut first = scene.spawn_to_die("first", &settings, &failpoint);
-    let died = until("the first dies, or the run ends", async || {
+    let died = until("the first worker dies or the run ends", async || {
         cancel_if_parked(&scene, run.id).await;
         match first.ended() {
             Some(_) => Some(true),
@@ -61,7 +61,7 @@ async fn die_once(database: Database, failpoint: String, start: impl AsyncFn(&Sc
     died
 }
 
-/// Only [`workflows::waits`] is ever parked for long.
+/// Cancels a parked run of [`workflows::waits`]. No other workflow parks for long.
 async fn cancel_if_parked(scene: &Scene, id: RunId) {
     let run = scene.client.run(id).await.expect("read");
     if run.lane.workflow == "waits" && run.status == RunStatus::Parked && run.cancel_requested_at.is_none() {
@@ -69,10 +69,11 @@ async fn cancel_if_parked(scene: &Scene, id: RunId) {
     }
 }
 
-/// The same end as without a death; each body once, and once more if it was cut off.
+/// Checks that the run ended as it would without a death. Each body ran once, or a second time if
+/// the death interrupted it.
 async fn check(scene: &Scene, id: RunId, dead: u32, failpoint: &str) {
     let violations = scene.raw().await.lines(VIOLATIONS, "violation").await;
-    assert_eq!(violations, Vec::<String>::new(), "what the database saw");
+    assert_eq!(violations, Vec::<String>::new(), "violations that the triggers of the database recorded");
     let run = scene.client.run(id).await.expect("read");
     let bodies: &[&str] = match run.lane.workflow.as_str() {
         "waits" => {
@@ -80,7 +81,7 @@ async fn check(scene: &Scene, id: RunId, dead: u32, failpoint: &str) {
             &["only", "undo-only"]
         }
         _ => {
-            let error = run.error.expect("it has failed");
+            let error = run.error.expect("a failed run has an error");
             assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Application, "no luck"), "{failpoint}");
             assert_eq!(error.causes, [""; 0]);
             &["one", "two", "undo-one", "undo-two"]
@@ -94,6 +95,6 @@ async fn check(scene: &Scene, id: RunId, dead: u32, failpoint: &str) {
     assert_eq!(begins.keys().collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>(), "{failpoint}");
     for (subject, pids) in begins {
         let twice = pids.len() == 2 && pids[0] == dead && pids[1] != dead;
-        assert!(pids.len() == 1 || twice, "{failpoint}: {subject} began in {pids:?}, of which {dead} died");
+        assert!(pids.len() == 1 || twice, "{failpoint}: {subject} began in {pids:?}, and {dead} died");
     }
 }

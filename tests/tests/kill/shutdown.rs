@@ -7,7 +7,7 @@ use workflow_tests::Database;
 
 use workflow_tests::scene::Scene;
 
-pub async fn a_worker_that_ends_gives_every_run_back(database: Database) {
+pub async fn a_worker_that_stops_gives_every_run_back(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
     settings.concurrency = 20;
@@ -22,15 +22,15 @@ pub async fn a_worker_that_ends_gives_every_run_back(database: Database) {
     assert_eq!(raw.number("SELECT count(*) FROM workflow_runs WHERE status = 'running'").await, 0);
     assert_eq!(raw.number("SELECT count(*) FROM workflow_workers").await, 0);
     let left = raw.number("SELECT count(*) FROM workflow_runs WHERE completed_at IS NULL").await;
-    assert!(left > 0, "it was asked to end in the middle of the load");
+    assert!(left > 0, "the worker must be asked to end in the middle of the load");
 
     let next = scene.spawn("next", &settings);
     next.ready().await;
     let ready = Instant::now();
     scene.begins_in(&next).await;
-    println!("{database:?}: {left} runs given back, the next worker went on after {:?}", ready.elapsed());
+    println!("{database:?}: {left} runs given back, the next worker resumed them after {:?}", ready.elapsed());
     scene.all_end(&runs).await;
-    // Nobody died: no body was cut, and no crash was counted.
+    // No process died: no body was interrupted, and no crash was counted.
     scene.check(&runs, &[]).await;
     assert_eq!(scene.crashes_counted().await, 0);
     ended.assert_no_warnings();
@@ -46,13 +46,14 @@ pub async fn a_second_signal_drops_a_step_that_hangs(database: Database) {
     scene.begins_in(&hanging).await;
     hanging.signal(Signal::TERM);
     hanging.says("worker stops").await;
-    assert!(hanging.ended().is_none(), "the step has time to end");
+    assert!(hanging.ended().is_none(), "the worker gives the step time to end");
     hanging.signal(Signal::TERM);
     let asked = Instant::now();
     let status = hanging.end().await;
     assert!(status.success(), "{status}: {}", hanging.log());
     println!("{database:?}: ended {:?} after the second signal", asked.elapsed());
-    // Far below the grace time of 30 s, far above what giving a run back takes.
+    // Far below the grace period of 30 s, and far above the time that it takes to give a run
+    // back.
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     let given_back = "SELECT count(*) FROM workflow_runs WHERE status <> 'running' AND completed_at IS NULL";
     assert_eq!(scene.raw().await.number(given_back).await, 1);

@@ -7,12 +7,14 @@ use workflow_tests::ledger::What;
 
 use workflow_tests::scene::{Scene, Started};
 
-/// Whatever was acknowledged is there; whatever is there, acknowledged or not, runs to its end.
-pub async fn an_acknowledged_start_outlives_its_process(database: Database) {
+/// Every acknowledged start is stored. Every stored run ends, whether its start was acknowledged or
+/// not.
+pub async fn an_acknowledged_start_survives_its_process(database: Database) {
     let mut points = vec!["executor.before_commit@20", "executor.after_commit@20"];
-    // On PostgreSQL starts alone are one statement, and no transaction is open between two.
+    // On PostgreSQL, a batch of starts is one statement, so no transaction is open between two
+    // statements.
     if database == Database::Sqlite {
-        points.push("backend.in_transaction@20");
+        points.push("store.in_transaction@20");
     }
     join_all(points.into_iter().map(|failpoint| kill_starter(database, failpoint))).await;
 }

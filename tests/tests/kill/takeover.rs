@@ -1,4 +1,4 @@
-//! What a running worker does when another dies.
+//! A worker takes over the runs of another worker that died.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,11 +9,12 @@ use workflow_tests::worker_process::WorkerSettings;
 
 const RUNS: usize = 5;
 
-/// The promise is 2 seconds: two looks half a second apart, and the claim. One more is allowed for a machine on which
-/// everything else is tested at the same time; a lease would take 30.
+/// The documented bound is 2 seconds: two checks half a second apart, and the claim. One more
+/// second is allowed for a machine that runs other tests at the same time. A lease would take 30
+/// seconds.
 const BOUND: Duration = Duration::from_secs(3);
 
-pub async fn runs_of_a_killed_worker_go_on_at_once(database: Database) {
+pub async fn runs_of_a_killed_worker_resume_at_once(database: Database) {
     let scene = Scene::new(database).await;
     let settings = scene.settings();
     let mut runs = Vec::new();
@@ -31,8 +32,8 @@ pub async fn runs_of_a_killed_worker_go_on_at_once(database: Database) {
     assert!(begins.iter().all(|line| line.pid == other.pid()));
     let after = begins.iter().map(|line| Duration::from_micros(line.at as u64).saturating_sub(killed_at));
     let (first, last) = (after.clone().min().expect("a line"), after.max().expect("a line"));
-    println!("{database:?}: {RUNS} runs of a killed worker went on after {first:?} to {last:?}");
-    assert!(last < BOUND, "the last of {RUNS} runs went on after {last:?}");
+    println!("{database:?}: {RUNS} runs of a killed worker resumed after {first:?} to {last:?}");
+    assert!(last < BOUND, "the last of {RUNS} runs resumed after {last:?}");
 
     scene.open_gate("one");
     scene.open_gate("two");
@@ -42,13 +43,14 @@ pub async fn runs_of_a_killed_worker_go_on_at_once(database: Database) {
     scene.sweep().await;
 }
 
-/// The other lives, and its connection or lock file is taken away until it counts as dead. Both run the step to its end;
-/// one of them commits. Afterwards the first is watched like any other worker.
+/// A live worker loses its connection or lock file, until it counts as dead. Both workers run the
+/// step to its end, and one of them commits. Afterwards the first worker is recorded and watched
+/// again.
 pub async fn a_worker_cut_off_and_its_successor_never_both_commit(database: Database) {
     let scene = Scene::new(database).await;
     let settings = scene.settings();
     let run = scene.start_gated(3).await;
-    // One place: while its body runs, it cannot be the one that claims the run again.
+    // With one permit, the worker cannot claim the run again while its body runs.
     let mut cut_off = scene.spawn("cut-off", &WorkerSettings { concurrency: 1, ..settings.clone() });
     scene.begins_in(&cut_off).await;
     let worker = scene.raw().await.text("SELECT CAST(id AS text) FROM workflow_workers").await;
@@ -91,10 +93,10 @@ pub async fn a_worker_cut_off_and_its_successor_never_both_commit(database: Data
     scene.sweep().await;
 }
 
-/// Takes the lock of this worker from outside: ends the session that holds it, or removes its file.
+/// Removes the liveness lock of this worker: ends the session that holds it, or deletes its file.
 async fn cut(scene: &Scene, raw: &mut workflow_tests::RawConnection, worker: &str) {
     match scene.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => {
             let file = scene.directory().join("test.db-workers").join(format!("{worker}.lock"));
             match std::fs::remove_file(file) {

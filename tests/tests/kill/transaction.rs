@@ -1,4 +1,5 @@
-//! Transactions of steps have their effect exactly once, whatever is killed when.
+//! Transactional steps have their effect exactly once, whichever process is killed at whichever
+//! moment.
 
 use futures::future::join_all;
 use workflow_tests::Database;
@@ -13,7 +14,8 @@ pub async fn transaction_before_commit(database: Database) {
     die_at(database, "transaction.before_commit").await;
 }
 
-/// At the first transaction, a little later, and in the middle of the load, each on a database of its own.
+/// Kills a process at the first transaction, a little later, and in the middle of the load, each
+/// time on a new database.
 async fn die_at(database: Database, point: &str) {
     join_all([1, 2, 7, 20].iter().map(|hit| die_once(database, format!("{point}@{hit}")))).await;
 }
@@ -41,7 +43,8 @@ async fn die_once(database: Database, failpoint: String) {
     scene.sweep().await;
 }
 
-/// Two processes on one database; again and again one of them is killed at a random moment of the load and replaced.
+/// Two processes work on one database. Eight times, one of them is killed at a random moment of the
+/// load and replaced.
 pub async fn kills_leave_each_effect_once(database: Database) {
     let seed = std::env::var("WORKFLOW_KILL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));

@@ -6,8 +6,8 @@ use workflow_tests::Database;
 
 use workflow_tests::scene::Scene;
 
-/// Three workers and a client write as fast as they can. Nobody is refused, nothing is lost or done twice, and no
-/// warning is given.
+/// Three workers and a client write as fast as they can. No write is refused, nothing is lost or
+/// done twice, and no process logs a warning.
 pub async fn three_processes_write_one_database(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
@@ -29,7 +29,7 @@ pub async fn three_processes_write_one_database(database: Database) {
     scene.all_end(&runs).await;
     scene.check(&runs, &[]).await;
     assert_eq!(scene.crashes_counted().await, 0);
-    assert_eq!(busy(), workers.len(), "each of the workers worked");
+    assert_eq!(busy(), workers.len(), "each worker ran steps");
     workers.iter().for_each(|worker| worker.assert_no_warnings());
     scene.sweep().await;
 }

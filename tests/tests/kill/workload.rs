@@ -1,4 +1,4 @@
-//! Runs of every workflow that ends by itself, and what must hold of them.
+//! A workload with a run of each kind of workflow, and the checks of its runs.
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ErrorKind, Run, RunFilter, RunId};
@@ -6,29 +6,30 @@ use workflow_tests::workflows::{self, GENERATIONS, PAGES};
 
 use workflow_tests::scene::{Recorded, Scene, Started};
 
-/// The runs of one scene.
+/// The runs of one scene, by kind.
 #[derive(Default)]
-pub struct Mix {
-    /// Those whose outputs are known, but for the following.
+pub struct Workload {
+    /// Runs whose outputs are known and that need no other check.
     plain: Vec<Started>,
     debits: Vec<Started>,
     heralds: Vec<Started>,
     stubborn: Vec<Started>,
     unlucky: Vec<RunId>,
-    /// Those that wait for one signal.
+    /// Runs that wait for one signal.
     waiting: Vec<RunId>,
     parents: usize,
 }
 
-impl Mix {
-    /// Starts some: every time those that wait for others, sleep, write in transactions and are undone; the rest by turns. Of
-    /// those on which `focus`, the name of a point, depends, some every time.
+impl Workload {
+    /// Starts the runs of one turn: in every turn runs that wait, sleep, write in transactions and
+    /// are undone, and the other kinds by turns. Kinds that reach `focus`, the name of a failpoint,
+    /// start in every turn.
     pub async fn start(&mut self, scene: &Scene, turn: u32, focus: &str) {
         self.plain.push(scene.start_gated(3).await);
         self.plain.extend(scene.start_mix(0, 0, 2).await);
         self.debits.extend(scene.start_debits(1).await);
         self.unlucky.push(scene.client.start(workflows::unlucky, 1).await.expect("start").id());
-        // Each is parked, for nobody calls yet.
+        // Each of them parks, because no signal has been sent yet.
         let waiting = scene.client.start_many(workflows::waiter, 0..3).await.expect("start waiters");
         self.waiting.extend(waiting.iter().map(|run| run.id()));
         self.plain.extend(waiting.iter().zip(5..).map(|(run, output)| Started { id: run.id(), output }));
@@ -37,7 +38,7 @@ impl Mix {
             self.stubborn.extend(stubborn.iter().zip(1..).map(|(run, output)| Started { id: run.id(), output }));
         }
         if turn == 1 || focus.starts_with("continue.") {
-            let herald = scene.client.start(workflows::herald, 0).await.expect("start a herald");
+            let herald = scene.client.start(workflows::herald, 0).await.expect("start a run that continues as new");
             self.heralds.push(Started { id: herald.id(), output: GENERATIONS * PAGES });
         }
         match turn {
@@ -51,7 +52,7 @@ impl Mix {
         }
     }
 
-    /// Lets the rest of them end: opens the gates, and calls those that wait.
+    /// Lets the remaining runs end: opens the gates and sends the signals.
     pub async fn let_end(&mut self, scene: &Scene) {
         for run in self.waiting.drain(..) {
             scene.client.signal(run, "go", &5_u64).await.expect("send a signal");
@@ -60,7 +61,7 @@ impl Mix {
         scene.open_gate("two");
     }
 
-    /// Those whose outcomes are never given up.
+    /// Returns the runs whose outcomes are kept to the end.
     fn lasting(&self) -> Vec<Started> {
         let unlucky = self.unlucky.iter().map(|id| Started { id: *id, output: 0 });
         self.plain.iter().chain(&self.debits).copied().chain(unlucky).collect()
@@ -78,13 +79,14 @@ impl Mix {
         scene.all_end(&self.all()).await;
     }
 
-    /// Whether all have ended.
+    /// Returns whether all runs have ended.
     pub async fn have_ended(&self, scene: &Scene) -> bool {
         let ids: Vec<RunId> = self.all().iter().map(|run| run.id).collect();
-        scene.client.backend().ended(&ids).await.expect("look for ended runs").len() == ids.len()
+        scene.client.store().ended(&ids).await.expect("look for ended runs").len() == ids.len()
     }
 
-    /// What must hold once all have ended; `dead` are the processes to which something happened.
+    /// Checks the runs after all have ended. `dead` are the processes in which an action happened,
+    /// and `stopped` are the ones that were stopped.
     pub async fn check(&self, scene: &Scene, dead: &[u32], stopped: &[u32]) {
         let page = RunFilter::new().workflow("leaf").page_size(1000);
         let children = scene.client.list(&page).await.expect("list children");
@@ -103,7 +105,7 @@ impl Mix {
         }
         for id in &self.unlucky {
             let run = scene.client.run(*id).await.expect("an acknowledged start is never lost");
-            let error = run.error.clone().unwrap_or_else(|| panic!("it must fail: {run:?}"));
+            let error = run.error.clone().unwrap_or_else(|| panic!("the run must fail: {run:?}"));
             assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Application, "no luck"));
             let outcomes = scene.history(*id).await.into_iter().filter(|row| row.position.is_some());
             let keys: Vec<String> = outcomes.map(|row| row.step_key).collect();

@@ -6,8 +6,9 @@ use workflow_tests::scene::Scene;
 
 const KILLS: usize = 10;
 
-/// Three processes on one database; ten times one of them is killed at a random moment of the load and replaced. The
-/// moment is a number of lines of the ledger, so that it falls into work and not into idleness.
+/// Three processes work on one database. Ten times, one of them is killed at a random moment of the
+/// load and replaced. The moment is a number of lines of the ledger, so it never falls into idle
+/// time.
 pub async fn kills_lose_nothing(database: Database) {
     let seed = std::env::var("WORKFLOW_KILL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
@@ -18,7 +19,7 @@ pub async fn kills_lose_nothing(database: Database) {
     settings.concurrency = 15;
     settings.linger = 20;
     settings.pause = 10;
-    // Chance may hit the same run every time.
+    // Random kills may hit the same run every time.
     settings.max_crashes = Some(100);
     let mut workers: Vec<_> = (0..3).map(|n| scene.spawn(&format!("worker-{n}"), &settings)).collect();
     let mut dead = Vec::new();
@@ -29,7 +30,7 @@ pub async fn kills_lose_nothing(database: Database) {
         let before = scene.ledger.lines().len();
         runs.extend(scene.start_mix(4, 4, 4).await);
         scene.lines(before + random.usize(1..130)).await;
-        // Whoever was busy last is most likely in the middle of something.
+        // The process that wrote the last line is most likely in the middle of a step.
         let busy = scene.ledger.lines().last().map(|line| line.pid);
         let busy = workers.iter().position(|worker| Some(worker.pid()) == busy);
         let mut victim = workers.swap_remove(busy.unwrap_or_else(|| random.usize(0..workers.len())));
@@ -46,8 +47,9 @@ pub async fn kills_lose_nothing(database: Database) {
     scene.sweep().await;
 }
 
-/// So many runs at once that batches are made ready and sent ahead, where the database allows it; each worker is killed amid them.
-pub async fn hundreds_at_once_outlive_kills(database: Database) {
+/// Runs so many workflows at once that the executor prepares batches and sends them ahead, where
+/// the database allows it. Each worker is killed in the middle of the load.
+pub async fn hundreds_of_concurrent_runs_survive_kills(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
     settings.concurrency = 300;
@@ -60,7 +62,7 @@ pub async fn hundreds_at_once_outlive_kills(database: Database) {
         let before = scene.ledger.lines().len();
         runs.extend(scene.start_mix(200, 60, 0).await);
         let mut worker = scene.spawn(&format!("worker-{kill}"), &settings);
-        // The runs of one round write some 5,000 lines.
+        // The runs of one round write about 5,000 lines.
         scene.lines(before + 1500).await;
         worker.kill();
         dead.push(worker);

@@ -1,4 +1,4 @@
-//! Runs that emit and continue as new, in processes that die.
+//! Runs that emit items and continue as new, in processes that die.
 
 use futures::StreamExt;
 use futures::future::join_all;
@@ -19,7 +19,7 @@ pub async fn streams_and_generations_survive_a_kill_after_a_continue(database: D
 }
 
 pub async fn streams_and_generations_survive_a_kill_in_a_transaction(database: Database) {
-    die_at(database, "backend.in_transaction", &[1, 3, 8]).await;
+    die_at(database, "store.in_transaction", &[1, 3, 8]).await;
 }
 
 pub async fn streams_and_generations_survive_a_kill_before_a_commit(database: Database) {
@@ -36,9 +36,9 @@ async fn die_at(database: Database, point: &str, hits: &[u32]) {
 
 async fn die_once(database: Database, failpoint: String) {
     let scene = Scene::new(database).await;
-    let handles = scene.client.start_many(workflows::herald, [0; RUNS as usize]).await.expect("start heralds");
+    let handles = scene.client.start_many(workflows::herald, [0; RUNS as usize]).await.expect("start runs");
     let runs: Vec<_> = handles.iter().map(|run| Started { id: run.id(), output: GENERATIONS * PAGES }).collect();
-    // Who follows from the beginning sees what who comes late sees.
+    // A follower from the beginning and a late reader must see the same items.
     let followers = handles.iter().map(|run| {
         let stream = run.stream::<(u64, u64)>("news");
         tokio::spawn(stream.map(|item| item.expect("an item")).collect::<Vec<_>>())
@@ -51,7 +51,7 @@ async fn die_once(database: Database, failpoint: String) {
     scene.all_end(&runs).await;
 
     let violations = scene.raw().await.lines(workflow_tests::audit::VIOLATIONS, "violation").await;
-    assert_eq!(violations, Vec::<String>::new(), "what the database saw");
+    assert_eq!(violations, Vec::<String>::new(), "violations that the triggers of the database recorded");
     let mut expected: Vec<(u64, u64)> =
         (0..GENERATIONS).flat_map(|generation| (0..PAGES).map(move |page| (generation, page))).collect();
     expected.push((GENERATIONS, GENERATIONS * PAGES));
@@ -70,7 +70,8 @@ async fn die_once(database: Database, failpoint: String) {
     scene.sweep().await;
 }
 
-/// Each step of each generation has a key of its own, and its body began once, or once more after the kill.
+/// Checks that each step of each generation has its own key. Its body began once, or a second time
+/// after the kill.
 fn check_bodies(scene: &Scene, id: workflow_sdk::RunId, killed: u32) {
     let begins = scene.ledger.begins();
     for generation in 0..GENERATIONS {
@@ -79,7 +80,7 @@ fn check_bodies(scene: &Scene, id: workflow_sdk::RunId, killed: u32) {
             let key = if page == 0 { format!("{run}/page") } else { format!("{run}/page:{page}") };
             let pids: Vec<u32> = begins.iter().filter(|line| line.subject == key).map(|line| line.pid).collect();
             let once_each = pids.len() == 1 || pids.len() == 2 && pids[0] == killed && pids[1] != killed;
-            assert!(once_each, "{key} began in {pids:?}, killed was {killed}");
+            assert!(once_each, "{key} began in {pids:?}, and {killed} was killed");
         }
     }
 }

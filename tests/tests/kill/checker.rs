@@ -1,5 +1,5 @@
-//! A checker that finds nothing may be one that looks for nothing: so each invariant is broken once, in what the checker is
-//! given, and in the database under the eyes of its triggers.
+//! The checker finds each violation. Each invariant is broken once in the evidence that the checker
+//! gets, and once in the database, where triggers record it.
 
 use workflow_tests::Database;
 use workflow_tests::campaign::{Part, Plan, Round, RoundOptions, replay_ended};
@@ -10,7 +10,7 @@ use workflow_tests::until;
 
 type Forgery = (&'static str, &'static str, fn(&mut Evidence));
 
-/// The invariant, what is done, and how.
+/// Each entry has the invariant, the violation, and the function that makes it.
 const FORGERIES: &[Forgery] = &[
     ("I-Ack", "an acknowledged run is lost", |it| drop(it.runs.remove(&line(it, What::Started).subject))),
     ("I-Ack", "an acknowledged signal is lost", |it| {
@@ -23,15 +23,15 @@ const FORGERIES: &[Forgery] = &[
         let run = it.runs.get_mut(&run).expect("the run");
         (run.cancel_requested_at, run.status) = (None, "succeeded".into());
     }),
-    ("I-Ack", "a client was told another output", |it| {
+    ("I-Ack", "a client got another output", |it| {
         edit(it, What::Answered, |line| line.value.push('1'));
     }),
-    ("I-Ack", "an outcome was seen and not recorded", |it| {
+    ("I-Ack", "a delivered outcome was not recorded", |it| {
         let seen = step(it).subject();
         it.outcomes.retain(|outcome| outcome.subject() != seen);
     }),
     ("I-One", "an outcome was written again", |it| it.noted.push(("final".into(), "r".into(), String::new()))),
-    ("I-One", "an outcome is another one now", |it| stored(it).output = Some("0".into())),
+    ("I-One", "an outcome was changed", |it| stored(it).output = Some("0".into())),
     ("I-One", "an outcome is gone", |it| {
         let gone = stored(it).step_key.clone();
         it.attempts.retain(|row| row.step_key != gone);
@@ -46,7 +46,7 @@ const FORGERIES: &[Forgery] = &[
         late.epoch -= 1;
         it.outcomes.push(late);
     }),
-    ("I-Fence", "an epoch was left out", |it| {
+    ("I-Fence", "an epoch was skipped", |it| {
         let mut claim = it.claims[0].clone();
         claim.epoch = it.runs[&claim.run].epoch + 2;
         it.claims.push(claim);
@@ -65,7 +65,7 @@ const FORGERIES: &[Forgery] = &[
         it.dead.remove(&pid);
         it.noted.push(("released".into(), "r".into(), worker));
     }),
-    ("I-Live", "a run stands still", |it| {
+    ("I-Live", "a run does not end", |it| {
         it.runs.values_mut().next().expect("a run").status = "parked".into();
     }),
     ("I-AtLeast", "an outcome without a body", |it| {
@@ -87,28 +87,28 @@ const FORGERIES: &[Forgery] = &[
         effects.push(effects[0].clone());
     }),
     ("I-Exact", "an effect is missing", |it| drop(it.effects.as_mut().expect("effects").pop())),
-    ("I-Exact", "an effect of nobody", |it| it.effects.as_mut().expect("effects").push("r/t1".into())),
+    ("I-Exact", "an effect without a step", |it| it.effects.as_mut().expect("effects").push("r/t1".into())),
     ("I-Mono", "an end was overwritten", |it| it.noted.push(("terminal".into(), "r".into(), String::new()))),
-    ("I-Mono", "a status went back", |it| it.noted.push(("status".into(), "r".into(), String::new()))),
-    ("I-Mono", "a time went back", |it| it.noted.push(("time".into(), "r".into(), String::new()))),
-    ("I-Mono", "two outcomes at one place", |it| {
+    ("I-Mono", "a status changed backwards", |it| it.noted.push(("status".into(), "r".into(), String::new()))),
+    ("I-Mono", "a time moved backwards", |it| it.noted.push(("time".into(), "r".into(), String::new()))),
+    ("I-Mono", "two outcomes at one position", |it| {
         let mut other = step(it).clone();
         other.step_key.push('x');
         it.outcomes.push(other);
     }),
-    ("I-Mono", "a place is left out", |it| {
+    ("I-Mono", "a position is skipped", |it| {
         let mut last = step(it).clone();
         (last.step_key, last.position) = ("x".into(), Some(1_000_000));
         it.outcomes.retain(|outcome| outcome.run != last.run || outcome.kind != "transaction");
         it.lines.retain(|line| !line.subject.starts_with(&last.run));
         it.outcomes.push(last);
     }),
-    ("I-Replay", "a replay was given another value", |it| {
+    ("I-Replay", "a replay delivered another value", |it| {
         let mut again = line(it, What::Delivered);
         again.value = "1".into();
         it.lines.push(again);
     }),
-    ("I-Replay", "what was given is not what is recorded", |it| {
+    ("I-Replay", "the delivered value is not the recorded value", |it| {
         let subject = step(it).subject();
         let first = it.lines.iter_mut().filter(|line| line.what == What::Delivered && line.subject == subject);
         first.for_each(|line| line.value = "1".into());
@@ -124,7 +124,7 @@ const FORGERIES: &[Forgery] = &[
         it.taken.push(twice);
     }),
     ("I-Signal", "signals were taken out of order", |it| it.taken.reverse()),
-    ("I-Signal", "a signal was taken that nobody sent", |it| {
+    ("I-Signal", "a signal was taken that was not sent", |it| {
         let mut more = it.taken[0].clone();
         more.seq += 1000;
         it.taken.push(more);
@@ -137,7 +137,7 @@ const FORGERIES: &[Forgery] = &[
         let nap = it.outcomes.iter().find(|it| it.kind == "sleep").expect("a sleep").clone();
         it.outcomes.push(nap);
     }),
-    ("I-Tree", "a child of nobody", |it| {
+    ("I-Tree", "a child without a parent step", |it| {
         let child = it.runs.values_mut().find(|run| run.parent.is_some()).expect("a child");
         child.parent_step_key = Some("x".into());
     }),
@@ -161,16 +161,16 @@ const FORGERIES: &[Forgery] = &[
         let run = it.runs.values_mut().next().expect("a run");
         run.error = Some("{\"kind\":\"crash_loop\"}".into());
     }),
-    ("I-Answer", "another output", |it| {
+    ("I-Answer", "a wrong output", |it| {
         let (_, answer) = it.foretold.iter_mut().find(|(_, answer)| matches!(answer, Answer::Value(_))).expect("one");
         *answer = Answer::Value(1);
     }),
     ("I-Clean", "a deadlock", |it| it.damage.push("1 deadlocks".into())),
-    ("I-Clean", "a row of no run", |it| stored(it).run = "r".into()),
-    ("I-Clean", "a complaint", |it| it.complaints.push("ERROR".into())),
+    ("I-Clean", "a row without a run", |it| stored(it).run = "r".into()),
+    ("I-Clean", "an error in a log", |it| it.complaints.push("ERROR".into())),
 ];
 
-/// What is done to the database, and the invariant whose violations become more.
+/// Each entry has the invariant that gets new violations, and the change of the database.
 const CHANGES: &[(&str, &str)] = &[
     ("I-Mono", "UPDATE workflow_runs SET status = 'failed' WHERE status = 'succeeded'"),
     ("I-Mono", "UPDATE workflow_runs SET completed_at = created_at - 1"),
@@ -191,7 +191,7 @@ const CHANGES: &[(&str, &str)] = &[
     ("I-Ack", "DELETE FROM workflow_runs WHERE parent_run_id IS NULL"),
 ];
 
-/// The first line of this kind.
+/// Returns the first line of this kind.
 fn line(evidence: &Evidence, what: What) -> workflow_tests::ledger::Line {
     evidence.lines.iter().find(|line| line.what == what).expect("a line of this kind").clone()
 }
@@ -200,7 +200,8 @@ fn edit(evidence: &mut Evidence, what: What, change: impl FnOnce(&mut workflow_t
     change(evidence.lines.iter_mut().find(|line| line.what == what).expect("a line of this kind"));
 }
 
-/// An outcome of a run that succeeded in its first generation, of a body that ran once, and left nothing else.
+/// Returns the outcome of a plain step of the program: its first attempt succeeded, in a run that
+/// was not cut short.
 fn step(evidence: &Evidence) -> &checker::Outcome {
     let plain = |it: &&checker::Outcome| {
         it.kind == "step" && it.status == "succeeded" && it.attempt == 1 && !evidence.is_cut_short(&it.run)
@@ -209,15 +210,15 @@ fn step(evidence: &Evidence) -> &checker::Outcome {
     evidence.outcomes.iter().filter(plain).find(last).expect("a step")
 }
 
-/// A stored outcome of such a run.
+/// Returns the stored row of that outcome.
 fn stored(evidence: &mut Evidence) -> &mut checker::Attempt {
     let outcome = step(evidence).clone();
     let same = |row: &&mut checker::Attempt| row.run == outcome.run && row.step_key == outcome.step_key;
     evidence.attempts.iter_mut().filter(|row| row.position.is_some()).find(same).expect("its row")
 }
 
-/// A round with a kill in it, which is sound.
-pub async fn every_forgery_is_found(database: Database) {
+/// Runs a round with a kill, whose evidence has no violations, and then forges the evidence.
+pub async fn every_violation_is_found(database: Database) {
     let plan = Plan::new(5, 60, database);
     let part = Part { seed: 5, count: 60, server: None, plan: plan.into() };
     let options = RoundOptions { most: 60, at_once: 10, ..RoundOptions::default() };
@@ -225,10 +226,10 @@ pub async fn every_forgery_is_found(database: Database) {
     round.wait_for_work().await;
     round.kill(0).await;
     round.spawn();
-    // All of them, or it would be chance what there is to be forged.
+    // Every program must have started, so that each entry finds evidence to forge.
     until("every program is started", async || round.load.has_started_all().then_some(())).await;
     let (scene, evidence) = round.settle().await;
-    assert_eq!(checker::violations(&evidence), [], "it is sound before anything is forged");
+    assert_eq!(checker::violations(&evidence), [], "the evidence has no violations before it is forged");
 
     for (invariant, what, forge) in FORGERIES {
         let mut forged = evidence.clone();
@@ -238,15 +239,15 @@ pub async fn every_forgery_is_found(database: Database) {
     }
     for check in CHECKS {
         let forged = FORGERIES.iter().any(|(invariant, ..)| *invariant == check.invariant);
-        assert!(forged, "nobody tries {}: {}", check.invariant, check.holds);
+        assert!(forged, "no entry violates {}: {}", check.invariant, check.holds);
     }
 
     let count = |evidence: &Evidence, invariant: &str| {
         checker::violations(evidence).iter().filter(|it| it.invariant == invariant).count()
     };
-    assert_eq!(replay_ended(&scene).await, [], "what has ended ends so again");
+    assert_eq!(replay_ended(&scene).await, [], "every ended run replays to the same end");
     scene.raw().await.execute("UPDATE workflow_runs SET output = '1' WHERE status = 'succeeded'").await;
-    assert!(!replay_ended(&scene).await.is_empty(), "a run that gave something else");
+    assert!(!replay_ended(&scene).await.is_empty(), "a replay with another output must be reported");
     let mut before = Evidence {
         foretold: evidence.foretold,
         dead: evidence.dead,

@@ -1,4 +1,4 @@
-//! Processes that die while a run is tried again, or while a fork goes on.
+//! Processes that die while a run is retried, or while a fork runs.
 
 use futures::future::join_all;
 use workflow_sdk::RunStatus;
@@ -7,7 +7,8 @@ use workflow_tests::{Database, workflows};
 
 use workflow_tests::scene::{Scene, Started};
 
-/// Between the failure of a run and the commit that gives it another attempt, and right after that commit.
+/// A worker dies between the failure of a run and the commit of its next attempt, and right after
+/// that commit.
 pub async fn a_kill_around_a_retry_loses_nothing(database: Database) {
     const POINTS: [&str; 4] =
         ["retry.before_commit@1", "retry.before_commit@2", "retry.after_commit@1", "retry.after_commit@2"];
@@ -31,21 +32,22 @@ async fn die_around_a_retry(database: Database, failpoint: &str) {
     let begins = scene.ledger.begins();
     let of = |key: &str| begins.iter().filter(|line| line.subject.ends_with(key)).collect::<Vec<&Line>>();
     assert_eq!(of("/steady").len(), 1, "{failpoint}: a finished step ran again");
-    // One for each attempt of the run; none more, for no body ran at the moment of the kill.
+    // One per attempt of the run, because no body was running at the moment of the kill.
     assert_eq!(of("/stubborn").len(), 3, "{failpoint}: {begins:?}");
     let history = scene.history(run.id()).await;
     let outcomes: Vec<_> =
         history.iter().filter(|row| row.position.is_some()).map(|row| row.step_key.as_str()).collect();
     assert_eq!(outcomes, ["steady", "stubborn"]);
     let violations = scene.raw().await.lines(workflow_tests::audit::VIOLATIONS, "violation").await;
-    assert_eq!(violations, Vec::<String>::new(), "what the database saw");
+    assert_eq!(violations, Vec::<String>::new(), "violations that the triggers of the database recorded");
     first.assert_no_errors();
     second.assert_no_errors();
     scene.sweep().await;
 }
 
-/// A fork goes on after a kill like any other run, and never does what was done before its step.
-pub async fn a_fork_outlives_its_worker(database: Database) {
+/// A fork resumes after a kill like any other run, and never repeats a step before the one from
+/// which it was forked.
+pub async fn a_fork_survives_its_worker(database: Database) {
     const POINTS: [&str; 4] =
         ["claim.after_commit@1", "record.before_commit@2", "executor.after_commit@3", "end.before_commit@1"];
     join_all(POINTS.map(|failpoint| kill_a_fork(database, failpoint))).await;
@@ -76,7 +78,7 @@ async fn kill_a_fork(database: Database, failpoint: &str) {
         assert!(begins.iter().any(|line| line.subject == key), "{failpoint}: {key} did not begin");
     }
     let violations = scene.raw().await.lines(workflow_tests::audit::VIOLATIONS, "violation").await;
-    assert_eq!(violations, Vec::<String>::new(), "what the database saw");
+    assert_eq!(violations, Vec::<String>::new(), "violations that the triggers of the database recorded");
     first.assert_no_errors();
     second.assert_no_errors();
     scene.sweep().await;

@@ -1,5 +1,5 @@
-//! A process that dies at a named point leaves nothing that the next one cannot finish: those of the invariants, under more load
-//! than the matrix has, and in the middle of it.
+//! A process dies at a failpoint, and the next one finishes its runs. These are the points that the
+//! invariants depend on, under more load than in the matrix.
 
 use futures::future::join_all;
 use workflow_tests::Database;
@@ -7,7 +7,8 @@ use workflow_tests::Database;
 use workflow_tests::scene::Scene;
 
 pub async fn executor_before_commit(database: Database) {
-    // Were anybody answered before the commit, he would have gone on by then.
+    // With the delay, a sender that was wrongly answered before the commit would have continued
+    // before the process dies.
     let at = |hit: u32| format!("executor.before_commit@{hit}:delay=50,executor.before_commit@{hit}");
     join_all([1, 2, 5, 20].map(|hit| die_once(database, at(hit)))).await;
 }
@@ -24,7 +25,8 @@ pub async fn step_body(database: Database) {
     die_at(database, "step.body", &[1, 2, 5, 20]).await;
 }
 
-/// Early, a little later, and in the middle of the load, each on a database of its own.
+/// Kills a process early, a little later, and in the middle of the load, each time on a new
+/// database.
 async fn die_at(database: Database, point: &str, hits: &[u32]) {
     join_all(hits.iter().map(|hit| die_once(database, format!("{point}@{hit}")))).await;
 }
@@ -33,7 +35,7 @@ async fn die_once(database: Database, failpoint: String) {
     let scene = Scene::new(database).await;
     let runs = scene.start_mix(6, 6, 8).await;
     let mut settings = scene.settings();
-    // Fewer than the runs, so that there are several claims; every sleep is a park.
+    // Fewer permits than runs, so that there are several claims. Every sleep is a park.
     settings.concurrency = 4;
     settings.linger = 0;
     let mut first = scene.spawn_to_die("first", &settings, &failpoint);

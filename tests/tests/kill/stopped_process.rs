@@ -1,22 +1,23 @@
-//! A process that stands still and comes back.
+//! A process that is stopped and continued.
 
 use rustix::process::Signal;
 use workflow_tests::{Database, until};
 
 use workflow_tests::scene::Scene;
 
-/// A stopped worker keeps its liveness lock, so only the end of its lease lets another take over. Once it comes back it
-/// finds its claim lost, in the middle of the other's work: it writes nothing, begins nothing, and serves new runs.
+/// A stopped worker keeps its liveness lock, so another worker can take over only after the end of
+/// the lease. The worker continues while its successor works, and finds that its claim is lost. It
+/// writes nothing, begins no step of that run, and serves new runs.
 pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
-    // Long enough that a busy machine does not take it from a worker that lives.
+    // Long enough that a live worker on a busy machine does not lose it.
     settings.lease = Some(1500);
     let run = scene.start_gated(7).await;
     let stopped = scene.spawn("stopped", &settings);
     scene.begins_in(&stopped).await;
     scene.stop(&stopped).await;
-    // The lease of the second is long: it must not lose the run in turn on a machine that is slow.
+    // The successor has a long lease, so that it does not lose the run on a slow machine.
     settings.lease = None;
     let mut successor = scene.spawn("successor", &settings);
     scene.begins_in(&successor).await;
@@ -35,26 +36,30 @@ pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database)
     scene.all_end(&[run]).await;
     assert_eq!(scene.epoch(run.id).await, 2);
     let begun: Vec<_> = scene.ledger.begins().into_iter().filter(|line| line.pid == stopped.pid()).collect();
-    assert_eq!(begun.len(), 1, "it began one body, before it was stopped: {begun:?}");
+    assert_eq!(begun.len(), 1, "the stopped worker began one body, before it was stopped: {begun:?}");
     scene.check(&[run], &[stopped.pid()]).await;
 
     successor.kill();
     let next = scene.start_gated(8).await;
     scene.all_end(&[next]).await;
     scene.check(&[run, next], &[stopped.pid()]).await;
-    assert!(scene.ledger.begins().iter().skip(3).all(|line| line.pid == stopped.pid()), "it goes on to work");
+    assert!(
+        scene.ledger.begins().iter().skip(3).all(|line| line.pid == stopped.pid()),
+        "the worker must serve new runs"
+    );
     stopped.assert_no_errors();
     successor.assert_no_errors();
     scene.sweep().await;
 }
 
-/// The worst moment: the outcome is on its way to the database. The other has begun the same step and not ended it, so
-/// that nothing but the fence keeps the stale outcome out.
+/// The worker is stopped while its outcome is in flight. The successor has begun the same step and
+/// not ended it, so only the fence can reject the stale outcome.
 pub async fn a_worker_stopped_before_its_commit_changes_nothing(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
     settings.lease = Some(500);
-    // Stopped while another of its threads was in a transaction, it holds up everybody on SQLite: then it is another's turn.
+    // On SQLite, a process that is stopped inside a transaction of another thread blocks all other
+    // processes. Then the test tries again with a new worker.
     let (run, stopped) = loop {
         scene.open_gate("one");
         let run = scene.start_gated(7).await;
@@ -90,8 +95,8 @@ pub async fn a_worker_stopped_before_its_commit_changes_nothing(database: Databa
     scene.sweep().await;
 }
 
-/// Its transaction is open when it is stopped, and the body would be next. On SQLite nobody can take the run from whoever has a
-/// transaction open.
+/// The worker is stopped after the begin of a transaction, before the body. On SQLite, no other
+/// worker can claim the run while a transaction is open.
 pub async fn a_worker_stopped_before_the_body_of_a_transaction_begins_none(database: Database) {
     if database == Database::Sqlite {
         return;
@@ -111,7 +116,7 @@ pub async fn a_worker_stopped_before_the_body_of_a_transaction_begins_none(datab
     stopped.says("claim lost").await;
     assert!(
         scene.ledger.begins().iter().all(|line| line.pid == successor.pid()),
-        "it began a body of a run that it had lost"
+        "the worker began a body of a run that it had lost"
     );
     scene.check(&runs, &[]).await;
     scene.check_effects(&runs).await;

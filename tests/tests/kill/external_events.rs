@@ -1,4 +1,4 @@
-//! Signals, children and approvals, whose workers are killed.
+//! Signals, children and approvals of runs whose workers are killed.
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunFilter, SignalOutcome};
@@ -11,10 +11,10 @@ use workflow_tests::scene::{Scene, Started};
 
 const RUNS: u64 = 4;
 
-/// Where a worker dies: around every commit that a wait makes.
+/// The points at which workers die: around every commit of a wait.
 const POINTS: [&str; 8] = [
     "executor.before_commit@3",
-    "backend.in_transaction@4",
+    "store.in_transaction@4",
     "executor.after_commit@3",
     "record.before_commit@2",
     "record.before_commit@5",
@@ -26,12 +26,13 @@ const POINTS: [&str; 8] = [
 fn settings(scene: &Scene) -> WorkerSettings {
     let mut settings = scene.settings();
     settings.linger = 0;
-    // Chance may hit the same run every time.
+    // Random kills may hit the same run every time.
     settings.max_crashes = Some(100);
     settings
 }
 
-/// Each worker dies at a point of its own or at a random moment, while signals come. Each signal is taken once, in order.
+/// Each worker dies at another point or at a random moment, while signals arrive. Each signal is
+/// taken once, in order.
 pub async fn signals_are_taken_once_and_in_order(database: Database) {
     let scene = Scene::new(database).await;
     let settings = settings(&scene);
@@ -51,7 +52,7 @@ pub async fn signals_are_taken_once_and_in_order(database: Database) {
     };
     for (number, point) in POINTS.iter().enumerate() {
         let mut worker = scene.spawn_to_die(&format!("worker-{number}"), &settings, point);
-        // Before it is there, and while it works.
+        // One signal before the worker is ready, and one while it works.
         send(1).await;
         worker.ready().await;
         send(1).await;
@@ -84,8 +85,9 @@ pub async fn signals_are_taken_once_and_in_order(database: Database) {
     scene.sweep().await;
 }
 
-/// Parents and children are driven by whichever worker lives; each dies later than the one before it.
-pub async fn a_parent_and_its_children_outlive_their_workers(database: Database) {
+/// Any live worker may drive the parents and the children. Each worker dies later than the previous
+/// one.
+pub async fn a_parent_and_its_children_survive_their_workers(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = settings(&scene);
     settings.concurrency = 6;
@@ -107,14 +109,14 @@ pub async fn a_parent_and_its_children_outlive_their_workers(database: Database)
         let more = scene.client.start_many(parent, [100]).await.expect("start a parent");
         runs.push(Started { id: more[0].id(), output: 1045 });
         scene.all_end(&runs).await;
-        // Its neighbour may have been quicker.
+        // The other worker may have finished the runs first.
         if worker.ended().is_none() {
             worker.kill();
         }
         dead.push(worker);
     }
     let children = scene.client.list(&RunFilter::new().workflow("leaf").page_size(1000)).await.expect("list children");
-    assert_eq!(children.len(), 10 * runs.len(), "each was started once");
+    assert_eq!(children.len(), 10 * runs.len(), "each child was started once");
     let output = |run: &workflow_sdk::Run| run.input.parse().expect("a number");
     runs.extend(children.iter().map(|run| Started { id: run.id, output: output(run) }));
     let pids: Vec<u32> = dead.iter().map(|worker| worker.pid()).collect();
@@ -128,7 +130,7 @@ pub async fn an_approval_is_decided_while_no_worker_lives(database: Database) {
     let settings = settings(&scene);
     let run = scene.client.start(gatekeeper, 7).await.expect("start a run");
     let mut first = scene.spawn("first", &settings);
-    let asked = until("somebody is asked", async || {
+    let asked = until("the approval is requested", async || {
         scene.client.approvals_of(run.id()).await.expect("list approvals").into_iter().next()
     })
     .await;
@@ -136,8 +138,8 @@ pub async fn an_approval_is_decided_while_no_worker_lives(database: Database) {
     let decided = scene.client.approve(run.id(), &asked.key, "ann").await.expect("approve");
     assert_eq!(decided, SignalOutcome::Accepted);
     let decided = scene.client.reject(run.id(), &asked.key, "bob").await.expect("reject");
-    assert_eq!(decided, SignalOutcome::Repeated, "one decision");
-    assert_ne!(run.status().await.expect("look at the run"), RunStatus::Succeeded);
+    assert_eq!(decided, SignalOutcome::Repeated, "the first decision counts");
+    assert_ne!(run.status().await.expect("read the run"), RunStatus::Succeeded);
     let second = scene.spawn("second", &settings);
     let runs = [Started { id: run.id(), output: 7 }];
     scene.all_end(&runs).await;

@@ -4,10 +4,12 @@ use workflow_tests::{Database, workflows};
 
 use workflow_tests::scene::{Scene, Started};
 
-/// Two thirds of it must outlast the slowest commit of a renewal: a busy disk can stand still for most of a second.
+/// In milliseconds. Two thirds of the lease must be longer than the slowest commit of a renewal,
+/// because a busy disk can stall for most of a second.
 const LEASE: u64 = 3000;
 
-/// Leases are renewed by a thread of their own: another worker stands by for three of them, and finds nothing to take.
+/// A separate thread renews the leases. Another worker waits for the time of three leases and finds
+/// no run to claim.
 pub async fn a_step_that_blocks_every_thread_keeps_its_lease(database: Database) {
     let scene = Scene::new(database).await;
     let mut settings = scene.settings();
