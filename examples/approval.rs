@@ -1,5 +1,5 @@
-//! A gate that somebody has to open: the run waits without a worker until a person decides, and asks the next one if
-//! nobody does.
+//! Waits for a person's approval, without a worker. If there is no decision in time, the run asks
+//! the next person.
 //!
 //! `cargo run --example approval`
 
@@ -13,7 +13,7 @@ async fn ship(ctx: &Ctx, order: String) -> Result<String> {
     let first = ctx.approval("ship").to("ops").timeout(Duration::from_millis(300)).await?;
     let decision = match first {
         Some(decision) => Some(decision),
-        None => ctx.approval("ship, nobody answered").to("head of ops").await?,
+        None => ctx.approval("ship, escalated").to("head of ops").await?,
     };
     match decision {
         Some(decision) if decision.approved => {
@@ -28,7 +28,7 @@ async fn application(client: &Client) -> Result<String> {
     let run = client.start(ship, "order 42".to_owned()).await?;
     loop {
         for asked in client.approvals().await? {
-            let to = asked.to.as_deref().unwrap_or("anybody");
+            let to = asked.to.as_deref().unwrap_or("any approver");
             println!("{to} is asked about {:?}", asked.key);
             if to == "head of ops" {
                 client.approve(asked.run_id, &asked.key, "zoe").note("as agreed by phone").await?;

@@ -1,5 +1,5 @@
-//! A service that is down is left alone: after a few failures no run calls it, all wait, and one probe finds out when it works
-//! again.
+//! Stops calling a service that is down: after a few failures all runs wait, and a single probe
+//! finds out when the service works again.
 //!
 //! `cargo run --example breaker`
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
-/// Fails for its first three calls.
+/// A bank that fails its first three calls.
 #[derive(Default)]
 struct Bank {
     calls: AtomicU32,
@@ -41,7 +41,7 @@ async fn main() -> Result<()> {
     let worker = Worker::new(client, Bank::default()).register(checkout);
     let mut attempts = Ok(0);
     worker.run_until(async { attempts = count_attempts(&runs).await }).await?;
-    println!("50 orders were charged in {} attempts, while the bank was down for three of them or more", attempts?);
+    println!("50 orders were charged in {} attempts; the bank was down for at least three of them", attempts?);
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Cancels: the pending call of a canceled run fails once, so that the function can tidy up. A shielded part finishes first.
+//! Cancels a run: its pending call fails once, so that the workflow can clean up. A shielded part
+//! finishes first.
 //!
 //! `cargo run --example cancel`
 
@@ -15,7 +16,7 @@ async fn export(ctx: &Ctx, pages: u32) -> Result<u32> {
             ctx.step("write page", async || Ok::<_, Error>(page)).await?;
             ctx.step("write index", async || Ok::<_, Error>(page)).await
         };
-        // Never a page without its index.
+        // The shield prevents a page without its index.
         ctx.shield(page_and_index).await?;
         if let Err(error) = ctx.sleep(Duration::from_secs(60)).await {
             if error.kind() == ErrorKind::Canceled {
@@ -33,11 +34,11 @@ async fn main() -> Result<()> {
     let client = Client::connect(format!("sqlite://{}/cancel.db", directory.path().display())).await?;
 
     let never = client.start(export, 1).delay(Duration::from_secs(3600)).await?;
-    // Nobody has claimed it, so there is nothing to tidy up.
+    // No worker has claimed this run, so it is canceled at once and has nothing to clean up.
     let outcome = never.cancel().await?;
-    println!("a run that never began: {outcome:?}");
+    println!("canceling a run that was never claimed: {outcome:?}");
     if outcome != CancelOutcome::Canceled {
-        return Err(Error::msg("expected it to be canceled"));
+        return Err(Error::msg("expected the run to be canceled"));
     }
 
     let run = client.start(export, 10).await?;
@@ -46,17 +47,17 @@ async fn main() -> Result<()> {
         while !matches!(run.status().await, Ok(RunStatus::Parked)) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        println!("a run that waits: {:?}", run.cancel().await);
-        println!("it ended: {:?}", run.result().await.map_err(|error| error.to_string()));
+        println!("canceling a parked run: {:?}", run.cancel().await);
+        println!("its result: {:?}", run.result().await.map_err(|error| error.to_string()));
     };
     worker.run_until(cancel).await?;
 
     for row in run.history().await? {
         println!("  {} {} {}", row.kind, row.step_key, row.status);
     }
-    let tidied = run.history().await?.iter().any(|row| row.step_key == "remove temporary files");
+    let cleaned_up = run.history().await?.iter().any(|row| row.step_key == "remove temporary files");
     match run.result().await {
-        Err(ClientError::RunCanceled { .. }) if tidied => Ok(()),
+        Err(ClientError::RunCanceled { .. }) if cleaned_up => Ok(()),
         other => Err(Error::msg(format!("expected a canceled run, got {other:?}"))),
     }
 }

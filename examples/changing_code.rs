@@ -1,4 +1,5 @@
-//! The code changes while runs are under way: a run that has passed the change keeps the old way, every other takes the new.
+//! Changes the code while runs are under way. A run that has already passed the changed place keeps
+//! the old behavior; every other run takes the new code.
 //!
 //! `cargo run --example changing_code`
 
@@ -7,7 +8,7 @@ use std::time::Duration;
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
-/// What was deployed first.
+/// The code that was deployed first.
 mod before {
     use super::*;
 
@@ -19,15 +20,15 @@ mod before {
     }
 }
 
-/// What is deployed now: an order is looked at before it is charged.
+/// The code that is deployed now: an order is checked for fraud before it is charged.
 mod after {
     use super::*;
 
     #[workflow]
     pub async fn checkout(ctx: &Ctx, order: u32) -> Result<String> {
-        if ctx.patched("look-for-fraud")? {
-            ctx.step("look", async || {
-                println!("order {order} is looked at");
+        if ctx.patched("check-for-fraud")? {
+            ctx.step("check", async || {
+                println!("order {order} is checked for fraud");
                 Ok::<_, Error>(())
             })
             .await?;
@@ -46,7 +47,7 @@ async fn main() -> Result<()> {
     let first = client.start(before::checkout, 1).await?;
     let old = Worker::new(client.clone(), ()).register(before::checkout).linger(Duration::ZERO);
     old.run_until(async { while !matches!(first.status().await, Ok(RunStatus::Parked)) {} }).await?;
-    println!("order 1 sleeps; a deploy");
+    println!("order 1 sleeps; now the new code is deployed");
 
     let second = client.start(after::checkout, 2).await?;
     let new = Worker::new(client, ()).register(after::checkout);

@@ -1,4 +1,5 @@
-//! Runs that start runs: each child has a history, retries and a worker of its own, and its end wakes the parent.
+//! Starts runs from a run. Each child has its own history and retries and may run on another
+//! worker; its end wakes the parent.
 //!
 //! `cargo run --example children`
 
@@ -16,7 +17,8 @@ async fn pay_out(ctx: &Ctx, account: String) -> Result<u64> {
 
 #[workflow]
 async fn pay_all(ctx: &Ctx, accounts: Vec<String>) -> Result<String> {
-    // All are started at once. They may run on other machines, and after this run was parked.
+    // All children are started at once. They may run on other machines, and while this run is
+    // parked.
     let children = accounts.iter().map(|account| ctx.child(pay_out, account.clone()));
     let paid = futures::future::join_all(children).await;
     let total: u64 = paid.iter().flatten().sum();

@@ -1,4 +1,5 @@
-//! A run without an end: it continues as new before its history grows large. Its handle, its stream and its result go on.
+//! Runs forever: a run continues as new before its history grows large. Its handle, its stream and
+//! its result stay the same for all generations.
 //!
 //! `cargo run --example continue_as_new`
 
@@ -8,10 +9,11 @@ use futures::StreamExt;
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
-/// What one generation hands to the next.
+/// The input of a generation: the number of readings so far, and their sum.
 type Meter = (u64, u64);
 
-/// Reads a meter 12 times, 4 times a generation. A real one would do so a thousand times a generation, for ever.
+/// Reads a meter 12 times, 4 times per generation. A real workflow would read it a thousand times
+/// per generation, forever.
 #[workflow]
 async fn watch_meter(ctx: &Ctx, (mut readings, mut sum): Meter) -> Result<Meter> {
     for _ in 0..4 {
@@ -36,7 +38,11 @@ async fn application(client: &Client) -> Result<()> {
     let row = run.run().await?;
     let steps = run.history().await?.iter().filter(|step| step.step_key.starts_with("read")).count();
     println!("{count} readings, {sum} in all, in {} generations; the history has {steps} of them", row.generation + 1);
-    if (count, row.generation, steps) == (12, 2, 4) { Ok(()) } else { Err(Error::msg("that is not what was to come")) }
+    if (count, row.generation, steps) == (12, 2, 4) {
+        Ok(())
+    } else {
+        Err(Error::msg("expected 12 readings, 4 stored"))
+    }
 }
 
 #[tokio::main]

@@ -1,5 +1,5 @@
-//! A test that kills the worker at every commit: it fails for a step that is not idempotent, and says where; and passes once
-//! the bank gets an idempotency key.
+//! Tests a workflow by crashing its worker at every commit. The test finds the step that is not
+//! idempotent, and passes once the bank gets an idempotency key.
 //!
 //! `cargo run --example crash_everywhere`
 
@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_worker::testing::{TestEnv, TestError, effect, idempotent_effect};
+use workflow_testing::{TestEnv, TestError, effect, idempotent_effect};
 
-/// A stub of the bank, which marks what it does.
+/// A stub of the bank that reports its effects to the test.
 #[derive(Default)]
 struct Bank(Mutex<BTreeMap<String, u64>>);
 
@@ -20,7 +20,7 @@ impl Bank {
         Ok(cents)
     }
 
-    /// Charges once for each key, and answers a repetition as it answered the first.
+    /// Charges once per key. A repeated call returns the first call's answer.
     async fn charge_once(&self, key: &str, cents: u64) -> Result<u64, std::io::Error> {
         idempotent_effect("charge", key);
         Ok(*self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key.to_owned()).or_insert(cents))
@@ -38,9 +38,9 @@ async fn careless_checkout(ctx: &Ctx<Bank>, order: String) -> Result<u64> {
 #[workflow]
 async fn checkout(ctx: &Ctx<Bank>, _order: String) -> Result<u64> {
     ctx.step("reserve", async || Ok::<_, Error>(())).await?;
-    // The same in every attempt, and after every crash.
     let paid = ctx
         .step("charge", || async {
+            // The key is the same in every attempt and after every crash.
             let key = ctx.idempotency_key();
             ctx.state().charge_once(&key, 4200).await
         })
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let env = TestEnv::with_state(Bank::default).register(careless_checkout).register(checkout).await?;
 
     let Err(TestError::NotCrashSafe(report)) = env.crash_everywhere(careless_checkout, "order-42".into()).await else {
-        return Err("a crash should have charged twice".into());
+        return Err("expected a crash to charge twice".into());
     };
     print!("{report}");
     let page = include_str!("../docs/guide/testing.md");

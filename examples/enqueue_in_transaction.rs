@@ -1,4 +1,5 @@
-//! The order and its run are written by one transaction of the application: both exist, or neither does.
+//! Writes an order and its run in one transaction of the application: either both exist, or
+//! neither.
 //!
 //! `cargo run --example enqueue_in_transaction [-- --database postgres://user@host/database]`
 
@@ -18,7 +19,8 @@ struct Shop<DB: Database> {
     client: Client,
 }
 
-// The bounds say that this is for SQLite and PostgreSQL. An application that knows its database needs none of them.
+// The bounds make this code work with both SQLite and PostgreSQL. An application that uses only one
+// of them does not need these bounds.
 impl<DB> Shop<DB>
 where
     DB: Database<Arguments: IntoArguments<DB>>,

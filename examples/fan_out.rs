@@ -1,4 +1,5 @@
-//! The same work for many items: so many at a time, each in a scope of its own, with a limit of time for each.
+//! Does the same work for many items: a few at a time, each with a scope and a time limit of its
+//! own.
 //!
 //! `cargo run --example fan_out`
 
@@ -9,7 +10,8 @@ use workflow_worker::Worker;
 
 #[workflow]
 async fn index_site(ctx: &Ctx, pages: Vec<String>) -> Result<String> {
-    // Four pages at a time. `url` is borrowed from `pages`; the results come in the order of `pages`.
+    // Works on four pages at a time. `url` borrows from `pages`; the results have the order of
+    // `pages`.
     let sizes = ctx
         .map(&pages, 4, |ctx, url| async move {
             let text = ctx.timeout(Duration::from_secs(60), ctx.step("fetch", || fetch(url))).await?;
@@ -23,7 +25,7 @@ async fn index_site(ctx: &Ctx, pages: Vec<String>) -> Result<String> {
     Ok(format!("{} pages of {total} bytes, {missing:?} missing", pages.len() - missing.len()))
 }
 
-/// Stands for a slow service that does not know every page.
+/// Stands for a slow service that does not have every page.
 async fn fetch(url: &str) -> Result<String> {
     tokio::time::sleep(Duration::from_millis(50)).await;
     if url.ends_with('7') { Err(Error::fatal(format!("{url}: not found"))) } else { Ok(format!("<p>{url}</p>")) }
@@ -48,10 +50,10 @@ async fn main() -> Result<()> {
     let history = run.history().await?;
     println!("the first keys of its history:");
     history.iter().take(4).for_each(|row| println!("  {}", row.step_key));
-    let began_at_once = |at| {
+    let running_at = |at| {
         let fetches = history.iter().filter(|row| row.step_key.ends_with("/fetch"));
         fetches.filter(|row| row.started_at <= at && row.completed_at.is_none_or(|end| at < end)).count()
     };
-    let most = history.iter().map(|row| began_at_once(row.started_at)).max();
-    if most == Some(4) { Ok(()) } else { Err(Error::msg(format!("{most:?} fetches at a time, not 4"))) }
+    let most = history.iter().map(|row| running_at(row.started_at)).max();
+    if most == Some(4) { Ok(()) } else { Err(Error::msg(format!("expected at most 4 fetches at once, got {most:?}"))) }
 }

@@ -1,4 +1,4 @@
-//! One workflow, one step, one worker, all in one process.
+//! Runs one workflow with one step, in one process.
 //!
 //! `cargo run --example hello`
 

@@ -1,4 +1,5 @@
-//! Steps side by side: plain `try_join!` and `try_join_all`. Each step is still recorded on its own.
+//! Runs steps concurrently with plain `try_join!` and `try_join_all`. Each step is still recorded
+//! separately.
 //!
 //! `cargo run --example parallel`
 
@@ -47,11 +48,11 @@ async fn main() -> Result<()> {
         println!("  {:<16} {}", step.step_key, bar(step.started_at, step.completed_at.unwrap_or(end)));
     }
     let one_by_one: Duration = history.iter().filter_map(|step| Some(step.completed_at?.since(step.started_at))).sum();
-    println!("{} steps of {one_by_one:.1?} in all took {:.1?}", history.len(), end.since(begin));
+    println!("{} steps with {one_by_one:.1?} in total took {:.1?}", history.len(), end.since(begin));
     if end.since(begin) < one_by_one { Ok(()) } else { Err(Error::msg("the steps did not overlap")) }
 }
 
-/// 10 ms a column.
+/// Returns the width of a bar in columns.
 fn columns(from: workflow_sdk::Timestamp, to: workflow_sdk::Timestamp) -> usize {
     usize::try_from(to.since(from).as_millis() / 10).unwrap_or(usize::MAX)
 }

@@ -1,8 +1,10 @@
-//! Before a deploy: does today's code fit the runs that are under way? What a CI job runs on the production database; it writes
-//! nothing, and its exit code says whether to deploy.
+//! Checks before a deploy whether new code fits the runs that are under way. A CI job runs this
+//! check on the production database. It writes nothing, and its exit code tells whether to deploy.
 //!
-//! `cargo run --example preflight -- sqlite://orders.db`, or `postgres://..`: judges that database, exits with 1 if a run would
-//! diverge. `cargo run --example preflight -- demo`: makes a run with other code first, and shows what is said of it.
+//! * `cargo run --example preflight -- sqlite://orders.db` (or `postgres://..`) checks that
+//!   database. It exits with 1 if a run would diverge.
+//! * `cargo run --example preflight -- demo` first makes a run with other code, and then shows the
+//!   report about it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,7 +25,7 @@ mod deployed {
     }
 }
 
-/// The code that is to be deployed: somebody has renamed a step.
+/// The code that is about to be deployed. A step was renamed by mistake.
 #[workflow]
 async fn checkout(ctx: &Ctx, cents: u64) -> Result<String> {
     let receipt = ctx.step("charge-card", async || Ok::<_, Error>(format!("paid {cents}"))).await?;
@@ -31,8 +33,8 @@ async fn checkout(ctx: &Ctx, cents: u64) -> Result<String> {
     ctx.step("mail", async || Ok::<_, Error>(receipt.clone())).await
 }
 
-/// All that a CI job needs: the worker as it is deployed, with `preflight` in the place of `run`.
-async fn judge(client: &Client) -> Result<ExitCode> {
+/// The whole CI job: the worker as it will be deployed, with `preflight` instead of `run`.
+async fn check(client: &Client) -> Result<ExitCode> {
     let report = Worker::new(client.clone(), ()).register(checkout).preflight().await?;
     println!("{report}");
     Ok(report.exit_code())
@@ -49,13 +51,13 @@ async fn demo() -> Result<ExitCode> {
     };
     Worker::new(client.clone(), ()).register(deployed::checkout).run_until(parked).await?;
 
-    // The same question in a unit test: the history is a file beside the test.
+    // A unit test does this with an exported history that is stored beside the test.
     let history = client.export(run.id()).await?.to_json();
     replay(deployed::checkout, (), &history)?;
-    if replay(checkout, (), &history).is_ok() || judge(&client).await? != ExitCode::FAILURE {
+    if replay(checkout, (), &history).is_ok() || check(&client).await? != ExitCode::FAILURE {
         return Err(Error::msg("the renamed step was not found"));
     }
-    println!("\nthe job would have ended with status 1, and nobody is charged twice");
+    println!("\nthe CI job would exit with status 1, before a customer is charged twice");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -63,7 +65,7 @@ async fn demo() -> Result<ExitCode> {
 async fn main() -> Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {
         Some("demo") => demo().await,
-        Some(url) => judge(&Client::connect(url).await?).await,
-        None => Err(Error::msg("say which database: preflight URL, or preflight demo")),
+        Some(url) => check(&Client::connect(url).await?).await,
+        None => Err(Error::msg("usage: preflight URL, or preflight demo")),
     }
 }

@@ -1,4 +1,5 @@
-//! What a run shows while it runs: the last value that it published, and a stream that the application follows.
+//! Shows the progress of a run: its last published values, and a stream that the application
+//! follows.
 //!
 //! `cargo run --example progress`
 
@@ -20,7 +21,7 @@ async fn import(ctx: &Ctx, files: Vec<String>) -> Result<u64> {
     Ok(rows)
 }
 
-/// Stands for a slow import. A body may publish too, to show how far it has come.
+/// Stands for a slow import. A step's body may also publish, to show its progress.
 async fn read(ctx: &Ctx, file: &str) -> Result<u64> {
     for percent in [0, 50, 100] {
         ctx.publish("file", &(file, percent))?;
@@ -41,7 +42,7 @@ async fn application(client: &Client) -> Result<()> {
     }
     println!("{} rows", run.result().await?);
     let files = run.state::<String>("files").await?;
-    if (lines, files.as_deref()) == (3, Some("3 of 3")) { Ok(()) } else { Err(Error::msg("something was not shown")) }
+    if (lines, files.as_deref()) == (3, Some("3 of 3")) { Ok(()) } else { Err(Error::msg("some progress is missing")) }
 }
 
 #[tokio::main]

@@ -1,5 +1,8 @@
-//! The main job: runs are started from an order file, a worker process is killed in the middle of its steps, another one
-//! carries on, and a ledger outside of the database shows what really ran.
+//! Shows what durable runs are for.
+//!
+//! Starts a run for each order of a file and kills the worker process in the middle of its steps.
+//! A second worker process continues the runs. A ledger outside of the database shows which step
+//! bodies really ran.
 //!
 //! `cargo run --example quickstart [-- [ORDERS.json] [--database postgres://user@host/database]]`
 
@@ -20,7 +23,7 @@ use workflow_examples::orders::{self, Order, Totals};
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
-// ---- The application's workflow -------------------------------------------------------------------------------------
+// ---- The application's workflow -----------------------------------------------------------------
 
 #[workflow]
 async fn fulfil(ctx: &Ctx<Shop>, order: Order) -> Result<Receipt> {
@@ -43,9 +46,9 @@ struct Receipt {
     parcel: String,
 }
 
-/// Stands for the warehouse, the bank and the carrier. Whatever it does it writes into the ledger.
+/// Stands for the warehouse, the bank and the carrier. Records each of its effects in the ledger.
 ///
-/// A real bank would also be given `ctx.idempotency_key()`: a step that is cut off runs twice.
+/// A real bank would also get `ctx.idempotency_key()`, because a step that is cut off runs twice.
 struct Shop {
     ledger: Ledger,
 }
@@ -71,7 +74,7 @@ impl Shop {
     }
 }
 
-// ---- The story ------------------------------------------------------------------------------------------------------
+// ---- The demonstration --------------------------------------------------------------------------
 
 #[derive(Parser)]
 #[command(about = "Kills a worker in the middle of its steps and shows what is lost: nothing.")]
@@ -81,7 +84,7 @@ struct Options {
     /// sqlite://file or postgres://user@host/database [default: a fresh SQLite file]
     #[arg(long)]
     database: Option<String>,
-    /// How this program starts itself as its worker.
+    /// Runs this program as the worker process. The quickstart starts itself with this option.
     #[arg(long, hide = true, num_args = 3, value_names = ["DATABASE", "SCHEMA", "LEDGER"])]
     worker: Option<Vec<String>>,
 }
@@ -91,8 +94,8 @@ async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
     let options = Options::parse();
     let result = match options.worker.as_deref() {
-        Some([database, schema, ledger]) => work(&Place::of(database, schema, ledger)).await,
-        _ => tell(options).await,
+        Some([database, schema, ledger]) => work(&Location::of(database, schema, ledger)).await,
+        _ => demonstrate(options).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -103,40 +106,40 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn tell(options: Options) -> Result<()> {
+async fn demonstrate(options: Options) -> Result<()> {
     let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data/orders.json"));
     let file = options.orders.unwrap_or_else(default);
     let orders = orders::read(&file)?;
-    let place = Place::fresh(options.database)?;
-    let client = place.connect().await?;
+    let location = Location::fresh(options.database)?;
+    let client = location.connect().await?;
 
     println!("1. A run is started for each order in {}.", orders::shown(&file));
     let runs = start_runs(&client, &orders).await?;
     println!("   {} runs of {} steps: {}", runs.len(), STEPS.len(), STEPS.join(", "));
 
-    let first = WorkerProcess::start(&place)?;
+    let first = WorkerProcess::start(&location)?;
     println!("2. A worker process is started: pid {}.", first.pid);
-    let first = first.run_into_a_step(&place.ledger, runs.len()).await?;
+    let first = first.run_into_a_step(&location.ledger, runs.len()).await?;
 
     let killed = first.kill().await?;
-    println!("3. It is killed in the middle of its steps: pid {killed} is gone.");
+    println!("3. The worker is killed in the middle of its steps: pid {killed} is gone.");
     let runs = note_claims(runs).await?;
 
-    let second = WorkerProcess::start(&place)?;
+    let second = WorkerProcess::start(&location)?;
     println!("4. Another worker process is started: pid {}.", second.pid);
     let receipts = second.run_to_the_end(&runs).await?;
 
-    println!("5. How often each step ran, from the ledger that the steps write:");
+    println!("5. How often each step ran, according to the ledger that the steps write:");
     let recorded = recorded_before_the_kill(&runs).await?;
-    show_ledger(&place.ledger, &orders, killed, &recorded)?;
+    show_ledger(&location.ledger, &orders, killed, &recorded)?;
 
-    println!("6. What the orders come to, from the results of the runs:");
+    println!("6. The totals of the orders, from the results of the runs:");
     show_totals(&orders, &receipts)?;
-    println!("\nLook around:\n  database  {}\n  ledger    {}", place.shown(), place.ledger.path().display());
+    println!("\nTo inspect:\n  database  {}\n  ledger    {}", location.shown(), location.ledger.path().display());
     Ok(())
 }
 
-// ---- 1. Runs --------------------------------------------------------------------------------------------------------
+// ---- 1. Runs ------------------------------------------------------------------------------------
 
 async fn start_runs(client: &Client, orders: &[Order]) -> Result<Vec<RunHandle<Receipt>>> {
     let starts = orders.iter().map(async |order| client.start(fulfil, order.clone()).key(&order.id).await);
@@ -145,18 +148,18 @@ async fn start_runs(client: &Client, orders: &[Order]) -> Result<Vec<RunHandle<R
     if statuses.iter().all(|status| *status == RunStatus::Pending) {
         return Ok(runs);
     }
-    Err(Error::msg("this database has runs of these orders from an earlier quickstart; name another database"))
+    Err(Error::msg("the database already has runs of these orders, from an earlier quickstart; use another database"))
 }
 
-// ---- 2. A worker process --------------------------------------------------------------------------------------------
+// ---- 2. A worker process ------------------------------------------------------------------------
 
-async fn work(place: &Place) -> Result<()> {
-    let shop = Shop { ledger: place.ledger.clone() };
-    let worker = Worker::new(place.connect().await?, shop).register(fulfil).concurrency(4);
+async fn work(location: &Location) -> Result<()> {
+    let shop = Shop { ledger: location.ledger.clone() };
+    let worker = Worker::new(location.connect().await?, shop).register(fulfil).concurrency(4);
     Ok(worker.run_until(input_closed()).await?)
 }
 
-/// Ready when the process that started this one lets go of its standard input, or dies.
+/// Completes when the process that started this one closes this one's standard input, or dies.
 async fn input_closed() {
     let (sender, closed) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {
@@ -169,45 +172,45 @@ async fn input_closed() {
 struct WorkerProcess {
     child: Child,
     pid: u32,
-    /// The worker ends when this is closed, so that none outlives the quickstart.
+    /// The worker ends when its input is closed, so it cannot outlive the quickstart.
     input: Option<ChildStdin>,
-    began: Instant,
+    started: Instant,
 }
 
 impl WorkerProcess {
-    fn start(place: &Place) -> Result<Self> {
+    fn start(location: &Location) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("--worker").args([&place.database, &place.schema]).arg(place.ledger.path());
-        let cannot = |error| Error::msg(format!("the worker process cannot be started: {error}"));
-        let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn().map_err(cannot)?;
-        let pid = child.id().ok_or_else(|| Error::msg("the worker process has ended at once"))?;
-        Ok(Self { input: child.stdin.take(), child, pid, began: Instant::now() })
+        command.arg("--worker").args([&location.database, &location.schema]).arg(location.ledger.path());
+        let failed = |error| Error::msg(format!("the worker process cannot be started: {error}"));
+        let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn().map_err(failed)?;
+        let pid = child.id().ok_or_else(|| Error::msg("the worker process ended at once"))?;
+        Ok(Self { input: child.stdin.take(), child, pid, started: Instant::now() })
     }
 
-    /// Waits until a good third of all steps have ended, and others have run for half of their time.
+    /// Waits until more than a third of all steps have ended, and another step is half way through.
     async fn run_into_a_step(mut self, ledger: &Ledger, runs: usize) -> Result<Self> {
         let mut seen = 0;
         loop {
             let entries = ledger.read()?;
             let ended = entries.iter().filter(|entry| entry.mark == Mark::End).count();
-            let just_begun = entries[seen..].last().is_some_and(|entry| entry.mark == Mark::Begin);
-            if ended >= runs + runs / 3 && just_begun {
+            let just_started = entries[seen..].last().is_some_and(|entry| entry.mark == Mark::Begin);
+            if ended >= runs + runs / 3 && just_started {
                 sleep(STEP_TIME / 2).await;
-                println!("   after {:.1?}: {ended} steps have ended, others are running", self.began.elapsed());
+                println!("   after {:.1?}: {ended} steps have ended, others are running", self.started.elapsed());
                 return Ok(self);
             }
             seen = entries.len();
             if let Some(status) = self.child.try_wait()? {
                 return Err(self.died(status));
             }
-            if self.began.elapsed() > patience(runs) {
+            if self.started.elapsed() > time_limit(runs) {
                 return Err(Error::msg(format!("the worker is too slow: only {ended} steps have ended")));
             }
             sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// SIGKILL: the process cannot catch it, and has no time to tidy up.
+    /// Sends SIGKILL, which a process cannot catch: it has no time to clean up.
     async fn kill(mut self) -> Result<u32> {
         self.child.start_kill()?;
         let status = self.child.wait().await?;
@@ -217,29 +220,29 @@ impl WorkerProcess {
     async fn run_to_the_end(mut self, runs: &[Claimed]) -> Result<Vec<Receipt>> {
         let results = futures::future::try_join_all(runs.iter().map(|claimed| claimed.run.result()));
         let receipts = tokio::select! {
-            results = timeout(patience(runs.len()), results) =>
-                results.map_err(|_| Error::msg("some runs have no result yet; the promise is broken"))??,
+            results = timeout(time_limit(runs.len()), results) =>
+                results.map_err(|_| Error::msg("some runs have no result yet, though a worker serves them"))??,
             status = self.child.wait() => return Err(self.died(status?)),
         };
-        println!("   after {:.1?}: every run has its result", self.began.elapsed());
+        println!("   after {:.1?}: every run has its result", self.started.elapsed());
         drop(self.input.take());
         let status = self.child.wait().await?;
         if status.success() { Ok(receipts) } else { Err(self.died(status)) }
     }
 
     fn died(&self, status: ExitStatus) -> Error {
-        Error::msg(format!("worker process {} ended by itself ({status}); what it says is above", self.pid))
+        Error::msg(format!("worker process {} ended by itself ({status}); see its output above", self.pid))
     }
 }
 
-/// Far more than it takes, for slow machines and long order files.
-fn patience(runs: usize) -> Duration {
+/// Returns a generous time limit, which allows for slow machines and long order files.
+fn time_limit(runs: usize) -> Duration {
     Duration::from_secs(15) + Duration::from_secs(1) * u32::try_from(runs).unwrap_or(u32::MAX)
 }
 
-// ---- 3. and 5. What was recorded before the kill --------------------------------------------------------------------
+// ---- 3. and 5. The steps recorded before the kill -----------------------------------------------
 
-/// A run and the number of its last claim by the first worker.
+/// A run and the epoch of its last claim by the first worker.
 struct Claimed {
     run: RunHandle<Receipt>,
     order: String,
@@ -254,7 +257,7 @@ async fn note_claims(runs: Vec<RunHandle<Receipt>>) -> Result<Vec<Claimed>> {
     futures::future::try_join_all(runs.into_iter().map(note)).await
 }
 
-/// The steps whose outcome was written under a claim of the first worker.
+/// Returns the steps whose outcome was committed under a claim of the first worker.
 async fn recorded_before_the_kill(runs: &[Claimed]) -> Result<BTreeSet<StepOf>> {
     let mut recorded = BTreeSet::new();
     for Claimed { run, order, epoch } in runs {
@@ -274,8 +277,8 @@ fn show_ledger(ledger: &Ledger, orders: &[Order], killed: u32, recorded: &BTreeS
     for order in orders {
         let [reserve, charge, ship] = STEPS.map(|step| match audit.fates.get(&step_of(order, step)) {
             Some(Fate::Once) => "once",
-            Some(Fate::Cut) => "cut, again",
-            Some(Fate::Unrecorded) => "ended, again",
+            Some(Fate::Cut) => "cut off, rerun",
+            Some(Fate::Unrecorded) => "ended, rerun",
             Some(Fate::Wrong) | None => "WRONG",
         });
         println!("   {:<10}{:<22.20}{reserve:<15}{charge:<15}{ship}", order.id, order.customer);
@@ -288,12 +291,12 @@ fn show_ledger(ledger: &Ledger, orders: &[Order], killed: u32, recorded: &BTreeS
     }
     match audit.wrong.as_slice() {
         [] if count(Fate::Cut) > 0 => Ok(()),
-        [] => Err(Error::msg("the kill cut off no step: it came between two; try again")),
-        wrong => Err(Error::msg(format!("the promise is broken:\n  {}", wrong.join("\n  ")))),
+        [] => Err(Error::msg("the kill came between two steps and cut off neither; start the quickstart again")),
+        wrong => Err(Error::msg(format!("the ledger contradicts the database:\n  {}", wrong.join("\n  ")))),
     }
 }
 
-// ---- 6. Totals ------------------------------------------------------------------------------------------------------
+// ---- 6. Totals ----------------------------------------------------------------------------------
 
 fn show_totals(orders: &[Order], receipts: &[Receipt]) -> Result<()> {
     let ordered: Totals = orders.iter().map(Order::totals).sum();
@@ -301,22 +304,22 @@ fn show_totals(orders: &[Order], receipts: &[Receipt]) -> Result<()> {
         receipts.iter().map(|receipt| Totals { orders: 1, pieces: receipt.pieces, cents: receipt.cents }).sum();
     println!("   {fulfilled}");
     if ordered == fulfilled {
-        println!("   The order file says the same.");
+        println!("   The order file has the same totals.");
         return Ok(());
     }
-    Err(Error::msg(format!("the order file says something else: {ordered}")))
+    Err(Error::msg(format!("the order file has other totals: {ordered}")))
 }
 
-// ---- Where it all lies ----------------------------------------------------------------------------------------------
+// ---- Database and ledger ------------------------------------------------------------------------
 
-struct Place {
+struct Location {
     database: String,
-    /// Of PostgreSQL; SQLite has none.
+    /// The schema on PostgreSQL. SQLite has no schemas.
     schema: String,
     ledger: Ledger,
 }
 
-impl Place {
+impl Location {
     fn of(database: &str, schema: &str, ledger: &str) -> Self {
         Self { database: database.into(), schema: schema.into(), ledger: Ledger::at(ledger) }
     }
@@ -325,7 +328,7 @@ impl Place {
         let directory = tempfile::Builder::new().prefix("workflow-quickstart-").tempdir()?.keep();
         let database = database.unwrap_or_else(|| format!("sqlite://{}/quickstart.db", directory.display()));
         if database.contains(":memory:") {
-            return Err(Error::msg("a database in memory cannot be shared by processes; name a file"));
+            return Err(Error::msg("processes cannot share a database in memory; use a file"));
         }
         let schema = format!("quickstart_{:08x}", uuid::Uuid::new_v4().as_fields().0);
         Ok(Self { database, schema, ledger: Ledger::at(directory.join("ledger.jsonl")) })
@@ -338,7 +341,7 @@ impl Place {
     fn shown(&self) -> String {
         match self.database.strip_prefix("sqlite://") {
             Some(file) => file.into(),
-            None => format!("schema {} of the PostgreSQL database that you named", self.schema),
+            None => format!("schema {} of the given PostgreSQL database", self.schema),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! After a failure: a workflow that retries itself, a failed run that is tried again, a fork from one of its steps, a pause, and
-//! a run that says what it waits for.
+//! Handles a run after its failure: retries it, forks it from one of its steps, pauses and resumes
+//! it, and asks what it waits for.
 //!
 //! `cargo run --example rerun`
 
@@ -9,7 +9,7 @@ use workflow_sdk::ResumeOutcome;
 use workflow_sdk::prelude::*;
 use workflow_worker::Worker;
 
-/// The bank refuses every card until somebody repairs it.
+/// A bank that refuses every card until it is repaired.
 #[derive(Default)]
 struct Bank {
     repaired: AtomicBool,
@@ -45,13 +45,13 @@ async fn main() -> Result<()> {
     work(&client, true, async { _ = fork.result().await }).await?;
     println!("fork:   {}", fork.result().await?);
 
-    let nowhere = run.fork().from("charge").version("2").await?;
-    let mut nobody = String::new();
+    let unserved = run.fork().from("charge").version("2").await?;
+    let mut reason = String::new();
     work(&client, true, async {
-        nobody = nowhere.explain().await.map_or_else(|e| e.to_string(), |why| why.to_string())
+        reason = unserved.explain().await.map_or_else(|e| e.to_string(), |why| why.to_string())
     })
     .await?;
-    println!("nobody: {nobody}");
+    println!("v2:     {reason}");
 
     if let Err(refusal) = run.fork().from("chrage").await {
         println!("typo:   {refusal}");
@@ -62,10 +62,10 @@ async fn main() -> Result<()> {
     let as_expected = (attempts("reserve"), attempts("charge")) == (1, 2)
         && resumed == ResumeOutcome::Resumed
         && fork.result().await? == "reserved, 990 cents";
-    if as_expected { Ok(()) } else { Err(Error::msg("other attempts than expected")) }
+    if as_expected { Ok(()) } else { Err(Error::msg("the attempts or the fork's result are not as expected")) }
 }
 
-/// A worker until that has happened.
+/// Runs a worker until `until` completes.
 async fn work(client: &Client, repaired: bool, until: impl Future<Output = ()> + Send) -> Result<()> {
     let bank = Bank { repaired: AtomicBool::new(repaired) };
     Ok(Worker::new(client.clone(), bank).register(checkout).run_until(until).await?)

@@ -1,5 +1,5 @@
-//! Failures: a step is retried by its policy, after the delay that the other side asks for, or not at all; its final error
-//! comes back to the workflow, which can handle it.
+//! Retries failed steps: by the step's policy, after the delay that a service asks for, or not at
+//! all. The final error is returned to the workflow, which can handle it.
 //!
 //! `cargo run --example retry`
 
@@ -25,7 +25,7 @@ async fn checkout(ctx: &Ctx, cents: u32) -> Result<String> {
     Ok(format!("{stock}, {paid}, {parcel}"))
 }
 
-/// Refuses the first call, hangs in the second, works in the third.
+/// Fails the first call, hangs in the second, and succeeds in the third.
 async fn reserve(attempt: u32) -> Result<String> {
     match attempt {
         1 => Err(Error::msg("the stock keeper is busy")),
@@ -34,7 +34,7 @@ async fn reserve(attempt: u32) -> Result<String> {
     }
 }
 
-/// No further attempt would help.
+/// Fails for good: another attempt would not help.
 async fn charge_card(cents: u32) -> Result<String> {
     Err(format!("the card has less than {cents} cents")).fatal()
 }
@@ -43,7 +43,7 @@ async fn send_invoice(cents: u32) -> Result<String> {
     Ok(format!("invoiced {cents} cents"))
 }
 
-/// A carrier that says when to come back.
+/// Stands for a carrier that tells its clients when to try again.
 async fn ship(attempt: u32) -> Result<String> {
     if attempt == 1 {
         return Err("429 too many requests").retry_after(Duration::from_millis(300));
@@ -70,5 +70,5 @@ async fn main() -> Result<()> {
     }
     let attempts = |key: &str| history.iter().filter(|attempt| attempt.step_key == key).count();
     let counts = ["reserve", "charge card", "send invoice", "ship"].map(attempts);
-    if counts == [3, 1, 1, 2] { Ok(()) } else { Err(Error::msg(format!("other attempts than expected: {counts:?}"))) }
+    if counts == [3, 1, 1, 2] { Ok(()) } else { Err(Error::msg(format!("unexpected numbers of attempts: {counts:?}"))) }
 }

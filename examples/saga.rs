@@ -1,5 +1,5 @@
-//! A saga: each step that books something says how it is undone. When a later one fails for good, what was booked is undone,
-//! the last first, each as a durable step with its own retries.
+//! A saga: each booking registers a compensation that undoes it. When a later step fails for good,
+//! the compensations run in reverse order. Each is a durable step with its own retries.
 //!
 //! `cargo run --example saga`
 
@@ -10,7 +10,7 @@ use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, StepKind};
 use workflow_worker::Worker;
 
-/// What the workflow books with.
+/// The travel agency of the bookings.
 struct Agency;
 
 impl Agency {
@@ -21,7 +21,7 @@ impl Agency {
         }
     }
 
-    /// A booking that is canceled twice under the same key is canceled once.
+    /// Cancels a booking. A second call with the same key has no effect.
     async fn cancel(&self, booking: &str, key: &str) -> Result<()> {
         println!("  canceled: {booking} ({})", key.rsplit('/').next().unwrap_or_default());
         Ok(())
@@ -35,7 +35,7 @@ async fn trip(ctx: &Ctx<Agency>) -> Result<String> {
     for what in ["flight", "hotel", "car"] {
         let booking = ctx.step(format!("book {what}"), || agency.book(what)).await?;
         bookings.push(booking.clone());
-        // It runs after the function has returned, so it owns what it uses.
+        // The body runs after the workflow function has returned, so it owns the values it uses.
         let key = format!("{}/cancel-{what}", ctx.run_id());
         let body = move |agency: Arc<Agency>| {
             let (booking, key) = (booking.clone(), key.clone());

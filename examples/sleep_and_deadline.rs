@@ -1,4 +1,5 @@
-//! A run that sleeps costs a row and no memory, for a second or for a year; a run with a deadline fails when it passes.
+//! Sleeps and deadlines. A sleeping run costs a row and no memory, whether it sleeps for a second
+//! or for a year. A run with a deadline fails when the deadline passes.
 //!
 //! `cargo run --example sleep_and_deadline`
 
@@ -38,7 +39,7 @@ async fn application(client: &Client) -> Result<()> {
     }
 
     let reminder = soon.result().await?;
-    println!("after {:.1?}: the first run says {reminder:?}", began.elapsed());
+    println!("after {:.1?}: the first run returned {reminder:?}", began.elapsed());
     Ok(())
 }
 
@@ -47,7 +48,8 @@ async fn main() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let client = Client::connect(format!("sqlite://{}/sleep.db", directory.path().display())).await?;
 
-    // Waits shorter than the linger time are kept in memory; with 100 ms even this short sleep parks the run.
+    // A wait shorter than the linger time keeps the run in memory. This worker lingers so briefly
+    // that even a short sleep parks the run.
     let worker = Worker::new(client.clone(), ()).register(remind).linger(Duration::from_millis(100));
     let mut shown = Ok(());
     worker.run_until(async { shown = application(&client).await }).await?;

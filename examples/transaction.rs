@@ -1,4 +1,5 @@
-//! A transfer between two accounts, committed together with the step that makes it: it happens exactly once.
+//! Transfers money between two accounts in the transaction that also commits the step's outcome. So
+//! the transfer happens exactly once.
 //!
 //! `cargo run --example transaction [-- --database postgres://user@host/database]`
 
@@ -16,13 +17,14 @@ struct Transfer {
     cents: i64,
 }
 
-/// The step fails on its first attempt, after its statements: they are rolled back, and the second attempt makes them.
+/// Transfers the money in a step whose first attempt fails after its statements. They are rolled
+/// back, and the second attempt executes them again.
 #[workflow]
 async fn pay(ctx: &Ctx<Client>, transfer: Transfer) -> Result<RunId> {
     ctx.transaction("transfer", async |mut tx: Tx| {
         move_money(&mut tx, &transfer).await?;
         if ctx.attempt() == 1 {
-            return Err(Error::msg("the network went away"));
+            return Err(Error::msg("the network connection broke"));
         }
         // The letter is sent if and only if the money has moved.
         let letter = format!("{} cents from {} to {}", transfer.cents, transfer.from, transfer.to);
@@ -38,7 +40,8 @@ async fn send_letter(ctx: &Ctx<Client>, text: String) -> Result<String> {
     ctx.step("send", async || Ok::<_, Error>(format!("sent: {text}"))).await
 }
 
-/// An application that knows its database calls `tx.sqlite()` or `tx.postgres()`, and needs no second branch.
+/// Updates both accounts. An application that uses only one database needs only one of the
+/// branches.
 async fn move_money(tx: &mut Tx, transfer: &Transfer) -> Result<()> {
     const UPDATE: &str = "UPDATE example_accounts SET cents = cents + $1 WHERE owner = $2";
     for (owner, cents) in [(&transfer.from, -transfer.cents), (&transfer.to, transfer.cents)] {
@@ -50,7 +53,8 @@ async fn move_money(tx: &mut Tx, transfer: &Transfer) -> Result<()> {
     Ok(())
 }
 
-/// Makes the accounts, transfers, and says what they hold. The bounds say that this is for SQLite and PostgreSQL.
+/// Creates the accounts, runs a transfer, and prints the balances. The bounds make this code work
+/// with both SQLite and PostgreSQL.
 async fn show<DB>(database: &str, client: &Client) -> Result<()>
 where
     DB: Database<Arguments: IntoArguments<DB>>,

@@ -1,5 +1,6 @@
-//! Typed errors: an error type says how its step goes on, and comes back as a value: to the workflow, after any replay, and to
-//! the client whose run failed. The history shows what was left of the retry budget.
+//! Typed errors: an error type declares whether and when its step is retried. It comes back as a
+//! value of its type: to the workflow, also after a replay, and to the client of a failed run. The
+//! history shows how many attempts were left.
 //!
 //! `cargo run --example typed_errors`
 
@@ -31,7 +32,7 @@ async fn pay(ctx: &Ctx, card: String) -> Result<String> {
         Ok(number) => Ok(number),
         Err(error) => match error.downcast() {
             Some(CardError::Declined { missing }) => {
-                // The run parks here, and its replay finds the same error.
+                // The run parks here. Its replay gets the same error.
                 ctx.sleep(Duration::from_millis(50)).await?;
                 ctx.step("ask", async || Ok::<_, Error>(format!("asked for {missing} cents in cash"))).await
             }
@@ -40,7 +41,7 @@ async fn pay(ctx: &Ctx, card: String) -> Result<String> {
     }
 }
 
-/// The bank.
+/// Stands for the bank.
 async fn charge(card: &str, attempt: u32) -> Result<String, CardError> {
     match (card, attempt) {
         ("stolen", _) => Err(CardError::Stolen),
@@ -88,5 +89,5 @@ async fn main() -> Result<()> {
         println!("  attempt {} {}: {text}; {left} left", attempt.attempt, attempt.status);
     }
     let expected = ["charged at attempt 2", "asked for 120 cents in cash", "call the police"];
-    if results == expected { Ok(()) } else { Err(Error::msg(format!("other results than expected: {results:?}"))) }
+    if results == expected { Ok(()) } else { Err(Error::msg(format!("unexpected results: {results:?}"))) }
 }

@@ -1,5 +1,6 @@
-//! A web application: a request starts a run and answers with its result, or with its id if it takes longer than a second.
-//! The worker runs in the same process, or, with `--role`, in another one.
+//! A web application. A request starts a run and answers with its result, or with its id if the run
+//! takes longer than a second. The worker runs in the same process or, with `--role`, in another
+//! one.
 //!
 //! `cargo run --example web_app`, then
 //! `curl -d '{"id": "A-1", "cents": 4200}' -H 'content-type: application/json' localhost:3000/orders`
@@ -41,7 +42,8 @@ async fn checkout(ctx: &Ctx, order: Order) -> Result<Receipt> {
     Ok(Receipt { order: order.id, payment, parcel })
 }
 
-/// The order's id is the key: a browser that sends an order twice gets the same run.
+/// Starts a run for an order. The order's id is the key, so a browser that sends an order twice
+/// gets the same run.
 async fn place_order(
     State(client): State<Client>,
     order: Result<Json<Order>, JsonRejection>,
@@ -65,7 +67,7 @@ async fn show_run(
     Ok(Json(json!({ "run": run.id, "status": run.status, "output": output, "error": run.error })))
 }
 
-/// An error as HTTP tells it.
+/// An error as an HTTP response.
 struct Problem(StatusCode, String);
 
 impl From<ClientError> for Problem {
@@ -74,7 +76,7 @@ impl From<ClientError> for Problem {
             ClientError::UnknownRun { .. } => StatusCode::NOT_FOUND,
             ClientError::KeyConflict { .. } => StatusCode::CONFLICT,
             ClientError::Name(_) | ClientError::Payload(_) => StatusCode::BAD_REQUEST,
-            ClientError::Backend(_) | ClientError::Stopped(_) => StatusCode::SERVICE_UNAVAILABLE,
+            ClientError::Database(_) | ClientError::Stopped(_) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self(status, error.to_string())

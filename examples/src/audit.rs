@@ -1,4 +1,5 @@
-//! The ledger held against what the database promised: a recorded step never runs again, a cut one runs once more.
+//! Checks the ledger against the guarantees of the database: a recorded step never runs again, and
+//! a step that was cut off runs once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,31 +8,34 @@ use crate::ledger::{Entry, Mark};
 /// An order's id and the name of one of its steps.
 pub type StepOf = (String, String);
 
-/// What became of one step.
+/// How often the body of one step ran, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Its body ran once, to its end.
     Once,
     /// The kill cut its body off, and the second worker ran it again.
     Cut,
-    /// Its body had ended when the kill came, but that was not recorded yet: the second worker ran it again.
+    /// Its body had ended before the kill, but its outcome was not recorded yet. The second worker
+    /// ran it again.
     Unrecorded,
-    /// None of these: the promise was broken.
+    /// Any other history, which violates the guarantees.
     Wrong,
 }
 
 /// The fate of every step.
 #[derive(Debug, Default)]
 pub struct Audit {
-    /// By order, then by step.
+    /// The fates, by order and then by step.
     pub fates: BTreeMap<StepOf, Fate>,
-    /// What is wrong, a line each.
+    /// The violations, one line each.
     pub wrong: Vec<String>,
 }
 
 impl Audit {
-    /// Holds the ledger against the steps that must be in it. `killed` is the first worker's process, `recorded` are the
-    /// steps whose outcome that worker has committed.
+    /// Checks the entries of the ledger against the steps that must be in it.
+    ///
+    /// `killed` is the process id of the first worker. `recorded` are the steps whose outcome that
+    /// worker has committed.
     #[must_use]
     pub fn new(entries: &[Entry], steps: &BTreeSet<StepOf>, killed: u32, recorded: &BTreeSet<StepOf>) -> Self {
         let mut bodies: BTreeMap<StepOf, Bodies> = steps.iter().map(|step| (step.clone(), Bodies::default())).collect();
@@ -41,18 +45,19 @@ impl Audit {
         let mut audit = Self::default();
         for (step, bodies) in bodies {
             let fate = match (steps.contains(&step), recorded.contains(&step), bodies) {
-                (true, true, Bodies { begun: [1, 0], ended: [1, 0] }) => Fate::Once,
-                (true, false, Bodies { begun: [0, 1], ended: [0, 1] }) => Fate::Once,
-                (true, false, Bodies { begun: [1, 1], ended: [0, 1] }) => Fate::Cut,
-                (true, false, Bodies { begun: [1, 1], ended: [1, 1] }) => Fate::Unrecorded,
+                (true, true, Bodies { started: [1, 0], ended: [1, 0] }) => Fate::Once,
+                (true, false, Bodies { started: [0, 1], ended: [0, 1] }) => Fate::Once,
+                (true, false, Bodies { started: [1, 1], ended: [0, 1] }) => Fate::Cut,
+                (true, false, Bodies { started: [1, 1], ended: [1, 1] }) => Fate::Unrecorded,
                 _ => Fate::Wrong,
             };
             if fate == Fate::Wrong {
                 let (order, name) = &step;
-                let note = if recorded.contains(&step) { "recorded by the first" } else { "not recorded by the first" };
-                let Bodies { begun: [first, second], ended: [first_ended, second_ended] } = bodies;
+                let note = if recorded.contains(&step) { "recorded" } else { "not recorded" };
+                let Bodies { started: [first, second], ended: [first_ended, second_ended] } = bodies;
                 audit.wrong.push(format!(
-                    "{name} of {order}: begun {first}+{second} times, ended {first_ended}+{second_ended} times, {note}"
+                    "{name} of {order}: started {first}+{second} times, ended {first_ended}+{second_ended} times, \
+                     {note} by the first worker"
                 ));
             }
             audit.fates.insert(step, fate);
@@ -60,17 +65,17 @@ impl Audit {
         audit
     }
 
-    /// How many steps had this fate.
+    /// Returns how many steps had this fate.
     #[must_use]
     pub fn count(&self, fate: Fate) -> usize {
         self.fates.values().filter(|other| **other == fate).count()
     }
 }
 
-/// How often the bodies of a step began and ended: in the first worker, in the second.
+/// How often the body of a step started and ended, in the first and in the second worker.
 #[derive(Clone, Copy, Default)]
 struct Bodies {
-    begun: [u32; 2],
+    started: [u32; 2],
     ended: [u32; 2],
 }
 
@@ -78,7 +83,7 @@ impl Bodies {
     fn count(&mut self, entry: &Entry, killed: u32) {
         let worker = usize::from(entry.pid != killed);
         match entry.mark {
-            Mark::Begin => self.begun[worker] += 1,
+            Mark::Begin => self.started[worker] += 1,
             Mark::End => self.ended[worker] += 1,
         }
     }
@@ -88,7 +93,8 @@ impl Bodies {
 mod tests {
     use super::{Audit, BTreeSet, Entry, Fate, Mark};
 
-    /// The fate of a step with these bodies: `1` and `2` are the workers, `+` is a begin, `-` an end.
+    /// Returns the fate of a step with these bodies. `1` and `2` are the workers; `+` marks the
+    /// start of a body, `-` its end.
     fn fate(bodies: &[&str], recorded: bool) -> Option<Fate> {
         let step = ("A-1".to_owned(), "ship".to_owned());
         let entry = |body: &&str| Entry {
@@ -113,14 +119,14 @@ mod tests {
             (&["2+", "2-"], false, Fate::Once),
             (&["1+", "2+", "2-"], false, Fate::Cut),
             (&["1+", "1-", "2+", "2-"], false, Fate::Unrecorded),
-            // Run again although it was recorded.
+            // It ran again although it was recorded.
             (&["1+", "1-", "2+", "2-"], true, Fate::Wrong),
-            // Recorded, but it never ended.
+            // It was recorded, but it never ended.
             (&["1+", "2+", "2-"], true, Fate::Wrong),
-            // A third time.
+            // It ran three times, or twice in one worker.
             (&["1+", "2+", "2-", "2+", "2-"], false, Fate::Wrong),
             (&["1+", "1-", "1+", "1-"], true, Fate::Wrong),
-            // Never, or lost.
+            // It never ran, or it was not run again.
             (&[], false, Fate::Wrong),
             (&["1+"], false, Fate::Wrong),
             (&["1+", "1-"], false, Fate::Wrong),

@@ -1,5 +1,7 @@
-//! What the step bodies of the quickstart really did: a file that is only appended to, outside of the database, so that it
-//! also knows what a killed worker had no time to record.
+//! The record of what the step bodies of the quickstart really did.
+//!
+//! It is an append-only file outside of the database. So it also has the effects that a killed
+//! worker had no time to record in the database.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,64 +9,65 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a body began or ended.
+/// Whether a body started or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// It begins.
+    /// The body starts.
     Begin,
-    /// It has had its effect.
+    /// The body has had its effect.
     End,
 }
 
 /// One line of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Begin or end.
+    /// Whether the body started or ended.
     pub mark: Mark,
-    /// Id of the order.
+    /// The id of the order.
     pub order: String,
-    /// Name of the step.
+    /// The name of the step.
     pub step: String,
-    /// The process in which the body runs.
+    /// The id of the process in which the body runs.
     pub pid: u32,
 }
 
-/// The file.
+/// The ledger file.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     path: PathBuf,
 }
 
 impl Ledger {
-    /// The ledger in this file, which need not exist yet.
+    /// Returns the ledger at this path. The file need not exist yet.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where it lies.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a line, as this process.
+    /// Appends a line with the id of this process.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// [`io::Error`] if the file cannot be written.
     pub fn append(&self, mark: Mark, order: &str, step: &str) -> io::Result<()> {
         let entry = Entry { mark, order: order.into(), step: step.into(), pid: std::process::id() };
         let mut line = serde_json::to_string(&entry)?;
         line.push('\n');
-        // One write of a whole line: lines of several processes do not mix, and none is cut by a kill.
+        // The whole line is one write: lines of several processes do not mix, and a kill cannot cut
+        // a line off.
         self.open()?.write_all(line.as_bytes())
     }
 
-    /// Every line, in the order in which they were written; none if there is no file yet.
+    /// Reads all lines in the order in which they were written. Without a file there are none.
     ///
     /// # Errors
-    /// Those of the file system, and lines that are no entries.
+    /// [`io::Error`] if the file cannot be read or a line is not an [`Entry`].
     pub fn read(&self) -> io::Result<Vec<Entry>> {
         let text = match std::fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -83,7 +86,7 @@ mod tests {
     use super::{Ledger, Mark};
 
     #[test]
-    fn what_is_appended_is_read() -> std::io::Result<()> {
+    fn appended_entries_are_read_back() -> std::io::Result<()> {
         let directory = tempfile::tempdir()?;
         let ledger = Ledger::at(directory.path().join("ledger.jsonl"));
         assert_eq!(ledger.read()?, []);
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_entry_is_an_error() -> std::io::Result<()> {
+    fn a_line_that_is_not_an_entry_is_an_error() -> std::io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("ledger.jsonl");
         std::fs::write(&path, "{\"mark\":\"begin\"}\n")?;

@@ -1,4 +1,4 @@
-//! What the examples share. Read the examples first: they lie beside this directory, `hello.rs` before all.
+//! Code that the examples share. The examples are in the parent directory; read `hello.rs` first.
 
 pub mod audit;
 pub mod ledger;

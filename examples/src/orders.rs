@@ -1,4 +1,4 @@
-//! The order file of the quickstart: a JSON array of orders, read with errors that name the line.
+//! The order file of the quickstart: a JSON array of orders. Errors name the line.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -10,41 +10,41 @@ use serde_json::value::RawValue;
 /// An order of a customer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Unique in its file.
+    /// The order's id, unique in its file.
     pub id: String,
-    /// Who gets it.
+    /// The name of the customer.
     pub customer: String,
-    /// What it is made of, one entry or more.
+    /// The items, at least one.
     pub items: Vec<Item>,
 }
 
 /// One article of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// The article.
+    /// The article's code.
     pub sku: String,
-    /// How many of it: from 1 to [`MAX_QUANTITY`].
+    /// The number of pieces, from 1 to [`MAX_QUANTITY`].
     pub quantity: u32,
-    /// The price of one.
+    /// The price of one piece, in cents.
     pub cents: u32,
 }
 
-/// More than this of one article is taken for a slip of the keyboard.
+/// The largest quantity of an item. A larger one is refused as a typing error.
 pub const MAX_QUANTITY: u32 = 10_000;
 
-/// What some orders come to.
+/// The totals of some orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// How many orders.
+    /// The number of orders.
     pub orders: u64,
-    /// How many pieces.
+    /// The number of pieces.
     pub pieces: u64,
-    /// What they cost.
+    /// The price, in cents.
     pub cents: u64,
 }
 
 impl Order {
-    /// What this order comes to.
+    /// Returns the totals of this order.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let pieces = self.items.iter().map(|item| u64::from(item.quantity)).sum();
@@ -77,10 +77,10 @@ impl std::fmt::Display for Totals {
     }
 }
 
-/// Why an order file was refused. No run is started from a file that is refused.
+/// The reason why an order file was refused. No run is started from a refused file.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderFileError {
-    /// The file is not there, may not be read, or is no text.
+    /// The file does not exist, may not be read, or is not text.
     #[error("{path}: cannot be read")]
     Unreadable {
         /// The file.
@@ -88,7 +88,7 @@ pub enum OrderFileError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// It is not JSON.
+    /// The file is not JSON.
     #[error("{path}:{line}: not JSON: {reason} (column {column})")]
     NotJson {
         /// The file.
@@ -97,10 +97,11 @@ pub enum OrderFileError {
         line: usize,
         /// The column, from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
-    /// It is JSON, but no array of orders: a field is missing, unknown, or has the wrong type.
+    /// The file is JSON, but not an array of orders: a field is missing, unknown, or has the wrong
+    /// type.
     #[error("{path}:{line}: {reason} (column {column})")]
     WrongShape {
         /// The file.
@@ -109,17 +110,17 @@ pub enum OrderFileError {
         line: usize,
         /// The column, from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
-    /// There is nothing to do.
-    #[error("{path}:1: the file holds no order; it must hold one or more")]
+    /// The array is empty.
+    #[error("{path}:1: the file has no orders; it must have at least one")]
     NoOrders {
         /// The file.
         path: String,
     },
     /// An order without items.
-    #[error("{path}:{line}: order {order:?} has no items; it must have one or more")]
+    #[error("{path}:{line}: order {order:?} has no items; it must have at least one")]
     NoItems {
         /// The file.
         path: String,
@@ -128,8 +129,8 @@ pub enum OrderFileError {
         /// The order's id.
         order: String,
     },
-    /// The id cannot be the key of a run.
-    #[error("{path}:{line}: order id {order:?} is refused; use 1 to 255 bytes without control characters")]
+    /// The id cannot be used as the key of a run.
+    #[error("{path}:{line}: invalid order id {order:?}; use 1 to 255 bytes without control characters")]
     BadId {
         /// The file.
         path: String,
@@ -139,7 +140,7 @@ pub enum OrderFileError {
         order: String,
     },
     /// Two orders have the same id.
-    #[error("{path}:{line}: order id {order:?} was used before, in line {first_line}")]
+    #[error("{path}:{line}: order id {order:?} is already used in line {first_line}")]
     DuplicateId {
         /// The file.
         path: String,
@@ -147,11 +148,11 @@ pub enum OrderFileError {
         line: usize,
         /// The order's id.
         order: String,
-        /// Where it was used first.
+        /// The line of the first order with this id, from 1.
         first_line: usize,
     },
     /// The quantity of an item is out of range.
-    #[error("{path}:{line}: order {order:?}: quantity {quantity} of {sku:?}; use 1 to {MAX_QUANTITY}")]
+    #[error("{path}:{line}: order {order:?}: invalid quantity {quantity} of {sku:?}; use 1 to {MAX_QUANTITY}")]
     BadQuantity {
         /// The file.
         path: String,
@@ -159,9 +160,9 @@ pub enum OrderFileError {
         line: usize,
         /// The order's id.
         order: String,
-        /// The article.
+        /// The article's code.
         sku: String,
-        /// The quantity as it is written.
+        /// The quantity as it stands in the file.
         quantity: String,
     },
 }
@@ -178,14 +179,15 @@ pub fn read(path: &Path) -> Result<Vec<Order>, OrderFileError> {
     }
 }
 
-/// The path as somebody in the current directory would write it.
+/// Formats the path relative to the current directory if it lies below that.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok());
     relative.unwrap_or(path).display().to_string()
 }
 
-/// An order as it is written. What is checked after parsing is kept as it stands in the text, so that its line is known.
+/// An order as the file has it. Fields that are checked after parsing keep their raw text, because
+/// its address tells their line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry<'a> {
@@ -205,7 +207,7 @@ struct EntryItem<'a> {
     cents: u32,
 }
 
-/// A file's name and text, for errors that say where.
+/// The name and the text of a file, for errors that name the line.
 struct Source<'a> {
     path: &'a str,
     text: &'a str,
@@ -265,7 +267,7 @@ impl Source<'_> {
         serde_json::from_str(raw.get()).map_err(|error| self.refused(&error, self.line_of(raw)))
     }
 
-    /// The parser's error, in a text that begins in `first_line` of the file.
+    /// Converts an error of the parser in a text that begins in line `first_line` of the file.
     fn refused(&self, error: &serde_json::Error, first_line: usize) -> OrderFileError {
         let (path, column) = (self.path.to_owned(), error.column());
         let text = error.to_string();
@@ -279,7 +281,7 @@ impl Source<'_> {
         }
     }
 
-    /// The line in which this part of the text begins.
+    /// Returns the line in which this part of the text begins.
     fn line_of(&self, part: &RawValue) -> usize {
         let offset = part.get().as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
         1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_comes_to_its_totals() -> Result<(), OrderFileError> {
+    fn an_order_has_its_totals() -> Result<(), OrderFileError> {
         let text = r#"[{"id": "a", "customer": "Ann", "items": [
             {"sku": "tea", "quantity": 2, "cents": 450}, {"sku": "pot", "quantity": 1, "cents": 5999}]}]"#;
         let orders = parse("orders.json", text)?;
@@ -317,7 +319,7 @@ mod tests {
             ("".into(), "orders.json:1: not JSON: EOF while parsing a value"),
             ("[\n{\"id\" \"a\"}]".into(), "orders.json:2: not JSON: expected `:`"),
             ("{}".into(), "orders.json:1: invalid type: map, expected a sequence"),
-            ("[]".into(), "orders.json:1: the file holds no order"),
+            ("[]".into(), "orders.json:1: the file has no orders"),
             ("[\n{\"id\": \"a\", \"price\": 1}]".into(), "orders.json:2: unknown field `price`, expected one of"),
             ("[\n{\"id\": \"a\"}]".into(), "orders.json:2: missing field `customer`"),
             (
@@ -325,13 +327,16 @@ mod tests {
                 "orders.json:1: order \"a\" has no items",
             ),
             (file(&[order("7", "1")]), "orders.json:2: invalid type: integer `7`, expected a string"),
-            (file(&[order("\"\"", "1")]), "orders.json:2: order id \"\" is refused"),
+            (file(&[order("\"\"", "1")]), "orders.json:2: invalid order id \"\""),
             (file(&[order("\"a\"", "\"two\"")]), "orders.json:4: invalid type: string \"two\", expected i64"),
-            (file(&[order("\"a\"", "0")]), "orders.json:4: order \"a\": quantity 0 of \"tea\"; use 1 to 10000"),
-            (file(&[order("\"a\"", "1"), order("\"b\"", "-3")]), "orders.json:7: order \"b\": quantity -3 of \"tea\""),
+            (file(&[order("\"a\"", "0")]), "orders.json:4: order \"a\": invalid quantity 0 of \"tea\"; use 1 to 10000"),
+            (
+                file(&[order("\"a\"", "1"), order("\"b\"", "-3")]),
+                "orders.json:7: order \"b\": invalid quantity -3 of \"tea\"",
+            ),
             (
                 file(&[order("\"a\"", "1"), order("\"b\"", "1"), order("\"a\"", "1")]),
-                "orders.json:8: order id \"a\" was used before, in line 2",
+                "orders.json:8: order id \"a\" is already used in line 2",
             ),
         ] {
             let refusal = refusal(&text);
