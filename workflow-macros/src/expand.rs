@@ -1,4 +1,4 @@
-//! Tokens: writes a [`Definition`] down. Nothing here can fail.
+//! Turns a [`Definition`] into tokens. Nothing here can fail.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -6,13 +6,15 @@ use syn::{Attribute, Meta, Token, punctuated::Punctuated, spanned::Spanned};
 
 use crate::model::Definition;
 
-/// The unit struct, the function as its associated function, and the impls that let clients and workers use it.
+/// Generates a unit struct, the author's function as its associated function, and two impls.
+///
+/// The impls of `Workflow` and `RunsWith` let clients and workers use the struct.
 pub(crate) fn expand(definition: &Definition) -> TokenStream {
-    let attrs = Attrs::sort(&definition.function.attrs);
-    let unit_struct = unit_struct(definition, &attrs);
-    let function = function(definition, &attrs);
-    let workflow = workflow(definition, &attrs);
-    let runs_with = runs_with(definition, &attrs);
+    let attrs = Attributes::sort(&definition.function.attrs);
+    let unit_struct = expand_struct(definition, &attrs);
+    let function = expand_function(definition, &attrs);
+    let workflow = expand_workflow_impl(definition, &attrs);
+    let runs_with = expand_runs_with_impl(definition, &attrs);
     quote! {
         #unit_struct
         #function
@@ -21,11 +23,12 @@ pub(crate) fn expand(definition: &Definition) -> TokenStream {
     }
 }
 
-fn unit_struct(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
+fn expand_struct(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
     let vis = &definition.function.vis;
     let ident = &definition.function.sig.ident;
     let attrs = attrs.on_struct();
-    // "Defined here" and "missing documentation" show the function, not the attribute.
+    // With this span, "defined here" and "missing documentation" point at the function instead of
+    // the attribute.
     let item = quote_spanned!(located_at(ident.span())=> struct #ident;);
     quote! {
         #[allow(non_camel_case_types)]
@@ -35,9 +38,11 @@ fn unit_struct(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
     }
 }
 
-/// As an associated function it keeps the name that the author gave it, in backtraces and in compile errors, while that
-/// name inside its body is the workflow: a workflow can start itself.
-fn function(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
+/// Generates the associated function that holds the author's code.
+///
+/// It keeps the author's name in backtraces and compile errors. Inside of the body, the same name
+/// is the workflow, so a workflow can start itself.
+fn expand_function(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
     let on_impl = attrs.on_impl();
     let on_function = &attrs.on_function;
     let sig = &definition.function.sig;
@@ -52,7 +57,7 @@ fn function(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
     }
 }
 
-fn workflow(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
+fn expand_workflow_impl(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
     let on_impl = attrs.on_impl();
     let Definition { krate, name, version, returns, .. } = definition;
     let retry = definition.retry.as_ref().map(|policy| {
@@ -71,9 +76,10 @@ fn workflow(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
         Some(input) => (quote!(#input), quote!(input), quote!(, input)),
         None => (quote!(()), quote!(_), quote!()),
     };
-    // The compiler puts its errors under these tokens, so they are located where the author can do something about them:
-    // a context that is not the SDK's, and around the return type a future that is not `Send` or an output that cannot
-    // be stored. Tokens in two places would make one mistake two messages.
+    // The compiler shows its errors at the spans of these tokens, so the spans point at code that
+    // the author can change. A context that is not the SDK's is shown at `Ctx`. A future that is
+    // not `Send` or an output that cannot be stored is shown at the return type. Two different
+    // spans would cause two messages for one mistake.
     let ctx = quote_spanned!(located_at(definition.ctx_span)=> ctx);
     let at = located_at(returns.span());
     let sdk = relocated(krate, at);
@@ -104,8 +110,10 @@ fn workflow(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
     }
 }
 
-/// Which workers may register the workflow: those with its state, or all if it has none.
-fn runs_with(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
+/// Generates the impl that lets workers register the workflow.
+///
+/// A workflow with a state runs in workers with that state, and any other workflow in all workers.
+fn expand_runs_with_impl(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
     let on_impl = attrs.on_impl();
     let krate = &definition.krate;
     let ident = &definition.function.sig.ident;
@@ -132,23 +140,25 @@ fn runs_with(definition: &Definition, attrs: &Attrs<'_>) -> TokenStream {
     }
 }
 
-/// The author's place with the macro's hygiene: the error shows there, and lints still know that nobody wrote this.
+/// Returns a span at the author's code with the macro's hygiene.
+///
+/// Errors are shown at the author's code, and lints still know that a macro generated the tokens.
 pub(crate) fn located_at(span: Span) -> Span {
     Span::call_site().located_at(span)
 }
 
-/// The same tokens in another place, with the hygiene they had.
-fn relocated(tokens: impl ToTokens, place: Span) -> TokenStream {
+/// Moves the tokens to another location and keeps their hygiene.
+fn relocated(tokens: impl ToTokens, location: Span) -> TokenStream {
     let relocate = |mut token: TokenTree| {
-        token.set_span(token.span().located_at(place));
+        token.set_span(token.span().located_at(location));
         token
     };
     tokens.into_token_stream().into_iter().map(relocate).collect()
 }
 
-/// The author's attributes by where they belong.
+/// The author's attributes, sorted by the generated item that gets them.
 #[derive(Default)]
-struct Attrs<'a> {
+struct Attributes<'a> {
     cfgs: Vec<&'a Attribute>,
     lints: Vec<&'a Attribute>,
     docs: Vec<&'a Attribute>,
@@ -156,19 +166,19 @@ struct Attrs<'a> {
     on_function: Vec<&'a Attribute>,
 }
 
-impl<'a> Attrs<'a> {
-    fn sort(attrs: &'a [Attribute]) -> Attrs<'a> {
-        let mut sorted = Attrs::default();
+impl<'a> Attributes<'a> {
+    fn sort(attrs: &'a [Attribute]) -> Attributes<'a> {
+        let mut sorted = Attributes::default();
         for attr in attrs {
-            let subject = subject(attr);
+            let name = effective_name(attr);
             if attr.path().is_ident("cfg") {
                 sorted.cfgs.push(attr);
-            } else if subject == "deprecated" || subject == "doc" {
-                sorted.deprecated |= subject == "deprecated";
+            } else if name == "deprecated" || name == "doc" {
+                sorted.deprecated |= name == "deprecated";
                 sorted.docs.push(attr);
             } else {
-                // Not `expect`: it complains on each item where the lint does not fire.
-                if ["allow", "warn", "deny", "forbid"].contains(&subject.as_str()) {
+                // `expect` is left out, because it warns on each item where the lint does not fire.
+                if ["allow", "warn", "deny", "forbid"].contains(&name.as_str()) {
                     sorted.lints.push(attr);
                 }
                 sorted.on_function.push(attr);
@@ -184,24 +194,26 @@ impl<'a> Attrs<'a> {
     fn on_impl(&self) -> TokenStream {
         let cfgs = &self.cfgs;
         let lints = &self.lints;
-        // The impls have to name what its users are told to leave.
-        let quiet = self.deprecated.then(|| quote!(#[allow(deprecated)]));
-        quote!(#(#cfgs)* #(#lints)* #quiet)
+        // The impls must name the deprecated struct, which would warn.
+        let allow_deprecated = self.deprecated.then(|| quote!(#[allow(deprecated)]));
+        quote!(#(#cfgs)* #(#lints)* #allow_deprecated)
     }
 }
 
-/// The name of an attribute, and of the first one inside a `cfg_attr`, which belongs where that one does.
-fn subject(attr: &Attribute) -> String {
+/// Returns the name of the attribute, or of the first attribute inside of a `cfg_attr`.
+///
+/// A `cfg_attr` goes to the same item as the attribute inside of it.
+fn effective_name(attr: &Attribute) -> String {
     if attr.path().is_ident("cfg_attr")
         && let Ok(inner) = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
         && let Some(first) = inner.iter().nth(1)
     {
-        return name(first);
+        return path_name(first);
     }
-    name(&attr.meta)
+    path_name(&attr.meta)
 }
 
-fn name(meta: &Meta) -> String {
+fn path_name(meta: &Meta) -> String {
     let ident = meta.path().get_ident();
     ident.map(ToString::to_string).unwrap_or_default()
 }

@@ -1,5 +1,7 @@
-//! What is left of a refused workflow. The program keeps the function, so that one mistake gives one message instead of
-//! one for each use of a missing name, and an editor still completes and navigates in its body.
+//! Expands a refused workflow into its errors and code that still uses its name.
+//!
+//! The program keeps the function. Otherwise each use of the missing name would cause one more
+//! error, and an editor could not complete code in the body.
 
 use proc_macro2::TokenStream;
 use syn::Error;
@@ -7,7 +9,7 @@ use syn::Error;
 use crate::expand;
 use crate::model::Refused;
 
-/// The messages, and the workflow as it was probably meant, or else the function as it is written.
+/// Returns the errors, and the repaired workflow or else the item as it is written.
 pub(crate) fn expand(item: TokenStream, refused: &Refused) -> TokenStream {
     match &refused.repaired {
         Some(definition) => with_error(&refused.error, expand::expand(definition)),
@@ -15,7 +17,7 @@ pub(crate) fn expand(item: TokenStream, refused: &Refused) -> TokenStream {
     }
 }
 
-/// The messages and the item under the attribute, which may be no function at all.
+/// Returns the errors and the item under the attribute, which may be anything but a function.
 pub(crate) fn as_written(item: TokenStream, error: &Error) -> TokenStream {
     with_error(error, item)
 }

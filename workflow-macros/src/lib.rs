@@ -1,11 +1,16 @@
 //! The `#[workflow]` attribute and the `StepError` derive of `workflow-sdk`.
 //!
-//! Not for use on its own: the SDK re-exports both, and what they write refers to the SDK.
+//! Do not depend on this crate directly. The SDK re-exports both macros, and the code that they
+//! generate refers to the SDK.
 //!
-//! The way through the crate: `parse` turns tokens into syntax, `model` refuses or yields a `Definition`, `expand` turns
-//! a definition into tokens and cannot fail, and `fallback` keeps a refused function in the program. On its way `model` asks
-//! `lint` about the body.
-//! `step_error` goes the same way for the derive.
+//! `#[workflow]` is expanded in stages:
+//!
+//! 1. `parse` turns tokens into plain structures.
+//! 2. `model` checks them and returns a `Definition` or the errors. It calls `lint` for the body.
+//! 3. `expand` turns a definition into tokens. It cannot fail.
+//! 4. `fallback` replaces `expand` after an error. It keeps the function in the program.
+//!
+//! `step_error` has similar stages for the derive.
 
 mod expand;
 mod fallback;
@@ -16,7 +21,7 @@ mod step_error;
 
 use proc_macro::TokenStream;
 
-/// Makes an `async fn` a workflow that a client can start and a worker can run.
+/// Turns an `async fn` into a workflow that a client can start and a worker can run.
 ///
 /// ```text
 /// #[workflow]
@@ -33,30 +38,38 @@ use proc_macro::TokenStream;
 ///
 /// # The function
 ///
-/// | Part | What is accepted |
-/// |---|---|
-/// | Function | a free `async fn` without generics; its docs, attributes and visibility are kept |
-/// | First argument | `ctx: &Ctx<S>`, where `S` is the state of the worker; `ctx: &Ctx` for a workflow that needs none, which any worker can run |
-/// | Second argument | none, or one input that owns its data and is `Serialize`, `DeserializeOwned` and `Send`; it may be a pattern |
-/// | Return type | `Result<T>` or `Result<T, E>`, or an alias of it; `T` is `Serialize`, `DeserializeOwned` and `Send`, and `E` is `Into<Error>` |
-/// | Body | any code whose future is `Send` |
+/// * **Function**: a free `async fn` without generics. Its docs, attributes and visibility are
+///   kept.
+/// * **First argument**: `ctx: &Ctx<S>`, where `S` is the state of the worker. A workflow without
+///   state takes `ctx: &Ctx`, and any worker can run it.
+/// * **Second argument**: optional. It is one input that owns its data and implements `Serialize`,
+///   `DeserializeOwned` and `Send`. It may be a pattern.
+/// * **Return type**: `Result<T>`, `Result<T, E>` or an alias of either. `T` implements
+///   `Serialize`, `DeserializeOwned` and `Send`, and `E` implements `Into<Error>`.
+/// * **Body**: any code whose future is `Send`.
 ///
 /// # Options
 ///
-/// | Option | Meaning | Default | Range |
-/// |---|---|---|---|
-/// | `name = "checkout"` | the name under which runs are stored and workers find the function; set it before you rename the function | the name of the function | 1 to 255 bytes, no control characters |
-/// | `version = "2"` | the version stored with each new run | `"1"` | 1 to 255 bytes, no control characters |
-/// | `allow(wall_clock, files)` | the rules of determinism that the body may break | none | the names below |
-/// | `crate = "my_app::workflow_sdk"` | where to find the SDK, if it is re-exported or renamed | `::workflow_sdk` | a path |
-/// | `retry = Retry::exponential().max_attempts(3)` | what follows a failed attempt of the run, as `Workflow::RETRY` | none follows | a constant expression of type `Retry` |
+/// * `name = "checkout"` sets the name that is stored with each run and by which workers find the
+///   function. Set it before you rename the function.
+///   Default: the name of the function. Range: 1 to 255 bytes, no control characters.
+/// * `version = "2"` sets the version that is stored with each new run.
+///   Default: `"1"`. Range: 1 to 255 bytes, no control characters.
+/// * `allow(wall_clock, files)` lists the rules of determinism that the body may break.
+///   Default: none. Range: the rules below.
+/// * `crate = "my_app::workflow_sdk"` sets the path of the SDK, if it is re-exported or renamed.
+///   Default: `::workflow_sdk`. Range: a path.
+/// * `retry = Retry::exponential().max_attempts(3)` sets `Workflow::RETRY`, the policy by which a
+///   failed run is attempted again.
+///   Default: no further attempt. Range: a constant expression of type `Retry`.
 ///
 /// # Determinism
 ///
-/// Outside of steps the body gives the same in each replay. What commonly breaks that is refused, with what to write
-/// instead; in the closures of `step`, `transaction` and `compensate` everything goes.
+/// Outside of steps, the body must do the same in each replay. The macro refuses the common ways to
+/// break this rule and says what to write instead. The closures of `step`, `transaction` and
+/// `compensate` may do anything.
 ///
-/// | Rule | What it refuses |
+/// | Rule | Refused code |
 /// |---|---|
 /// | `wall_clock` | `SystemTime::now`, `Instant::now`, `Utc::now`, `Local::now`, `Zoned::now` |
 /// | `randomness` | `rand`, `fastrand`, `Uuid::new_v4`, `Uuid::now_v7` |
@@ -67,26 +80,30 @@ use proc_macro::TokenStream;
 /// | `environment` | `std::env` |
 /// | `files` | `std::fs`, `tokio::fs` |
 /// | `network` | `std::net`, `tokio::net`, `reqwest` |
-/// | `map_order` | iteration over a `HashMap` or a `HashSet` that is not sorted afterwards |
+/// | `map_order` | iteration over a `HashMap` or `HashSet` without a later sort |
 /// | `static_mut` | `static mut` in the body |
 ///
-/// It reads the words of this one function: what is behind a call, an alias or a trait it cannot see. `docs/guide/determinism.md` of
-/// the repository says more, and has the same list for clippy.
+/// The macro reads only the words of this one function. It cannot look behind a call, an alias or a
+/// trait. `docs/guide/determinism.md` in the repository explains the limits, and `docs/clippy.toml`
+/// has the same list for clippy.
 ///
-/// # What it writes
+/// # Generated code
 ///
-/// A unit struct with the name of the function, which implements `Workflow` and `RunsWith`. The function itself becomes an
-/// associated function of that struct, its body as written, so inside and outside of it `checkout` is the workflow: a value
-/// for `start` and `register`, not something to call.
+/// The macro generates a unit struct with the name of the function. The struct implements
+/// `Workflow` and `RunsWith`. The function becomes an associated function of the struct, and its
+/// body stays as it is. Inside and outside of the body, `checkout` is therefore the workflow: a
+/// value to pass to `start` and `register`, not a function to call.
 ///
-/// As a struct, its name is also that of a type. It cannot stand in one module with a type or a module of the same name, and
-/// a `let` cannot bind that name where the workflow is in scope.
+/// The name of the workflow is also the name of a type. Its module cannot contain another type or
+/// module of this name, and `let` cannot bind the name where the workflow is in scope.
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_workflow(options.into(), item.into()).into()
 }
 
-/// Makes an error type one that says how a step goes on after it, and that comes back as a value.
+/// Makes a type an error of steps: it decides about the next attempt, and it is stored as a value.
+///
+/// A workflow gets the value back with `downcast`, also in a replay.
 ///
 /// ```text
 /// #[derive(Debug, thiserror::Error, Serialize, Deserialize, StepError)]
@@ -109,24 +126,27 @@ pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # The type
 ///
-/// An enum or a struct without generics that is a `std::error::Error` and derives `Serialize` and `Deserialize`.
+/// An enum or a struct without generics. It implements `std::error::Error` and derives `Serialize`
+/// and `Deserialize`.
 ///
 /// # `#[retry(...)]`, on a variant or on a struct
 ///
-/// | Option | Meaning |
-/// |---|---|
-/// | `never` | no attempt follows |
-/// | `after = field` | the next attempt comes after the delay in this field, a `Duration` or an `Option<Duration>`, where `None` leaves it to the policy; a field of a tuple has its index for a name, as in `after = 0` |
-/// | `policy` | the step's policy decides; the default |
+/// * `never`: no attempt follows.
+/// * `after = field`: the next attempt starts after the delay in this field. The field is a
+///   `Duration` or an `Option<Duration>`, and with `None` the step's policy decides. A field of a
+///   tuple is named by its index, as in `after = 0`.
+/// * `policy`: the step's policy decides. This is the default.
 ///
-/// On an enum, `#[retry(never)]` is the default for all of its variants, and `#[retry(policy)]` on a variant undoes it.
+/// On an enum, `#[retry(never)]` is the default for all variants, and `#[retry(policy)]` on a
+/// variant overrides it.
 ///
 /// # `#[step_error(...)]`, on the type
 ///
-/// | Option | Meaning | Default | Range |
-/// |---|---|---|---|
-/// | `name = "card error"` | the name under which values are stored and found again; set it before you rename or move the type | the path of the type | 1 to 255 bytes, no control characters |
-/// | `crate = "my_app::workflow_sdk"` | where to find the SDK, if it is re-exported or renamed | `::workflow_sdk` | a path |
+/// * `name = "card error"` sets the name under which values are stored and found again. Set it
+///   before you rename or move the type.
+///   Default: the path of the type. Range: 1 to 255 bytes, no control characters.
+/// * `crate = "my_app::workflow_sdk"` sets the path of the SDK, if it is re-exported or renamed.
+///   Default: `::workflow_sdk`. Range: a path.
 #[proc_macro_derive(StepError, attributes(retry, step_error))]
 pub fn step_error(item: TokenStream) -> TokenStream {
     step_error::derive(item.into()).into()

@@ -26,8 +26,8 @@ pub(crate) use rule::{Allowed, Rule};
 
 /// Returns the errors that the rules find in the body, in the order of the code.
 ///
-/// A body that does not parse has no errors here. Its syntax may be newer than this crate, and if it
-/// is wrong, the compiler reports it.
+/// A body that does not parse has no errors here. Its syntax may be newer than this crate, and if
+/// it is wrong, the compiler reports it.
 pub(crate) fn check(function: &Function, allowed: &Allowed) -> Vec<Error> {
     match syn::parse2::<Block>(function.body.clone()) {
         Ok(block) => body::check(&function.sig, &block, allowed),

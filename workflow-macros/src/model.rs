@@ -1,4 +1,4 @@
-//! All checks: from syntax to a [`Definition`] that `expand` can write down without a further question.
+//! Checks the syntax and returns a [`Definition`], which `expand` can turn into code as it is.
 
 mod options;
 mod signature;
@@ -10,20 +10,20 @@ use syn::{Error, Expr, LitStr, Path, Result, Type};
 
 use crate::lint;
 use crate::parse::{Arg, Function};
-pub(crate) use options::MAX_BYTES;
 use options::Options;
+pub(crate) use options::{MAX_BYTES, given_twice, string_literal};
 
-/// A workflow that expands.
+/// A workflow that has passed all checks.
 pub(crate) struct Definition {
-    /// Where the SDK is.
+    /// The path of the SDK.
     pub(crate) krate: Path,
     pub(crate) name: LitStr,
     pub(crate) version: LitStr,
-    /// `None` if the attribute does not say.
+    /// `None` if the attribute has no option `retry`.
     pub(crate) retry: Option<Expr>,
     /// `None` if any worker can run the workflow.
     pub(crate) state: Option<Type>,
-    /// Where the author wrote `Ctx`: a context that is not the SDK's is reported there.
+    /// The span of the author's `Ctx`. The compiler reports there if it is not the SDK's `Ctx`.
     pub(crate) ctx_span: Span,
     /// `None` if the function takes only the context.
     pub(crate) input: Option<Type>,
@@ -32,14 +32,16 @@ pub(crate) struct Definition {
     pub(crate) function: Function,
 }
 
-/// What is wrong with a workflow, all of it.
+/// All mistakes of a workflow, with a repaired definition where possible.
 pub(crate) struct Refused {
     pub(crate) error: Error,
-    /// What the author probably meant, if it compiles: the code that uses the workflow then has nothing to complain about.
+    /// The definition that the author probably meant, if it compiles.
+    ///
+    /// With it, the code that uses the workflow causes no further errors.
     pub(crate) repaired: Option<Box<Definition>>,
 }
 
-/// The mistakes found so far. They are collected, so that an author sees them in one go.
+/// The mistakes found so far. They are collected, so that an author sees all of them at once.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
@@ -51,12 +53,12 @@ impl Errors {
         }
     }
 
-    /// Records a mistake under the whole of `tokens`.
+    /// Adds a mistake that the compiler shows under all of `tokens`.
     pub(crate) fn refuse(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(Error::new_spanned(tokens, message));
     }
 
-    /// Records a mistake under a single token.
+    /// Adds a mistake that the compiler shows at `span`.
     pub(crate) fn refuse_at(&mut self, span: Span, message: impl Display) {
         self.push(Error::new(span, message));
     }
@@ -66,7 +68,7 @@ impl Errors {
     }
 }
 
-/// Judges options and function together.
+/// Checks the options and the function, and reports the mistakes of both together.
 pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::result::Result<Definition, Refused> {
     let mut errors = Errors::default();
     let args = args.unwrap_or_else(|error| {
@@ -74,7 +76,7 @@ pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::resu
         Vec::new()
     });
     let options = Options::check(args, &function.sig.ident, &mut errors);
-    let repeated = repeated_attribute(&function, &mut errors);
+    let repeated = refuse_repeated_attribute(&function, &mut errors);
     let signature = signature::check(&mut function.sig, &mut errors);
     lint::check(&function, &options.allowed).into_iter().for_each(|error| errors.push(error));
 
@@ -92,24 +94,34 @@ pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::resu
     match (errors.0, definition) {
         (None, Some(definition)) => Ok(definition),
         (Some(error), definition) => Err(Refused { error, repaired: definition.map(Box::new) }),
-        (None, None) => Err(unexplained()),
+        (None, None) => Err(missing_message()),
     }
 }
 
-/// A check that withholds its part must have said why. Should one forget, the build still stops.
-fn unexplained() -> Refused {
+/// Stops the build even if a check refuses its part and forgets to add a message.
+fn missing_message() -> Refused {
     debug_assert!(false, "a check refused a workflow without a message");
-    Refused { error: Error::new(Span::call_site(), "this function cannot be a workflow"), repaired: None }
+    Refused {
+        error: Error::new(
+            Span::call_site(),
+            "this function cannot be a workflow, and the macro does not know why: please report this as a bug",
+        ),
+        repaired: None,
+    }
 }
 
-/// The second attribute would be applied to what the first one wrote, and its messages would be about that.
-fn repeated_attribute(function: &Function, errors: &mut Errors) -> bool {
+/// Refuses a second `#[workflow]`.
+///
+/// It would apply to the code that the first one generates, and its messages would be about that
+/// code.
+fn refuse_repeated_attribute(function: &Function, errors: &mut Errors) -> bool {
     let second = function.attrs.iter().find(|attr| {
         let name = attr.path().segments.last();
         name.is_some_and(|segment| segment.ident == "workflow")
     });
     if let Some(attr) = second {
-        errors.refuse(attr, "`#[workflow]` marks a function once: remove this one");
+        errors
+            .refuse(attr, "a function takes only one `#[workflow]`: remove this one and move its options to the first");
     }
     second.is_some()
 }

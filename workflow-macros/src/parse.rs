@@ -1,4 +1,4 @@
-//! Syntax: tokens in, plain structures out. Whether they make sense is for `model` to say.
+//! Parses tokens into plain structures. `model` checks whether they make sense.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -6,9 +6,9 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Error, Expr, Ident, LitStr, Result, Signature, Token, Visibility, token};
 
-/// One entry between the parentheses of `#[workflow(...)]`.
+/// One option between the parentheses of `#[workflow(...)]`.
 pub(crate) enum Arg {
-    /// `key = value` or `key(list)`. Both are absent in `key`, and in `key =` while somebody is typing.
+    /// `key = value` or `key(list)`. Both are absent in a bare `key`, and in an unfinished `key =`.
     Named { key: Ident, value: Option<Expr>, list: Option<TokenStream> },
     /// A value without a key, such as `"checkout"`.
     Positional(Expr),
@@ -19,17 +19,18 @@ pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
-    /// Written out as it is: the compiler parses it, and knows syntax that this crate does not. Only `lint` tries to read it.
+    /// The body as unparsed tokens, because the compiler may know syntax that this crate does not.
+    /// Only `lint` tries to parse it.
     pub(crate) body: TokenStream,
 }
 
-/// Reads the options.
+/// Parses the options.
 pub(crate) fn args(tokens: TokenStream) -> Result<Vec<Arg>> {
     let args = Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens)?;
     Ok(args.into_iter().collect())
 }
 
-/// Reads the function, or says what stands in its place.
+/// Parses the function, or reports the item that was found instead.
 pub(crate) fn function(tokens: TokenStream) -> Result<Function> {
     syn::parse2(tokens)
 }
@@ -39,7 +40,8 @@ impl Parse for Arg {
         if !input.peek(Ident::peek_any) {
             return input.parse().map(Arg::Positional);
         }
-        // `crate` is a keyword, and a mistyped key may be one too: all of them are read here and judged later.
+        // `crate` is a keyword, and a misspelled key may be one too. So every word is accepted
+        // here, and `model` refuses the unknown ones.
         let key = input.call(Ident::parse_any)?;
         let mut value = None;
         let mut list = None;
@@ -65,7 +67,7 @@ impl Parse for Function {
         }
         let sig: Signature = input.parse()?;
         if input.is_empty() || input.peek(Token![;]) {
-            let message = "a workflow has a body: `#[workflow]` cannot mark a function of a trait";
+            let message = "a workflow needs a body: write a free `async fn`, not a function that a trait declares";
             return Err(Error::new(sig.ident.span(), message));
         }
         let body = input.parse()?;
@@ -73,7 +75,9 @@ impl Parse for Function {
     }
 }
 
-/// Looks past the qualifiers, because `const`, `unsafe` and `extern` also begin items that are not functions.
+/// Returns whether the next item is a function.
+///
+/// Looks past the qualifiers, because `const`, `unsafe` and `extern` also begin other items.
 fn at_function(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     while !ahead.peek(Token![fn]) {
@@ -92,9 +96,9 @@ fn at_function(input: ParseStream<'_>) -> bool {
 }
 
 fn not_a_function(input: ParseStream<'_>) -> Error {
-    const MESSAGE: &str = "`#[workflow]` marks an `async fn`";
+    const MESSAGE: &str = "`#[workflow]` must be on an `async fn`";
     match input.fork().call(Ident::parse_any) {
-        Ok(word) => Error::new(word.span(), format!("{MESSAGE}, found `{word}`")),
+        Ok(word) => Error::new(word.span(), format!("{MESSAGE}, found `{word}`: move the attribute to a function")),
         Err(_) => input.error(MESSAGE),
     }
 }

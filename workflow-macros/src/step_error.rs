@@ -1,15 +1,17 @@
-//! `#[derive(StepError)]`: the same way as the attribute, from syntax over a definition to tokens.
+//! `#[derive(StepError)]`: checks the type, then generates its implementation.
 
-mod advice;
 mod expand;
 mod model;
 mod options;
+mod retry;
 
 use proc_macro2::TokenStream;
 use syn::DeriveInput;
 
-/// The implementation for a type, or what is wrong with it. A type that can be repaired is implemented all the same, so
-/// that the code that uses it has nothing to complain about.
+/// Returns the implementation for the type, or the errors.
+///
+/// A type that can be repaired gets an implementation beside its errors. The code that uses the
+/// type then causes no further errors.
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
     let checked =
         syn::parse2::<DeriveInput>(item).map_err(|error| (error, None)).and_then(|input| model::check(&input));

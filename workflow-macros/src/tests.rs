@@ -1,4 +1,6 @@
-//! What the macro writes. That it compiles, and what it says when it refuses, is for the cases in `tests/ui`.
+//! The code that `#[workflow]` generates.
+//!
+//! `tests/tests/macros` compiles such code, and `tests/ui/fail` shows the messages.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -124,12 +126,12 @@ fn a_workflow_without_state_runs_with_every_worker() {
 }
 
 #[test]
-fn a_repairable_mistake_leaves_the_workflow_as_it_was_meant() {
+fn a_repairable_mistake_still_generates_the_workflow() {
     let meant = quote!(
         async fn checkout(ctx: &Ctx<App>, order: Order) -> Result<()> {}
     );
     let workflow = expand_workflow(quote!(), meant.clone()).to_string();
-    let slips = [
+    let mistakes = [
         (quote!(nmae = "x"), meant.clone()),
         (quote!(name), meant.clone()),
         (quote!(name "x"), meant),
@@ -158,16 +160,16 @@ fn a_repairable_mistake_leaves_the_workflow_as_it_was_meant() {
             ),
         ),
     ];
-    for (options, item) in slips {
+    for (options, item) in mistakes {
         let found = expand_workflow(options, item.clone()).to_string();
         assert!(found.starts_with(":: core :: compile_error"), "{item}");
         assert!(found.ends_with(&workflow), "{item}\nbecame\n{found}");
     }
 }
 
-/// Also when the compiler is to say what is wrong with the body.
+/// The body also stays as written if it does not parse, so that the compiler reports its mistakes.
 #[test]
-fn a_source_of_divergence_leaves_the_workflow_as_written() {
+fn a_source_of_divergence_does_not_change_the_workflow() {
     let item = |body: &TokenStream| quote!(async fn checkout(ctx: &Ctx) -> Result<()> { #body });
     let diverges = item(&quote!(let now = SystemTime::now();));
     let allowed = expand_workflow(quote!(allow(wall_clock)), diverges.clone()).to_string();
@@ -183,7 +185,7 @@ fn a_source_of_divergence_leaves_the_workflow_as_written() {
 }
 
 #[test]
-fn any_other_mistake_leaves_the_item_as_written() {
+fn a_mistake_without_a_repair_leaves_the_item_as_written() {
     let items = [
         quote!(
             struct Checkout {
@@ -203,7 +205,7 @@ fn any_other_mistake_leaves_the_item_as_written() {
             #[workflow]
             async fn checkout(ctx: &Ctx) -> Result<()> {}
         ),
-        // Not Rust yet: somebody is typing.
+        // Unfinished code, which does not parse.
         quote!(async fn checkout(ctx: ) -> Result<()> {}),
         quote!(pub),
         quote!(),

@@ -1,4 +1,4 @@
-//! Visits a body and applies the rules to the code of the workflow, but not to the code of its steps.
+//! Visits a body and applies the rules to the workflow's own code, not to the code of its steps.
 
 use quote::ToTokens;
 use syn::ext::IdentExt;
@@ -43,7 +43,7 @@ struct Body<'a> {
     allowed: &'a Allowed,
     step_closures: StepClosures,
     scopes: Scopes,
-    /// Set inside the arguments of a step, whose closures run as effects.
+    /// Set inside the arguments of a step. No rule applies to closures there, which run as effects.
     in_step: bool,
     /// Set inside an item that the body declares. Its code is not part of the workflow.
     in_item: bool,

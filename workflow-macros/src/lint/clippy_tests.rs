@@ -35,7 +35,8 @@ fn clippy_toml() -> String {
                 .collect(),
             _ => rule.functions().iter().flat_map(|group| group.paths()).collect(),
         };
-        // These are functions of a trait. Clippy finds them under the trait, which is in the table too.
+        // These functions belong to the trait `SeedableRng`. Clippy needs the path of the trait,
+        // which is in the table too.
         for path in paths.into_iter().filter(|path| !path.starts_with("rand::rngs::")) {
             add_entry(&mut text, rule, &path, rule.fix());
         }

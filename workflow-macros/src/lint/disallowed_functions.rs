@@ -1,18 +1,19 @@
-//! The table of functions that a workflow may call only in steps, because a replay would get another
-//! result or repeat an effect.
+//! The table of functions that a workflow may call only in steps, because a replay would get
+//! another result or repeat an effect.
 //!
-//! A function is listed only if it certainly does one of these. `rand::rngs::StdRng::seed_from_u64`,
-//! `std::net::IpAddr::from` and `tokio::time::Duration` do not, so a workflow may use them.
+//! A function is listed only if it certainly has this problem. A workflow may use
+//! `rand::rngs::StdRng::seed_from_u64`, `std::net::IpAddr::from` and `tokio::time::Duration`.
 
-/// Functions of one module or crate, which are recognized in the same way.
+/// Functions of one module or crate that are recognized by equally many words of their path.
 #[derive(Debug)]
 pub(crate) struct FunctionGroup {
     /// The path of the module. Its first word is the crate.
     pub(super) module: &'static str,
     /// The paths of the functions below the module.
     pub(super) names: &'static [&'static str],
-    /// The number of words at the end of a path that identify a function. It is large enough that a
-    /// function of the author hardly ever has the same words.
+    /// The number of words at the end of a path that identify a function.
+    ///
+    /// It is large enough that a path to the author's own code hardly ever ends in these words.
     tail: usize,
 }
 

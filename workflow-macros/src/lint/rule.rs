@@ -2,7 +2,7 @@
 
 use super::disallowed_functions::{self as functions, FunctionGroup};
 
-/// A rule of determinism. Each rule refuses one common reason why a replay differs from the first run.
+/// A rule of determinism. Each refuses one common reason why a replay differs from the first run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     WallClock,
@@ -83,7 +83,7 @@ impl Rule {
             }
             Rule::BlockingSleep => "use `ctx.sleep(..)`",
             Rule::Environment => "read it in a step, or pass it in the input",
-            Rule::Files | Rule::Network => "do this in a step",
+            Rule::Files | Rule::Network => "move this call into a step",
             Rule::MapOrder => "collect and sort the entries, or use a `BTreeMap` or `BTreeSet`",
             Rule::StaticMut => "keep the value in a variable of the workflow",
         }

@@ -15,7 +15,7 @@ pub(super) struct Scopes(Vec<Scope>);
 struct Scope {
     /// The full path of each name that a `use` or an item declares.
     paths: HashMap<String, Vec<String>>,
-    /// For each variable, whether it is a hash map or a hash set.
+    /// `true` for each variable that is a hash map or a hash set.
     variables: HashMap<String, bool>,
 }
 
@@ -50,7 +50,7 @@ impl Scopes {
         }
     }
 
-    /// Returns the path with its first word replaced by the full path that this body declares for it.
+    /// Returns the path with its first word replaced by the full path that the body gives it.
     ///
     /// Returns `None` if the path names an item of the author's crate.
     pub(super) fn resolve(&self, path: &Path) -> Option<Vec<String>> {
@@ -124,9 +124,9 @@ impl Scope {
     }
 }
 
-/// Records that no name in a destructuring pattern is a hash map or a hash set.
+/// Marks each name in a destructuring pattern as neither a hash map nor a hash set.
 ///
-/// The names may shadow variables that are.
+/// Such a name may shadow a variable that is one.
 struct Shadows<'a>(&'a mut Scope);
 
 impl Visit<'_> for Shadows<'_> {

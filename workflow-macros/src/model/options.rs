@@ -1,6 +1,7 @@
-//! The checks on `#[workflow(...)]`.
+//! Checks the options of `#[workflow(...)]`.
 
 use proc_macro2::TokenStream;
+use std::fmt::Display;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
@@ -10,12 +11,12 @@ use super::Errors;
 use crate::lint::{Allowed, Rule};
 use crate::parse::Arg;
 
-/// The longest name or version, in bytes. Both are part of index keys, which every database bounds.
+/// The longest name or version in bytes. Both are part of index keys, whose size databases limit.
 pub(crate) const MAX_BYTES: usize = 255;
 
 const DEFAULT_VERSION: &str = "1";
 
-/// The options after their checks; one that was refused has its default.
+/// The options after their checks. A refused option has its default value.
 pub(super) struct Options {
     pub(super) krate: Path,
     pub(super) name: LitStr,
@@ -74,19 +75,19 @@ impl Options {
         for arg in args {
             let (key, word, value, list) = match arg {
                 Arg::Positional(value) => {
-                    errors.refuse(&value, positional(&value));
+                    errors.refuse(&value, missing_key(&value));
                     continue;
                 }
                 Arg::Named { key: word, value, list } => match Key::find(&word) {
                     Some(key) => (key, word, value, list),
                     None => {
-                        errors.refuse(&word, unknown(&word));
+                        errors.refuse(&word, unknown_option(&word));
                         continue;
                     }
                 },
             };
             if given.contains(&key) {
-                errors.refuse(&word, format!("option `{word}` is given twice"));
+                errors.refuse(&word, given_twice(&word));
                 if key == Key::Allow {
                     options.allowed = Allowed::all();
                 }
@@ -94,7 +95,7 @@ impl Options {
             }
             given.push(key);
             if key == Key::Allow {
-                options.allowed = allowed(&word, value, list, errors);
+                options.allowed = allowed_rules(&word, value, list, errors);
                 continue;
             }
             options.set(key, &word, value, errors);
@@ -107,14 +108,14 @@ impl Options {
 
     fn set(&mut self, key: Key, word: &Ident, value: Option<Expr>, errors: &mut Errors) {
         if key == Key::Retry {
-            // Which type it has is for the compiler to say.
+            // The compiler checks the type of the value.
             match value {
                 Some(value) => self.retry = Some(value),
-                None => errors.refuse(word, format!("`retry` takes a policy, such as `{}`", key.example())),
+                None => errors.refuse(word, format!("`retry` takes a retry policy, such as `{}`", key.example())),
             }
             return;
         }
-        let Some(literal) = value.as_ref().and_then(string) else {
+        let Some(literal) = value.as_ref().and_then(string_literal) else {
             let message = format!("`{word}` takes a string literal, such as `{}`", key.example());
             match value {
                 Some(value) => errors.refuse(value, message),
@@ -135,15 +136,15 @@ impl Options {
                 }
             },
             Key::Retry => {}
-            // Its value is a list.
+            // Handled by `allowed_rules`, because its value is a list.
             Key::Allow => {}
         }
     }
 }
 
-/// The rules in `allow(...)`.
-fn allowed(word: &Ident, value: Option<Expr>, list: Option<TokenStream>, errors: &mut Errors) -> Allowed {
-    let takes = format!("`{word}` takes names of rules, such as `{}`", Key::Allow.example());
+/// Returns the rules in `allow(...)`.
+fn allowed_rules(word: &Ident, value: Option<Expr>, list: Option<TokenStream>, errors: &mut Errors) -> Allowed {
+    let takes = format!("`{word}` takes a list of rule names, such as `{}`", Key::Allow.example());
     let list = match (value, list) {
         (None, Some(list)) if !list.is_empty() => list,
         (Some(value), _) => {
@@ -174,72 +175,78 @@ fn allowed(word: &Ident, value: Option<Expr>, list: Option<TokenStream>, errors:
     if all_known { allowed } else { Allowed::all() }
 }
 
+/// Returns the string literal that the expression is, if it is one.
+///
 /// A literal that went through a `macro_rules!` fragment arrives in an invisible group.
-fn string(value: &Expr) -> Option<&LitStr> {
+pub(crate) fn string_literal(value: &Expr) -> Option<&LitStr> {
     match value {
-        Expr::Group(group) => string(&group.expr),
+        Expr::Group(group) => string_literal(&group.expr),
         Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) if literal.suffix().is_empty() => Some(literal),
         _ => None,
     }
 }
 
-/// Why `text` cannot be stored as a name or a version.
+/// Returns the reason why `text` cannot be stored as a name or a version, if there is one.
 pub(super) fn out_of_range(key: Key, text: &str) -> Option<String> {
     let noun = key.as_str();
     if text.is_empty() {
         let default = match key {
             Key::Name => "the name of the function",
-            Key::Version | Key::Allow | Key::Crate | Key::Retry => "the default",
+            Key::Version | Key::Allow | Key::Crate | Key::Retry => "the default version",
         };
-        return Some(format!("the {noun} of a workflow cannot be empty: leave the option out to use {default}"));
+        return Some(format!("the {noun} of a workflow cannot be empty: leave out the option to use {default}"));
     }
     if text.len() > MAX_BYTES {
         return Some(too_long(key, text));
     }
     let control = text.chars().find(|c| c.is_control())?;
-    Some(format!("the {noun} of a workflow cannot contain control characters, found `{}`", control.escape_default()))
+    Some(format!("the {noun} of a workflow cannot contain control characters: remove `{}`", control.escape_default()))
 }
 
 fn too_long(key: Key, text: &str) -> String {
     let noun = key.as_str();
     let length = text.len();
     format!(
-        "the {noun} of a workflow takes at most {MAX_BYTES} bytes, this one has {length}: give a shorter one, such as `{}`",
+        "the {noun} of a workflow has at most {MAX_BYTES} bytes, and this one has {length}: choose a shorter one, such as `{}`",
         key.example()
     )
 }
 
-fn positional(value: &Expr) -> String {
-    let example = match string(value) {
+pub(crate) fn given_twice(word: impl Display) -> String {
+    format!("option `{word}` is given twice: remove one of the two")
+}
+
+fn missing_key(value: &Expr) -> String {
+    let example = match string_literal(value) {
         Some(literal) => format!("name = {:?}", literal.value()),
         None => Key::Name.example().to_owned(),
     };
-    format!("an option is written as `key = \"value\"`, such as `{example}`")
+    format!("an option needs a key: write `key = \"value\"`, such as `{example}`")
 }
 
-fn unknown(word: &Ident) -> String {
+fn unknown_option(word: &Ident) -> String {
     let word = word.to_string();
     let keys = Key::ALL.map(Key::as_str);
-    format!("unknown option `{word}`{} the options are {}", did_you_mean(&word, &keys), listed(&keys))
+    format!("unknown option `{word}`{}: the options are {}", did_you_mean(&word, &keys), join_names(&keys))
 }
 
 fn unknown_rule(word: &Ident) -> String {
     let word = word.to_string();
     let names = Rule::ALL.map(Rule::name);
-    // A part of the name is a good guess too: `random`, `env`.
+    // A part of a name, such as `random` or `env`, is a good guess too.
     let part = names.into_iter().find(|name| word.len() > 2 && name.contains(&word));
     let meant = did_you_mean(part.unwrap_or(&word), &names);
-    format!("unknown rule `{word}`{meant} the rules are {}", listed(&names))
+    format!("unknown rule `{word}`{meant}: the rules are {}", join_names(&names))
 }
 
 fn did_you_mean(word: &str, known: &[&'static str]) -> String {
     match nearest(word, known) {
-        Some(meant) => format!(", did you mean `{meant}`?"),
-        None => ":".to_owned(),
+        Some(meant) => format!(" (did you mean `{meant}`?)"),
+        None => String::new(),
     }
 }
 
-fn listed(names: &[&str]) -> String {
+fn join_names(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
@@ -247,24 +254,26 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// What `word` is probably a slip of: one letter too many, missing or wrong, or two swapped.
+/// Returns the known name that `word` probably misspells.
+///
+/// The misspelling may have one letter too many, one missing, one wrong, or two swapped.
 pub(super) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
     let word = word.to_lowercase();
-    known.iter().copied().find(|name| match edits(&word, name) {
+    known.iter().copied().find(|name| match edit_distance(&word, name) {
         0 | 1 => true,
-        2 => letters(&word) == letters(name),
+        2 => sorted_letters(&word) == sorted_letters(name),
         _ => false,
     })
 }
 
-fn letters(word: &str) -> Vec<char> {
+fn sorted_letters(word: &str) -> Vec<char> {
     let mut letters: Vec<char> = word.chars().collect();
     letters.sort_unstable();
     letters
 }
 
-/// Levenshtein distance, row by row.
-fn edits(from: &str, to: &str) -> usize {
+/// Returns the Levenshtein distance, computed row by row.
+fn edit_distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.chars().enumerate() {
         let mut diagonal = i;

@@ -1,6 +1,7 @@
-//! The checks on the function's signature.
+//! Checks the function's signature.
 //!
-//! A check that knows what was meant repairs the signature after its message, so that the message stays the only one.
+//! A check that knows what the author meant repairs the signature after it adds its message. The
+//! mistake then causes no further messages.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -8,7 +9,7 @@ use syn::{FnArg, GenericArgument, GenericParam, Pat, PathArguments, PathSegment,
 
 use super::Errors;
 
-/// What the signature says about the workflow.
+/// The parts of a workflow's definition that its signature contains.
 pub(super) struct Parts {
     pub(super) state: Option<Type>,
     pub(super) ctx_span: Span,
@@ -16,63 +17,69 @@ pub(super) struct Parts {
     pub(super) returns: Type,
 }
 
-/// Refuses what cannot be a workflow. `None` if no repair of it would compile.
+/// Refuses a signature that cannot be a workflow's.
+///
+/// Returns `None` if no repaired signature would compile.
 pub(super) fn check(sig: &mut Signature, errors: &mut Errors) -> Option<Parts> {
-    qualifiers(sig, errors);
-    // All of them run before one of them can return: their messages belong together.
-    let free = not_generic(sig, errors);
-    let arguments = arguments(sig, errors);
-    let returns = returns(sig, errors);
+    repair_qualifiers(sig, errors);
+    // All checks run before the first `?`, so that an author sees all messages at once.
+    let not_generic = refuse_generics(sig, errors);
+    let arguments = check_arguments(sig, errors);
+    let returns = check_return_type(sig, errors);
 
-    free?;
+    not_generic?;
     let (context, input) = arguments?;
     Some(Parts { state: context.state, ctx_span: context.span, input, returns: returns? })
 }
 
-fn qualifiers(sig: &mut Signature, errors: &mut Errors) {
+fn repair_qualifiers(sig: &mut Signature, errors: &mut Errors) {
     if let Some(token) = sig.constness.take() {
-        let message = "a workflow cannot be `const`: it runs with a database behind it";
+        let message = "a workflow cannot be `const`, because only a worker can run it: remove `const`";
         errors.refuse(token, message);
     }
     if sig.asyncness.is_none() {
-        let message = format!("a workflow is async: write `async fn {}`", sig.ident);
+        let message = format!("a workflow must be async: write `async fn {}`", sig.ident);
         errors.refuse(sig.fn_token, message);
         sig.asyncness = Some(Token![async](sig.fn_token.span));
     }
     if let Some(token) = sig.unsafety.take() {
-        let message = "a workflow cannot be `unsafe`: the worker that calls it can promise nothing";
+        let message =
+            "a workflow cannot be `unsafe`, because the worker cannot fulfill its safety conditions: remove `unsafe`";
         errors.refuse(token, message);
     }
     if let Some(abi) = sig.abi.take() {
-        let message = "a workflow cannot be `extern`: only a worker calls it";
+        let message = "a workflow cannot be `extern`, because only a worker calls it: remove `extern`";
         errors.refuse(abi, message);
     }
     if let Some(variadic) = sig.variadic.take() {
-        let message = "a workflow cannot be variadic: it takes one input, which may be a `Vec`";
+        let message = "a workflow cannot be variadic: take one input, such as a `Vec`";
         errors.refuse(variadic, message);
     }
 }
 
-fn not_generic(sig: &Signature, errors: &mut Errors) -> Option<()> {
+fn refuse_generics(sig: &Signature, errors: &mut Errors) -> Option<()> {
     let generics = &sig.generics;
     if generics.params.is_empty() {
         let clause = generics.where_clause.as_ref();
         if let Some(clause) = clause {
-            errors.refuse(clause, "a workflow takes no `where` clause: its types are concrete");
+            errors.refuse(
+                clause,
+                "a workflow cannot have a `where` clause, because its types are concrete: remove the clause",
+            );
         }
         return clause.is_none().then_some(());
     }
-    // One message for the list: the parameters fall together, and a `where` clause with them.
+    // One message for the whole list is enough. Without the parameters, a `where` clause goes too.
     let message = if generics.params.iter().all(|param| matches!(param, GenericParam::Lifetime(_))) {
-        "a workflow takes no lifetime parameters: write `ctx: &Ctx<S>`, and an input that owns its data"
+        "a workflow cannot have lifetime parameters: write `ctx: &Ctx<S>`, and take an input that owns its data"
     } else {
-        "a workflow cannot be generic: a worker finds it by its name, so write one workflow for each type"
+        "a workflow cannot be generic, because a worker finds it by its name: write one workflow for each type"
     };
     errors.refuse(&generics.params, message);
     None
 }
 
-fn arguments(sig: &mut Signature, errors: &mut Errors) -> Option<(Context, Option<Type>)> {
+fn check_arguments(sig: &mut Signature, errors: &mut Errors) -> Option<(Context, Option<Type>)> {
     let named_lifetimes = sig.generics.lifetimes().next().is_some();
     let span = sig.paren_token.span.join();
     let mut args = sig.inputs.iter_mut();
@@ -80,34 +87,34 @@ fn arguments(sig: &mut Signature, errors: &mut Errors) -> Option<(Context, Optio
         (None, _) => {
             errors.refuse_at(
                 span,
-                "a workflow takes its context: write `ctx: &Ctx`, or `ctx: &Ctx<S>` to use the worker's state `S`",
+                "a workflow takes its context as the first argument: write `ctx: &Ctx`, or `ctx: &Ctx<S>` to use the worker's state `S`",
             );
             return None;
         }
-        // Without the receiver there is no telling which argument was meant as what.
+        // The check stops here, because the meaning of the other arguments is unknown.
         (Some(FnArg::Receiver(receiver)), _) => {
             errors.refuse(
                 receiver,
-                "a workflow is a free function without `self`: what it needs is in `ctx.state()` and in its input",
+                "a workflow cannot take `self`: write a free function that gets its data from `ctx.state()` and from its input",
             );
             return None;
         }
         (Some(FnArg::Typed(ctx)), input) => (ctx, input),
     };
 
-    // Where the context should be is something else, so nobody knows what the other arguments are meant to be.
-    let context = context(&mut ctx.ty, named_lifetimes, errors)?;
-    let plain_name = plain_name(&ctx.pat, errors);
+    // Without a context, the check stops, because the meaning of the other arguments is unknown.
+    let context = check_context(&mut ctx.ty, named_lifetimes, errors)?;
+    let plain_name = check_context_name(&ctx.pat, errors);
     let input = match input {
-        Some(FnArg::Typed(input)) => owned(&input.ty, errors).map(|()| Some((*input.ty).clone())),
-        // The parser lets `self` stand only in front.
+        Some(FnArg::Typed(input)) => check_input(&input.ty, errors).map(|()| Some((*input.ty).clone())),
+        // The parser accepts `self` only as the first argument.
         Some(FnArg::Receiver(_)) | None => Some(None),
     };
     let mut one_input = Some(());
     for extra in args {
         errors.refuse(
             extra,
-            "a workflow takes one input after its context: make a struct or a tuple of it, such as `(id, count): (u64, u32)`",
+            "a workflow takes one input after its context: combine the arguments in a struct or a tuple, such as `(id, count): (u64, u32)`",
         );
         one_input = None;
     }
@@ -117,59 +124,63 @@ fn arguments(sig: &mut Signature, errors: &mut Errors) -> Option<(Context, Optio
     Some((context, input?))
 }
 
-/// What the first argument says.
+/// The parts of the definition that the context argument contains.
 struct Context {
     state: Option<Type>,
     span: Span,
 }
 
-fn context(ty: &mut Type, named_lifetimes: bool, errors: &mut Errors) -> Option<Context> {
+fn check_context(ty: &mut Type, named_lifetimes: bool, errors: &mut Errors) -> Option<Context> {
     let context = {
-        let path = match peel(ty) {
-            Type::Reference(reference) => peel(&reference.elem),
+        let path = match inner_type(ty) {
+            Type::Reference(reference) => inner_type(&reference.elem),
             other => other,
         };
         let Some(segment) = ctx_segment(path) else {
             errors.refuse(
                 &*ty,
-                "the first argument of a workflow is its context: write `ctx: &Ctx`, or `ctx: &Ctx<S>` to use the worker's state `S`",
+                "the first argument of a workflow must be its context: write `ctx: &Ctx`, or `ctx: &Ctx<S>` to use the worker's state `S`",
             );
             return None;
         };
-        Context { state: state(segment), span: segment.ident.span() }
+        Context { state: state_type(segment), span: segment.ident.span() }
     };
 
-    let Type::Reference(reference) = peel_mut(ty) else {
-        errors.refuse(&*ty, "a workflow borrows its context: write `&` before it, as in `ctx: &Ctx<S>`");
-        let path = peel(ty);
+    let Type::Reference(reference) = inner_type_mut(ty) else {
+        errors.refuse(&*ty, "a workflow borrows its context: write `&` before the type, as in `ctx: &Ctx<S>`");
+        let path = inner_type(ty);
         *ty = syn::parse_quote!(&#path);
         return Some(context);
     };
     if let Some(token) = reference.mutability.take() {
-        let message = "a workflow shares its context with its concurrent branches: write `&Ctx<S>` without `mut`";
+        let message = "a workflow shares its context between concurrent branches: write `&Ctx<S>` without `mut`";
         errors.refuse(token, message);
     }
-    // A lifetime that the function declares is refused where it is declared.
+    // A lifetime that the function declares is refused at its declaration.
     if let Some(lifetime) = reference.lifetime.take_if(|lifetime| lifetime.ident != "_")
         && !named_lifetimes
     {
-        let message = "a workflow borrows its context for one run: write `&Ctx<S>` without a lifetime";
+        let message = "a workflow cannot choose how long it borrows its context: write `&Ctx<S>` without a lifetime";
         errors.refuse(lifetime, message);
     }
     Some(context)
 }
 
-/// The last segment decides: a path may be `Ctx`, `workflow_sdk::Ctx` or anything a re-export makes of it.
+/// Returns the last segment of the path if it is `Ctx`.
+///
+/// Only the last segment counts, because the SDK's `Ctx` may be re-exported under any path.
 fn ctx_segment(ty: &Type) -> Option<&PathSegment> {
     let Type::Path(path) = ty else { return None };
     let segment = path.path.segments.last()?;
     (path.qself.is_none() && segment.ident == "Ctx").then_some(segment)
 }
 
-/// The state that `Ctx<S>` names. `None` for `Ctx` and `Ctx<()>`, which any worker can provide.
+/// Returns the state `S` of `Ctx<S>`.
 ///
-/// Too many arguments are none of our business: the compiler sees them too, and a message from here would be the second.
-fn state(segment: &PathSegment) -> Option<Type> {
+/// Returns `None` for `Ctx` and `Ctx<()>`, which any worker can provide.
+///
+/// Surplus generic arguments are left to the compiler, which reports them anyway.
+fn state_type(segment: &PathSegment) -> Option<Type> {
     let PathArguments::AngleBracketed(list) = &segment.arguments else {
         return None;
     };
@@ -180,38 +191,38 @@ fn state(segment: &PathSegment) -> Option<Type> {
 }
 
 fn is_unit(ty: &Type) -> bool {
-    matches!(peel(ty), Type::Tuple(tuple) if tuple.elems.is_empty())
+    matches!(inner_type(ty), Type::Tuple(tuple) if tuple.elems.is_empty())
 }
 
-fn plain_name(pat: &Pat, errors: &mut Errors) -> Option<()> {
+fn check_context_name(pat: &Pat, errors: &mut Errors) -> Option<()> {
     match pat {
         Pat::Wild(_) => Some(()),
         Pat::Ident(name) if name.subpat.is_none() => Some(()),
         other => {
-            errors.refuse(other, "the context of a workflow has a plain name, as in `ctx: &Ctx<S>`");
+            errors.refuse(other, "the context of a workflow cannot be a pattern: give it a name, as in `ctx: &Ctx<S>`");
             None
         }
     }
 }
 
-fn owned(ty: &Type, errors: &mut Errors) -> Option<()> {
-    if let Type::Reference(reference) = peel(ty) {
+fn check_input(ty: &Type, errors: &mut Errors) -> Option<()> {
+    if let Type::Reference(reference) = inner_type(ty) {
         errors.refuse(
             reference,
-            "the input of a workflow is stored with the run, so it owns its data: take `String` for `&str`, `Vec<T>` for `&[T]`, `T` for `&T`",
+            "the input of a workflow is stored with the run, so it must own its data: take `String` instead of `&str`, `Vec<T>` instead of `&[T]`, or `T` instead of `&T`",
         );
         return None;
     }
-    concrete(
+    refuse_impl_trait(
         ty,
-        "the input of a workflow has a concrete type: workers read it back from the database, so name it instead of `impl Trait`",
+        "the input of a workflow must have a concrete type, because workers read it back from the database: name the type instead of `impl Trait`",
         errors,
     )
 }
 
-fn returns(sig: &Signature, errors: &mut Errors) -> Option<Type> {
+fn check_return_type(sig: &Signature, errors: &mut Errors) -> Option<Type> {
     const NO_RESULT: &str =
-        "a workflow returns a `Result`: write `-> Result<T>`, or `-> Result<()>` if it yields nothing";
+        "a workflow must return a `Result`: write `-> Result<T>`, or `-> Result<()>` if it returns no value";
     match &sig.output {
         ReturnType::Default => {
             errors.refuse_at(sig.paren_token.span.close(), NO_RESULT);
@@ -222,9 +233,9 @@ fn returns(sig: &Signature, errors: &mut Errors) -> Option<Type> {
                 errors.refuse(ty, NO_RESULT);
                 return None;
             }
-            concrete(
+            refuse_impl_trait(
                 ty,
-                "the output of a workflow has a concrete type: clients read it back from the database, so write `Result<T>` instead of `impl Trait`",
+                "the output of a workflow must have a concrete type, because clients read it back from the database: write `-> Result<T>` with a named type `T`",
                 errors,
             )?;
             Some((**ty).clone())
@@ -232,8 +243,10 @@ fn returns(sig: &Signature, errors: &mut Errors) -> Option<Type> {
     }
 }
 
-/// Looks at the tokens, because `impl Trait` may stand at any depth of a type.
-fn concrete(ty: &Type, message: &str, errors: &mut Errors) -> Option<()> {
+/// Refuses a type that contains `impl Trait`.
+///
+/// Searches the tokens, because `impl Trait` may be at any depth of the type.
+fn refuse_impl_trait(ty: &Type, message: &str, errors: &mut Errors) -> Option<()> {
     let span = find_impl(ty.to_token_stream());
     if let Some(span) = span {
         errors.refuse_at(span, message);
@@ -249,19 +262,21 @@ fn find_impl(tokens: TokenStream) -> Option<Span> {
     })
 }
 
+/// Returns the type inside of parentheses and invisible groups.
+///
 /// A type that went through a `macro_rules!` fragment arrives in an invisible group.
-fn peel(ty: &Type) -> &Type {
+fn inner_type(ty: &Type) -> &Type {
     match ty {
-        Type::Group(group) => peel(&group.elem),
-        Type::Paren(paren) => peel(&paren.elem),
+        Type::Group(group) => inner_type(&group.elem),
+        Type::Paren(paren) => inner_type(&paren.elem),
         other => other,
     }
 }
 
-fn peel_mut(ty: &mut Type) -> &mut Type {
+fn inner_type_mut(ty: &mut Type) -> &mut Type {
     match ty {
-        Type::Group(group) => peel_mut(&mut group.elem),
-        Type::Paren(paren) => peel_mut(&mut paren.elem),
+        Type::Group(group) => inner_type_mut(&mut group.elem),
+        Type::Paren(paren) => inner_type_mut(&mut paren.elem),
         other => other,
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens: writes a [`Definition`] down. Nothing here can fail.
+//! Turns a [`Definition`] into tokens. Nothing here can fail.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -6,15 +6,17 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Ident, LitStr, Path};
 
-use super::advice::Advice;
 use super::model::{Definition, Shape};
+use super::retry::Advice;
 use crate::expand::located_at;
 
-/// The implementation, and the entry by which the SDK finds it from a value whose type is erased.
+/// Generates the implementation and its registration.
+///
+/// Through the registration, the SDK finds the implementation for a value whose type is erased.
 pub(super) fn expand(definition: &Definition) -> TokenStream {
     let Definition { krate, ident, .. } = definition;
-    let name = name(definition);
-    let arms = definition.shapes.iter().map(|shape| arm(shape, krate));
+    let name = stored_name(definition);
+    let arms = definition.shapes.iter().map(|shape| match_arm(shape, krate));
     quote! {
         #[automatically_derived]
         #[allow(deprecated)]
@@ -34,10 +36,10 @@ pub(super) fn expand(definition: &Definition) -> TokenStream {
     }
 }
 
-fn name(definition: &Definition) -> TokenStream {
+fn stored_name(definition: &Definition) -> TokenStream {
     match &definition.name {
         Some(name) => quote!(#name),
-        // The path, not the bare name: a program may have an `Error` in each of its modules.
+        // The full path, because several modules of a program may have an `Error`.
         None => {
             let ident = LitStr::new(&definition.ident.unraw().to_string(), Span::call_site());
             quote!(::core::concat!(::core::module_path!(), "::", #ident))
@@ -45,7 +47,7 @@ fn name(definition: &Definition) -> TokenStream {
     }
 }
 
-fn arm(shape: &Shape, krate: &Path) -> TokenStream {
+fn match_arm(shape: &Shape, krate: &Path) -> TokenStream {
     let path = match &shape.variant {
         Some(variant) => quote!(Self::#variant),
         None => quote!(Self),
@@ -55,7 +57,7 @@ fn arm(shape: &Shape, krate: &Path) -> TokenStream {
         Advice::Never => quote!(#path { .. } => #krate::RetryAdvice::Never,),
         Advice::After(member, ty) => {
             let delay = Ident::new("delay", Span::mixed_site());
-            // A field that holds no delay is reported where its type stands.
+            // The compiler reports a field that is not a delay at its type.
             let at = located_at(ty.span());
             let advice = quote_spanned!(at=> <#ty as #krate::__private::RetryDelay>::advice(#delay));
             quote!(#path { #member: ref #delay, .. } => #advice,)

@@ -1,14 +1,14 @@
-//! The checks on `#[step_error(...)]`.
+//! Checks the options of `#[step_error(...)]`.
 
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Path, Token};
+use syn::{Attribute, LitStr, Meta, Path, Token};
 
-use crate::model::{Errors, MAX_BYTES};
+use crate::model::{Errors, MAX_BYTES, given_twice, string_literal};
 
-/// The options after their checks; one that was refused has its default.
+/// The options after their checks. A refused option has its default value.
 pub(super) struct Options {
     pub(super) krate: Path,
-    /// `None`: the path of the type.
+    /// `None` if the path of the type is the name.
     pub(super) name: Option<LitStr>,
 }
 
@@ -27,7 +27,7 @@ impl Options {
             for entry in &entries {
                 let word = entry.path().get_ident().map(ToString::to_string).unwrap_or_default();
                 if given.contains(&word) {
-                    errors.refuse(entry.path(), format!("option `{word}` is given twice"));
+                    errors.refuse(entry.path(), given_twice(&word));
                     continue;
                 }
                 options.set(&word, entry, errors);
@@ -47,7 +47,7 @@ impl Options {
                 return;
             }
         };
-        let Some(literal) = string(entry) else {
+        let Some(literal) = string_value(entry) else {
             errors.refuse(entry, format!("`{word}` takes a string literal, such as `{example}`"));
             return;
         };
@@ -63,7 +63,9 @@ impl Options {
     fn set_name(&mut self, literal: &LitStr) -> Result<(), String> {
         let name = literal.value();
         if name.is_empty() || name.len() > MAX_BYTES || name.contains(char::is_control) {
-            return Err(format!("the name of an error type has 1 to {MAX_BYTES} bytes and no control characters"));
+            return Err(format!(
+                "the name of an error type must have 1 to {MAX_BYTES} bytes and no control characters: write, for example, `name = \"card error\"`"
+            ));
         }
         self.name = Some(literal.clone());
         Ok(())
@@ -77,13 +79,6 @@ impl Options {
     }
 }
 
-fn string(entry: &Meta) -> Option<&LitStr> {
-    fn peel(value: &Expr) -> Option<&LitStr> {
-        match value {
-            Expr::Group(group) => peel(&group.expr),
-            Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) if literal.suffix().is_empty() => Some(literal),
-            _ => None,
-        }
-    }
-    peel(&entry.require_name_value().ok()?.value)
+fn string_value(entry: &Meta) -> Option<&LitStr> {
+    string_literal(&entry.require_name_value().ok()?.value)
 }

@@ -1,4 +1,4 @@
-//! What the derive writes. Its messages are in `tests/ui/fail`.
+//! The code that the derive generates. `tests/ui/fail` shows its messages.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -10,7 +10,7 @@ fn assert_same(found: &TokenStream, expected: &TokenStream) {
 }
 
 #[test]
-fn an_enum_says_it_for_each_variant() {
+fn an_enum_has_advice_for_each_variant() {
     let found = derive(quote! {
         #[retry(never)]
         enum CardError {
@@ -77,7 +77,7 @@ fn a_struct_has_one_advice_and_may_have_a_name() {
 }
 
 #[test]
-fn a_refused_option_leaves_the_type_with_its_implementation() {
+fn a_type_with_a_refused_option_is_still_implemented() {
     let refused = [
         quote!(
             enum E {
@@ -112,7 +112,7 @@ fn a_refused_option_leaves_the_type_with_its_implementation() {
 }
 
 #[test]
-fn what_cannot_be_an_error_type_is_not_implemented() {
+fn an_unsupported_type_is_not_implemented() {
     for item in [
         quote!(
             enum E<T> {
