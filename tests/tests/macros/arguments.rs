@@ -1,4 +1,4 @@
-//! Every shape of the context and of the input.
+//! All accepted forms of the context and of the input.
 #![deny(warnings)]
 
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ async fn attribute_on_argument(#[allow(unused_variables)] ctx: &Ctx, input: u8) 
     Ok(input)
 }
 
-/// The types and the name may come from a `macro_rules!`.
+/// The name, the types and the body may come from a `macro_rules!`.
 macro_rules! declare {
     ($name:ident, $label:literal, $ctx:ty, $state:ty, $input:ty, $output:ty, $body:block) => {
         #[workflow(name = $label)]
@@ -79,7 +79,7 @@ declare!(declared, "declared/2", &Ctx<App>, App, u8, Result<()>, { Ok(()) });
 fn typed<S, I, O>(_: impl Workflow<State = S, Input = I, Output = O>) {}
 
 #[test]
-fn arguments_of_each_kind() {
+fn each_form_of_arguments_is_accepted() {
     typed::<App, Order, u64>(state_and_input);
     typed::<App, (), ()>(state_only);
     typed::<(), String, String>(input_only);

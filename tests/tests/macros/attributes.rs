@@ -1,9 +1,9 @@
-//! Attributes and visibility go where they mean the same as on the function.
+//! The attributes and the visibility of a workflow keep the meaning that they have on a function.
 #![deny(warnings, missing_docs, unreachable_pub)]
 
 use workflow_sdk::prelude::*;
 
-/// Its docs are the docs of the struct.
+/// The docs of each function become the docs of its struct, or `missing_docs` would fail.
 pub mod orders {
     use workflow_sdk::prelude::*;
 
@@ -18,7 +18,7 @@ pub mod orders {
         Ok(())
     }
 
-    /// Its attributes may stand on both sides.
+    /// Attributes may be above and below `#[workflow]`.
     #[allow(unused_variables)]
     #[workflow]
     #[expect(non_snake_case)]
@@ -34,7 +34,7 @@ pub mod orders {
         Ok(())
     }
 
-    /// Runs of last year still need it.
+    /// Kept for runs of last year.
     #[workflow]
     #[deprecated = "use `pay`"]
     pub async fn charge(_ctx: &Ctx<App>) -> Result<()> {

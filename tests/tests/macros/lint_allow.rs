@@ -1,6 +1,6 @@
-//! The way out, for each rule.
+//! `allow` switches off each rule.
 #![deny(warnings)]
-#![allow(dead_code, reason = "that it compiles is what it shows")]
+#![allow(dead_code, reason = "the test is that this module compiles")]
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ async fn unbiased_select(ctx: &Ctx) -> Result<()> {
 }
 
 #[workflow(allow(environment, files, network))]
-async fn outside(_ctx: &Ctx) -> Result<bool> {
+async fn environment_files_and_network(_ctx: &Ctx) -> Result<bool> {
     let environment = std::env::var("X").is_ok();
     let files = std::fs::read("X").is_ok();
     Ok(environment && files && std::net::TcpStream::connect("localhost:0").is_ok())

@@ -1,12 +1,12 @@
-//! What steps do is theirs: none of the rules speaks in them.
+//! No rule applies to the code inside of steps.
 #![deny(warnings)]
-#![allow(dead_code, clippy::unit_arg, reason = "that it compiles is what it shows")]
+#![allow(dead_code, clippy::unit_arg, reason = "the test is that this module compiles")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime};
 use workflow_sdk::prelude::*;
 
-/// Closures of such names are run as effects too.
+/// Closures passed to methods of these names count as effects too.
 struct Effects;
 
 impl Effects {
@@ -19,7 +19,7 @@ impl Effects {
     }
 }
 
-/// A closure of this name is workflow code.
+/// A closure passed to a method `map` is workflow code.
 struct Branches;
 
 impl Branches {
@@ -59,7 +59,8 @@ async fn every_rule(ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Nobody can see that it makes a step of the closure, and it would be wrong to guess otherwise.
+/// The macro cannot see that this function makes steps of the closure. It assumes so, because the
+/// function also takes the context.
 async fn twice<F: Future<Output = Result<u8>> + Send>(ctx: &Ctx, body: impl Fn() -> F + Send + Sync) -> Result<u8> {
     Ok(ctx.step("first", &body).await? + ctx.step("second", &body).await?)
 }
@@ -110,7 +111,7 @@ async fn in_order(ctx: &Ctx, prices: HashMap<String, u64>) -> Result<u64> {
 }
 
 #[workflow]
-async fn the_ways_that_replay(ctx: &Ctx) -> Result<()> {
+async fn replayable_alternatives(ctx: &Ctx) -> Result<()> {
     let _ = (ctx.now(), ctx.random(), ctx.uuid());
     ctx.sleep(Duration::ZERO).await?;
     tokio::select! {

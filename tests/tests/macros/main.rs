@@ -1,9 +1,10 @@
-//! What `#[workflow]` accepts, each kind in a module here, and what it says about everything else (`ui/fail`).
+//! Code that the macros accept, with one module per topic, and code that they refuse (`ui/fail`).
 //!
-//! After a change of a message: `TRYBUILD=overwrite cargo test -p workflow-tests --test macros`, then read the difference.
+//! After a change of a message, run `TRYBUILD=overwrite cargo test -p workflow-tests --test macros`
+//! and read the difference.
 
 mod arguments;
-// Public, for one of its cases is what is reachable.
+// Public, because one of its cases checks the visibility of workflows.
 pub mod attributes;
 mod lint_allow;
 mod lint_names;
@@ -14,8 +15,11 @@ mod scopes;
 mod step_errors;
 mod workers;
 
-/// They are only checked: one case that must pass would have all dependencies built and linked once more.
+/// Compares the messages about each file with the expected ones.
+///
+/// All files must fail to compile. Then `trybuild` only checks the dependencies. If one file had to
+/// pass, `trybuild` would build and link all dependencies once more.
 #[test]
-fn refused() {
+fn refused_code_gets_the_expected_messages() {
     trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
 }

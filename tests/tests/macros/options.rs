@@ -1,4 +1,4 @@
-//! The options, and what stands in for them.
+//! The options and their defaults.
 #![deny(warnings)]
 
 use workflow_sdk::prelude::*;

@@ -1,4 +1,4 @@
-//! Any `Result` whose error becomes the SDK's.
+//! A workflow may return any `Result` whose error converts into the SDK's error.
 #![deny(warnings)]
 
 use std::num::ParseIntError;
@@ -7,17 +7,17 @@ use workflow_sdk::prelude::*;
 type Parsed<T> = std::result::Result<T, ParseIntError>;
 
 #[workflow]
-async fn of_the_sdk(_ctx: &Ctx, text: String) -> Result<u64> {
+async fn sdk_result(_ctx: &Ctx, text: String) -> Result<u64> {
     Ok(text.parse()?)
 }
 
 #[workflow]
-async fn of_the_sdk_by_path(_ctx: &Ctx, text: String) -> workflow_sdk::Result<u64> {
+async fn sdk_result_by_path(_ctx: &Ctx, text: String) -> workflow_sdk::Result<u64> {
     Ok(text.parse()?)
 }
 
 #[workflow]
-async fn of_the_author(_ctx: &Ctx, text: String) -> std::result::Result<u64, ParseIntError> {
+async fn std_result(_ctx: &Ctx, text: String) -> std::result::Result<u64, ParseIntError> {
     text.parse()
 }
 
@@ -29,9 +29,9 @@ async fn alias(_ctx: &Ctx, text: String) -> Parsed<u64> {
 fn typed(_: impl Workflow<State = (), Input = String, Output = u64>) {}
 
 #[test]
-fn results_of_each_kind() {
-    typed(of_the_sdk);
-    typed(of_the_sdk_by_path);
-    typed(of_the_author);
+fn each_kind_of_result_is_accepted() {
+    typed(sdk_result);
+    typed(sdk_result_by_path);
+    typed(std_result);
     typed(alias);
 }

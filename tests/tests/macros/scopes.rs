@@ -1,4 +1,5 @@
-//! Inside and outside of its body the name of a workflow is the workflow, whatever else has that name.
+//! Inside and outside of its body, the name of a workflow is the workflow, even if other items have
+//! the same name.
 #![deny(warnings)]
 
 use workflow_sdk::prelude::*;
@@ -13,7 +14,7 @@ async fn itself(_ctx: &Ctx, depth: u32) -> Result<u32> {
     Ok(depth)
 }
 
-/// Names that the expansion uses too.
+/// The generated code also uses the names `run`, `ctx` and `input`, and below `project`.
 #[workflow]
 async fn run(ctx: &Ctx, input: u32) -> Result<u32> {
     let _: &Ctx = ctx;
@@ -25,7 +26,7 @@ async fn project(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Nothing of the prelude is needed where the author has other plans for it.
+/// The generated code works where the author shadows names of the prelude.
 mod shadowed {
     #![allow(dead_code, non_camel_case_types)]
     use workflow_sdk::{Ctx, Result as Outcome, workflow};
@@ -46,7 +47,7 @@ mod shadowed {
 }
 
 #[test]
-fn a_workflow_may_stand_in_any_scope() {
+fn a_workflow_can_be_in_any_scope() {
     #[workflow]
     async fn local(_ctx: &Ctx) -> Result<()> {
         Ok(())

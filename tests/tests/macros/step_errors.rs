@@ -1,4 +1,4 @@
-//! Error types of steps.
+//! Error types of steps that `#[derive(StepError)]` accepts.
 #![deny(warnings)]
 #![forbid(unsafe_code)]
 
@@ -54,7 +54,7 @@ async fn pay(ctx: &Ctx) -> Result<(), CardError> {
 }
 
 #[test]
-fn advice_comes_from_the_attributes() {
+fn the_attributes_give_the_retry_advice() {
     let pause = Duration::from_secs(3);
     let cases = [
         (CardError::Stolen, RetryAdvice::Never),

@@ -1,4 +1,4 @@
-//! Which workers a workflow asks for.
+//! The type of worker state that a workflow requires.
 #![deny(warnings)]
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn register<S, W: RunsWith<S>>(state: &Arc<S>, _workflow: W) -> Arc<W::State> {
 }
 
 #[test]
-fn a_workflow_asks_for_its_worker() {
+fn a_workflow_requires_its_state() {
     let app = Arc::new(App);
     assert!(Arc::ptr_eq(&app, &register(&app, needs_app)));
     let _: Arc<()> = register(&app, needs_nothing);

@@ -1,6 +1,6 @@
 use workflow_sdk::prelude::*;
 
-// Every mistake in one go.
+// The macro reports all mistakes at once.
 #[workflow("checkout", vresion = "2")]
 fn checkout<T>(_ctx: &mut Ctx, _order: &str, _count: T) {}
 

@@ -2,7 +2,7 @@ use workflow_sdk::prelude::*;
 
 struct Shop;
 
-// Nothing in the function tells that it is in an `impl`.
+// The macro cannot see that the function is in an `impl`, so the compiler reports it.
 impl Shop {
     #[workflow]
     async fn checkout(_ctx: &Ctx) -> Result<()> {

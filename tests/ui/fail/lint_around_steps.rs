@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 use workflow_sdk::prelude::*;
 
-// A step is free in what it does, not in its name, its time limit and what is made for it.
+// The rules apply to the name and the timeout of a step, and to the code that prepares its body.
 #[workflow]
 async fn checkout(ctx: &Ctx) -> Result<()> {
     ctx.step(format!("pay {}", fastrand::u8(..)), async || Ok::<_, Error>(())).await?;

@@ -1,7 +1,7 @@
 use std::net::TcpStream;
 use workflow_sdk::prelude::*;
 
-// Stands in for the crate.
+// Replaces the crate of this name.
 mod reqwest {
     pub async fn get(_url: &str) {}
 }

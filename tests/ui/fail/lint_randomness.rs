@@ -1,6 +1,6 @@
 use workflow_sdk::prelude::*;
 
-// Stands in for the crate.
+// Replaces the crate of this name.
 mod rand {
     pub fn random() -> u8 {
         4

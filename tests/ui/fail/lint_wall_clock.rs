@@ -1,7 +1,7 @@
 use std::time::{Instant, SystemTime};
 use workflow_sdk::prelude::*;
 
-// Stand in for the crates.
+// Replace the types of `chrono` and `jiff`.
 struct Utc;
 struct Local;
 struct Zoned;

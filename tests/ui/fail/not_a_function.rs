@@ -16,7 +16,7 @@ const LIMIT: u64 = 1;
 #[workflow]
 pub(crate) mod inner {}
 
-// The item stays, so that this is not another message.
+// The item stays in the program, so this line causes no further message.
 const _: fn() -> Checkout = Checkout::new;
 
 fn main() {}

@@ -9,7 +9,7 @@ fn checkout(ctx: &Ctx<App>, order: u64) -> Result<u64> {
     Ok(order)
 }
 
-// It stays a workflow, so that this is not a second message.
+// The function stays a workflow, so this line causes no second message.
 const _: fn(u64) = |order| takes(checkout, order);
 
 fn takes<W: Workflow>(_: W, _: W::Input) {}

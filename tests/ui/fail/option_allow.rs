@@ -2,7 +2,7 @@ use workflow_sdk::prelude::*;
 
 #[workflow(allow(wall_clok))]
 async fn misspelled(_ctx: &Ctx) -> Result<()> {
-    // One mistake, one message.
+    // No second message here: after a mistake in `allow`, no rule is applied.
     std::time::SystemTime::now();
     Ok(())
 }

@@ -5,7 +5,7 @@ async fn no_comma(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-// It stays a workflow, so that this is not a second message.
+// The function stays a workflow, so this line causes no second message.
 const _: fn() = || takes(no_comma);
 
 fn takes<W: Workflow>(_: W) {}

@@ -1,4 +1,4 @@
-// A context must not outlive the poll of its workflow: neither a scope nor an item of a map can be given to a task.
+// A spawned task could outlive the workflow, so it can take neither a scope nor a map's context.
 use workflow_sdk::prelude::*;
 
 #[workflow(allow(spawn))]

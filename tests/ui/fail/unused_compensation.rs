@@ -1,4 +1,4 @@
-//! A compensation that is armed and not given a name: a warning, made an error here to be seen.
+//! An armed compensation that no variable holds. `deny` turns the warning into an error.
 
 #![deny(unused_must_use)]
 
