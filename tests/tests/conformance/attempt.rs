@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{NewRun, Outcome, RunEnd, WorkerId};
+use workflow_engine::model::{NewRun, WorkerId};
+use workflow_engine::store::{Outcome, RunEnd};
 use workflow_sdk::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError};
 use workflow_tests::Fixture;
 use workflow_tests::make::{
@@ -8,7 +9,7 @@ use workflow_tests::make::{
 };
 use workflow_tests::outcome::{applied, created};
 
-/// JSON texts that a database may be tempted to improve.
+/// JSON texts that a database might normalize if it stored them as JSON.
 const PAYLOADS: &[&str] = &[
     "null",
     r#""""#,
@@ -34,10 +35,11 @@ fn stored(row: StepAttempt, epoch: i64) -> StepAttempt {
     StepAttempt { epoch, ..row }
 }
 
-/// Most batches hold rows of first claims alone.
-pub async fn a_row_says_under_which_claim_it_was_written(fixture: Fixture) {
+/// Batches that contain rows of first claims only are common, so a store may have a fast path for
+/// them.
+pub async fn a_row_of_any_claim_has_the_epoch_of_its_claim(fixture: Fixture) {
     let worker = WorkerId::generate();
-    let _session = fixture.backend.open_lease(worker, &[lane()]).await.unwrap();
+    let _session = fixture.store.open_lease(worker, &[lane()]).await.unwrap();
     let again = fixture.started_many(2).await;
     fixture.claim(&claim_by(worker, 2)).await;
     fixture.advance(2 * LEASE);
@@ -59,8 +61,9 @@ pub async fn a_row_says_under_which_claim_it_was_written(fixture: Fixture) {
     }
 }
 
-/// Most batches hold quick first successes and successful ends alone, so a backend may write these by a shorter way.
-pub async fn a_row_is_what_was_written_whatever_stands_beside_it(fixture: Fixture) {
+/// Most batches contain only quick successes of first attempts and successful ends, so a store may
+/// have a fast path for them. Each other kind of row beside them must be stored correctly, too.
+pub async fn a_row_is_stored_unchanged_beside_any_other_row(fixture: Fixture) {
     let changes: [fn(&mut StepAttempt); 6] = [
         |_| {},
         |row| row.attempt = 2,
@@ -70,7 +73,7 @@ pub async fn a_row_is_what_was_written_whatever_stands_beside_it(fixture: Fixtur
         |row| row.completed_at = Some(DAWN + Duration::from_secs(1)),
     ];
     let worker = WorkerId::generate();
-    let _session = fixture.backend.open_lease(worker, &[lane()]).await.unwrap();
+    let _session = fixture.store.open_lease(worker, &[lane()]).await.unwrap();
     for change in changes {
         fixture.started_many(2).await;
         let claimed = fixture.claim(&claim_by(worker, 2)).await.runs;
@@ -78,7 +81,7 @@ pub async fn a_row_is_what_was_written_whatever_stands_beside_it(fixture: Fixtur
         let mut rows = [stored(succeeded("a", 0, "1"), 1), stored(succeeded("b", 1, "2"), 1)];
         change(&mut rows[1]);
         if rows[1].completed_at != rows[0].completed_at {
-            // A step that takes so long has shown that it began.
+            // A slow step writes a row when it starts.
             applied(&fixture.write(attempt(claims[0], begun("b"))).await);
         }
         let writes = rows.each_ref().map(|row| attempt(claims[0], row.clone()));
@@ -111,7 +114,7 @@ pub async fn an_attempt_that_ends_keeps_its_row(fixture: Fixture) {
     assert_eq!(fixture.history(claim.run_id).await, [stored(done, 1)], "one row");
 }
 
-pub async fn begun_and_final_in_one_batch_are_one_row(fixture: Fixture) {
+pub async fn the_start_and_the_end_of_an_attempt_in_one_batch_are_one_row(fixture: Fixture) {
     let claim = fixture.held().await;
     let first = succeeded("charge", 0, "1");
     let second = failed("ship", 1);
@@ -137,15 +140,16 @@ pub async fn a_final_row_is_not_changed(fixture: Fixture) {
         fixture.write(attempt(claim, late)).await;
         assert_eq!(fixture.history(claim.run_id).await, [stored(done.clone(), 1)]);
     }
-    // Nor by a later owner.
+    // A later claim does not change it either.
     fixture.advance(workflow_tests::make::LEASE);
     let later = fixture.claim_only().await.claim;
     fixture.write(attempt(later, other)).await;
     assert_eq!(fixture.history(claim.run_id).await, [stored(done, 1)]);
 }
 
-/// `Applied` would tell the writer that its outcome is the one that replay will see.
-pub async fn of_two_final_rows_in_one_batch_the_first_stays(fixture: Fixture) {
+/// The first row stays because its writer may deliver the outcome after the commit, and every
+/// replay must see the same outcome.
+pub async fn the_first_of_two_final_rows_in_one_batch_stays(fixture: Fixture) {
     let claim = fixture.held().await;
     let first = succeeded("charge", 0, "1");
     fixture
@@ -158,14 +162,14 @@ pub async fn of_two_final_rows_in_one_batch_the_first_stays(fixture: Fixture) {
     assert_eq!(fixture.history(claim.run_id).await, [stored(first, 1)]);
 }
 
-pub async fn a_failed_attempt_waits_for_the_next_without_a_position(fixture: Fixture) {
+pub async fn a_failed_attempt_before_a_retry_has_no_position(fixture: Fixture) {
     let claim = fixture.held().await;
     let second = StepAttempt { attempt: 2, ..succeeded("charge", 0, "1") };
     applied(&fixture.write(attempt(claim, failed("charge", 1))).await);
     applied(&fixture.write(attempt(claim, StepAttempt { attempt: 2, ..begun("charge") })).await);
     applied(&fixture.write(attempt(claim, second.clone())).await);
     let expected = [stored(second, 1), stored(failed("charge", 1), 1)];
-    assert_eq!(fixture.history(claim.run_id).await, expected, "outcomes come first");
+    assert_eq!(fixture.history(claim.run_id).await, expected, "rows with a position come first");
 }
 
 pub async fn a_step_may_fail_for_good(fixture: Fixture) {
@@ -176,12 +180,12 @@ pub async fn a_step_may_fail_for_good(fixture: Fixture) {
     assert_eq!(fixture.history(claim.run_id).await, [stored(lost_for_good, 1)]);
 }
 
-pub async fn a_later_owner_ends_the_attempt_of_an_earlier_one(fixture: Fixture) {
+pub async fn a_later_claim_finishes_the_attempt_of_an_earlier_claim(fixture: Fixture) {
     let claim = fixture.held().await;
     applied(&fixture.write(attempt(claim, begun("charge"))).await);
     fixture.advance(workflow_tests::make::LEASE);
     let later = fixture.claim_only().await.claim;
-    // The row keeps the time at which the attempt first began.
+    // The row keeps the time at which the attempt first started.
     let again = StepAttempt { started_at: fixture.now(), ..begun("charge") };
     applied(&fixture.write(attempt(later, again)).await);
     assert_eq!(fixture.history(claim.run_id).await, [stored(begun("charge"), 2)]);
@@ -209,7 +213,7 @@ pub async fn payloads_come_back_byte_for_byte(fixture: Fixture) {
     }
     fixture.commit(&writes).await.iter().for_each(applied);
     let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
-    let ended = fixture.backend.ended(&ids).await.unwrap();
+    let ended = fixture.store.ended(&ids).await.unwrap();
     for (new, text) in runs.iter().zip(PAYLOADS) {
         assert_eq!(&claimed.iter().find(|run| run.claim.run_id == new.id).unwrap().input, text, "claimed");
         let run = fixture.run(new.id).await;
@@ -221,7 +225,7 @@ pub async fn payloads_come_back_byte_for_byte(fixture: Fixture) {
 }
 
 pub async fn large_payloads_come_back(fixture: Fixture) {
-    // 2 MiB: the largest payload that is accepted by default, with characters that must be escaped on the way.
+    // 2 MiB is the default limit of a payload. The text contains characters that must be escaped.
     let text = format!("\"{}\"", "é\\\"x".repeat(2 * 1024 * 1024 / 5));
     let new = NewRun { input: text.clone(), ..new_run() };
     fixture.start(&new).await;
@@ -235,9 +239,9 @@ pub async fn large_payloads_come_back(fixture: Fixture) {
     ];
     fixture.commit(&writes).await.iter().for_each(applied);
     let (run, history) = fixture.snapshot(new.id).await;
-    assert!(run.input == text && run.output.as_ref() == Some(&text), "of the run");
+    assert!(run.input == text && run.output.as_ref() == Some(&text), "payloads of the run");
     assert_eq!(history.len(), 3);
-    assert!(history.iter().all(|row| row.output.as_ref() == Some(&text)), "of the steps");
+    assert!(history.iter().all(|row| row.output.as_ref() == Some(&text)), "outputs of the steps");
 }
 
 pub async fn odd_names_and_errors_come_back(fixture: Fixture) {
@@ -264,7 +268,8 @@ pub async fn odd_names_and_errors_come_back(fixture: Fixture) {
 
 pub async fn history_is_in_the_order_of_positions(fixture: Fixture) {
     let claim = fixture.held().await;
-    // Positions beyond 9 and against the order of the names; names in an order that only bytes have.
+    // The positions have two digits and the reverse order of the names. The names are sorted by
+    // bytes, which differs from every linguistic order.
     let mut writes = Vec::new();
     for position in (0..12).rev() {
         writes.push(attempt(claim, succeeded(&format!("s{}", 11 - position), position, "1")));
@@ -291,11 +296,11 @@ pub async fn every_kind_of_step_comes_back(fixture: Fixture) {
     for (kind, position) in StepKind::ALL.into_iter().zip(0..) {
         let row = StepAttempt { kind, ..succeeded(kind.as_str(), position, "1") };
         applied(&fixture.write(attempt(claim, row.clone())).await);
-        // A history does not read the items of a stream.
+        // A history does not include the items of a stream.
         let output = row.output.clone().filter(|_| kind != StepKind::Emitted);
         expected.push(stored(StepAttempt { output, ..row }, 1));
     }
-    // A wait has its output, the wake time, from its beginning.
+    // The output of a sleep is its wake time, which is stored when the sleep starts.
     let waiting = StepAttempt { kind: StepKind::Sleep, output: Some("1800000000".into()), ..begun("wait") };
     assert_eq!(waiting.status, AttemptStatus::Running);
     applied(&fixture.write(attempt(claim, waiting.clone())).await);

@@ -1,19 +1,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Backend, Claim, Outcome, RunEnd, StartOutcome, WorkerId, Write};
-use workflow_sdk::{BackendErrorKind, CancelOutcome, RunFilter, RunId, RunStatus};
+use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::store::{Outcome, RunEnd, StartOutcome, Store, Write};
+use workflow_sdk::{CancelOutcome, DatabaseErrorKind, RunFilter, RunId, RunStatus};
 use workflow_tests::make::{
     LEASE, attempt, begun, claim_by, claim_request, end, error, failed, keyed, new_run, park, start, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, canceled, changed, claimed, created, duplicate, lost, started};
 use workflow_tests::{Fixture, make};
 
-pub async fn an_empty_batch_is_fine(fixture: Fixture) {
+pub async fn an_empty_batch_is_accepted(fixture: Fixture) {
     assert!(fixture.commit(&[]).await.is_empty());
 }
 
-pub async fn bad_writes_leave_their_neighbours_whole(fixture: Fixture) {
+pub async fn bad_writes_do_not_affect_their_neighbours(fixture: Fixture) {
     const RUNS: usize = 100;
     let (stale, current) = fixture.taken_over().await;
     let key = keyed("taken");
@@ -40,7 +41,8 @@ pub async fn bad_writes_leave_their_neighbours_whole(fixture: Fixture) {
         });
     }
     applied(&fixture.write(succeed(done, "1")).await);
-    // Bad ones in the middle of the good ones: of a stale claim, of an unknown run, done before, a key that is taken.
+    // The bad writes stand among the good ones: writes of a stale claim, of an unknown run and of
+    // an ended run, and a start whose key is taken.
     let unknown = Claim { run_id: RunId::generate(), epoch: 1 };
     let mut bad = vec![
         (attempt(stale, succeeded("a", 0, "9")), "lost"),
@@ -97,7 +99,8 @@ pub async fn bad_writes_leave_their_neighbours_whole(fixture: Fixture) {
 pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
     fixture.started_many(20).await;
     let claims: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
-    // Later kinds first, later ids first: the outcome of each write tells which one it belongs to.
+    // The writes have the reverse order of their kinds and ids. Each outcome tells which write it
+    // belongs to.
     let mut writes =
         vec![Write::Claim(claim_by(WorkerId::generate(), 2)), Write::Expire { limit: 5, patience: Duration::ZERO }];
     let mut expected = vec!["claimed", "changed"];
@@ -165,13 +168,13 @@ pub async fn a_batch_applied_again_changes_nothing(fixture: Fixture) {
     assert_eq!(changed(&first[13]), 1);
 
     let all = RunFilter::new();
-    let runs = fixture.backend.list(&all).await.unwrap();
+    let runs = fixture.store.list(&all).await.unwrap();
     let mut histories = Vec::new();
     for run in &runs {
         histories.push(fixture.history(run.id).await);
     }
 
-    // The commit's reply was lost, and time passed until the second try.
+    // The reply to the commit was lost, and some time passed before the second try.
     fixture.advance(Duration::from_secs(1));
     let second = fixture.commit(&writes).await;
     second[..3].iter().for_each(created);
@@ -179,17 +182,17 @@ pub async fn a_batch_applied_again_changes_nothing(fixture: Fixture) {
         duplicate(&second[outcome]);
     }
     for outcome in [3, 4, 5, 6] {
-        // To write `running` over the same `running` may count as done now or as done before. Of rows that are final see
-        // attempt::a_write_over_a_final_row_is_a_duplicate.
+        // Writing an attempt again may count as applied or as a duplicate.
         assert!(matches!(second[outcome], Outcome::Applied | Outcome::Duplicate), "{:?}", second[outcome]);
     }
     assert_eq!(canceled(&second[11]), CancelOutcome::Ended(RunStatus::Canceled));
     assert_eq!(canceled(&second[12]), CancelOutcome::Requested);
     assert_eq!(changed(&second[13]), 0);
 
-    let after = fixture.backend.list(&all).await.unwrap();
+    let after = fixture.store.list(&all).await.unwrap();
     for (before, after) in runs.iter().zip(&after) {
-        // A second request to cancel may count as a second wake: a worker looks once more for nothing.
+        // A repeated cancel request may count as another wake, because a needless wake does no
+        // harm.
         let after = if before.id == claims[6].run_id {
             let mut after = after.clone();
             after.wakes = before.wakes;
@@ -254,14 +257,14 @@ pub async fn a_park_comes_before_the_claim(fixture: Fixture) {
     lost(&fixture.write(succeed(claim, "1")).await);
 }
 
-/// Two processes write the same runs in opposite orders, over and over.
+/// Two processes repeatedly write the same runs in opposite orders.
 pub async fn concurrent_batches_of_the_same_runs_do_not_deadlock(fixture: Fixture) {
     let second = fixture.second().await;
     fixture.started_many(40).await;
     let claims: Vec<Claim> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
     let keys: Vec<String> = (0..40).map(|number| format!("order-{number}")).collect();
-    let writer = |backend: &Arc<dyn Backend>, reversed: bool| {
-        let (backend, mut claims, mut keys) = (backend.clone(), claims.clone(), keys.clone());
+    let writer = |store: &Arc<dyn Store>, reversed: bool| {
+        let (store, mut claims, mut keys) = (store.clone(), claims.clone(), keys.clone());
         if reversed {
             claims.reverse();
             keys.reverse();
@@ -274,7 +277,7 @@ pub async fn concurrent_batches_of_the_same_runs_do_not_deadlock(fixture: Fixtur
                     writes.push(start(&keyed(&format!("{key}-{round}"))));
                     writes.push(Write::Cancel(claim.run_id));
                 }
-                for outcome in backend.commit(&writes).await.expect("no deadlock") {
+                for outcome in store.commit(&writes).await.expect("no deadlock") {
                     match outcome {
                         Outcome::Applied | Outcome::Started(_) => {}
                         Outcome::Canceled(outcome) => assert_eq!(outcome, CancelOutcome::Requested),
@@ -284,18 +287,18 @@ pub async fn concurrent_batches_of_the_same_runs_do_not_deadlock(fixture: Fixtur
             }
         })
     };
-    let (one, other) = (writer(&fixture.backend, false), writer(&second, true));
+    let (one, other) = (writer(&fixture.store, false), writer(&second, true));
     one.await.unwrap();
     other.await.unwrap();
     for claim in claims {
         assert_eq!(fixture.history(claim.run_id).await.len(), 50);
     }
-    assert_eq!(fixture.backend.list(&RunFilter::new().page_size(1000)).await.unwrap().len(), 1000);
+    assert_eq!(fixture.store.list(&RunFilter::new().page_size(1000)).await.unwrap().len(), 1000);
     let keyed = RunFilter::new().key_prefix("order-7-").page_size(1000);
-    assert_eq!(fixture.backend.list(&keyed).await.unwrap().len(), 25, "a run a key");
+    assert_eq!(fixture.store.list(&keyed).await.unwrap().len(), 25, "one run per key");
 }
 
-pub async fn a_closed_backend_is_unreachable(fixture: Fixture) {
+pub async fn a_closed_store_is_unreachable(fixture: Fixture) {
     let handle = fixture.second().await;
     handle.close().await;
     let id = fixture.started().await;
@@ -308,6 +311,9 @@ pub async fn a_closed_backend_is_unreachable(fixture: Fixture) {
         handle.next_due(&[make::lane()]).await.err().map(|error| error.kind),
         handle.open_lease(WorkerId::generate(), &[]).await.err().map(|error| error.kind),
     ];
-    assert_eq!(kinds, [Some(BackendErrorKind::Unreachable); 7]);
-    assert!(matches!(started(&fixture.write(start(&new_run())).await), StartOutcome::Created), "others go on");
+    assert_eq!(kinds, [Some(DatabaseErrorKind::Unreachable); 7]);
+    assert!(
+        matches!(started(&fixture.write(start(&new_run())).await), StartOutcome::Created),
+        "other handles stay open"
+    );
 }

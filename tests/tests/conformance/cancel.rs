@@ -2,7 +2,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Backend, Claim, NewRun, Outcome, Renewed, RetryWrite, StartTime, WorkerId, Write};
+use workflow_engine::model::{Claim, NewRun, StartTime, WorkerId};
+use workflow_engine::store::{Outcome, Renewed, RetryWrite, Store, Write};
 use workflow_sdk::{CancelOutcome, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
 use workflow_tests::make::{LEASE, claim_by, claim_request, error, new_run, park, park_write, succeed};
@@ -10,16 +11,16 @@ use workflow_tests::outcome::{applied, canceled, claimed, lost, one};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Runs in each race.
+/// The number of runs in each race.
 const RUNS: usize = 200;
-/// Writes in a batch of a race.
+/// The number of writes per batch of a race.
 const BATCH: usize = 5;
 
 async fn cancel(fixture: &Fixture, id: RunId) -> CancelOutcome {
     canceled(&fixture.write(Write::Cancel(id)).await)
 }
 
-/// Cancels at once a run that nobody holds, and sees what that means.
+/// Cancels a run that no worker has claimed, and checks that it ends at once.
 async fn ends_at_once(fixture: &Fixture, id: RunId) {
     fixture.advance(Duration::from_secs(1));
     assert_eq!(cancel(fixture, id).await, CancelOutcome::Canceled);
@@ -48,7 +49,7 @@ pub async fn a_delayed_run_is_canceled_at_once(fixture: Fixture) {
     ends_at_once(&fixture, new.id).await;
 }
 
-pub async fn a_parked_run_is_asked_and_due_at_once(fixture: Fixture) {
+pub async fn a_cancel_of_a_parked_run_makes_it_due_at_once(fixture: Fixture) {
     for until in [fixture.now() + HOUR, Timestamp::FAR_FUTURE] {
         let claim = fixture.held().await;
         applied(&fixture.write(park(claim, until)).await);
@@ -57,11 +58,11 @@ pub async fn a_parked_run_is_asked_and_due_at_once(fixture: Fixture) {
         assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
         let run = fixture.run(claim.run_id).await;
         assert_eq!((run.status, run.available_at, run.wakes), (RunStatus::Parked, fixture.now(), 1));
-        assert_eq!((run.cancel_requested_at, run.paused_at), (Some(fixture.now()), None), "a pause does not hold it");
+        assert_eq!((run.cancel_requested_at, run.paused_at), (Some(fixture.now()), None), "the cancel ends a pause");
         let next = fixture.claim_only().await;
         assert!(next.cancel_requested);
 
-        // It cleans up, and waits for that. A request that is applied again wakes nobody.
+        // The run parks while it cleans up. A repeated request does not wake it again.
         let later = fixture.now() + HOUR;
         applied(&fixture.write(Write::Park(park_write(next.claim, 1, later))).await);
         let before = fixture.snapshot(claim.run_id).await;
@@ -71,7 +72,7 @@ pub async fn a_parked_run_is_asked_and_due_at_once(fixture: Fixture) {
     }
 }
 
-pub async fn a_run_that_waits_for_a_retry_is_asked(fixture: Fixture) {
+pub async fn a_cancel_of_a_run_that_waits_for_a_retry_is_a_request(fixture: Fixture) {
     let claim = fixture.held().await;
     let until = Timestamp::FAR_FUTURE;
     let retry = RetryWrite { claim, until, again: vec![], error: error("no luck") };
@@ -81,7 +82,7 @@ pub async fn a_run_that_waits_for_a_retry_is_asked(fixture: Fixture) {
     assert_eq!(fixture.claim_due().await, [claim.run_id]);
 }
 
-pub async fn a_run_that_is_due_keeps_its_place(fixture: Fixture) {
+pub async fn a_cancel_of_a_due_run_does_not_delay_it(fixture: Fixture) {
     let claim = fixture.held().await;
     applied(&fixture.write(park(claim, fixture.now())).await);
     let due = fixture.now();
@@ -94,7 +95,7 @@ async fn terminate(fixture: &Fixture, id: RunId) -> CancelOutcome {
     canceled(&fixture.write(Write::Terminate(id)).await)
 }
 
-pub async fn a_termination_ends_whatever_has_not_ended(fixture: Fixture) {
+pub async fn a_termination_ends_every_unfinished_run(fixture: Fixture) {
     let (pending, asked) = (fixture.started().await, fixture.claim_only().await.claim);
     assert_eq!(pending, asked.run_id);
     cancel(&fixture, asked.run_id).await;
@@ -125,7 +126,7 @@ pub async fn a_termination_takes_the_claim_away(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
     assert_eq!(terminate(&fixture, claim.run_id).await, CancelOutcome::Canceled);
     assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
     let before = fixture.snapshot(claim.run_id).await;
@@ -156,12 +157,12 @@ pub async fn a_termination_comes_after_the_end_and_the_cancel_of_its_batch(fixtu
     applied(&outcomes[4]);
 }
 
-pub async fn a_running_run_is_asked(fixture: Fixture) {
+pub async fn a_cancel_of_a_running_run_is_a_request(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
     let before = fixture.run(claim.run_id).await;
-    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap(),
         [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]
@@ -172,18 +173,18 @@ pub async fn a_running_run_is_asked(fixture: Fixture) {
     let run = fixture.run(claim.run_id).await;
     assert_eq!(run.cancel_requested_at, Some(fixture.now()));
     assert_eq!((run.status, run.epoch, run.worker_id), (RunStatus::Running, 1, before.worker_id));
-    assert_eq!((run.available_at, run.wakes), (before.available_at, 1), "the lease goes on");
+    assert_eq!((run.available_at, run.wakes), (before.available_at, 1), "the lease is unchanged");
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap(),
         [Renewed { claim, cancel_requested: true, paused: false, wakes: 1 }]
     );
 
-    applied(&fixture.write(workflow_tests::make::end(claim, workflow_sdk::engine::RunEnd::Canceled)).await);
+    applied(&fixture.write(workflow_tests::make::end(claim, workflow_engine::store::RunEnd::Canceled)).await);
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Ended(RunStatus::Canceled));
     session.close().await.unwrap();
 }
 
-pub async fn a_request_outlives_its_worker(fixture: Fixture) {
+pub async fn a_cancel_request_outlives_the_worker(fixture: Fixture) {
     let stale = fixture.held().await;
     assert_eq!(cancel(&fixture, stale.run_id).await, CancelOutcome::Requested);
     fixture.advance(LEASE);
@@ -191,12 +192,12 @@ pub async fn a_request_outlives_its_worker(fixture: Fixture) {
     let next = fixture.claim_only().await;
     assert!(next.cancel_requested);
     assert_eq!(next.wakes, 1);
-    // A worker may be done before it hears of the request.
+    // A worker may finish the run before it learns of the request.
     applied(&fixture.write(succeed(next.claim, "1")).await);
     assert_eq!(fixture.status(stale.run_id).await, RunStatus::Succeeded);
 }
 
-pub async fn a_request_is_made_once(fixture: Fixture) {
+pub async fn a_cancel_request_is_recorded_once(fixture: Fixture) {
     let claim = fixture.held().await;
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
     let asked = fixture.run(claim.run_id).await.cancel_requested_at;
@@ -204,7 +205,7 @@ pub async fn a_request_is_made_once(fixture: Fixture) {
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Requested);
     assert_eq!(fixture.run(claim.run_id).await.cancel_requested_at, asked, "the first request counts");
 
-    // Twice in one batch, too.
+    // The same holds for two requests in one batch.
     let pending = fixture.started().await;
     let outcomes = fixture.commit(&[Write::Cancel(pending), Write::Cancel(pending)]).await;
     for outcome in &outcomes {
@@ -215,7 +216,7 @@ pub async fn a_request_is_made_once(fixture: Fixture) {
     assert_eq!(canceled(&outcomes[0]), CancelOutcome::Canceled);
 }
 
-pub async fn an_ended_run_stays_as_it_is(fixture: Fixture) {
+pub async fn a_cancel_does_not_change_an_ended_run(fixture: Fixture) {
     let claim = fixture.held().await;
     applied(&fixture.write(succeed(claim, "1")).await);
     let before = fixture.snapshot(claim.run_id).await;
@@ -223,18 +224,18 @@ pub async fn an_ended_run_stays_as_it_is(fixture: Fixture) {
     assert_eq!(fixture.snapshot(claim.run_id).await, before);
 }
 
-pub async fn an_unknown_run_is_unknown(fixture: Fixture) {
+pub async fn a_cancel_of_an_unknown_run_returns_unknown(fixture: Fixture) {
     assert_eq!(cancel(&fixture, RunId::generate()).await, CancelOutcome::Unknown);
 }
 
-/// Commits the writes in small batches, and says of each run what became of its write.
-fn race(backend: &Arc<dyn Backend>, writes: Vec<(RunId, Write)>) -> tokio::task::JoinHandle<HashMap<RunId, Outcome>> {
-    let backend = backend.clone();
+/// Commits the writes in small batches. Returns the outcome of each run's write.
+fn race(store: &Arc<dyn Store>, writes: Vec<(RunId, Write)>) -> tokio::task::JoinHandle<HashMap<RunId, Outcome>> {
+    let store = store.clone();
     tokio::spawn(async move {
         let mut outcomes = HashMap::new();
         for batch in writes.chunks(BATCH) {
             let (ids, writes): (Vec<RunId>, Vec<Write>) = batch.iter().cloned().unzip();
-            outcomes.extend(ids.into_iter().zip(backend.commit(&writes).await.expect("commit")));
+            outcomes.extend(ids.into_iter().zip(store.commit(&writes).await.expect("commit")));
         }
         outcomes
     })
@@ -255,8 +256,8 @@ pub async fn a_cancel_races_with_the_end(fixture: Fixture) {
     let second = fixture.second().await;
     let claims = held_many(&fixture).await;
     let ends = claims.iter().map(|claim| (claim.run_id, succeed(*claim, "1"))).collect();
-    let ended = race(&fixture.backend, ends);
-    // From the other end, so that they meet in the middle.
+    let ended = race(&fixture.store, ends);
+    // The cancels start at the other end, so that both meet in the middle.
     let asked = race(&second, cancels(claims.iter().rev().map(|claim| claim.run_id)));
     let (ended, asked) = (ended.await.unwrap(), asked.await.unwrap());
     for claim in claims {
@@ -303,7 +304,7 @@ pub async fn a_cancel_races_with_the_park(fixture: Fixture) {
     let second = fixture.second().await;
     let claims = held_many(&fixture).await;
     let parks = claims.iter().map(|claim| (claim.run_id, park(*claim, Timestamp::FAR_FUTURE))).collect();
-    let parked = race(&fixture.backend, parks);
+    let parked = race(&fixture.store, parks);
     let asked = race(&second, cancels(claims.iter().rev().map(|claim| claim.run_id)));
     let (parked, asked) = (parked.await.unwrap(), asked.await.unwrap());
 

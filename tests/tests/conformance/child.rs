@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, NewRun, Outcome, RunEnd, StartTime, Write};
+use workflow_engine::model::{Claim, NewRun, StartTime};
+use workflow_engine::store::{Outcome, RunEnd, Write};
 use workflow_sdk::{CancelOutcome, OnParentEnd, Run, RunFilter, RunId, RunStatus, Timestamp};
 use workflow_tests::make::{
     LEASE, attempt, begin_child, child_of, claim_request, end, end_in_family, error, keyed, lane_of, new_run, park,
@@ -11,7 +12,7 @@ use workflow_tests::{Database, Fixture};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A run that is held, and its child of this policy, which nobody has claimed.
+/// Returns the claim of a parent, and its child with this policy, which is not claimed.
 async fn family(fixture: &Fixture, on_end: OnParentEnd) -> (Claim, RunId) {
     let parent = fixture.held().await;
     let child = child_of(parent.run_id, "child", on_end);
@@ -19,7 +20,7 @@ async fn family(fixture: &Fixture, on_end: OnParentEnd) -> (Claim, RunId) {
     (parent, child.id)
 }
 
-/// The same, with the child held and the parent parked.
+/// Returns a parked parent and the claim of its child.
 async fn waiting_family(fixture: &Fixture) -> (RunId, Claim) {
     let (parent, child) = family(fixture, OnParentEnd::Cancel).await;
     applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
@@ -29,10 +30,10 @@ async fn waiting_family(fixture: &Fixture) -> (RunId, Claim) {
 }
 
 async fn exists(fixture: &Fixture, id: RunId) -> bool {
-    fixture.backend.run(id).await.unwrap().is_some()
+    fixture.store.run(id).await.unwrap().is_some()
 }
 
-/// The parent was woken once, and is due now.
+/// Checks that the parent was woken once and is due now.
 async fn is_woken(fixture: &Fixture, parent: RunId) {
     let run = fixture.run(parent).await;
     assert_eq!((run.status, run.wakes, run.available_at), (RunStatus::Parked, 1, fixture.now()));
@@ -59,9 +60,9 @@ pub async fn a_child_is_started_with_its_row(fixture: Fixture) {
 pub async fn a_child_is_not_started_without_its_row(fixture: Fixture) {
     let parent = fixture.held().await;
     let child = child_of(parent.run_id, "child", OnParentEnd::Cancel);
-    // The row is refused after the child was started.
+    // The trigger refuses the row after the child was inserted.
     let refuse = match fixture.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("this case is not run in memory, which has no SQL"),
         Database::Sqlite => {
             "CREATE TRIGGER refuse BEFORE INSERT ON step_attempts BEGIN SELECT RAISE(ABORT, 'refused'); END"
         }
@@ -71,7 +72,7 @@ pub async fn a_child_is_not_started_without_its_row(fixture: Fixture) {
         }
     };
     fixture.raw().await.execute(refuse).await;
-    fixture.backend.commit(&[begin_child(parent, &child)]).await.expect_err("the row is refused");
+    fixture.store.commit(&[begin_child(parent, &child)]).await.expect_err("the row is refused");
     assert!(!exists(&fixture, child.id).await, "a child without a row");
     assert_eq!(fixture.history(parent.run_id).await, []);
 }
@@ -86,7 +87,7 @@ pub async fn a_stale_claim_starts_nothing(fixture: Fixture) {
     let (stale, current) = fixture.taken_over().await;
     let child = child_of(stale.run_id, "child", OnParentEnd::Cancel);
     let before = fixture.snapshot(stale.run_id).await;
-    // Beside the same of the current owner, too.
+    // The stale write is also lost in one batch with the same write of the current claim.
     let other = child_of(stale.run_id, "child", OnParentEnd::Cancel);
     lost(&fixture.write(begin_child(stale, &child)).await);
     assert_eq!(fixture.snapshot(stale.run_id).await, before);
@@ -102,7 +103,7 @@ pub async fn a_stale_claim_starts_nothing(fixture: Fixture) {
     assert!(!exists(&fixture, late.id).await);
 }
 
-pub async fn a_child_applied_again_is_one_child(fixture: Fixture) {
+pub async fn a_child_start_applied_again_creates_one_child(fixture: Fixture) {
     let parent = fixture.held().await;
     for key in [None, Some("k".to_owned())] {
         let step_key = format!("{key:?}");
@@ -113,7 +114,7 @@ pub async fn a_child_applied_again_is_one_child(fixture: Fixture) {
         let twice = fixture.commit(&[begin_child(parent, &child), begin_child(parent, &child)]).await;
         twice.iter().for_each(applied);
     }
-    let runs = fixture.backend.list(&RunFilter::new()).await.unwrap();
+    let runs = fixture.store.list(&RunFilter::new()).await.unwrap();
     assert_eq!(runs.iter().filter(|run| run.depth == 1).count(), 2);
     assert_eq!(fixture.history(parent.run_id).await.len(), 2);
 }
@@ -136,8 +137,7 @@ pub async fn a_child_whose_key_is_taken_leaves_nothing(fixture: Fixture) {
     assert_eq!(fixture.run(owner.id).await.parent, None);
 }
 
-/// Of two children with one key in a batch the first is started.
-pub async fn of_two_children_of_one_key_in_a_batch_the_first_is_started(fixture: Fixture) {
+pub async fn the_first_of_two_children_with_a_key_in_a_batch_is_started(fixture: Fixture) {
     let parent = fixture.held().await;
     let [first, second] = ["first", "second"]
         .map(|step_key| NewRun { key: Some("k".into()), ..child_of(parent.run_id, step_key, OnParentEnd::Cancel) });
@@ -152,15 +152,15 @@ pub async fn the_end_of_a_child_wakes_its_parent(fixture: Fixture) {
         let (parent, child) = waiting_family(&fixture).await;
         fixture.advance(Duration::from_secs(1));
         let Write::End(write) = end_in_family(child, Some(parent), false) else { unreachable!() };
-        let write = Write::End(workflow_sdk::engine::EndWrite { end: by, ..write });
+        let write = Write::End(workflow_engine::store::EndWrite { end: by, ..write });
         applied(&fixture.write(write.clone()).await);
         is_woken(&fixture, parent).await;
         duplicate(&fixture.write(write).await);
-        assert_eq!(fixture.run(parent).await.wakes, 1, "applied again it wakes nobody");
+        assert_eq!(fixture.run(parent).await.wakes, 1, "applied again, it does not wake the parent");
     }
 }
 
-pub async fn a_stale_end_of_a_child_wakes_nobody(fixture: Fixture) {
+pub async fn a_stale_end_of_a_child_does_not_wake_its_parent(fixture: Fixture) {
     let (parent, stale) = waiting_family(&fixture).await;
     fixture.advance(LEASE);
     fixture.claim_only().await;
@@ -168,8 +168,8 @@ pub async fn a_stale_end_of_a_child_wakes_nobody(fixture: Fixture) {
     assert_eq!(fixture.run(parent).await.wakes, 0);
 }
 
-/// The parent looked before the child ended, and parks after it.
-pub async fn a_parent_that_runs_cannot_park_over_the_end_of_its_child(fixture: Fixture) {
+/// The parent checks its children before the child ends, and parks after it.
+pub async fn a_running_parent_cannot_park_unaware_of_the_end_of_its_child(fixture: Fixture) {
     let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
     let lease_until = fixture.run(parent.run_id).await.available_at;
     let claim = fixture.claim_only().await.claim;
@@ -181,7 +181,7 @@ pub async fn a_parent_that_runs_cannot_park_over_the_end_of_its_child(fixture: F
     assert_eq!(fixture.claim_due().await, [parent.run_id]);
 }
 
-pub async fn the_ends_of_many_children_are_counted(fixture: Fixture) {
+pub async fn many_ends_of_children_in_one_batch_wake_the_parent(fixture: Fixture) {
     let parent = fixture.held().await;
     let starts: Vec<Write> = (0..20)
         .map(|number| begin_child(parent, &child_of(parent.run_id, &number.to_string(), OnParentEnd::Cancel)))
@@ -196,7 +196,7 @@ pub async fn the_ends_of_many_children_are_counted(fixture: Fixture) {
 }
 
 pub async fn the_cancel_of_a_child_wakes_its_parent(fixture: Fixture) {
-    // Never claimed, and parked.
+    // A child that was never claimed, then a parked one.
     let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
     applied(&fixture.write(park(parent, Timestamp::FAR_FUTURE)).await);
     assert_eq!(canceled(&fixture.write(Write::Cancel(child)).await), CancelOutcome::Canceled);
@@ -204,7 +204,7 @@ pub async fn the_cancel_of_a_child_wakes_its_parent(fixture: Fixture) {
 
     let (parent, child) = waiting_family(&fixture).await;
     assert_eq!(canceled(&fixture.write(Write::Cancel(child.run_id)).await), CancelOutcome::Requested);
-    assert_eq!(fixture.run(parent).await.wakes, 0, "it has not ended");
+    assert_eq!(fixture.run(parent).await.wakes, 0, "the child has not ended");
     applied(&fixture.write(park(child, Timestamp::FAR_FUTURE)).await);
     assert_eq!(canceled(&fixture.write(Write::Terminate(child.run_id)).await), CancelOutcome::Canceled);
     is_woken(&fixture, parent).await;
@@ -225,7 +225,7 @@ pub async fn the_expiry_of_a_child_wakes_its_parent(fixture: Fixture) {
     is_woken(&fixture, parent.run_id).await;
 }
 
-/// One child of each kind that the end of a parent may find.
+/// One child in each state that the end of a parent may find.
 struct Children {
     never_claimed: RunId,
     delayed: RunId,
@@ -272,6 +272,7 @@ impl Children {
         }
     }
 
+    /// Returns the children that the end of the parent must not change.
     fn left_alone(&self) -> [RunId; 3] {
         [self.ended, self.abandoned, self.abandoned_parked]
     }
@@ -284,7 +285,7 @@ impl Children {
         runs
     }
 
-    /// The parent ended at this moment.
+    /// Checks the children right after the end of the parent.
     async fn check(&self, fixture: &Fixture, before: &[Run], lease_until: Timestamp) {
         let now = fixture.now();
         for id in [self.never_claimed, self.delayed] {
@@ -301,10 +302,10 @@ impl Children {
         assert_eq!((run.status, run.wakes, run.available_at), (RunStatus::Running, 1, lease_until));
         assert_eq!((run.cancel_requested_at, run.completed_at), (Some(now), None));
         assert_eq!(self.snapshots(fixture).await, before);
-        // Those that were asked can be claimed, and know that they were.
+        // The children with a cancel request can be claimed, and their claims report the request.
         let claimed = fixture.claim(&claim_request()).await.runs;
         let asked = claimed.iter().filter(|run| run.cancel_requested).count();
-        assert_eq!((claimed.len(), asked), (3, 2), "the two parked ones, and the abandoned one that was due");
+        assert_eq!((claimed.len(), asked), (3, 2), "two parked children, and the abandoned one that was due");
     }
 }
 
@@ -316,7 +317,7 @@ pub async fn the_end_of_a_parent_cancels_its_children(fixture: Fixture) {
     fixture.advance(Duration::from_secs(1));
     applied(&fixture.write(end_in_family(parent, None, true)).await);
     children.check(&fixture, &before, lease_until).await;
-    // What was asked cannot park without having looked.
+    // The running child cannot park without having seen the request.
     applied(&fixture.write(Write::Park(park_write(children.running, 0, Timestamp::FAR_FUTURE))).await);
     assert_eq!(fixture.claim_due().await, [children.running.run_id]);
 }
@@ -345,7 +346,6 @@ pub async fn the_expiry_of_a_parent_cancels_its_children(fixture: Fixture) {
     children.check(&fixture, &before, lease_until).await;
 }
 
-/// The child's start and the parent's end came into one batch.
 pub async fn a_child_started_in_the_batch_of_the_end_is_canceled(fixture: Fixture) {
     let parent = fixture.held().await;
     let child = child_of(parent.run_id, "child", OnParentEnd::Cancel);
@@ -355,7 +355,7 @@ pub async fn a_child_started_in_the_batch_of_the_end_is_canceled(fixture: Fixtur
     assert_eq!(fixture.claim_due().await, []);
 }
 
-/// Parent and child end at once, in either order of the batch.
+/// The ends of parent and child may stand in the batch in either order.
 pub async fn parent_and_child_may_end_in_one_batch(fixture: Fixture) {
     for parent_first in [true, false] {
         let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
@@ -373,15 +373,16 @@ pub async fn parent_and_child_may_end_in_one_batch(fixture: Fixture) {
     }
 }
 
-pub async fn an_end_without_children_looks_for_none(fixture: Fixture) {
+pub async fn an_end_written_as_childless_leaves_children_alone(fixture: Fixture) {
     let (parent, child) = family(&fixture, OnParentEnd::Cancel).await;
     applied(&fixture.write(end(parent, RunEnd::Canceled)).await);
-    assert_eq!(fixture.status(child).await, RunStatus::Pending, "the writer says whether there may be some");
+    assert_eq!(fixture.status(child).await, RunStatus::Pending, "the write tells whether the run may have children");
 }
 
-/// Ends and steps of children, signals, cancels and ends of parents from four processes at once. No two batches deadlock:
-/// each locks its runs, their parents and their children in one order.
-pub async fn families_end_from_many_sides_at_once(fixture: Fixture) {
+/// Four processes concurrently write ends and steps of children, signals, cancels and ends of
+/// parents. No two batches deadlock, because each locks its runs, their parents and their children
+/// in one order.
+pub async fn concurrent_ends_of_parents_and_children_do_not_deadlock(fixture: Fixture) {
     const FAMILIES: usize = 30;
     const CHILDREN: usize = 6;
     fixture.started_many(FAMILIES).await;
@@ -404,11 +405,11 @@ pub async fn families_end_from_many_sides_at_once(fixture: Fixture) {
     fastrand::shuffle(&mut writes);
     let mut processes = Vec::new();
     for number in 0..4 {
-        let backend = fixture.second().await;
+        let store = fixture.second().await;
         let share: Vec<Write> = writes.iter().skip(number).step_by(4).cloned().collect();
         processes.push(tokio::spawn(async move {
             for batch in share.chunks(8) {
-                backend.commit(batch).await.expect("no deadlock");
+                store.commit(batch).await.expect("no deadlock");
             }
         }));
     }

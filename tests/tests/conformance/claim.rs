@@ -1,7 +1,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, ClaimRequest, NewRun, StartOutcome, StartTime, WorkerId, Write};
+use workflow_engine::model::{Claim, NewRun, StartTime, WorkerId};
+use workflow_engine::store::{ClaimRequest, StartOutcome, Write};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
 use workflow_tests::make::{
     LEASE, attempt, claim_by, claim_request, lane, lane_of, new_run, park, start, succeed, succeeded,
@@ -10,7 +11,7 @@ use workflow_tests::{Fixture, outcome};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-pub async fn a_claim_holds_the_run_and_tells_all_of_it(fixture: Fixture) {
+pub async fn a_claim_takes_the_run_and_returns_all_of_it(fixture: Fixture) {
     let deadline = fixture.now() + 1000 * SECOND;
     let new = NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() };
     fixture.start(&new).await;
@@ -36,13 +37,14 @@ pub async fn a_claim_holds_the_run_and_tells_all_of_it(fixture: Fixture) {
     assert_eq!(stored.epoch, 1);
     assert_eq!(stored.available_at, now + LEASE);
     assert_eq!(stored.started_at, Some(now));
-    assert_eq!(fixture.claim_due().await, [], "it is held");
+    assert_eq!(fixture.claim_due().await, [], "the run is claimed");
 }
 
-pub async fn claims_bring_inputs_of_every_size(fixture: Fixture) {
+pub async fn claims_return_inputs_of_every_size(fixture: Fixture) {
     let input = |quotes: usize| format!("[\"{}\"]", "\\\"".repeat(quotes));
     let busy = fixture.held().await;
-    // Alone and beside a step; SQLite reads what is larger than 16 KiB by a statement of its own.
+    // The claim comes alone and in one batch with a step. SQLite reads inputs of more than 16 KiB
+    // with a statement of their own.
     for beside in [None, Some(attempt(busy, succeeded("page", 1, "1")))] {
         let sizes = [0, 8190, 8191, 200_000, 1, 8192, 500_000];
         let runs: Vec<NewRun> = sizes.map(|quotes| NewRun { input: input(quotes), ..new_run() }).into();
@@ -50,7 +52,7 @@ pub async fn claims_bring_inputs_of_every_size(fixture: Fixture) {
         let claim = Write::Claim(claim_by(WorkerId::generate(), 100));
         let writes: Vec<Write> = beside.into_iter().chain([claim]).collect();
         let mut outcomes = fixture.commit(&writes).await;
-        let claimed = outcome::claimed(outcomes.pop().expect("an outcome a write"));
+        let claimed = outcome::claimed(outcomes.pop().expect("one outcome per write"));
         let found: Vec<_> = claimed.runs.iter().map(|run| (run.claim.run_id, run.input.len())).collect();
         let expected: Vec<_> = runs.iter().map(|run| (run.id, run.input.len())).collect();
         assert_eq!(found, expected);
@@ -58,9 +60,9 @@ pub async fn claims_bring_inputs_of_every_size(fixture: Fixture) {
     }
 }
 
-pub async fn the_longest_due_comes_first_over_all_lanes(fixture: Fixture) {
+pub async fn the_longest_due_run_comes_first_over_all_lanes(fixture: Fixture) {
     let lanes = [lane(), lane_of("default", "refund", "1"), lane_of("slow", "checkout", "2")];
-    // Delays in an order that is neither that of the ids nor that of the lanes.
+    // The order of the delays is neither the order of the ids nor that of the lanes.
     let mut runs: Vec<NewRun> = (0..30_u32)
         .map(|number| NewRun {
             lane: lanes[number as usize % 3].clone(),
@@ -84,24 +86,24 @@ pub async fn the_longest_due_comes_first_over_all_lanes(fixture: Fixture) {
     assert_eq!(found, expected);
 }
 
-pub async fn a_claim_that_may_take_more_finds_all_that_is_due(fixture: Fixture) {
+pub async fn a_claim_with_spare_capacity_finds_every_due_run(fixture: Fixture) {
     let worker = WorkerId::generate();
-    let _lease = fixture.backend.open_lease(worker, &[lane()]).await.expect("a lease");
+    let _lease = fixture.store.open_lease(worker, &[lane()]).await.expect("a lease");
     fixture.started().await;
     let busy = fixture.claim(&claim_by(worker, 1)).await.runs[0].claim;
     let due_after = |seconds: u32| NewRun { start: StartTime::At(fixture.now() + SECOND * seconds), ..new_run() };
     let (first, second, later) = (due_after(2), due_after(3), due_after(1));
     fixture.commit(&[start(&first), start(&second)]).await;
     fixture.advance(5 * SECOND);
-    // Beside a step and by one worker, as claims come while there is much to do.
+    // Each claim of the worker comes in one batch with a step, as it does under load.
     let mut found = Vec::new();
     for (number, limit) in [1, 5].into_iter().enumerate() {
         let step = attempt(busy, succeeded(&format!("page#{number}"), number as i64 + 1, "1"));
         let outcomes = fixture.commit(&[step, Write::Claim(claim_by(worker, limit))]).await;
-        let claimed = outcome::claimed(outcomes.into_iter().next_back().expect("an outcome for each"));
+        let claimed = outcome::claimed(outcomes.into_iter().next_back().expect("one outcome per write"));
         found.push(claimed.runs.iter().map(|run| run.claim.run_id).collect::<HashSet<_>>());
         if number == 0 {
-            // It has been due for longer than what was claimed, and comes after that.
+            // This run has been due for longer than the claimed one, but is inserted after it.
             fixture.start(&later).await;
         }
     }
@@ -114,10 +116,10 @@ pub async fn resumed_runs_are_not_starved_by_new_ones(fixture: Fixture) {
     fixture.advance(2 * SECOND);
     fixture.started_many(50).await;
     let next = fixture.claim(&claim_by(WorkerId::generate(), 1)).await;
-    assert_eq!(next.runs[0].claim.run_id, old.run_id, "it has been due for longer");
+    assert_eq!(next.runs[0].claim.run_id, old.run_id, "the resumed run has been due for longer");
 }
 
-pub async fn a_lapsed_lease_takes_its_turn_among_those_that_wait(fixture: Fixture) {
+pub async fn a_lapsed_lease_takes_its_turn_among_waiting_runs(fixture: Fixture) {
     let held = fixture.held().await;
     let mut waiting = Vec::new();
     for delay in [LEASE + SECOND, LEASE - SECOND] {
@@ -135,9 +137,9 @@ pub async fn a_lapsed_lease_takes_its_turn_among_those_that_wait(fixture: Fixtur
         assert_eq!(fixture.next_due().await, Some(at));
         let next = fixture.claim(&claim_by(WorkerId::generate(), 1)).await;
         let claimed: Vec<RunId> = next.runs.iter().map(|run| run.claim.run_id).collect();
-        assert_eq!(claimed, [turn], "a run each, those that waited and those that ran alike");
+        assert_eq!(claimed, [turn], "one run per claim, waiting runs and lapsed leases alike");
     }
-    assert_eq!(fixture.claim_due().await, [], "the paused one is nobody's");
+    assert_eq!(fixture.claim_due().await, [], "the paused run is not claimed");
 }
 
 pub async fn only_registered_lanes_are_claimed(fixture: Fixture) {
@@ -166,7 +168,7 @@ pub async fn no_lanes_claim_nothing(fixture: Fixture) {
     let claimed = fixture.claim(&ClaimRequest { lanes: vec![], ..claim_request() }).await;
     assert!(claimed.runs.is_empty());
     assert_eq!(claimed.now, fixture.now());
-    assert_eq!(fixture.backend.next_due(&[]).await.unwrap().at, None);
+    assert_eq!(fixture.store.next_due(&[]).await.unwrap().at, None);
 }
 
 pub async fn the_limit_is_respected(fixture: Fixture) {
@@ -177,7 +179,7 @@ pub async fn the_limit_is_respected(fixture: Fixture) {
     for id in ids {
         running += usize::from(fixture.status(id).await == RunStatus::Running);
     }
-    assert_eq!(running, 3, "nothing is held beyond what was returned");
+    assert_eq!(running, 3, "only the returned runs are claimed");
     assert_eq!(fixture.claim(&claim_by(WorkerId::generate(), 100)).await.runs.len(), 7);
 }
 
@@ -196,7 +198,7 @@ pub async fn the_limit_holds_over_many_lanes(fixture: Fixture) {
     }
 }
 
-pub async fn a_lane_named_twice_counts_once(fixture: Fixture) {
+pub async fn a_lane_given_twice_counts_once(fixture: Fixture) {
     fixture.started_many(4).await;
     let request = ClaimRequest { lanes: vec![lane(), lane()], ..claim_by(WorkerId::generate(), 3) };
     let runs = fixture.claim(&request).await.runs;
@@ -244,8 +246,8 @@ pub async fn two_claims_of_one_batch_share_the_runs(fixture: Fixture) {
     assert_eq!(sizes, [6, 4]);
 }
 
-/// The claim of an idle worker joins the batch that starts a run.
-pub async fn a_claim_takes_what_its_batch_starts(fixture: Fixture) {
+/// The claim of an idle worker waits and joins the batch that starts a run.
+pub async fn a_claim_takes_runs_started_in_its_batch(fixture: Fixture) {
     let keyed = |key: &str| NewRun { key: Some(key.into()), ..new_run() };
     let older = keyed("older");
     fixture.start(&older).await;
@@ -260,11 +262,11 @@ pub async fn a_claim_takes_what_its_batch_starts(fixture: Fixture) {
         starts.into_iter().map(start).chain(std::iter::once(Write::Claim(request.clone()))).collect();
     let mut outcomes = fixture.commit(&writes).await;
 
-    let claimed = outcome::claimed(outcomes.pop().expect("of the claim"));
+    let claimed = outcome::claimed(outcomes.pop().expect("the claim's outcome"));
     let now = fixture.now();
     assert_eq!(claimed.now, now);
     let mut ids: Vec<RunId> = claimed.runs.iter().map(|run| run.claim.run_id).collect();
-    assert_eq!(ids.remove(0), older.id, "the longest due");
+    assert_eq!(ids.remove(0), older.id, "the longest due run comes first");
     assert_eq!(HashSet::from_iter(ids), HashSet::from([new.id, deadline.id]));
     for run in claimed.runs {
         assert_eq!(
@@ -287,13 +289,13 @@ pub async fn a_claim_takes_what_its_batch_starts(fixture: Fixture) {
     assert_eq!(fixture.claim_due().await, []);
 }
 
-pub async fn what_a_batch_starts_does_not_starve_what_was_due(fixture: Fixture) {
+pub async fn runs_started_in_the_batch_do_not_starve_older_due_runs(fixture: Fixture) {
     let older = new_run();
     fixture.start(&older).await;
     fixture.advance(SECOND);
     let new = new_run();
     let writes = [start(&new), Write::Claim(claim_by(WorkerId::generate(), 1))];
-    let claimed = outcome::claimed(fixture.commit(&writes).await.pop().expect("of the claim"));
+    let claimed = outcome::claimed(fixture.commit(&writes).await.pop().expect("the claim's outcome"));
     let ids: Vec<RunId> = claimed.runs.iter().map(|run| run.claim.run_id).collect();
     assert_eq!(ids, [older.id]);
 }
@@ -302,15 +304,16 @@ pub async fn concurrent_claimers_never_share_a_run(fixture: Fixture) {
     let mut ids: Vec<RunId> = fixture.started_many(200).await;
     let second = fixture.second().await;
     let claimers = (0..8).map(|number| {
-        let backend = if number % 2 == 0 { fixture.backend.clone() } else { second.clone() };
+        let store = if number % 2 == 0 { fixture.store.clone() } else { second.clone() };
         let worker = WorkerId::generate();
         tokio::spawn(async move {
             let mut mine = Vec::new();
             let mut empty = 0;
-            // A claim skips what another transaction holds, so one empty answer does not mean that nothing is left.
+            // A claim skips rows that another transaction has locked, so one empty answer does not
+            // mean that no run is left.
             while empty < 3 {
                 let write = Write::Claim(claim_by(worker, 7));
-                let runs = outcome::claimed(outcome::one(backend.commit(&[write]).await.expect("commit"))).runs;
+                let runs = outcome::claimed(outcome::one(store.commit(&[write]).await.expect("commit"))).runs;
                 empty = if runs.is_empty() { empty + 1 } else { 0 };
                 mine.extend(runs.into_iter().map(|run| (run.claim, worker)));
             }
@@ -336,14 +339,14 @@ pub async fn next_due_is_the_earliest_of_the_lanes(fixture: Fixture) {
     let soon = NewRun { lane: other.clone(), start: StartTime::After(SECOND), ..new_run() };
     let later = NewRun { start: StartTime::After(60 * SECOND), ..new_run() };
     fixture.commit(&[start(&later), start(&soon)]).await;
-    assert_eq!(fixture.next_due().await, Some(start_of + 60 * SECOND), "of this lane only");
+    assert_eq!(fixture.next_due().await, Some(start_of + 60 * SECOND), "only this lane counts");
     let both = [lane(), other];
-    assert_eq!(fixture.backend.next_due(&both).await.unwrap().at, Some(start_of + SECOND));
+    assert_eq!(fixture.store.next_due(&both).await.unwrap().at, Some(start_of + SECOND));
 
     fixture.advance(10 * SECOND);
-    assert_eq!(fixture.backend.next_due(&both).await.unwrap().at, Some(start_of + SECOND), "past, if nobody took it");
+    assert_eq!(fixture.store.next_due(&both).await.unwrap().at, Some(start_of + SECOND), "it may lie in the past");
 
-    // What is held is due at the end of its lease: that is when another may take it over.
+    // A claimed run is due at the end of its lease, because then another worker may take it over.
     let held = fixture.held().await;
     assert_eq!(fixture.next_due().await, Some(fixture.now() + LEASE));
     outcome::applied(&fixture.write(park(held, Timestamp::FAR_FUTURE)).await);

@@ -3,26 +3,28 @@ use std::path::Path;
 use workflow_tests::make::{DAWN, claim_by};
 use workflow_tests::{Database, Fixture, RawConnection};
 
-/// Runs of each kind that a claim must not look at.
+/// The number of runs of each kind that a claim must not read.
 const CROWD: i64 = 100_000;
-/// Runs that are due.
+/// The number of due runs.
 const DUE: usize = 50;
-/// Runs that one claim takes.
+/// The number of runs that one claim takes.
 const LIMIT: i64 = 10;
 
-/// Pages that a claim of 10 runs may look at: some 100 for the rows, their old and new versions and the entries of
-/// the indexes. A look at one of the crowds would be thousands.
+/// The number of pages that a claim of 10 runs may read at most.
+///
+/// The rows, their old and new versions and the index entries need a fraction of this. Reading the
+/// runs of one other kind would take thousands of pages.
 const PAGES: i64 = 400;
 
-pub async fn a_claim_touches_only_what_is_due(fixture: Fixture) {
+pub async fn a_claim_reads_only_due_runs(fixture: Fixture) {
     let mut raw = fixture.raw().await;
-    // Finished long ago, sleeping, and due in a lane that nobody here serves.
+    // Ended runs, sleeping runs, and due runs of a lane that is not claimed here.
     insert(&fixture, &mut raw, 0, "succeeded", "checkout", 0).await;
     insert(&fixture, &mut raw, CROWD, "parked", "checkout", 3_600_000_000).await;
     insert(&fixture, &mut raw, 2 * CROWD, "pending", "refund", -3_600_000_000).await;
     fixture.started_many(DUE).await;
 
-    // As it is right after so many inserts, and once the database has looked at its tables.
+    // First right after the inserts, then with the database's statistics up to date.
     for statistics in [false, true] {
         if statistics {
             raw.execute("ANALYZE").await;
@@ -31,7 +33,7 @@ pub async fn a_claim_touches_only_what_is_due(fixture: Fixture) {
             RawConnection::Sqlite(_) => sqlite_plans(&mut raw).await,
             RawConnection::Postgres(_) => postgres_plans(&mut raw).await,
         }
-        let claimed = fixture.claim(&claim_by(workflow_sdk::engine::WorkerId::generate(), LIMIT as u32)).await.runs;
+        let claimed = fixture.claim(&claim_by(workflow_engine::model::WorkerId::generate(), LIMIT as u32)).await.runs;
         assert_eq!(claimed.len(), LIMIT as usize);
         assert!(claimed.iter().all(|run| run.lane == workflow_tests::make::lane()));
     }
@@ -41,7 +43,7 @@ async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &
     let due = DAWN.as_micros() + due_in;
     let to = from + CROWD - 1;
     let (id, series) = match fixture.database {
-        Database::Memory => unreachable!("not on this list: it takes no SQL"),
+        Database::Memory => unreachable!("this case is not run in memory, which has no SQL"),
         Database::Sqlite => (
             "printf('00000000-0000-7000-8000-%012x', i)",
             format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})"),
@@ -60,7 +62,7 @@ async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &
 
 fn statement(database: &str, file: &str) -> String {
     let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflow-sdk/src/backend").join(database).join("sql").join(file);
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflow-sdk/src/store").join(database).join("sql").join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -90,7 +92,7 @@ async fn sqlite_plans(raw: &mut RawConnection) {
         ("claim_runs", take, vec!["PRIMARY KEY (id=?)".into()]),
     ] {
         let plan = raw.lines(format!("EXPLAIN QUERY PLAN {sql}"), "detail").await.join("\n");
-        // The tables of this backend stand in the plan by their alias, too.
+        // The plan names a table by its alias if it has one.
         let scans = plan.lines().any(|line| line.starts_with("SCAN workflow_runs") || line.starts_with("SCAN r "));
         let searches = searches.iter().all(|search| plan.contains(search));
         assert!(!scans && searches && !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name}:\n{plan}");
@@ -116,7 +118,7 @@ async fn postgres_plans(raw: &mut RawConnection) {
     .await;
     raw.execute(format!("PREPARE next (bigint, text[], text[], text[]) AS {}", ready("find_next_due.sql"))).await;
 
-    // What our sessions ask for, see configure_session.sql.
+    // The settings of the engine's sessions, see configure_session.sql.
     raw.execute("SET plan_cache_mode = force_custom_plan; SET jit = off").await;
     for (name, call) in [
         ("claim_runs", format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000, {}, {beginning})", i64::MIN + 1)),
@@ -132,12 +134,12 @@ async fn postgres_plans(raw: &mut RawConnection) {
             assert!(plan.contains(&format!("using {index}")), "{name}:\n{plan}");
         }
         assert!(!plan.contains("Seq Scan on workflow_runs"), "{name}:\n{plan}");
-        assert!((1..=PAGES).contains(&pages), "{name} looks at {pages} pages:\n{plan}");
+        assert!((1..=PAGES).contains(&pages), "{name} reads {pages} pages:\n{plan}");
     }
     raw.execute("DEALLOCATE claim; DEALLOCATE next").await;
 }
 
-/// Of a line such as `Buffers: shared hit=95 read=3 dirtied=12`.
+/// Returns the number of pages of a line such as `Buffers: shared hit=95 read=3 dirtied=12`.
 fn pages(line: &str) -> i64 {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("hit=").or_else(|| word.strip_prefix("read=")))

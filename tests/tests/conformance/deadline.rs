@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{NewRun, StartTime, Write};
+use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::store::Write;
 use workflow_sdk::{CancelOutcome, ErrorKind, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
 use workflow_tests::make::{attempt, new_run, park, start, succeed, succeeded};
@@ -24,7 +25,7 @@ async fn expired(fixture: &Fixture, id: RunId) {
     assert_eq!((run.worker_id, run.output), (None, None));
 }
 
-pub async fn only_runs_that_nobody_holds_expire(fixture: Fixture) {
+pub async fn only_runs_without_a_claim_expire(fixture: Fixture) {
     let (parked, running) = (with_deadline(), with_deadline());
     fixture.start(&parked).await;
     let claim = fixture.claim_only().await.claim;
@@ -39,7 +40,8 @@ pub async fn only_runs_that_nobody_holds_expire(fixture: Fixture) {
     fixture.commit(&[start(&pending), start(&delayed), start(&free)]).await;
 
     let untouched = (fixture.snapshot(running.id).await, fixture.snapshot(free.id).await);
-    // The lease of the running one has ended too: whoever claims it next looks at the deadline.
+    // The lease of the running run has ended, too. The worker that claims it next checks its
+    // deadline.
     fixture.advance(2 * MINUTE);
     assert_eq!(expire(&fixture, 100).await, 3);
     for id in [parked.id, pending.id, delayed.id] {
@@ -50,7 +52,7 @@ pub async fn only_runs_that_nobody_holds_expire(fixture: Fixture) {
     applied(&fixture.write(succeed(held, "1")).await);
 }
 
-pub async fn a_run_that_was_claimed_is_left_to_its_workers(fixture: Fixture) {
+pub async fn a_run_claimed_before_expires_after_the_patience(fixture: Fixture) {
     let (claimed, waiting) = (with_deadline(), with_deadline());
     fixture.start(&claimed).await;
     let claim = fixture.claim_only().await.claim;
@@ -119,11 +121,11 @@ pub async fn an_expired_run_never_changes(fixture: Fixture) {
     assert_eq!(fixture.snapshot(run.id).await, before);
 }
 
-pub async fn a_claim_tells_the_deadline(fixture: Fixture) {
+pub async fn a_claim_returns_the_deadline(fixture: Fixture) {
     let run = with_deadline();
     let deadline = fixture.now() + MINUTE;
     fixture.start(&run).await;
     fixture.advance(2 * MINUTE);
     let claimed = fixture.claim_only().await;
-    assert_eq!(claimed.deadline_at, Some(deadline), "a claim may come before the expiry, and its worker decides");
+    assert_eq!(claimed.deadline_at, Some(deadline), "a run past its deadline may be claimed before it expires");
 }

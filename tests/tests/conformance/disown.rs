@@ -1,5 +1,6 @@
+use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::store::Write;
 use workflow_sdk::RunStatus;
-use workflow_sdk::engine::{Claim, WorkerId, Write};
 use workflow_tests::Fixture;
 use workflow_tests::make::{LEASE, claim_by, park, succeed};
 use workflow_tests::outcome::{applied, changed, claimed, lost};
@@ -15,7 +16,7 @@ async fn disown(fixture: &Fixture, worker: WorkerId, known: &[Claim]) -> u64 {
     changed(&fixture.write(Write::Disown { worker, known: known.to_vec() }).await)
 }
 
-pub async fn unknown_claims_are_given_back(fixture: Fixture) {
+pub async fn unknown_claims_are_released(fixture: Fixture) {
     let worker = WorkerId::generate();
     let claims = held_by(&fixture, worker, 5).await;
     assert_eq!(disown(&fixture, worker, &claims[..2]).await, 3);
@@ -26,11 +27,11 @@ pub async fn unknown_claims_are_given_back(fixture: Fixture) {
     }
     let again = fixture.claim(&claim_by(WorkerId::generate(), 1000)).await.runs;
     assert_eq!(again.len(), 3);
-    assert!(again.iter().all(|run| run.crashes == 0 && run.claim.epoch == 2), "nobody crashed: {again:?}");
+    assert!(again.iter().all(|run| run.crashes == 0 && run.claim.epoch == 2), "no crash is counted: {again:?}");
     for claim in &claims[2..] {
         lost(&fixture.write(succeed(*claim, "1")).await);
     }
-    assert_eq!(disown(&fixture, worker, &claims[..2]).await, 0, "a second time there is nothing to give back");
+    assert_eq!(disown(&fixture, worker, &claims[..2]).await, 0, "a second time there is nothing to release");
 }
 
 pub async fn known_claims_are_kept(fixture: Fixture) {
@@ -54,14 +55,14 @@ pub async fn an_older_claim_does_not_cover_a_newer_one(fixture: Fixture) {
     assert_eq!(fixture.claim_only().await.claim.epoch, new.epoch + 1);
 }
 
-pub async fn the_claims_of_others_are_kept(fixture: Fixture) {
+pub async fn the_claims_of_other_workers_are_kept(fixture: Fixture) {
     let (worker, other) = (WorkerId::generate(), WorkerId::generate());
     let theirs = held_by(&fixture, other, 2).await;
     let mine = held_by(&fixture, worker, 2).await;
     applied(&fixture.write(park(mine[0], fixture.now() + LEASE)).await);
     applied(&fixture.write(succeed(mine[1], "1")).await);
     let before = fixture.snapshot(mine[0].run_id).await;
-    assert_eq!(disown(&fixture, worker, &[]).await, 0, "it holds nothing any more");
+    assert_eq!(disown(&fixture, worker, &[]).await, 0, "the worker has no claims left");
     assert_eq!(fixture.snapshot(mine[0].run_id).await, before);
     for claim in theirs {
         applied(&fixture.write(succeed(claim, "1")).await);
@@ -72,7 +73,8 @@ pub async fn a_claim_of_the_same_batch_is_kept(fixture: Fixture) {
     let worker = WorkerId::generate();
     let lost_reply = held_by(&fixture, worker, 1).await[0];
     fixture.started().await;
-    // Claims come last in a batch, so this one finds what the disown gave back, and is not itself disowned.
+    // Claims are applied last in a batch, so this claim gets the released run, and is not released
+    // itself.
     let mut outcomes =
         fixture.commit(&[Write::Claim(claim_by(worker, 10)), Write::Disown { worker, known: vec![] }]).await;
     assert_eq!(changed(&outcomes[1]), 1);

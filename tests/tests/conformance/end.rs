@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{ParkWrite, RunEnd, WorkerId, Write};
+use workflow_engine::model::WorkerId;
+use workflow_engine::store::{ParkWrite, RunEnd, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
 use workflow_tests::Fixture;
 use workflow_tests::make::{LEASE, attempt, end, error, keyed, new_run, park, park_write, start, succeed, succeeded};
@@ -39,7 +40,7 @@ pub async fn a_cancel_is_stored(fixture: Fixture) {
 pub async fn an_ended_run_is_never_changed(fixture: Fixture) {
     for by in [RunEnd::Succeeded("1".into()), RunEnd::Failed(error("no luck")), RunEnd::Canceled] {
         let mut new = keyed(&format!("{by:?}"));
-        new.deadline = Some(workflow_sdk::engine::StartTime::After(2 * LEASE));
+        new.deadline = Some(workflow_engine::model::StartTime::After(2 * LEASE));
         fixture.start(&new).await;
         let run = fixture.claim_only().await;
         let (claim, worker) = (run.claim, WorkerId::generate());
@@ -57,7 +58,7 @@ pub async fn an_ended_run_is_never_changed(fixture: Fixture) {
         assert_eq!(changed(&fixture.write(Write::Disown { worker, known: vec![] }).await), 0);
         fixture.write(start(&new)).await;
         assert_eq!(fixture.claim_due().await, []);
-        let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
+        let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
         assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
         session.release_worker(before.0.worker_id.unwrap_or_else(WorkerId::generate)).await.unwrap();
         session.close().await.unwrap();
@@ -65,7 +66,7 @@ pub async fn an_ended_run_is_never_changed(fixture: Fixture) {
     }
 }
 
-pub async fn of_two_ends_in_one_batch_the_first_stays(fixture: Fixture) {
+pub async fn the_first_of_two_ends_in_one_batch_stays(fixture: Fixture) {
     let claim = fixture.held().await;
     let outcomes = fixture
         .commit(&[succeed(claim, "1"), end(claim, RunEnd::Failed(error("late"))), park(claim, Timestamp::FAR_FUTURE)])
@@ -92,11 +93,11 @@ pub async fn a_success_clears_the_reason_of_a_park(fixture: Fixture) {
         let claim = fixture.claim_only().await.claim;
         applied(&fixture.write(end(claim, by)).await);
         assert_eq!(fixture.run(claim.run_id).await.error, None);
-        assert_eq!(fixture.backend.ended(&[claim.run_id]).await.unwrap()[0].error, None);
+        assert_eq!(fixture.store.ended(&[claim.run_id]).await.unwrap()[0].error, None);
     }
 }
 
-pub async fn an_end_after_the_lease_stands_while_nobody_took_over(fixture: Fixture) {
+pub async fn an_end_after_the_lease_stands_if_the_run_was_not_taken_over(fixture: Fixture) {
     let claim = fixture.held().await;
     fixture.advance(2 * LEASE);
     applied(&fixture.write(attempt(claim, succeeded("charge", 0, "1"))).await);
@@ -105,8 +106,9 @@ pub async fn an_end_after_the_lease_stands_while_nobody_took_over(fixture: Fixtu
     assert_eq!(fixture.claim_due().await, []);
 }
 
-/// A run does not end before it began, nor begin before it was made, though the clock was set back meanwhile.
-pub async fn times_never_decrease_though_the_clock_does(fixture: Fixture) {
+/// A run does not end before it started, and does not start before it was created, even if the
+/// clock is set back meanwhile.
+pub async fn times_never_decrease_if_the_clock_is_set_back(fixture: Fixture) {
     let hour = Duration::from_secs(3600);
     let mut ended = vec![];
     for by in [RunEnd::Succeeded("1".into()), RunEnd::Failed(error("no luck")), RunEnd::Canceled] {

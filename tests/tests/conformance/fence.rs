@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, LeaseSession, RunEnd, WorkerId, Write};
+use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::store::{LeaseSession, RunEnd, Write};
 use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_tests::make::{
     LEASE, attempt, begun, claim_by, claim_request, end, error, failed, park, park_write, succeed, succeeded,
@@ -9,7 +10,7 @@ use workflow_tests::make::{
 use workflow_tests::outcome::{applied, claimed, duplicate, lost, one};
 use workflow_tests::{Fixture, make};
 
-/// Every kind of write that carries a claim.
+/// Returns every kind of write that carries a claim.
 fn writes(claim: Claim, until: Timestamp) -> Vec<Write> {
     let park_with_reason = make::park_write(claim, 0, until);
     vec![
@@ -22,7 +23,7 @@ fn writes(claim: Claim, until: Timestamp) -> Vec<Write> {
         end(claim, RunEnd::Canceled),
         park(claim, until),
         make::continue_as_new(claim, "1"),
-        Write::Park(workflow_sdk::engine::ParkWrite {
+        Write::Park(workflow_engine::store::ParkWrite {
             wakes: 5,
             error: Some(error("diverged")),
             reset_crashes: true,
@@ -31,7 +32,7 @@ fn writes(claim: Claim, until: Timestamp) -> Vec<Write> {
     ]
 }
 
-/// Sees that every write of this claim is lost, alone and all in one batch, and changes nothing.
+/// Checks that every write of this claim is lost and changes nothing, alone and all in one batch.
 async fn all_are_lost(fixture: &Fixture, claim: Claim) {
     let before = fixture.snapshot(claim.run_id).await;
     fixture.advance(Duration::from_millis(1));
@@ -83,7 +84,7 @@ pub async fn a_stale_renewal_changes_nothing(fixture: Fixture) {
     let (stale, current) = fixture.taken_over().await;
     let before = fixture.snapshot(stale.run_id).await;
     fixture.advance(Duration::from_secs(1));
-    let mut session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
     assert_eq!(session.renew(&[stale], LEASE).await.unwrap(), []);
     assert_eq!(fixture.snapshot(stale.run_id).await, before);
     assert_eq!(session.renew(&[current], LEASE).await.unwrap().len(), 1);
@@ -101,10 +102,11 @@ pub async fn a_worker_that_claims_again_fences_itself_out(fixture: Fixture) {
     applied(&fixture.write(succeed(current, "1")).await);
 }
 
-/// A worker that is recorded, with claims that have held for so many batches that a backend may know them.
-async fn long_held(fixture: &Fixture) -> (Box<dyn LeaseSession>, [Claim; 2]) {
+/// Returns a registered worker's session, and two claims that were valid in many batches, so that a
+/// store may have them in its fence cache.
+async fn claims_of_many_batches(fixture: &Fixture) -> (Box<dyn LeaseSession>, [Claim; 2]) {
     let request = claim_request();
-    let session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
     fixture.started().await;
     fixture.started().await;
     let runs = fixture.claim(&request).await.runs;
@@ -119,8 +121,8 @@ fn steps(claims: [Claim; 2], number: i64) -> [Write; 2] {
     claims.map(|claim| attempt(claim, succeeded(&format!("step {number}"), number, "1")))
 }
 
-pub async fn a_claim_that_has_held_for_many_batches_is_lost_once_another_process_has_it(fixture: Fixture) {
-    let (session, claims) = long_held(&fixture).await;
+pub async fn a_claim_used_in_many_batches_is_lost_once_another_process_claims_its_run(fixture: Fixture) {
+    let (session, claims) = claims_of_many_batches(&fixture).await;
     fixture.advance(LEASE);
     let taken = fixture.second().await.commit(&[Write::Claim(claim_request())]).await.unwrap();
     assert_eq!(claimed(one(taken)).runs.len(), 2);
@@ -131,8 +133,8 @@ pub async fn a_claim_that_has_held_for_many_batches_is_lost_once_another_process
     session.close().await.unwrap();
 }
 
-pub async fn a_claim_that_has_held_for_many_batches_is_lost_once_another_process_ends_its_run(fixture: Fixture) {
-    let (session, claims) = long_held(&fixture).await;
+pub async fn a_claim_used_in_many_batches_is_lost_once_another_process_ends_its_run(fixture: Fixture) {
+    let (session, claims) = claims_of_many_batches(&fixture).await;
     fixture.second().await.commit(&[Write::Terminate(claims[0].run_id)]).await.unwrap();
     let outcomes = fixture.commit(&steps(claims, 40)).await;
     lost(&outcomes[0]);
@@ -146,7 +148,7 @@ pub async fn a_claim_of_the_future_is_lost(fixture: Fixture) {
     let claim = fixture.held().await;
     all_are_lost(&fixture, Claim { epoch: claim.epoch + 1, ..claim }).await;
 
-    // A run that nobody ever claimed has epoch 0, which is no claim.
+    // A run that was never claimed has epoch 0, which does not belong to any claim.
     let pending = fixture.started().await;
     all_are_lost(&fixture, Claim { run_id: pending, epoch: 1 }).await;
 }
@@ -156,7 +158,7 @@ pub async fn a_claim_of_an_unknown_run_is_lost(fixture: Fixture) {
     for write in writes(unknown, fixture.now()) {
         lost(&fixture.write(write).await);
     }
-    assert_eq!(fixture.backend.run(unknown.run_id).await.unwrap(), None);
+    assert_eq!(fixture.store.run(unknown.run_id).await.unwrap(), None);
     assert_eq!(fixture.history(unknown.run_id).await, []);
 }
 
@@ -167,7 +169,7 @@ pub async fn a_stale_write_does_not_change_an_ended_run(fixture: Fixture) {
     all_are_lost(&fixture, stale).await;
 }
 
-pub async fn a_write_after_the_own_end_is_a_duplicate(fixture: Fixture) {
+pub async fn a_write_after_the_end_by_its_claim_is_a_duplicate(fixture: Fixture) {
     for by in [RunEnd::Succeeded("1".into()), RunEnd::Failed(error("no luck")), RunEnd::Canceled] {
         let claim = fixture.held().await;
         applied(&fixture.write(attempt(claim, succeeded("first", 0, "1"))).await);
@@ -181,7 +183,7 @@ pub async fn a_write_after_the_own_end_is_a_duplicate(fixture: Fixture) {
     }
 }
 
-pub async fn a_write_after_the_own_park_is_a_duplicate(fixture: Fixture) {
+pub async fn a_write_after_the_park_by_its_claim_is_a_duplicate(fixture: Fixture) {
     let claim = fixture.held().await;
     applied(&fixture.write(attempt(claim, succeeded("first", 0, "1"))).await);
     applied(&fixture.write(park(claim, fixture.now() + LEASE)).await);
@@ -191,14 +193,14 @@ pub async fn a_write_after_the_own_park_is_a_duplicate(fixture: Fixture) {
         duplicate(&fixture.write(write).await);
         assert_eq!(fixture.snapshot(claim.run_id).await, before);
     }
-    // Once another has claimed it, the same writes are those of a stale owner.
+    // After the next claim the same writes are stale.
     fixture.advance(LEASE);
     fixture.claim_only().await;
     all_are_lost(&fixture, claim).await;
 }
 
-/// A claim loads the history once and goes on from it: a row of the earlier owner that appeared after that would be an
-/// outcome that the new owner does not know.
+/// A claim loads the history once and continues from it. If a row of the earlier claim appeared
+/// after that, it would be an outcome that the new owner does not know.
 pub async fn a_stale_writer_never_gets_between_check_and_commit(fixture: Fixture) {
     const RUNS: usize = 40;
     let second = fixture.second().await;
@@ -208,7 +210,7 @@ pub async fn a_stale_writer_never_gets_between_check_and_commit(fixture: Fixture
     for round in 0..15_i64 {
         fixture.advance(LEASE);
         let step = format!("step-{round}");
-        let (writer, claimer) = if round % 2 == 0 { (&fixture.backend, &second) } else { (&second, &fixture.backend) };
+        let (writer, claimer) = if round % 2 == 0 { (&fixture.store, &second) } else { (&second, &fixture.store) };
 
         let writes: Vec<Write> = owned.iter().map(|claim| attempt(*claim, succeeded(&step, round, "1"))).collect();
         let written = {
@@ -236,11 +238,11 @@ pub async fn a_stale_writer_never_gets_between_check_and_commit(fixture: Fixture
         };
         let (written, taken) = (written.await.unwrap(), taken.await.unwrap());
         for (claim, outcome) in owned.iter().zip(&written) {
-            let there = fixture.history(claim.run_id).await.iter().any(|row| row.step_key == step);
-            if there { applied(outcome) } else { lost(outcome) }
+            let stored = fixture.history(claim.run_id).await.iter().any(|row| row.step_key == step);
+            if stored { applied(outcome) } else { lost(outcome) }
         }
         for (claim, seen) in &taken {
-            assert_eq!(fixture.history(claim.run_id).await, *seen, "nothing came after the claim");
+            assert_eq!(fixture.history(claim.run_id).await, *seen, "no row appears after the claim");
             assert_eq!(fixture.status(claim.run_id).await, RunStatus::Running);
         }
         owned = taken.into_keys().collect();

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, ForkWrite, NewRun, StartOutcome, Write};
+use workflow_engine::model::{Claim, NewRun};
+use workflow_engine::store::{ForkWrite, StartOutcome, Write};
 use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepAttempt, StepKind};
 use workflow_tests::Fixture;
 use workflow_tests::make::{DAWN, attempt, begun, error, failed, keyed, new_run, succeed, succeeded};
@@ -10,7 +11,8 @@ fn fork(source: RunId, new: &NewRun, before: i64) -> Write {
     Write::Fork(Box::new(ForkWrite { source, new: new.clone(), before, kept: None }))
 }
 
-/// A run with outcomes at the positions 1 to 4, the second a failure after a failed attempt, and rows without a position.
+/// Returns the claim of a run with outcomes at the positions 1 to 4 and rows without a position.
+/// The second outcome is a failure after an earlier failed attempt.
 async fn source(fixture: &Fixture) -> Claim {
     let claim = fixture.held().await;
     let of_kind = |key: &str, kind| StepAttempt { kind, ..succeeded(key, 0, "1") };
@@ -42,7 +44,7 @@ fn row(key: &str, attempt: i64, position: Option<i64>) -> (String, i64, Option<i
     (key.into(), attempt, position)
 }
 
-pub async fn a_fork_keeps_what_came_before_its_position(fixture: Fixture) {
+pub async fn a_fork_copies_the_history_before_its_position(fixture: Fixture) {
     let source = source(&fixture).await.run_id;
     let before = fixture.snapshot(source).await;
     let new = new_run();
@@ -51,18 +53,18 @@ pub async fn a_fork_keeps_what_came_before_its_position(fixture: Fixture) {
     assert_eq!(kept(&fixture, new.id).await, expected);
     let mut rows = fixture.history(new.id).await;
     for (copy, original) in rows.iter_mut().zip(&before.1) {
-        assert_eq!(copy.epoch, 1, "as if written under a claim before the first");
+        assert_eq!(copy.epoch, 1, "an epoch before that of the first claim");
         copy.epoch = original.epoch;
     }
-    assert_eq!(rows[..2], before.1[..2], "byte for byte");
-    assert_eq!(fixture.snapshot(source).await, before, "the other run stays as it is");
+    assert_eq!(rows[..2], before.1[..2], "copied byte for byte");
+    assert_eq!(fixture.snapshot(source).await, before, "the source run is unchanged");
 
     let all = new_run();
     started(&fixture.write(fork(source, &all, i64::MAX)).await);
-    assert_eq!(kept(&fixture, all.id).await.len(), 7, "all but what is not final, and what was published");
+    assert_eq!(kept(&fixture, all.id).await.len(), 7, "all rows except unfinished attempts and published values");
 }
 
-pub async fn a_fork_is_not_told_to_end_as_the_other_run_was(fixture: Fixture) {
+pub async fn a_fork_does_not_copy_an_interruption(fixture: Fixture) {
     let claim = fixture.held().await;
     let interruption = StepAttempt { kind: StepKind::Interruption, ..succeeded("interruption", 2, r#""canceled""#) };
     for row in
@@ -77,7 +79,7 @@ pub async fn a_fork_is_not_told_to_end_as_the_other_run_was(fixture: Fixture) {
     }
 }
 
-pub async fn a_fork_writes_the_rows_that_it_is_given(fixture: Fixture) {
+pub async fn a_fork_writes_the_given_rows(fixture: Fixture) {
     let source = source(&fixture).await.run_id;
     let new = new_run();
     let rows =
@@ -88,8 +90,8 @@ pub async fn a_fork_writes_the_rows_that_it_is_given(fixture: Fixture) {
     let written = fixture.history(new.id).await;
     assert_eq!(kept(&fixture, new.id).await, [row("a", 1, Some(1)), row("b", 2, Some(2)), row("b", 1, None)]);
     assert_eq!(written[0].output.as_deref(), Some("\"another\""));
-    assert!(written.iter().all(|row| row.epoch == 1), "as if written under a claim before the first");
-    assert_eq!(started(&fixture.write(write).await), StartOutcome::Created, "its reply was lost");
+    assert!(written.iter().all(|row| row.epoch == 1), "an epoch before that of the first claim");
+    assert_eq!(started(&fixture.write(write).await), StartOutcome::Created, "applied again after a lost reply");
     assert_eq!(fixture.history(new.id).await, written);
     assert_eq!(fixture.claim_due().await.len(), 1);
 }
@@ -108,14 +110,14 @@ pub async fn a_forked_run_is_claimed_with_its_history(fixture: Fixture) {
     let new = new_run();
     started(&fixture.write(fork(source.run_id, &new, 4)).await);
     let run = fixture.claim_only().await;
-    assert_eq!(run.claim, Claim { run_id: new.id, epoch: 2 }, "not the first claim that can have written");
+    assert_eq!(run.claim, Claim { run_id: new.id, epoch: 2 }, "epoch 1 belongs to the copied rows");
     assert_eq!(run.crashes, 0);
     applied(&fixture.write(attempt(run.claim, StepAttempt { attempt: 1, ..succeeded("d", 4, "5") })).await);
     applied(&fixture.write(succeed(run.claim, "1")).await);
     assert_eq!(fixture.status(source.run_id).await, RunStatus::Running);
 }
 
-pub async fn a_fork_applied_again_copies_nothing_more(fixture: Fixture) {
+pub async fn a_fork_applied_again_copies_nothing(fixture: Fixture) {
     let source = source(&fixture).await;
     let new = new_run();
     let write = fork(source.run_id, &new, 4);
@@ -128,7 +130,7 @@ pub async fn a_fork_applied_again_copies_nothing_more(fixture: Fixture) {
     assert_eq!(claim.epoch, 2);
 }
 
-pub async fn the_key_of_a_fork_makes_it_one(fixture: Fixture) {
+pub async fn forks_with_one_key_create_one_run(fixture: Fixture) {
     let source = source(&fixture).await.run_id;
     let (first, second) = (keyed("again"), keyed("again"));
     let outcomes = fixture.commit(&[fork(source, &first, 4), fork(source, &second, 2)]).await;
@@ -138,11 +140,11 @@ pub async fn the_key_of_a_fork_makes_it_one(fixture: Fixture) {
     assert_eq!(fixture.history(second.id).await, []);
 }
 
-pub async fn a_failure_that_is_attempted_again_is_not_copied(fixture: Fixture) {
+pub async fn a_failure_reset_by_a_retry_is_not_copied(fixture: Fixture) {
     let claim = fixture.held().await;
     fixture.write(attempt(claim, succeeded("a", 1, "1"))).await;
     fixture.write(attempt(claim, StepAttempt { position: Some(2), ..failed("b", 1) })).await;
-    let write = workflow_sdk::engine::RetryWrite {
+    let write = workflow_engine::store::RetryWrite {
         claim,
         until: DAWN + Duration::from_secs(60),
         again: vec!["b".into()],

@@ -1,8 +1,9 @@
-//! A run continues as new.
+//! Runs that continue as new.
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, NewRun, NewSignal, SignalKey, StartOutcome, StartTime, Write};
+use workflow_engine::model::{Claim, NewRun, NewSignal, SignalKey, StartTime};
+use workflow_engine::store::{StartOutcome, Write};
 use workflow_sdk::{CancelOutcome, RunStatus, SignalOutcome, StepAttempt, StepKind};
 use workflow_tests::make::{
     attempt, begun, consume, continue_as_new, keyed, new_run, park, signal, succeed, succeeded,
@@ -12,7 +13,7 @@ use workflow_tests::{Fixture, outcome};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// An item of the stream `log`.
+/// Returns an item of the stream `log`.
 fn item(number: i64) -> StepAttempt {
     let kind = StepKind::Emitted;
     let row = succeeded(&kind.key_of("log"), 0, &number.to_string());
@@ -29,7 +30,7 @@ fn patch() -> StepAttempt {
     StepAttempt { kind, position: None, ..succeeded(&kind.key_of("new"), 0, "true") }
 }
 
-/// A held run with a history of every kind.
+/// Returns the claim of a run whose history has rows of several kinds.
 async fn held(fixture: &Fixture) -> Claim {
     let claim = fixture.held().await;
     let rows = [succeeded("a", 1, "1"), begun("b"), patch(), published("\"half\""), item(1), item(2)];
@@ -37,7 +38,7 @@ async fn held(fixture: &Fixture) -> Claim {
     claim
 }
 
-pub async fn a_run_that_continues_is_due_with_its_new_input_and_no_steps(fixture: Fixture) {
+pub async fn a_continued_run_is_due_with_its_new_input_and_no_steps(fixture: Fixture) {
     let claim = held(&fixture).await;
     let before = fixture.run(claim.run_id).await;
     fixture.advance(Duration::from_secs(1));
@@ -51,7 +52,7 @@ pub async fn a_run_that_continues_is_due_with_its_new_input_and_no_steps(fixture
     assert_eq!((&run.key, &run.tags, run.deadline_at), (&before.key, &before.tags, before.deadline_at));
     let keys: Vec<_> = fixture.history(claim.run_id).await.into_iter().map(|row| (row.step_key, row.attempt)).collect();
     assert_eq!(keys, [("emitted/log".to_owned(), 2), ("published/progress".to_owned(), 1)]);
-    assert_eq!(fixture.backend.emitted(claim.run_id, "log", 0, 10).await.unwrap().len(), 2);
+    assert_eq!(fixture.store.emitted(claim.run_id, "log", 0, 10).await.unwrap().len(), 2);
 
     let next = fixture.claim_only().await;
     assert_eq!((next.claim.epoch, next.generation, next.input.as_str()), (2, 1, "\"next\""));
@@ -74,7 +75,7 @@ pub async fn a_continue_leaves_other_runs_alone(fixture: Fixture) {
     assert_eq!(fixture.snapshot(other.run_id).await, before);
 }
 
-pub async fn signals_that_wait_outlive_a_continue(fixture: Fixture) {
+pub async fn waiting_signals_outlive_a_continue(fixture: Fixture) {
     let claim = held(&fixture).await;
     let run = claim.run_id;
     let (once, given) = (SignalKey::generate(), SignalKey::Given("k".into()));
@@ -85,7 +86,7 @@ pub async fn signals_that_wait_outlive_a_continue(fixture: Fixture) {
         assert_eq!(send(key).await, SignalOutcome::Accepted);
     }
     let waiting = async || {
-        let inbox = fixture.backend.inbox(run, &["go".into()]).await.unwrap().unwrap();
+        let inbox = fixture.store.inbox(run, &["go".into()]).await.unwrap().unwrap();
         inbox.signals.iter().map(|signal| signal.seq).collect::<Vec<_>>()
     };
     let all = waiting().await;
@@ -94,9 +95,9 @@ pub async fn signals_that_wait_outlive_a_continue(fixture: Fixture) {
     }
     applied(&fixture.write(continue_as_new(claim, "1")).await);
     assert_eq!(waiting().await, all[2..]);
-    assert_eq!(send(&given).await, SignalOutcome::Repeated, "what was received, but has a key");
+    assert_eq!(send(&given).await, SignalOutcome::Repeated, "a consumed signal with a key is kept");
     assert_eq!(send(&once).await, SignalOutcome::Accepted);
-    assert_eq!(waiting().await.len(), 3, "what was received and has no key is gone, so it is a new one");
+    assert_eq!(waiting().await.len(), 3, "a consumed signal without a key is deleted, so this is a new one");
 }
 
 pub async fn a_stale_continue_changes_nothing(fixture: Fixture) {
@@ -115,7 +116,7 @@ pub async fn a_continue_applied_again_changes_nothing(fixture: Fixture) {
     duplicate(&fixture.write(continue_as_new(claim, "3")).await);
     let run = fixture.run(claim.run_id).await;
     assert_eq!((run.generation, run.input.as_str()), (1, "1"));
-    // Once the next generation is claimed, the write is another's.
+    // Once the next generation is claimed, the write is stale.
     let next = fixture.claim_only().await.claim;
     applied(&fixture.write(attempt(next, succeeded("a", 1, "2"))).await);
     let before = fixture.snapshot(next.run_id).await;
@@ -123,7 +124,7 @@ pub async fn a_continue_applied_again_changes_nothing(fixture: Fixture) {
     assert_eq!(fixture.snapshot(next.run_id).await, before);
 }
 
-pub async fn of_an_end_and_a_continue_in_one_batch_the_end_stays(fixture: Fixture) {
+pub async fn an_end_beats_a_continue_in_one_batch(fixture: Fixture) {
     for end_first in [true, false] {
         let claim = held(&fixture).await;
         let mut writes = [succeed(claim, "1"), continue_as_new(claim, "2")];

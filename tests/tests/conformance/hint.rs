@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use workflow_sdk::engine::{Backend, Hints};
+use workflow_engine::store::{Hints, Store};
 use workflow_tests::make::{new_run, start};
 use workflow_tests::{Fixture, until};
 
-/// Counts what the source says, for as long as the test lasts.
+/// Counts the hints until the end of the test.
 fn count(mut hints: Box<dyn Hints>) -> Arc<AtomicU64> {
     let counter = Arc::new(AtomicU64::new(0));
     let counted = counter.clone();
@@ -19,15 +19,16 @@ fn count(mut hints: Box<dyn Hints>) -> Arc<AtomicU64> {
     counter
 }
 
-/// What another process does that others may wait for: on SQLite the commit is seen, on PostgreSQL the hint.
-async fn change(handle: &Arc<dyn Backend>) {
+/// Makes a change as another process does: a commit, which a listener notices on SQLite, and a
+/// hint, which it receives on PostgreSQL.
+async fn change(handle: &Arc<dyn Store>) {
     handle.commit(&[start(&new_run())]).await.expect("commit");
     handle.hint().await.expect("hint");
 }
 
 pub async fn a_hint_wakes_a_listener(fixture: Fixture) {
     let second = fixture.second().await;
-    let hints = count(fixture.backend.listen().await.unwrap());
+    let hints = count(fixture.store.listen().await.unwrap());
     for _ in 0..5 {
         let before = hints.load(Ordering::SeqCst);
         change(&second).await;
@@ -38,8 +39,8 @@ pub async fn a_hint_wakes_a_listener(fixture: Fixture) {
 pub async fn each_listener_is_woken(fixture: Fixture) {
     let (second, third) = (fixture.second().await, fixture.second().await);
     let listeners = [
-        count(fixture.backend.listen().await.unwrap()),
-        count(fixture.backend.listen().await.unwrap()),
+        count(fixture.store.listen().await.unwrap()),
+        count(fixture.store.listen().await.unwrap()),
         count(second.listen().await.unwrap()),
     ];
     change(&third).await;
@@ -48,12 +49,13 @@ pub async fn each_listener_is_woken(fixture: Fixture) {
     }
 }
 
-/// A worker that has something else to do drops the wait and comes back to it: what was said meanwhile is not gone.
-pub async fn a_wait_that_was_dropped_loses_no_hint(fixture: Fixture) {
+/// A worker may drop its wait to do something else, and wait again later. A hint that arrived
+/// meanwhile is not lost.
+pub async fn a_dropped_wait_loses_no_hint(fixture: Fixture) {
     let second = fixture.second().await;
-    let mut hints = fixture.backend.listen().await.unwrap();
+    let mut hints = fixture.store.listen().await.unwrap();
     for _ in 0..3 {
-        // Until nothing is said any more, for a source may also return without a reason.
+        // Waits until no more hints arrive, because a listener may also be woken without a reason.
         while let Ok(woken) = timeout(Duration::from_millis(100), hints.next()).await {
             woken.expect("hints");
         }

@@ -1,8 +1,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::store::{ClaimRequest, Renewed, Write};
 use workflow_sdk::RunStatus;
-use workflow_sdk::engine::{Claim, ClaimRequest, Renewed, WorkerId, Write};
 use workflow_tests::make::{LEASE, claim_by, claim_request, park, succeed};
 use workflow_tests::{Fixture, outcome};
 
@@ -33,12 +34,12 @@ pub async fn only_a_claim_that_finds_the_run_running_counts_a_crash(fixture: Fix
     assert_eq!(fixture.run(first.run_id).await.crashes, 0);
     outcome::applied(&fixture.write(park(first, fixture.now())).await);
     let second = fixture.claim_only().await;
-    assert_eq!(second.crashes, 0, "it was parked");
+    assert_eq!(second.crashes, 0, "the claim found the run parked");
 
     for crashes in 1..=3 {
         fixture.advance(LEASE);
         let next = fixture.claim_only().await;
-        assert_eq!(next.crashes, crashes, "it was running");
+        assert_eq!(next.crashes, crashes, "the claim found the run running");
         assert_eq!(fixture.run(first.run_id).await.crashes, crashes);
     }
 }
@@ -58,7 +59,7 @@ pub async fn a_renewed_claim_is_kept(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
     for _ in 0..5 {
         fixture.advance(LEASE - TICK);
         let renewed = session.renew(&[claim], LEASE).await.unwrap();
@@ -73,7 +74,7 @@ pub async fn a_renewed_claim_is_kept(fixture: Fixture) {
     session.close().await.unwrap();
 }
 
-pub async fn a_renewal_answers_for_each_claim(fixture: Fixture) {
+pub async fn a_renewal_reports_each_claim(fixture: Fixture) {
     let worker = WorkerId::generate();
     fixture.started_many(6).await;
     let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 6)).await.runs.iter().map(|run| run.claim).collect();
@@ -91,7 +92,7 @@ pub async fn a_renewal_answers_for_each_claim(fixture: Fixture) {
     let untouched = fixture.snapshot(disowned.run_id).await;
 
     fixture.advance(Duration::from_secs(1));
-    let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
     let mut renewed = session.renew(&[stale, unknown, disowned, parked, ended, asked, kept], LEASE).await.unwrap();
     renewed.sort_by_key(|renewed| renewed.claim);
     let mut expected = [
@@ -111,7 +112,7 @@ pub async fn many_claims_are_renewed_at_once(fixture: Fixture) {
     let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 1000)).await.runs.iter().map(|run| run.claim).collect();
     assert_eq!(claims.len(), 1000);
     fixture.advance(LEASE / 2);
-    let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
     let renewed: HashSet<Claim> =
         session.renew(&claims, LEASE).await.unwrap().iter().map(|renewed| renewed.claim).collect();
     assert_eq!(renewed, claims.into_iter().collect());
@@ -124,9 +125,13 @@ pub async fn a_claim_may_be_renewed_after_its_lease_until_it_is_taken(fixture: F
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
     fixture.advance(2 * LEASE);
-    assert_eq!(session.renew(&[claim], LEASE).await.unwrap().len(), 1, "nobody took it: the work goes on");
+    assert_eq!(
+        session.renew(&[claim], LEASE).await.unwrap().len(),
+        1,
+        "the run was not taken over, so the work continues"
+    );
     assert_eq!(fixture.claim_due().await, []);
     fixture.advance(LEASE);
     assert_eq!(fixture.claim_due().await, [claim.run_id]);

@@ -1,6 +1,6 @@
 //! Published values and streams.
 
-use workflow_sdk::engine::EmittedItem;
+use workflow_engine::store::EmittedItem;
 use workflow_sdk::{RunId, StepAttempt, StepKind};
 use workflow_tests::Fixture;
 use workflow_tests::make::{attempt, begun, succeeded};
@@ -17,26 +17,26 @@ fn published(name: &str, output: &str) -> StepAttempt {
 }
 
 async fn items(fixture: &Fixture, id: RunId, name: &str, after: i64, limit: u32) -> Vec<(i64, String)> {
-    let items = fixture.backend.emitted(id, name, after, limit).await.expect("read a stream");
+    let items = fixture.store.emitted(id, name, after, limit).await.expect("read a stream");
     items.into_iter().map(|EmittedItem { number, item }| (number, item)).collect()
 }
 
-pub async fn the_last_value_that_was_published_is_read(fixture: Fixture) {
+pub async fn the_last_published_value_is_read(fixture: Fixture) {
     let claim = fixture.held().await;
-    let read = async |name: &str| fixture.backend.published(claim.run_id, name).await.expect("read");
+    let read = async |name: &str| fixture.store.published(claim.run_id, name).await.expect("read");
     assert_eq!(read("progress").await, None);
     applied(&fixture.write(attempt(claim, published("progress", "{\"value\":1}"))).await);
     assert_eq!(read("progress").await.as_deref(), Some("{\"value\":1}"));
-    // Of several in one batch the last one.
+    // The last of several values in one batch is stored.
     let writes = ["2", "3", "4"].map(|value| attempt(claim, published("progress", value)));
     fixture.commit(&writes).await.iter().for_each(applied);
     assert_eq!(read("progress").await.as_deref(), Some("4"));
     assert_eq!(read("Progress").await, None);
-    assert_eq!(fixture.backend.published(RunId::generate(), "progress").await.unwrap(), None);
+    assert_eq!(fixture.store.published(RunId::generate(), "progress").await.unwrap(), None);
     assert_eq!(fixture.history(claim.run_id).await.len(), 1);
 }
 
-pub async fn items_are_read_in_order_from_any_place(fixture: Fixture) {
+pub async fn items_are_read_in_order_from_any_number(fixture: Fixture) {
     let claim = fixture.held().await;
     let odd = r#""NUL \u0000, a quote \", é""#;
     // A refused item leaves a gap; numbers have more than one digit.

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::store::{LeaseSession, Renewed};
 use workflow_sdk::RunStatus;
-use workflow_sdk::engine::{Claim, LeaseSession, Renewed, WorkerId};
 use workflow_tests::make::{LEASE, claim_by, claim_request, park, succeed};
 use workflow_tests::outcome::{applied, lost};
 use workflow_tests::{Fixture, until};
@@ -14,10 +15,11 @@ async fn held_by(fixture: &Fixture, worker: WorkerId, count: usize) -> Vec<Claim
 }
 
 async fn recorded(fixture: &Fixture) -> usize {
-    fixture.backend.workers().await.unwrap().len()
+    fixture.store.workers().await.unwrap().len()
 }
 
-/// A server takes a moment to notice that a connection is gone.
+/// Waits until the worker is seen as unlocked, because a server needs some time to notice that a
+/// connection is closed.
 async fn is_seen_unlocked(session: &mut Box<dyn LeaseSession>, worker: WorkerId) {
     until("the worker is seen as unlocked", async || {
         session.unlocked_workers().await.unwrap().contains(&worker).then_some(())
@@ -29,7 +31,7 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
     let second = fixture.second().await;
     let workers: Vec<WorkerId> = (0..3).map(|_| WorkerId::generate()).collect();
     let mut sessions = [
-        fixture.backend.open_lease(workers[0], &[]).await.unwrap(),
+        fixture.store.open_lease(workers[0], &[]).await.unwrap(),
         second.open_lease(workers[1], &[]).await.unwrap(),
         second.open_lease(workers[2], &[]).await.unwrap(),
     ];
@@ -38,7 +40,7 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
             assert_eq!(session.unlocked_workers().await.unwrap(), []);
         }
     }
-    // Nor may two that look at the same time take each other's look for a lock, or for its lack.
+    // Two concurrent checks must not mistake each other's check for a lock, or for a missing lock.
     let looks = sessions.map(|mut session| {
         tokio::spawn(async move {
             for _ in 0..50 {
@@ -47,7 +49,8 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
             session
         })
     });
-    // Closed only when nobody looks any more: a look may still show a worker that closes at that moment.
+    // The sessions are closed only after all checks: a check may report a worker that closes at the
+    // same moment.
     for session in futures::future::join_all(looks).await {
         session.unwrap().close().await.unwrap();
     }
@@ -56,19 +59,19 @@ pub async fn a_living_worker_is_locked(fixture: Fixture) {
 pub async fn a_dropped_session_leaves_its_worker_unlocked(fixture: Fixture) {
     let second = fixture.second().await;
     let (dead, other, living) = (WorkerId::generate(), WorkerId::generate(), WorkerId::generate());
-    let session = fixture.backend.open_lease(dead, &[]).await.unwrap();
-    let kept = fixture.backend.open_lease(other, &[]).await.unwrap();
+    let session = fixture.store.open_lease(dead, &[]).await.unwrap();
+    let kept = fixture.store.open_lease(other, &[]).await.unwrap();
     let mut watcher = second.open_lease(living, &[]).await.unwrap();
     drop(session);
     is_seen_unlocked(&mut watcher, dead).await;
-    assert_eq!(watcher.unlocked_workers().await.unwrap(), [dead], "only the dead one, and until it is released");
+    assert_eq!(watcher.unlocked_workers().await.unwrap(), [dead], "only the dead worker, until it is released");
     kept.close().await.unwrap();
     watcher.close().await.unwrap();
 }
 
-pub async fn a_closed_session_forgets_its_worker(fixture: Fixture) {
+pub async fn a_closed_session_removes_its_worker(fixture: Fixture) {
     let second = fixture.second().await;
-    let session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
     let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
     assert_eq!(recorded(&fixture).await, 2);
     session.close().await.unwrap();
@@ -78,10 +81,10 @@ pub async fn a_closed_session_forgets_its_worker(fixture: Fixture) {
     assert_eq!(recorded(&fixture).await, 0);
 }
 
-pub async fn a_released_worker_is_replaced_at_once(fixture: Fixture) {
+pub async fn runs_of_a_released_worker_are_claimable_at_once(fixture: Fixture) {
     let second = fixture.second().await;
     let (dead, living) = (WorkerId::generate(), WorkerId::generate());
-    let session = fixture.backend.open_lease(dead, &[]).await.unwrap();
+    let session = fixture.store.open_lease(dead, &[]).await.unwrap();
     let claims = held_by(&fixture, dead, 3).await;
     fixture.advance(Duration::from_secs(1));
     assert_eq!(fixture.claim_due().await, []);
@@ -93,10 +96,10 @@ pub async fn a_released_worker_is_replaced_at_once(fixture: Fixture) {
     for claim in &claims {
         assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now());
     }
-    assert_eq!(watcher.unlocked_workers().await.unwrap(), [], "it is forgotten");
+    assert_eq!(watcher.unlocked_workers().await.unwrap(), [], "the dead worker's row is deleted");
 
     let taken = fixture.claim(&claim_by(living, 10)).await.runs;
-    assert_eq!(taken.len(), 3, "at once, long before the end of the lease");
+    assert_eq!(taken.len(), 3, "the runs are claimed at once, long before their leases end");
     assert!(taken.iter().all(|run| run.claim.epoch == 2 && run.crashes == 1), "a crash is counted: {taken:?}");
     for claim in claims {
         lost(&fixture.write(succeed(claim, "1")).await);
@@ -107,7 +110,7 @@ pub async fn a_released_worker_is_replaced_at_once(fixture: Fixture) {
 
 pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
     let (dead, other) = (WorkerId::generate(), WorkerId::generate());
-    let mut session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
     let theirs = held_by(&fixture, other, 2).await;
     let was = held_by(&fixture, dead, 3).await;
     applied(&fixture.write(park(was[0], fixture.now() + 2 * LEASE)).await);
@@ -130,11 +133,11 @@ pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
 pub async fn a_forgotten_living_worker_is_recorded_again(fixture: Fixture) {
     let second = fixture.second().await;
     let worker = WorkerId::generate();
-    let mut session = fixture.backend.open_lease(worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
     let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
     for _ in 0..2 {
         watcher.release_worker(worker).await.unwrap();
-        // What every living worker does over and over.
+        // Every living worker repeats these two calls.
         session.renew(&[], LEASE).await.unwrap();
         session.unlocked_workers().await.unwrap();
         assert_eq!(recorded(&fixture).await, 2);
@@ -150,10 +153,10 @@ pub async fn a_renewal_after_a_release_keeps_the_claim(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
     let mut watcher = second.open_lease(WorkerId::generate(), &[]).await.unwrap();
     assert_eq!(watcher.release_worker(request.worker).await.unwrap(), 1);
-    // Nobody took it yet: the worker lives, so it goes on.
+    // No other worker has claimed the run yet, and this worker is alive, so it keeps its claim.
     assert_eq!(
         session.renew(&[claim], LEASE).await.unwrap(),
         [Renewed { claim, cancel_requested: false, paused: false, wakes: 0 }]

@@ -26,7 +26,7 @@ pub async fn concurrent_connects_migrate_once(fixture: Fixture) {
     let connects: Vec<_> = (0..16)
         .map(|_| {
             let (url, options) = (empty.url(), empty.options());
-            tokio::spawn(async move { workflow_sdk::engine::connect(&url, options).await })
+            tokio::spawn(async move { workflow_sdk::internal::connect(&url, options).await })
         })
         .collect();
     let mut handles = Vec::new();
@@ -85,6 +85,7 @@ pub async fn a_newer_schema_is_refused(fixture: Fixture) {
     }
     assert_eq!(raw.number("SELECT max(version) FROM workflow_schema").await, known + 1000);
     assert_eq!(raw.table_names().await, names);
-    // What is connected goes on: workers of the previous release run through a migration.
+    // Open connections continue to work, because workers of the previous release must keep running
+    // through a migration.
     assert_eq!(fixture.snapshot(claim.run_id).await, before);
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{NewRun, ParkWrite, StartTime, Write};
+use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::store::{ParkWrite, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
 use workflow_tests::Fixture;
 use workflow_tests::make::{LEASE, claim_request, new_run, park, park_write, signal};
@@ -29,23 +30,23 @@ pub async fn a_parked_run_is_due_at_its_wake_time(fixture: Fixture) {
     assert_eq!(fixture.claim_only().await.claim.epoch, 2);
 }
 
-pub async fn a_wake_that_was_not_seen_keeps_the_run_due(fixture: Fixture) {
+pub async fn an_unseen_wake_keeps_the_run_due(fixture: Fixture) {
     let claim = fixture.held().await;
     for _ in 0..3 {
         fixture.write(Write::Signal(signal(claim.run_id, "paid", "1"))).await;
     }
     for (seen, until) in [(0, Timestamp::FAR_FUTURE), (2, fixture.now() + HOUR), (4, fixture.now() + HOUR)] {
         let current = fixture.run(claim.run_id).await.epoch;
-        let claim = workflow_sdk::engine::Claim { epoch: current, ..claim };
+        let claim = workflow_engine::model::Claim { epoch: current, ..claim };
         applied(&fixture.write(Write::Park(park_write(claim, seen, until))).await);
         let run = fixture.run(claim.run_id).await;
         assert_eq!((run.status, run.available_at), (RunStatus::Parked, fixture.now()), "seen {seen}");
         let again = fixture.claim_only().await;
         assert_eq!((again.wakes, again.crashes), (3, 0));
     }
-    let claim = workflow_sdk::engine::Claim { epoch: fixture.run(claim.run_id).await.epoch, ..claim };
+    let claim = workflow_engine::model::Claim { epoch: fixture.run(claim.run_id).await.epoch, ..claim };
     applied(&fixture.write(Write::Park(park_write(claim, 3, fixture.now() + HOUR))).await);
-    assert_eq!(fixture.claim_due().await, [], "now the writer has seen every wake");
+    assert_eq!(fixture.claim_due().await, [], "this park has seen every wake");
 }
 
 pub async fn a_cancel_before_the_park_keeps_the_run_due(fixture: Fixture) {
@@ -65,7 +66,7 @@ pub async fn a_cancel_after_the_park_makes_the_run_due(fixture: Fixture) {
     assert_eq!(canceled(&fixture.write(Write::Cancel(claim.run_id)).await), CancelOutcome::Requested);
     assert_eq!(fixture.claim_due().await, [claim.run_id]);
 
-    // Within a batch parks come before cancels, in whichever order they stand there.
+    // Parks are applied before cancels, whatever their order in the batch.
     for cancel_first in [false, true] {
         let claim = fixture.held().await;
         let mut writes = [park(claim, Timestamp::FAR_FUTURE), Write::Cancel(claim.run_id)];
@@ -79,12 +80,12 @@ pub async fn a_cancel_after_the_park_makes_the_run_due(fixture: Fixture) {
     }
 }
 
-pub async fn a_wake_time_that_has_passed_is_now(fixture: Fixture) {
+pub async fn a_wake_time_in_the_past_counts_as_now(fixture: Fixture) {
     let claim = fixture.held().await;
     let passed = fixture.now();
     fixture.advance(Duration::from_secs(5));
     applied(&fixture.write(park(claim, passed)).await);
-    assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now(), "it does not overtake what waits");
+    assert_eq!(fixture.run(claim.run_id).await.available_at, fixture.now(), "the run does not overtake waiting runs");
     assert_eq!(fixture.claim_due().await, [claim.run_id]);
 }
 
@@ -100,10 +101,10 @@ pub async fn the_deadline_caps_the_wake_time(fixture: Fixture) {
     let claim = fixture.claim_only().await.claim;
     fixture.advance(Duration::from_secs(1));
     applied(&fixture.write(park(claim, Timestamp::FAR_FUTURE)).await);
-    assert!(fixture.run(claim.run_id).await.available_at <= fixture.now(), "after its deadline it is due");
+    assert!(fixture.run(claim.run_id).await.available_at <= fixture.now(), "a run past its deadline is due");
 }
 
-pub async fn a_deadline_that_was_seen_caps_nothing(fixture: Fixture) {
+pub async fn a_seen_deadline_does_not_cap_the_wake_time(fixture: Fixture) {
     let deadline = fixture.now() + HOUR;
     fixture.start(&NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() }).await;
     let claim = fixture.claim_only().await.claim;
@@ -121,7 +122,7 @@ pub async fn a_run_without_a_wake_time_is_not_due(fixture: Fixture) {
     fixture.advance(24 * 365 * 1000 * HOUR);
     assert_eq!(fixture.claim_due().await, []);
     let other = fixture.held().await;
-    assert_eq!(fixture.next_due().await, Some(fixture.now() + LEASE), "of the other");
+    assert_eq!(fixture.next_due().await, Some(fixture.now() + LEASE), "only the other run counts");
     assert_ne!(other.run_id, claim.run_id);
 }
 
@@ -154,7 +155,8 @@ pub async fn crashes_are_reset_only_on_request(fixture: Fixture) {
 pub async fn a_parked_run_waits_for_its_own_time(fixture: Fixture) {
     fixture.started_many(20).await;
     let claims: Vec<_> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
-    // In one batch: each with its own time, and every other with a wake that it has not seen or a reason.
+    // All parks are in one batch. Each has its own time; every fifth states another number of wakes
+    // than its run has, and every second has a reason.
     let writes: Vec<Write> = claims
         .iter()
         .zip(1_u32..)

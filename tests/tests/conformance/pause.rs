@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{NewRun, Outcome, Renewed, StartTime, Write};
+use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::store::{Outcome, Renewed, Write};
 use workflow_sdk::{CancelOutcome, PauseOutcome, ResumeOutcome, RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
 use workflow_tests::make::{LEASE, claim_request, new_run, park, succeed};
@@ -29,16 +30,16 @@ pub async fn a_paused_run_is_not_claimed_until_it_is_resumed(fixture: Fixture) {
     assert_eq!(pause(&fixture, id).await, PauseOutcome::Paused);
     fixture.advance(HOUR);
     assert_eq!((fixture.next_due().await, fixture.claim_due().await), (None, vec![]));
-    assert_eq!(pause(&fixture, id).await, PauseOutcome::Paused, "twice is once");
+    assert_eq!(pause(&fixture, id).await, PauseOutcome::Paused, "a second pause has no effect");
     assert_eq!(fixture.run(id).await.paused_at, Some(paused_at));
 
     assert_eq!(resume(&fixture, id).await, ResumeOutcome::Resumed);
-    assert_eq!(fixture.run(id).await, before, "due as it was");
+    assert_eq!(fixture.run(id).await, before, "the resumed run is unchanged");
     assert_eq!(resume(&fixture, id).await, ResumeOutcome::NotPaused);
     assert_eq!(fixture.claim_due().await, [id]);
 }
 
-pub async fn a_parked_run_sleeps_on_while_it_is_paused(fixture: Fixture) {
+pub async fn a_pause_keeps_the_wake_time_of_a_parked_run(fixture: Fixture) {
     let claim = fixture.held().await;
     let until = fixture.now() + HOUR;
     applied(&fixture.write(park(claim, until)).await);
@@ -48,17 +49,17 @@ pub async fn a_parked_run_sleeps_on_while_it_is_paused(fixture: Fixture) {
     assert_eq!(fixture.claim_due().await, []);
 }
 
-pub async fn the_worker_of_a_paused_run_is_told(fixture: Fixture) {
+pub async fn a_renewal_reports_a_pause(fixture: Fixture) {
     fixture.started().await;
     let request = claim_request();
     let claim = fixture.claim(&request).await.runs[0].claim;
-    let mut session = fixture.backend.open_lease(request.worker, &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(request.worker, &[]).await.unwrap();
     assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
     assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
-    let told = Renewed { claim, cancel_requested: false, paused: true, wakes: 0 };
-    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [told], "and keeps its claim");
+    let renewed = Renewed { claim, cancel_requested: false, paused: true, wakes: 0 };
+    assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), [renewed], "the worker keeps its claim");
     applied(&fixture.write(park(claim, fixture.now())).await);
-    assert_eq!(fixture.claim_due().await, [], "parked, and paused still");
+    assert_eq!(fixture.claim_due().await, [], "the run is parked, and still paused");
     assert_eq!(resume(&fixture, claim.run_id).await, ResumeOutcome::Resumed);
     let next = fixture.claim_only().await;
     assert_eq!((next.claim.epoch, next.crashes), (2, 0));
@@ -89,10 +90,10 @@ pub async fn a_cancel_ends_a_pause(fixture: Fixture) {
     pause(&fixture, held.run_id).await;
     assert_eq!(canceled(&fixture.write(Write::Cancel(held.run_id)).await), CancelOutcome::Requested);
     fixture.advance(LEASE);
-    assert!(fixture.claim_only().await.cancel_requested, "a worker can end it");
+    assert!(fixture.claim_only().await.cancel_requested, "a worker can claim the run and end it");
 }
 
-pub async fn deadlines_go_on_while_a_run_is_paused(fixture: Fixture) {
+pub async fn a_paused_run_expires_at_its_deadline(fixture: Fixture) {
     let new = NewRun { deadline: Some(StartTime::After(HOUR)), ..new_run() };
     fixture.start(&new).await;
     pause(&fixture, new.id).await;
@@ -102,7 +103,7 @@ pub async fn deadlines_go_on_while_a_run_is_paused(fixture: Fixture) {
     assert_eq!((run.status, run.paused_at), (RunStatus::Failed, None));
 }
 
-pub async fn an_end_takes_the_pause_with_it(fixture: Fixture) {
+pub async fn an_end_clears_the_pause(fixture: Fixture) {
     let claim = fixture.held().await;
     pause(&fixture, claim.run_id).await;
     applied(&fixture.write(succeed(claim, "1")).await);
@@ -123,7 +124,7 @@ pub async fn paused_runs_can_be_listed(fixture: Fixture) {
     let (paused, other) = (fixture.started().await, fixture.started().await);
     pause(&fixture, paused).await;
     let list = async |filter: RunFilter| -> Vec<RunId> {
-        fixture.backend.list(&filter).await.unwrap().iter().map(|run| run.id).collect()
+        fixture.store.list(&filter).await.unwrap().iter().map(|run| run.id).collect()
     };
     assert_eq!(list(RunFilter::new().paused(true)).await, [paused]);
     assert_eq!(list(RunFilter::new().paused(false)).await, [other]);

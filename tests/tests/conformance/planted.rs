@@ -1,4 +1,4 @@
-//! Bugs that are planted for the cases of this binary.
+//! Checks that the cases of this binary find the bugs that are planted for them.
 
 #[test]
 fn each_planted_bug_is_found() {

@@ -1,14 +1,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use workflow_sdk::engine::{NewRun, RunEnd, StartTime, Write};
+use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::store::{RunEnd, Write};
 use workflow_sdk::{RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
 use workflow_tests::make::{claim_request, end, error, keyed, lane_of, new_run, park, start, succeed};
 use workflow_tests::outcome::{applied, created};
 
 async fn list(fixture: &Fixture, filter: &RunFilter) -> Vec<RunId> {
-    fixture.backend.list(filter).await.expect("list").iter().map(|run| run.id).collect()
+    fixture.store.list(filter).await.expect("list").iter().map(|run| run.id).collect()
 }
 
 fn with(filter: &RunFilter, change: impl FnOnce(&mut RunFilter)) -> RunFilter {
@@ -29,13 +30,17 @@ async fn start_all(fixture: &Fixture, runs: &[NewRun]) {
 
 pub async fn unknown_ids_are_not_found(fixture: Fixture) {
     let unknown = RunId::generate();
-    assert_eq!(fixture.backend.run(unknown).await.unwrap(), None);
+    assert_eq!(fixture.store.run(unknown).await.unwrap(), None);
     assert_eq!(fixture.history(unknown).await, []);
-    assert_eq!(fixture.backend.ended(&[unknown]).await.unwrap(), []);
-    assert_eq!(fixture.backend.ended(&[]).await.unwrap(), []);
-    assert_eq!(fixture.backend.list(&RunFilter::new()).await.unwrap(), []);
+    assert_eq!(fixture.store.ended(&[unknown]).await.unwrap(), []);
+    assert_eq!(fixture.store.ended(&[]).await.unwrap(), []);
+    assert_eq!(fixture.store.list(&RunFilter::new()).await.unwrap(), []);
     let run = fixture.started().await;
-    assert_eq!(list(&fixture, &RunFilter::new().after(unknown)).await, [] as [RunId; 0], "older than the first");
+    assert_eq!(
+        list(&fixture, &RunFilter::new().after(unknown)).await,
+        [] as [RunId; 0],
+        "the unknown id is older than the run"
+    );
     assert_eq!(list(&fixture, &RunFilter::new().after(RunId::generate())).await, [run]);
 }
 
@@ -77,7 +82,7 @@ pub async fn each_filter_selects(fixture: Fixture) {
     }
 }
 
-pub async fn filters_hold_together(fixture: Fixture) {
+pub async fn filters_are_combined(fixture: Fixture) {
     let mut runs = Vec::new();
     for (index, workflow) in ["a", "b"].into_iter().enumerate() {
         for queue in ["x", "y"] {
@@ -96,7 +101,7 @@ pub async fn filters_hold_together(fixture: Fixture) {
         fixture.start(run).await;
         fixture.advance(Duration::from_secs(1));
     }
-    let request = workflow_sdk::engine::ClaimRequest { lanes: vec![lane_of("x", "a", "1")], ..claim_request() };
+    let request = workflow_engine::store::ClaimRequest { lanes: vec![lane_of("x", "a", "1")], ..claim_request() };
     let claims = fixture.claim(&request).await.runs;
     for run in &claims {
         applied(&fixture.write(succeed(run.claim, "1")).await);
@@ -225,12 +230,12 @@ pub async fn odd_tags_are_found(fixture: Fixture) {
     }
     assert_eq!(list(&fixture, &RunFilter::new().tag("a", "")).await, [empty.id]);
     assert_eq!(list(&fixture, &RunFilter::new().tag("missing", "")).await, []);
-    // A value that another tag has, and a tag that is a part of another.
+    // The value of one tag, searched for under the name of another.
     assert_eq!(list(&fixture, &RunFilter::new().tag("b", "a!")).await, [empty.id]);
 }
 
-pub async fn pages_hold_each_run_once(fixture: Fixture) {
-    // All in one commit under a clock that stands still: every time stamp is the same.
+pub async fn pages_contain_each_run_once(fixture: Fixture) {
+    // One commit under a stopped clock: all timestamps are equal.
     let runs: Vec<NewRun> =
         (0..25).map(|number| if number % 2 == 0 { tagged(&[("even", "yes")]) } else { new_run() }).collect();
     start_all(&fixture, &runs).await;
@@ -251,11 +256,11 @@ pub async fn pages_hold_each_run_once(fixture: Fixture) {
     }
 }
 
-pub async fn a_page_size_out_of_range_is_moved(fixture: Fixture) {
+pub async fn a_page_size_out_of_range_is_clamped(fixture: Fixture) {
     fixture.started_many(1001).await;
     let mut filter = RunFilter::new();
     assert_eq!(list(&fixture, &filter).await.len(), 100);
-    // The field is public, so what the builder moves can come in unmoved.
+    // The field is public, so a value that the builder would clamp can reach the store.
     filter.page_size = 0;
     assert_eq!(list(&fixture, &filter).await.len(), 1);
     filter.page_size = u32::MAX;
@@ -266,7 +271,7 @@ pub async fn the_newest_run_comes_first(fixture: Fixture) {
     let runs: Vec<NewRun> = (0..5)
         .map(|number| NewRun { start: StartTime::After(Duration::from_secs(10 - number)), ..new_run() })
         .collect();
-    // Committed against the order of the ids: the order of the list is that of the ids.
+    // The runs are committed in the reverse order of their ids, and the list is ordered by id.
     for run in runs.iter().rev() {
         fixture.start(run).await;
         fixture.advance(Duration::from_secs(1));
@@ -275,7 +280,7 @@ pub async fn the_newest_run_comes_first(fixture: Fixture) {
     assert_eq!(list(&fixture, &RunFilter::new()).await, expected);
 }
 
-pub async fn ended_returns_those_that_ended(fixture: Fixture) {
+pub async fn ended_returns_only_ended_runs(fixture: Fixture) {
     fixture.started_many(5).await;
     let claims: Vec<_> = fixture.claim(&claim_request()).await.runs.iter().map(|run| run.claim).collect();
     let failure = error("no luck");
@@ -292,20 +297,20 @@ pub async fn ended_returns_those_that_ended(fixture: Fixture) {
     let mut ids: Vec<RunId> = claims.iter().map(|claim| claim.run_id).collect();
     ids.push(RunId::generate());
     ids.push(ids[0]);
-    let ended = fixture.backend.ended(&ids).await.unwrap();
+    let ended = fixture.store.ended(&ids).await.unwrap();
     assert_eq!(ended.len(), 3, "{ended:?}");
     let of = |index: usize| ended.iter().find(|run| run.id == claims[index].run_id).expect("ended");
     assert_eq!((of(0).status, of(0).output.as_deref(), &of(0).error), (RunStatus::Succeeded, Some("[1,2]"), &None));
     assert_eq!((of(1).status, &of(1).output, &of(1).error), (RunStatus::Failed, &None, &Some(failure)));
     assert_eq!((of(2).status, &of(2).output, &of(2).error), (RunStatus::Canceled, &None, &None));
-    // A reason to park is no end.
-    assert_eq!(fixture.backend.ended(&ids[3..5]).await.unwrap(), []);
-    // As many as a process may wait for.
+    // A park with a reason is not an end.
+    assert_eq!(fixture.store.ended(&ids[3..5]).await.unwrap(), []);
+    // A process may wait for many runs at once.
     let many: Vec<RunId> = (0..20_000).map(|_| RunId::generate()).chain([ids[0]]).collect();
-    assert_eq!(fixture.backend.ended(&many).await.unwrap().len(), 1);
+    assert_eq!(fixture.store.ended(&many).await.unwrap().len(), 1);
 }
 
-pub async fn reads_see_the_own_commit(fixture: Fixture) {
+pub async fn reads_see_their_own_commits(fixture: Fixture) {
     for _ in 0..100 {
         let id = fixture.started().await;
         assert_eq!(fixture.status(id).await, RunStatus::Pending);

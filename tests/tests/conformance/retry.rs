@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, NewRun, Outcome, RetryWrite, ReviveWrite, RunEnd, StartTime, Write};
+use workflow_engine::model::{Claim, NewRun, StartTime};
+use workflow_engine::store::{Outcome, RetryWrite, ReviveWrite, RunEnd, Write};
 use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_tests::Fixture;
 use workflow_tests::make::{attempt, end, error, failed, new_run, park, succeed, succeeded};
@@ -18,7 +19,7 @@ fn revive(run_id: RunId, attempt: i64, again: &[&str]) -> ReviveWrite {
     ReviveWrite { run_id, attempt, again, deadline: None }
 }
 
-/// A success, a final failure, a success.
+/// Records a success, a final failure and another success.
 async fn record(fixture: &Fixture, claim: Claim) {
     applied(&fixture.write(attempt(claim, succeeded("a", 1, "1"))).await);
     applied(&fixture.write(attempt(claim, StepAttempt { position: Some(2), ..failed("b", 1) })).await);
@@ -45,12 +46,12 @@ pub async fn a_retried_run_waits_for_its_next_attempt(fixture: Fixture) {
     let (_, claim) = fixture.taken_over().await;
     record(&fixture, claim).await;
     let until = fixture.now() + MINUTE;
-    // A success that is named by mistake stays.
+    // A success that is given by mistake stays.
     applied(&fixture.write(retry(claim, until, &["a", "b", "unknown"])).await);
     let run = fixture.run(claim.run_id).await;
     assert_eq!((run.status, run.available_at, run.attempt), (RunStatus::Pending, until, 2));
     assert_eq!((run.crashes, run.worker_id, run.completed_at), (0, None, None));
-    assert_eq!(run.error, Some(error("no luck")), "why it waits");
+    assert_eq!(run.error, Some(error("no luck")), "the reason of the retry");
     assert_eq!(positions(&fixture, claim.run_id).await, reset());
 
     assert_eq!(fixture.claim_due().await, []);
@@ -71,10 +72,10 @@ pub async fn a_retry_is_fenced(fixture: Fixture) {
     applied(&fixture.write(write.clone()).await);
     let before = fixture.snapshot(claim.run_id).await;
     duplicate(&fixture.write(write).await);
-    assert_eq!(fixture.snapshot(claim.run_id).await, before, "its reply was lost");
+    assert_eq!(fixture.snapshot(claim.run_id).await, before, "a retry applied again changes nothing");
 }
 
-pub async fn of_an_end_and_a_retry_in_one_batch_the_end_stays(fixture: Fixture) {
+pub async fn an_end_beats_a_retry_in_one_batch(fixture: Fixture) {
     let claim = fixture.held().await;
     record(&fixture, claim).await;
     let outcomes = fixture.commit(&[retry(claim, fixture.now(), &["b"]), succeed(claim, "1")]).await;
@@ -110,7 +111,7 @@ pub async fn a_failed_run_is_revived(fixture: Fixture) {
 
     let before = fixture.snapshot(claim.run_id).await;
     duplicate(&fixture.write(Write::Revive(write)).await);
-    assert_eq!(fixture.snapshot(claim.run_id).await, before, "once for each attempt");
+    assert_eq!(fixture.snapshot(claim.run_id).await, before, "each attempt is revived once");
     let next = fixture.claim_only().await;
     assert_eq!((next.claim.epoch, next.attempt), (claim.epoch + 1, 2));
     lost(&fixture.write(succeed(claim, "1")).await);
@@ -132,11 +133,11 @@ pub async fn only_a_failed_run_is_revived(fixture: Fixture) {
     }
     let before = fixture.snapshot(failed).await;
     lost(&fixture.write(Write::Revive(revive(failed, 2, &["b"]))).await);
-    assert_eq!(fixture.snapshot(failed).await, before, "another attempt has failed than the writer knows");
+    assert_eq!(fixture.snapshot(failed).await, before, "the failed attempt is not the one that the writer knows");
     lost(&fixture.write(Write::Revive(revive(RunId::generate(), 1, &[]))).await);
 }
 
-pub async fn a_revived_run_gets_the_deadline_that_is_asked_for(fixture: Fixture) {
+pub async fn a_revived_run_gets_the_requested_deadline(fixture: Fixture) {
     let soon = fixture.now() + MINUTE;
     for (deadline, expected) in [
         (None, Some(soon)),

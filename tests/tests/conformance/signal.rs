@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{Claim, INBOX_PAGE, NewRun, NewSignal, SignalKey, StartTime, WorkerId, Write};
+use workflow_engine::model::{Claim, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
+use workflow_engine::store::{INBOX_PAGE, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::make::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
@@ -18,10 +19,10 @@ async fn sent(fixture: &Fixture, run_id: RunId, name: &str, payload: &str) {
     assert_eq!(send(fixture, signal(run_id, name, payload)).await, SignalOutcome::Accepted);
 }
 
-/// Number, name and payload of the signals of these names that no step has taken.
+/// Returns number, name and payload of the unconsumed signals with these names.
 async fn inbox(fixture: &Fixture, run_id: RunId, names: &[&str]) -> Vec<(i64, String, String)> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let inbox = fixture.backend.inbox(run_id, &names).await.unwrap().expect("the run exists");
+    let inbox = fixture.store.inbox(run_id, &names).await.unwrap().expect("the run exists");
     let run = fixture.run(run_id).await;
     assert_eq!((inbox.wakes, inbox.cancel_requested), (run.wakes, run.cancel_requested_at.is_some()));
     inbox.signals.into_iter().map(|signal| (signal.seq, signal.name, signal.payload)).collect()
@@ -31,7 +32,7 @@ fn received(step_key: &str, position: i64, payload: &str) -> StepAttempt {
     StepAttempt { kind: StepKind::Signal, ..succeeded(step_key, position, &format!("[{payload}]")) }
 }
 
-pub async fn numbers_rise_in_each_run(fixture: Fixture) {
+pub async fn signal_numbers_increase_in_each_run(fixture: Fixture) {
     let (first, second) = (fixture.started().await, fixture.started().await);
     sent(&fixture, first, "paid", "1").await;
     let writes: Vec<Write> = [(first, "2"), (second, "10"), (first, "3"), (second, "11")]
@@ -47,16 +48,17 @@ pub async fn numbers_rise_in_each_run(fixture: Fixture) {
     }
 }
 
-/// Senders of several processes at once: every signal has a number of its own, and those of one sender keep their order.
+/// Several processes send signals concurrently. Every signal has a number of its own, and the
+/// signals of each sender keep their order.
 pub async fn concurrent_senders_keep_their_order(fixture: Fixture) {
     let run_id = fixture.started().await;
     let second = fixture.second().await;
-    let senders = [fixture.backend.clone(), second.clone(), fixture.backend.clone(), second].map(|backend| {
+    let senders = [fixture.store.clone(), second.clone(), fixture.store.clone(), second].map(|store| {
         tokio::spawn(async move {
             let sender = uuid::Uuid::new_v4().simple().to_string();
             for number in 0..15 {
                 let signal = signal(run_id, &sender, &number.to_string());
-                backend.commit(&[Write::Signal(signal)]).await.expect("commit");
+                store.commit(&[Write::Signal(signal)]).await.expect("commit");
             }
             sender
         })
@@ -83,7 +85,7 @@ pub async fn a_given_key_makes_one_signal(fixture: Fixture) {
     let other = NewSignal { key: key(), ..signal(run_id, "other", "2") };
     assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated);
     assert_eq!(send(&fixture, other).await, SignalOutcome::Repeated);
-    assert_eq!(fixture.snapshot(run_id).await, before, "a repeated signal wakes nobody");
+    assert_eq!(fixture.snapshot(run_id).await, before, "a repeated signal does not wake the run");
     assert_eq!(inbox(&fixture, run_id, &["paid", "other"]).await.len(), 1);
 
     let elsewhere = fixture.started().await;
@@ -91,7 +93,8 @@ pub async fn a_given_key_makes_one_signal(fixture: Fixture) {
     assert_eq!(send(&fixture, same_key).await, SignalOutcome::Accepted, "a key belongs to its run");
 }
 
-/// The reply to the first commit was lost: the sender must not be told that it was another's.
+/// The reply to the first commit was lost. The sender must not get the outcome of a signal that
+/// another sender has sent before it.
 pub async fn a_signal_applied_again_is_accepted_again(fixture: Fixture) {
     let run_id = fixture.started().await;
     let signal = signal(run_id, "paid", "1");
@@ -102,7 +105,7 @@ pub async fn a_signal_applied_again_is_accepted_again(fixture: Fixture) {
     assert_eq!(fixture.run(run_id).await.wakes, 1);
 }
 
-pub async fn a_key_stays_taken_after_its_signal_was_taken(fixture: Fixture) {
+pub async fn a_key_stays_taken_after_its_signal_is_consumed(fixture: Fixture) {
     let claim = fixture.held().await;
     let first = NewSignal { key: SignalKey::Given("k".into()), ..signal(claim.run_id, "paid", "1") };
     assert_eq!(send(&fixture, first.clone()).await, SignalOutcome::Accepted);
@@ -112,7 +115,7 @@ pub async fn a_key_stays_taken_after_its_signal_was_taken(fixture: Fixture) {
     assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await, []);
 }
 
-pub async fn of_two_of_one_key_in_a_batch_the_first_is_accepted(fixture: Fixture) {
+pub async fn the_first_of_two_signals_with_a_key_in_a_batch_is_accepted(fixture: Fixture) {
     let run_id = fixture.started().await;
     let given = |payload: &str| {
         Write::Signal(NewSignal { key: SignalKey::Given("k".into()), ..signal(run_id, "paid", payload) })
@@ -133,12 +136,12 @@ pub async fn a_signal_to_an_unknown_or_finished_run_changes_nothing(fixture: Fix
     let outcomes: Vec<SignalOutcome> = fixture.commit(&writes).await.iter().map(signaled).collect();
     assert_eq!(outcomes, [SignalOutcome::Unknown, SignalOutcome::Finished, SignalOutcome::Accepted]);
     assert_eq!(fixture.snapshot(claim.run_id).await, before);
-    assert_eq!(fixture.backend.inbox(unknown, &["paid".into()]).await.unwrap(), None);
+    assert_eq!(fixture.store.inbox(unknown, &["paid".into()]).await.unwrap(), None);
     assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await, []);
     assert_eq!(inbox(&fixture, open, &["paid"]).await.len(), 1);
 }
 
-pub async fn an_inbox_tells_of_a_cancel(fixture: Fixture) {
+pub async fn an_inbox_reports_a_cancel_request(fixture: Fixture) {
     let claim = fixture.held().await;
     sent(&fixture, claim.run_id, "paid", "1").await;
     assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await.len(), 1);
@@ -148,17 +151,17 @@ pub async fn an_inbox_tells_of_a_cancel(fixture: Fixture) {
         inbox(&fixture, claim.run_id, names).await;
     }
     let names = ["other".to_owned()];
-    assert!(fixture.backend.inbox(claim.run_id, &names).await.unwrap().expect("the run exists").cancel_requested);
+    assert!(fixture.store.inbox(claim.run_id, &names).await.unwrap().expect("the run exists").cancel_requested);
 }
 
-pub async fn a_signal_finds_the_run_that_its_batch_starts(fixture: Fixture) {
+pub async fn a_signal_reaches_a_run_started_in_its_batch(fixture: Fixture) {
     let run = new_run();
     let outcomes = fixture.commit(&[Write::Signal(signal(run.id, "paid", "1")), Write::Start(run.clone())]).await;
     assert_eq!(signaled(&outcomes[0]), SignalOutcome::Accepted);
     assert_eq!(inbox(&fixture, run.id, &["paid"]).await.len(), 1);
 }
 
-pub async fn a_delayed_run_is_not_made_due(fixture: Fixture) {
+pub async fn a_signal_does_not_make_a_delayed_run_due(fixture: Fixture) {
     let new = NewRun { start: StartTime::After(HOUR), ..new_run() };
     fixture.start(&new).await;
     sent(&fixture, new.id, "paid", "1").await;
@@ -166,10 +169,10 @@ pub async fn a_delayed_run_is_not_made_due(fixture: Fixture) {
     assert_eq!((run.status, run.available_at, run.wakes), (RunStatus::Pending, fixture.now() + HOUR, 1));
     assert_eq!(fixture.claim_due().await, []);
     fixture.advance(HOUR);
-    assert_eq!(fixture.claim_only().await.wakes, 1, "its first drive knows of the signal");
+    assert_eq!(fixture.claim_only().await.wakes, 1, "the first claim reports the signal");
 }
 
-pub async fn a_parked_run_is_due_now(fixture: Fixture) {
+pub async fn a_signal_makes_a_parked_run_due(fixture: Fixture) {
     for until in [fixture.now() + HOUR, Timestamp::FAR_FUTURE] {
         let claim = fixture.held().await;
         applied(&fixture.write(park(claim, until)).await);
@@ -180,17 +183,17 @@ pub async fn a_parked_run_is_due_now(fixture: Fixture) {
     }
 }
 
-pub async fn a_signal_does_not_put_off_a_run_that_is_due(fixture: Fixture) {
+pub async fn a_signal_does_not_delay_a_due_run(fixture: Fixture) {
     let claim = fixture.held().await;
     let due_at = fixture.now();
     applied(&fixture.write(park(claim, due_at)).await);
     fixture.advance(HOUR);
     sent(&fixture, claim.run_id, "paid", "1").await;
-    assert_eq!(fixture.run(claim.run_id).await.available_at, due_at, "it keeps its place in the line");
+    assert_eq!(fixture.run(claim.run_id).await.available_at, due_at, "the run keeps its place in the queue");
 }
 
-/// No wake-up is lost between the look and the park.
-pub async fn a_running_run_keeps_its_lease_and_cannot_park_without_a_look(fixture: Fixture) {
+/// No wake is lost between the worker's check for signals and its park.
+pub async fn a_signaled_run_keeps_its_lease_and_cannot_park_unaware(fixture: Fixture) {
     let claim = fixture.held().await;
     let lease_until = fixture.run(claim.run_id).await.available_at;
     sent(&fixture, claim.run_id, "paid", "1").await;
@@ -201,7 +204,7 @@ pub async fn a_running_run_keeps_its_lease_and_cannot_park_without_a_look(fixtur
 
     let claim = fixture.claim_only().await.claim;
     applied(&fixture.write(Write::Park(park_write(claim, 1, Timestamp::FAR_FUTURE))).await);
-    assert_eq!(fixture.run(claim.run_id).await.available_at, Timestamp::FAR_FUTURE, "it has looked");
+    assert_eq!(fixture.run(claim.run_id).await.available_at, Timestamp::FAR_FUTURE, "this park has seen the signal");
 }
 
 pub async fn a_signal_comes_before_the_park_of_its_batch(fixture: Fixture) {
@@ -230,23 +233,23 @@ pub async fn a_signal_races_with_the_park(fixture: Fixture) {
         fixture.commit(&parks).await.iter().for_each(applied);
     }
     sender.await.unwrap();
-    assert_eq!(fixture.claim_due().await.len(), RUNS, "no run sleeps over its signal");
+    assert_eq!(fixture.claim_due().await.len(), RUNS, "no run stays parked after its signal");
 }
 
-pub async fn a_signal_is_taken_once(fixture: Fixture) {
+pub async fn a_signal_is_consumed_once(fixture: Fixture) {
     let claim = fixture.held().await;
     sent(&fixture, claim.run_id, "paid", "1").await;
     sent(&fixture, claim.run_id, "paid", "2").await;
     let [(first, ..), (second, ..)] = inbox(&fixture, claim.run_id, &["paid"]).await[..] else { panic!("two") };
     let take = consume(claim, received("paid", 1, "1"), first);
-    // Applied again after a commit whose reply was lost, it takes no other.
+    // Applied again after a lost reply, the write does not consume the next signal.
     for _ in 0..2 {
         applied(&fixture.write(take.clone()).await);
         let left = inbox(&fixture, claim.run_id, &["paid"]).await;
         assert_eq!(left.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>(), [second]);
     }
     assert_eq!(fixture.history(claim.run_id).await.len(), 1);
-    // For those who look into the tables; the engine never reads it.
+    // This column is for inspecting the tables by hand; the engine never reads it.
     if fixture.database != Database::Memory {
         let by =
             fixture.raw().await.text(format!("SELECT consumed_by FROM workflow_signals WHERE seq = {first}")).await;
@@ -254,7 +257,7 @@ pub async fn a_signal_is_taken_once(fixture: Fixture) {
     }
 }
 
-pub async fn a_stale_claim_takes_nothing(fixture: Fixture) {
+pub async fn a_stale_claim_consumes_no_signal(fixture: Fixture) {
     let (stale, current) = fixture.taken_over().await;
     sent(&fixture, stale.run_id, "paid", "1").await;
     let seq = inbox(&fixture, stale.run_id, &["paid"]).await[0].0;
@@ -262,7 +265,7 @@ pub async fn a_stale_claim_takes_nothing(fixture: Fixture) {
     lost(&fixture.write(consume(stale, received("paid", 1, "1"), seq)).await);
     assert_eq!(fixture.snapshot(stale.run_id).await, before);
     assert_eq!(inbox(&fixture, stale.run_id, &["paid"]).await.len(), 1);
-    // Beside a good one in one batch, too.
+    // The stale write is also lost in one batch with a valid one.
     let other = fixture.held().await;
     sent(&fixture, other.run_id, "paid", "1").await;
     let takes = [stale, other].map(|claim| consume(claim, received("paid", 1, "1"), seq));
@@ -274,10 +277,14 @@ pub async fn a_stale_claim_takes_nothing(fixture: Fixture) {
 
     applied(&fixture.write(park(current, Timestamp::FAR_FUTURE)).await);
     duplicate(&fixture.write(consume(current, received("paid", 1, "1"), seq)).await);
-    assert_eq!(inbox(&fixture, stale.run_id, &["paid"]).await.len(), 1, "a claim that let go takes nothing");
+    assert_eq!(
+        inbox(&fixture, stale.run_id, &["paid"]).await.len(),
+        1,
+        "a claim that has parked its run consumes nothing"
+    );
 }
 
-pub async fn the_inbox_has_the_names_that_were_asked_for(fixture: Fixture) {
+pub async fn the_inbox_returns_the_requested_names(fixture: Fixture) {
     let run_id = fixture.started().await;
     for (name, payload) in [("a", "1"), ("b", "2"), ("a", "3"), ("a:1", "4"), ("A", "5")] {
         sent(&fixture, run_id, name, payload).await;
@@ -286,7 +293,7 @@ pub async fn the_inbox_has_the_names_that_were_asked_for(fixture: Fixture) {
         inbox(&fixture, run_id, names).await.into_iter().map(|(_, _, payload)| payload).collect()
     };
     assert_eq!(payloads(&["a"]).await, ["1", "3"]);
-    assert_eq!(payloads(&["b", "a"]).await, ["1", "2", "3"], "in the order of their acceptance");
+    assert_eq!(payloads(&["b", "a"]).await, ["1", "2", "3"], "signals come in the order of their acceptance");
     assert_eq!(payloads(&["A", "A"]).await, ["5"]);
     assert_eq!(payloads(&["none"]).await, [""; 0]);
     assert_eq!(payloads(&[]).await, [""; 0]);
@@ -303,7 +310,7 @@ pub async fn the_inbox_has_pages(fixture: Fixture) {
     let takes: Vec<Write> = first
         .iter()
         .zip(0..)
-        .map(|((seq, _, payload), place)| consume(claim, received(&format!("paid:{place}"), place, payload), *seq))
+        .map(|((seq, _, payload), index)| consume(claim, received(&format!("paid:{index}"), index, payload), *seq))
         .collect();
     fixture.commit(&takes).await.iter().for_each(applied);
     let second = inbox(&fixture, claim.run_id, &["paid"]).await;
@@ -320,18 +327,18 @@ pub async fn payloads_of_signals_come_back_byte_for_byte(fixture: Fixture) {
     assert_eq!(inbox.iter().map(|(_, _, payload)| payload.as_str()).collect::<Vec<_>>(), payloads);
 }
 
-pub async fn wakes_are_told_of_many_runs_and_with_each_renewal(fixture: Fixture) {
+pub async fn wakes_are_read_for_many_runs_and_by_each_renewal(fixture: Fixture) {
     let (woken, quiet) = (fixture.held().await, fixture.held().await);
     sent(&fixture, woken.run_id, "paid", "1").await;
     sent(&fixture, woken.run_id, "paid", "2").await;
-    let mut wakes = fixture.backend.wakes(&[woken.run_id, quiet.run_id, RunId::generate()]).await.unwrap();
+    let mut wakes = fixture.store.wakes(&[woken.run_id, quiet.run_id, RunId::generate()]).await.unwrap();
     wakes.sort_unstable();
     let mut expected = vec![(woken.run_id, 2), (quiet.run_id, 0)];
     expected.sort_unstable();
     assert_eq!(wakes, expected);
-    assert_eq!(fixture.backend.wakes(&[]).await.unwrap(), []);
+    assert_eq!(fixture.store.wakes(&[]).await.unwrap(), []);
 
-    let mut session = fixture.backend.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
     let mut renewed = session.renew(&[woken, quiet], LEASE).await.unwrap();
     renewed.sort_unstable_by_key(|renewed| renewed.wakes);
     assert_eq!(
@@ -346,11 +353,11 @@ fn asked(step_key: &str) -> StepAttempt {
 }
 
 async fn approvals(fixture: &Fixture, run: Option<RunId>) -> Vec<(RunId, String)> {
-    let approvals = fixture.backend.approvals(run, 100).await.unwrap();
+    let approvals = fixture.store.approvals(run, 100).await.unwrap();
     approvals.into_iter().map(|approval| (approval.run_id, approval.step_key)).collect()
 }
 
-pub async fn approvals_that_unfinished_runs_wait_for_are_listed(fixture: Fixture) {
+pub async fn pending_approvals_of_unfinished_runs_are_listed(fixture: Fixture) {
     let (first, second, ended) = (fixture.held().await, fixture.held().await, fixture.held().await);
     let later = |seconds: u64, row: StepAttempt| StepAttempt {
         started_at: row.started_at + Duration::from_secs(seconds),
@@ -366,15 +373,16 @@ pub async fn approvals_that_unfinished_runs_wait_for_are_listed(fixture: Fixture
     fixture.commit(&writes).await.iter().for_each(applied);
     applied(&fixture.write(end_in_family(ended, None, false)).await);
     let all = [(first.run_id, "refund".into()), (second.run_id, "ship".into()), (first.run_id, "ship".into())];
-    assert_eq!(approvals(&fixture, None).await, all, "the longest waiting first");
+    assert_eq!(approvals(&fixture, None).await, all, "the longest waiting approval comes first");
     assert_eq!(approvals(&fixture, Some(second.run_id)).await, all[1..2]);
     assert_eq!(approvals(&fixture, Some(ended.run_id)).await, []);
     assert_eq!(approvals(&fixture, Some(RunId::generate())).await, []);
-    let limited = fixture.backend.approvals(None, 1).await.unwrap();
+    let limited = fixture.store.approvals(None, 1).await.unwrap();
     assert_eq!(limited.len(), 1);
     assert_eq!(limited[0].output.as_deref(), Some(r#"{"to":"ops"}"#));
 
-    // One that is decided, and one that nobody waits for any more; a parked run waits, too.
+    // A decided approval and an abandoned one are not listed. A parked run still waits for its
+    // approval.
     let decided = StepAttempt { kind: StepKind::Approval, ..succeeded("refund", 1, "[{}]") };
     let written_off = StepAttempt {
         status: AttemptStatus::Succeeded,

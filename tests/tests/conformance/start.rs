@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use workflow_sdk::engine::{NewRun, StartOutcome, StartTime};
+use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::store::StartOutcome;
 use workflow_sdk::{RunFilter, RunStatus};
 use workflow_tests::make::{claim_request, keyed, lane_of, new_run, start, succeed};
 use workflow_tests::outcome::{created, started};
@@ -48,12 +49,13 @@ pub async fn a_key_that_exists_returns_its_run(fixture: Fixture) {
     let second = NewRun { input: r#"{"other":true}"#.into(), ..keyed("order-42") };
     let existing = StartOutcome::Existing { id: first.id, input: first.input.clone() };
     assert_eq!(fixture.start(&second).await, existing);
-    assert_eq!(fixture.backend.run(second.id).await.unwrap(), None);
+    assert_eq!(fixture.store.run(second.id).await.unwrap(), None);
     assert_eq!(fixture.snapshot(first.id).await, before);
 }
 
-pub async fn of_two_starts_of_a_key_in_one_batch_the_first_makes_the_run(fixture: Fixture) {
-    // The one that comes first in the batch has the later id: the order of the batch decides, not that of the ids.
+pub async fn the_first_of_two_starts_with_a_key_in_one_batch_creates_the_run(fixture: Fixture) {
+    // The first start of the batch has the later id: the order of the batch decides, not that of
+    // the ids.
     let later = NewRun { input: "1".into(), ..keyed("order-42") };
     let first = NewRun { input: "2".into(), ..keyed("order-42") };
     let other = keyed("order-43");
@@ -61,32 +63,32 @@ pub async fn of_two_starts_of_a_key_in_one_batch_the_first_makes_the_run(fixture
     created(&outcomes[0]);
     created(&outcomes[1]);
     assert_eq!(started(&outcomes[2]), StartOutcome::Existing { id: first.id, input: "2".into() });
-    assert_eq!(fixture.backend.run(later.id).await.unwrap(), None);
+    assert_eq!(fixture.store.run(later.id).await.unwrap(), None);
     assert_eq!(fixture.run(first.id).await.input, "2");
 }
 
-pub async fn concurrent_starts_of_a_key_make_one_run(fixture: Fixture) {
+pub async fn concurrent_starts_with_a_key_create_one_run(fixture: Fixture) {
     let second = fixture.second().await;
     let starts = (0..64).map(|number| {
-        let backend = if number % 2 == 0 { fixture.backend.clone() } else { second.clone() };
+        let store = if number % 2 == 0 { fixture.store.clone() } else { second.clone() };
         tokio::spawn(async move {
             let run = NewRun { input: number.to_string(), ..keyed("order-42") };
-            (run.clone(), started(&outcome::one(backend.commit(&[start(&run)]).await.expect("commit"))))
+            (run.clone(), started(&outcome::one(store.commit(&[start(&run)]).await.expect("commit"))))
         })
     });
     let mut made = Vec::new();
-    let mut found = Vec::new();
+    let mut existing = Vec::new();
     for start in starts.collect::<Vec<_>>() {
         match start.await.unwrap() {
             (run, StartOutcome::Created) => made.push(run),
-            (_, StartOutcome::Existing { id, input }) => found.push((id, input)),
+            (_, StartOutcome::Existing { id, input }) => existing.push((id, input)),
             (_, StartOutcome::Continued { id }) => panic!("{id} never continued as new"),
         }
     }
-    assert_eq!(made.len(), 1, "one start makes the run");
-    assert_eq!(found.len(), 63);
-    assert!(found.iter().all(|(id, input)| *id == made[0].id && *input == made[0].input), "{found:?}");
-    assert_eq!(fixture.backend.list(&RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(made.len(), 1, "exactly one start creates the run");
+    assert_eq!(existing.len(), 63);
+    assert!(existing.iter().all(|(id, input)| *id == made[0].id && *input == made[0].input), "{existing:?}");
+    assert_eq!(fixture.store.list(&RunFilter::new()).await.unwrap().len(), 1);
 }
 
 pub async fn a_key_belongs_to_its_workflow(fixture: Fixture) {
@@ -100,7 +102,7 @@ pub async fn a_key_belongs_to_its_workflow(fixture: Fixture) {
     for run in &runs {
         assert_eq!(fixture.start(run).await, StartOutcome::Created, "{run:?}");
     }
-    // Neither the queue nor the version is part of what a key is unique for.
+    // A key is unique per workflow name; queue and version do not matter.
     let moved = NewRun { lane: lane_of("slow", "checkout", "2"), ..keyed("order-42") };
     assert!(matches!(fixture.start(&moved).await, StartOutcome::Existing { id, .. } if id == runs[0].id));
 }
@@ -113,7 +115,7 @@ pub async fn a_key_stays_taken_after_the_end(fixture: Fixture) {
     assert!(matches!(fixture.start(&keyed("order-42")).await, StartOutcome::Existing { id, .. } if id == first.id));
 }
 
-pub async fn a_start_applied_again_says_created(fixture: Fixture) {
+pub async fn a_start_applied_again_returns_created(fixture: Fixture) {
     for new in [new_run(), keyed("order-42")] {
         assert_eq!(fixture.start(&new).await, StartOutcome::Created);
         let claim = fixture.claim_only().await.claim;
@@ -122,8 +124,8 @@ pub async fn a_start_applied_again_says_created(fixture: Fixture) {
 
         assert_eq!(fixture.start(&new).await, StartOutcome::Created, "the reply to the commit was lost");
         fixture.commit(&[start(&new), start(&new_run()), start(&new)]).await.iter().for_each(created);
-        assert_eq!(fixture.claim_due().await.len(), 1, "the other one");
-        assert_eq!(fixture.snapshot(new.id).await, before, "and the run went on meanwhile");
+        assert_eq!(fixture.claim_due().await.len(), 1, "only the other run is due");
+        assert_eq!(fixture.snapshot(new.id).await, before, "the run in progress is unchanged");
         outcome::applied(&fixture.write(succeed(claim, "1")).await);
         assert_eq!(fixture.start(&new).await, StartOutcome::Created);
         assert_eq!(fixture.status(new.id).await, RunStatus::Succeeded);
@@ -153,7 +155,7 @@ pub async fn a_start_time_is_kept(fixture: Fixture) {
     assert_eq!(fixture.claim_due().await, [new.id]);
 }
 
-pub async fn a_start_time_that_has_passed_is_due_at_once(fixture: Fixture) {
+pub async fn a_start_time_in_the_past_is_due_at_once(fixture: Fixture) {
     let at = fixture.now();
     fixture.advance(HOUR);
     let new = NewRun { start: StartTime::At(at), ..new_run() };
@@ -175,7 +177,7 @@ pub async fn a_new_run_is_seen_by_every_handle(fixture: Fixture) {
     let second = fixture.second().await;
     let id = fixture.started().await;
     assert_eq!(second.run(id).await.unwrap().unwrap(), fixture.run(id).await);
-    let claim = workflow_sdk::engine::Write::Claim(claim_request());
+    let claim = workflow_engine::store::Write::Claim(claim_request());
     let claimed = outcome::claimed(outcome::one(second.commit(&[claim]).await.unwrap()));
     assert_eq!(claimed.runs.len(), 1);
     assert_eq!(fixture.status(id).await, RunStatus::Running);

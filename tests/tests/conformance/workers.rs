@@ -1,16 +1,17 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{ClaimRequest, Lane, NewRun, StartTime, WorkerId, Write};
+use workflow_engine::model::{Lane, NewRun, StartTime, WorkerId};
+use workflow_engine::store::{ClaimRequest, Write};
 use workflow_tests::make::{LEASE, claim_by, lane, lane_of, new_run};
 use workflow_tests::{Fixture, until};
 
 pub async fn a_worker_is_recorded_with_what_it_serves(fixture: Fixture) {
     let second = fixture.second().await;
-    assert_eq!(fixture.backend.workers().await.unwrap(), []);
+    assert_eq!(fixture.store.workers().await.unwrap(), []);
     let (first, other) = (WorkerId::generate(), WorkerId::generate());
     let lanes = [lane_of("default", "checkout", "1"), lane_of("é\"q", "a,b", "2026-01")];
-    let session = fixture.backend.open_lease(first, &lanes).await.unwrap();
-    let dying = fixture.backend.open_lease(other, &[]).await.unwrap();
+    let session = fixture.store.open_lease(first, &lanes).await.unwrap();
+    let dying = fixture.store.open_lease(other, &[]).await.unwrap();
     let workers = second.workers().await.unwrap();
     assert_eq!(workers.len(), 2);
     let record = |id| workers.iter().find(|worker| worker.id == id).unwrap();
@@ -24,7 +25,7 @@ pub async fn a_worker_is_recorded_with_what_it_serves(fixture: Fixture) {
         (live == [first]).then_some(())
     })
     .await;
-    assert_eq!(second.workers().await.unwrap().len(), 2, "recorded until another worker releases it");
+    assert_eq!(second.workers().await.unwrap().len(), 2, "a dead worker stays recorded until another one releases it");
     session.close().await.unwrap();
 }
 
@@ -45,7 +46,7 @@ pub async fn due_versions_are_found(fixture: Fixture) {
     fixture.write(Write::Cancel(start(&version("5"), StartTime::Now).await)).await;
 
     let find = async |lanes: &[Lane]| {
-        let mut found = fixture.backend.due_lanes(lanes).await.unwrap();
+        let mut found = fixture.store.due_lanes(lanes).await.unwrap();
         found.sort_unstable();
         found
     };
@@ -54,11 +55,11 @@ pub async fn due_versions_are_found(fixture: Fixture) {
     assert_eq!(find(&[lane()]).await, [version("1"), version("2"), version("3")]);
     let taken = fixture.claim(&ClaimRequest { lanes: vec![version("1")], ..claim_by(WorkerId::generate(), 1) }).await;
     assert_eq!(taken.runs.len(), 1);
-    assert_eq!(find(&[lane()]).await, [version("2"), version("3")], "what is held is not due");
+    assert_eq!(find(&[lane()]).await, [version("2"), version("3")], "a claimed run is not due");
     fixture.advance(LEASE);
-    assert_eq!(find(&[lane()]).await, [version("1"), version("2"), version("3")], "until its lease has ended");
+    assert_eq!(find(&[lane()]).await, [version("1"), version("2"), version("3")], "it is due once its lease has ended");
     fixture.write(Write::Pause(taken.runs[0].claim.run_id)).await;
-    assert_eq!(find(&[lane()]).await, [version("2"), version("3")], "what is paused is not due either");
+    assert_eq!(find(&[lane()]).await, [version("2"), version("3")], "a paused run is not due");
     assert_eq!(find(&[lane_of("mail", "checkout", "1")]).await, [lane_of("mail", "checkout", "7")]);
     assert_eq!(find(&[]).await, []);
 }
