@@ -1,5 +1,7 @@
-//! A small slice of each campaign of faults around processes: the wire, the disk, the power, clocks, releases. The long ones
-//! are run by the program `campaign`. And what a campaign does for itself: its server, and what it looks for there.
+//! Short versions of the campaigns whose faults are outside of the processes: the network, the
+//! disk, power, clocks and releases. The program `campaign` runs the long versions.
+//!
+//! Also tests a campaign's own server, and the checks that a campaign makes there.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use workflow_tests::checker::Evidence;
 use workflow_tests::scene::{Scene, SceneOptions};
 use workflow_tests::{Database, RawConnection, until};
 
-/// The same in every run of the suite.
+/// The fixed seed of all campaigns in this file.
 const SEED: u64 = 5;
 
 async fn slice(kind: &str, database: Database, count: usize) {
@@ -20,13 +22,13 @@ async fn slice(kind: &str, database: Database, count: usize) {
     }
     let report = campaign::run(kind, Plan::new(SEED, count, database)).await;
     println!("{report}");
-    // So few faults say nothing about how many hit work; that any did must be so.
+    // So few faults do not show which share of them hits work, but at least one must.
     assert!(report.violations.is_empty() && report.done == count && report.delivered > 0, "{report}");
     assert_eq!(report.ended, report.runs, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wire_that_is_cut_loses_nothing() {
+async fn a_cut_connection_loses_nothing() {
     slice("wire", Database::Postgres, 16).await;
 }
 
@@ -46,7 +48,7 @@ async fn a_power_cut_loses_nothing_on_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clocks_of_workers_do_not_matter_to_postgres() {
+async fn postgres_ignores_the_clocks_of_workers() {
     slice("skew", Database::Postgres, 12).await;
 }
 
@@ -65,7 +67,8 @@ async fn two_releases_work_side_by_side_on_postgres() {
     slice("rolling", Database::Postgres, 3).await;
 }
 
-/// An index whose order is not that of its table any more: the function that it is made with gives something else now.
+/// Creates an index that is corrupt because the function that it is built on is replaced
+/// afterwards.
 const CORRUPT: &str = "
     CREATE FUNCTION turned(n integer) RETURNS integer IMMUTABLE LANGUAGE sql AS 'SELECT n';
     CREATE TABLE numbers AS SELECT generate_series(1, 1000) AS n;
@@ -73,7 +76,7 @@ const CORRUPT: &str = "
     CREATE OR REPLACE FUNCTION turned(n integer) RETURNS integer IMMUTABLE LANGUAGE sql AS 'SELECT -n'";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_left_and_an_index_that_is_broken_are_found() {
+async fn a_leaked_session_and_a_corrupt_index_are_found() {
     let cluster = Cluster::start(None).await;
     let mut options = SceneOptions::new(Database::Postgres);
     options.server = Some(cluster.url());
@@ -92,11 +95,12 @@ async fn a_session_that_is_left_and_an_index_that_is_broken_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_campaign_that_is_killed_takes_its_server_along() {
+async fn a_killed_campaign_stops_its_server() {
     let directory = tempfile::tempdir().expect("a directory");
-    // Whoever PostgreSQL runs as must be able to enter it.
-    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("open it");
-    // As a shell does with what it starts in the background.
+    // The user that PostgreSQL runs as must be able to enter the directory.
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("set permissions");
+    // A shell also ignores SIGQUIT for the processes that it starts in the background.
     let mut campaign = Command::new("env");
     campaign.args(["--ignore-signal=QUIT", env!("CARGO_BIN_EXE_campaign")]);
     campaign.args(["kill", "--database", "postgres", "--count", "1000", "--directory"]).arg(directory.path());
@@ -106,22 +110,23 @@ async fn a_campaign_that_is_killed_takes_its_server_along() {
         let found = Command::new("pgrep").args(["-f", &pattern]).output();
         String::from_utf8_lossy(&found.expect("run pgrep").stdout).lines().count()
     };
-    until("its server runs", async || (servers() > 0).then_some(())).await;
-    campaign.kill().expect("kill it");
-    campaign.wait().expect("reap it");
-    until("its server has gone", async || (servers() == 0).then_some(())).await;
+    until("the campaign's server runs", async || (servers() > 0).then_some(())).await;
+    campaign.kill().expect("kill the campaign");
+    campaign.wait().expect("reap the campaign");
+    until("the campaign's server has stopped", async || (servers() == 0).then_some(())).await;
 }
 
 #[test]
-fn a_server_whose_address_nobody_reads_is_removed() {
+fn a_server_whose_address_is_never_read_is_removed() {
     let directory = tempfile::tempdir().expect("a directory");
-    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("open it");
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("set permissions");
     let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres"));
     let script =
         script.env("TMPDIR", directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut script = script.spawn().expect("start a server");
-    // Its input stays open, as if the one who holds it were only slow.
+    // Only the output is closed. The input stays open, as that of a slow reader does.
     drop(script.stdout.take());
-    script.wait().expect("reap it");
-    assert_eq!(std::fs::read_dir(directory.path()).expect("look").count(), 0);
+    script.wait().expect("reap the script");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("list the directory").count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The proxy between clients and PostgreSQL does what it says, and only that.
+//! Tests of the fault-injecting proxy between clients and PostgreSQL.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use workflow_tests::postgres::postgres_url;
 use workflow_tests::proxy::{Fault, Moment, Proxy};
 use workflow_tests::until;
 
-/// A proxy, a table, and a connection that does not come by way of the proxy.
+/// Creates a proxy, a table, and a connection that does not go through the proxy.
 async fn scene() -> (Proxy, String, PgConnection) {
     let proxy = Proxy::to(&postgres_url()).expect("a proxy");
     let table = format!("p_{}", uuid::Uuid::new_v4().simple());
@@ -23,7 +23,7 @@ async fn connect(proxy: &Proxy) -> PgConnection {
     PgConnection::connect(&proxy.url()).await.expect("connect through the proxy")
 }
 
-/// A row in a transaction.
+/// Inserts a row in a transaction.
 async fn insert(connection: &mut PgConnection, table: &str) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     transaction.execute(sqlx::AssertSqlSafe(format!("INSERT INTO {table} VALUES (1)"))).await?;
@@ -40,7 +40,7 @@ fn was_cut(result: Result<(), sqlx::Error>) {
 }
 
 #[tokio::test]
-async fn everything_passes_slowly_and_in_single_bytes_too() {
+async fn everything_passes_slowly_and_in_single_bytes() {
     let (proxy, table, mut direct) = scene().await;
     let mut connection = connect(&proxy).await;
     insert(&mut connection, &table).await.expect("an untouched connection");
@@ -61,7 +61,7 @@ async fn everything_passes_slowly_and_in_single_bytes_too() {
 }
 
 #[tokio::test]
-async fn before_the_commit_nothing_is_done_and_after_it_all() {
+async fn a_cut_before_the_commit_loses_everything_and_after_it_nothing() {
     let (proxy, table, mut direct) = scene().await;
     let mut expected = 0;
     for fault in [Fault::Close, Fault::Reset, Fault::Torn] {
@@ -75,11 +75,11 @@ async fn before_the_commit_nothing_is_done_and_after_it_all() {
             assert_eq!(rows(&mut direct, &table).await, expected, "{delivered}");
         }
     }
-    assert_eq!(proxy.commits(), 0, "no client heard of one");
+    assert_eq!(proxy.commits(), 0, "no client received the reply to a commit");
 }
 
 #[tokio::test]
-async fn a_hole_swallows_all_until_it_heals() {
+async fn a_hole_swallows_everything_until_it_is_healed() {
     let (proxy, table, mut direct) = scene().await;
     let (mut hit, mut idle) = (connect(&proxy).await, connect(&proxy).await);
     proxy.arm(Fault::Hole, Moment::CommitReply);
@@ -88,8 +88,8 @@ async fn a_hole_swallows_all_until_it_heals() {
         let polled = poll_fn(|context| Poll::Ready(inserting.as_mut().poll(context))).await;
         (!proxy.delivered().is_empty()).then_some(polled.is_pending())
     });
-    assert!(is_open.await, "nobody says that the connection is gone");
-    assert_eq!(rows(&mut direct, &table).await, 1, "done, and its answer lost");
+    assert!(is_open.await, "the client is not told that the connection is dead");
+    assert_eq!(rows(&mut direct, &table).await, 1, "the row is committed, and the reply is lost");
     let url = proxy.url();
     let mut knock = pin!(PgConnection::connect(&url));
     tokio::select! {
@@ -98,10 +98,10 @@ async fn a_hole_swallows_all_until_it_heals() {
         count = rows(&mut direct, &table) => assert_eq!(count, 1),
     }
     proxy.heal();
-    insert(&mut idle, &table).await.expect("nothing of it fell into the hole");
+    insert(&mut idle, &table).await.expect("the idle connection lost nothing in the hole");
     insert(&mut connect(&proxy).await, &table).await.expect("a new connection");
     let polled = poll_fn(|context| Poll::Ready(inserting.as_mut().poll(context))).await;
-    assert!(polled.is_pending(), "what fell into it stays there");
+    assert!(polled.is_pending(), "swallowed bytes stay lost");
     assert_eq!(rows(&mut direct, &table).await, 3);
 }
 
@@ -111,12 +111,12 @@ async fn an_idle_connection_is_not_hit() {
     let mut connection = connect(&proxy).await;
     proxy.arm(Fault::Reset, Moment::Frame(2));
     assert_eq!(rows(&mut direct, &table).await, 0);
-    assert_eq!(proxy.delivered(), [], "nothing is at work");
+    assert_eq!(proxy.delivered(), [], "no connection is in a transaction");
     was_cut(insert(&mut connection, &table).await);
     assert_eq!(proxy.delivered().len(), 1);
-    connect(&proxy).await.ping().await.expect("it happens once");
+    connect(&proxy).await.ping().await.expect("a fault happens once");
     proxy.arm(Fault::Reset, Moment::Frame(0));
     proxy.heal();
-    connect(&proxy).await.ping().await.expect("a fault that was healed does not happen");
+    connect(&proxy).await.ping().await.expect("a healed fault does not happen");
     assert_eq!(rows(&mut direct, &table).await, 0);
 }

@@ -1,10 +1,10 @@
-//! A slice of the simulated cluster: see `workflow_tests::simulation`.
+//! Runs a small number of seeds of the simulated cluster. See `workflow_tests::simulation`.
 
 use workflow_tests::captured::Captured;
 use workflow_tests::disclosed::assert_shows_none;
 use workflow_tests::simulation::{Case, Figures, Planted, run, run_case, trace, violation};
 
-/// How many seeds, unless `WORKFLOW_SIMULATION_SEEDS` says otherwise.
+/// The number of seeds. `WORKFLOW_SIMULATION_SEEDS` overrides it.
 const SEEDS: u64 = 300;
 
 fn seeds() -> u64 {
@@ -12,7 +12,7 @@ fn seeds() -> u64 {
 }
 
 #[test]
-fn no_seed_finds_anything_wrong() {
+fn no_seed_finds_a_violation() {
     let mut all = Figures::default();
     for seed in 0..seeds() {
         let captured = Captured::start();
@@ -24,11 +24,11 @@ fn no_seed_finds_anything_wrong() {
         assert_shows_none(&values.map(|value| value.to_string()).collect(), &captured.text());
     }
     println!("{all}");
-    assert!(all.faults > seeds(), "faults come to pass: {all}");
+    assert!(all.faults > seeds(), "too few faults happened: {all}");
 }
 
 #[test]
-fn the_same_seed_goes_the_same_way() {
+fn equal_seeds_produce_equal_traces() {
     for seed in 0..40 {
         let case = Case::random(seed);
         let (first, second) = (trace(&case), trace(&case));
@@ -40,7 +40,7 @@ fn the_same_seed_goes_the_same_way() {
     }
 }
 
-/// The first seed that finds this bug.
+/// Returns the first seed that finds the planted bug, and the violation.
 fn found_by(planted: Planted) -> Option<(u64, String)> {
     (0..2000).find_map(|seed| {
         let case = Case { planted: Some(planted), ..Case::random(seed) };
@@ -51,16 +51,16 @@ fn found_by(planted: Planted) -> Option<(u64, String)> {
 #[test]
 fn planted_bugs_are_found() {
     for planted in [Planted::NoFence, Planted::LostRow, Planted::SignalTwice] {
-        let (seed, violation) = found_by(planted).unwrap_or_else(|| panic!("nothing finds {planted:?}"));
+        let (seed, violation) = found_by(planted).unwrap_or_else(|| panic!("no seed finds {planted:?}"));
         println!("{planted:?} is found by seed {seed}: {violation}");
     }
 }
 
 #[test]
-fn a_failure_is_made_small() {
-    let seed = found_by(Planted::LostRow).expect("some seed").0;
+fn a_failure_is_reduced_to_a_minimal_case() {
+    let seed = found_by(Planted::LostRow).expect("a seed finds the bug").0;
     let case = Case { planted: Some(Planted::LostRow), ..Case::random(seed) };
-    let failure = run_case(case.clone()).expect_err("it is found");
+    let failure = run_case(case.clone()).expect_err("the seed finds the bug");
     assert_eq!(failure.seed, seed);
     assert!(failure.case.smaller().iter().all(|smaller| violation(smaller).is_none()), "{failure}");
     assert!(failure.to_string().contains(&failure.what));
