@@ -1,7 +1,8 @@
-//! Documents and names that nobody would write.
+//! Random and damaged documents and names.
 
 use proptest::prelude::*;
-use workflow_sdk::engine::{check_name, check_queue, check_tag, redact};
+use workflow_engine::model::{check_name, check_queue, check_tag};
+use workflow_engine::store::redact;
 use workflow_sdk::{NameSubject, RunHistory, UnreadablePayload};
 
 const HISTORY: &str = r#"{"format":1,"run":{"id":"018f0000-0000-7000-8000-000000000001","queue":"default","workflow":"greet",
@@ -9,7 +10,7 @@ const HISTORY: &str = r#"{"format":1,"run":{"id":"018f0000-0000-7000-8000-000000
 "kind":"step","status":"failed","position":1,"output":"\"hello\"","error":{"kind":"application","message":"no","causes":["a"],
 "coded":"coded:1:k:e30="},"epoch":1,"started_at":1700000000000000,"completed_at":1700000000001000}]}"#;
 
-/// Parts of a document, by which another part is replaced.
+/// Generates text that replaces a part of a document.
 fn part() -> impl Strategy<Value = String> {
     let known = [
         "null",
@@ -55,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn a_password_in_its_place_is_never_shown(
+    fn the_password_of_a_url_is_never_shown(
         user in "[a-z]{0,5}", password in "[a-zA-Z0-9@/?#:&=%]{0,8}", rest in "(:[0-9]{4})?/[a-z]{0,5}(\\?sslmode=x)?",
     ) {
         let shown = redact(&format!("postgres://{user}:S3CR3T{password}S3CR3T@db{rest}"));
@@ -63,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_taken_for_an_unreadable_payload(text in any::<String>()) {
+    fn no_ordinary_text_is_read_as_an_unreadable_payload(text in any::<String>()) {
         prop_assert!(UnreadablePayload::in_place_of(&text).is_none());
         let marked = format!("unreadable:{text}");
         prop_assert!(UnreadablePayload::in_place_of(&marked).is_none());
@@ -71,7 +72,7 @@ proptest! {
 }
 
 #[test]
-fn a_document_that_is_nested_too_deep_is_refused() {
+fn a_document_nested_too_deeply_is_refused() {
     for depth in [128, 1000, 1_000_000] {
         assert!(RunHistory::from_json(&"[".repeat(depth)).is_err());
         let steps = format!(r#"{{"format":1,"run":{{}},"steps":{}"#, "[".repeat(depth));

@@ -1,6 +1,9 @@
-//! One mark stands in every value and every error; the log of everything, at its most talkative, must not have it. All tests look for
-//! their own values, and the database's password, in the log (`disclosed.rs`): these do all that can be done with a value. What a panic hook
-//! prints is the application's, and is not part of the log.
+//! Checks that values and errors of authors never appear in the log, in errors or in debug output.
+//!
+//! These tests put one mark into every value and every error, and do everything that can be done
+//! with a value. The log of all crates at the TRACE level must not contain the mark. All other
+//! tests look for their own values and the database's password in the log, too (`disclosed.rs`).
+//! The output of a panic hook belongs to the application and is not part of the log.
 
 use std::time::Duration;
 
@@ -11,14 +14,15 @@ use workflow_tests::marked::{MARK, marked, marked_child, marked_failure, marked_
 use workflow_tests::{Live, Probe, Working, until};
 use workflow_worker::{ForeignAwait, Worker};
 
-/// Asks for something else than [`marked`].
+/// Asks for another step than [`marked`], so it diverges from that workflow's history.
 #[workflow(name = "marked")]
 async fn other_code(ctx: &Ctx<Probe>, input: String) -> Result<String> {
     let number: u64 = ctx.step("value", async || Ok::<_, Error>(1)).await?;
     Ok(format!("{number} {input}"))
 }
 
-/// Waits for something that is not durable, and gives what its type cannot hold.
+/// Awaits a future that is not durable, publishes a value that is too large, and receives a signal
+/// of the wrong type.
 #[workflow(allow(tokio_time))]
 async fn careless(ctx: &Ctx<Probe>, input: String) -> Result<String> {
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -27,7 +31,7 @@ async fn careless(ctx: &Ctx<Probe>, input: String) -> Result<String> {
     Ok(format!("{told:?}"))
 }
 
-/// The same database, with a limit that is soon reached.
+/// Connects another client to the database, with a low payload limit.
 async fn client(db: &Live) -> Client {
     db.connect().payload_limit(10_000).await.expect("a second client")
 }
@@ -40,10 +44,10 @@ fn worker(client: &Client, probe: &Probe) -> Worker<Probe> {
 #[track_caller]
 fn nothing_logged() {
     let lines = log_lines(&[MARK]);
-    assert!(lines.is_empty(), "{} lines of the log hold it, as this: {}", lines.len(), lines[0]);
+    assert!(lines.is_empty(), "{} lines of the log contain the mark; the first: {}", lines.len(), lines[0]);
 }
 
-pub async fn nothing_that_an_author_hands_over_is_logged(db: Live) {
+pub async fn no_value_of_an_author_is_logged(db: Live) {
     let client = client(&db).await;
     let probe = Probe::new();
     let working = Working::start(worker(&client, &probe).register(marked));
@@ -53,11 +57,12 @@ pub async fn nothing_that_an_author_hands_over_is_logged(db: Live) {
     until("the second generation waits", waits).await;
     working.stop().await;
 
-    // Code that does not fit the history: the divergence is told, then the right code goes on.
+    // Code that does not match the history: the divergence is logged, then the right code
+    // continues.
     let due = "UPDATE workflow_runs SET available_at = 0 WHERE status = 'parked'";
     db.raw().await.execute(due).await;
     let working = Working::start(worker(&client, &probe).register(other_code));
-    until("it diverges", async || run.run().await.unwrap().error.map(drop)).await;
+    until("the run diverges", async || run.run().await.unwrap().error.map(drop)).await;
     working.stop().await;
     db.raw().await.execute(due).await;
     let working = Working::start(worker(&client, &probe).register(marked));
@@ -79,17 +84,17 @@ pub async fn nothing_that_an_author_hands_over_is_logged(db: Live) {
     client.start(careless, secret("input")).await.unwrap().result().await.unwrap_err();
     strict.stop().await;
 
-    // The database does not take it: a statement's error shows what it was about.
-    let waiting = client.start_by_name("nobody knows it", &secret("input").into()).await.unwrap();
+    // A write fails in the database, and the error of a statement may show its values.
+    let waiting = client.start_by_name("unserved", &secret("input").into()).await.unwrap();
     db.raw().await.execute("DROP TABLE workflow_signals").await;
     client.signal(waiting.id(), "tell", &secret("lost")).await.unwrap_err();
-    client.backend().close().await;
-    assert!(!log_lines(&["TRACE workflow_sdk::executor"]).is_empty(), "everything is logged");
+    client.store().close().await;
+    assert!(!log_lines(&["TRACE workflow_engine::executor"]).is_empty(), "everything is logged");
     assert!(!log_lines(&["run parked: the code does not fit"]).is_empty(), "the divergence was logged");
     nothing_logged();
 }
 
-/// The text and the Debug of an error and of all its sources.
+/// Returns the display text and the debug output of an error and of all its sources.
 fn told(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(|error| format!("{error}\n{error:?}\n")).collect()

@@ -1,4 +1,5 @@
-//! What a database, a log or a name must not give away or do: cases on each database, and PostgreSQL's roles.
+//! Security tests: values in logs and errors, hostile names, damaged documents, and the roles of
+//! PostgreSQL.
 
 use workflow_tests::{Database, Live};
 
@@ -10,11 +11,11 @@ mod roles;
 workflow_tests::cases! {
     "security", "db: Live)",
     logs {
-        nothing_that_an_author_hands_over_is_logged,
+        no_value_of_an_author_is_logged,
         no_error_and_no_debug_output_shows_a_value,
     }
     names {
-        a_hostile_name_is_a_name_or_refused,
+        a_hostile_name_is_stored_as_it_is_or_refused,
         a_hostile_filter_finds_nothing,
     }
 }

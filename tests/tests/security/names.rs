@@ -1,9 +1,9 @@
-//! Names that would be something else if they became part of a statement.
+//! Hostile names, which would do harm if they became part of a statement's text.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
-use workflow_sdk::engine::BackendOptions;
+use workflow_engine::store::StoreOptions;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, ConnectError, RunFilter};
 use workflow_tests::{Live, Working};
@@ -23,7 +23,8 @@ const HOSTILE: [&str; 12] = [
     "naïve \u{1f980} ' || (SELECT 1) || '",
 ];
 
-/// The hostile names and as many that are made of what is special to SQL, JSON and patterns.
+/// Returns the hostile names, and `count` random ones of characters that are special in SQL, JSON
+/// or patterns.
 fn names(count: usize) -> Vec<String> {
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(Default::default()));
     let made = "['\"\\\\;$%_{}\\[\\]()*/ -|:,.0a\u{e4}\u{202e}\u{0}\n]{1,40}";
@@ -41,8 +42,8 @@ async fn named(ctx: &Ctx, name: String) -> Result<String> {
     Ok(told.unwrap_or_default())
 }
 
-/// Every name is a name to the end, or refused as one.
-pub async fn a_hostile_name_is_a_name_or_refused(db: Live) {
+/// Every name is either stored and found unchanged, or refused as a name.
+pub async fn a_hostile_name_is_stored_as_it_is_or_refused(db: Live) {
     let working = Working::start(db.worker(()).register(named));
     let mut accepted = 0;
     for name in names(40) {
@@ -82,13 +83,13 @@ pub async fn a_hostile_filter_finds_nothing(db: Live) {
         for filter in filters {
             match db.client.list(&filter).await {
                 Ok(found) => assert!(found.is_empty(), "{name:?} finds {found:?}"),
-                // PostgreSQL has no NUL in a text.
+                // PostgreSQL does not accept NUL in a text.
                 Err(error) => assert!(name.contains('\0'), "{name:?}: {error}"),
             }
         }
-        let mut options = BackendOptions::default();
+        let mut options = StoreOptions::default();
         options.schema.clone_from(&name);
-        let refused = workflow_sdk::engine::connect(&db.url(), options).await;
+        let refused = workflow_sdk::internal::connect(&db.url(), options).await;
         assert!(matches!(refused, Err(ConnectError::InvalidSchema { .. })), "{name:?}: {refused:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! The roles of `docs/guide/security.md`: one that owns the schema, one that works in it, one that looks.
+//! The PostgreSQL roles of `docs/guide/security.md`: the owner of the schema, the role of workers
+//! and clients, and a role that only reads.
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
@@ -9,7 +10,8 @@ use workflow_worker::Worker;
 
 const GUIDE: &str = include_str!("../../../docs/guide/security.md");
 
-/// The block of SQL of the guide that begins with this comment, for this schema and roles of this test alone.
+/// Returns the guide's SQL block that starts with the comment `begin`, changed to use `schema` and
+/// roles with its name.
 fn sql(begin: &str, schema: &str) -> String {
     let block = GUIDE.split("```sql\n").find(|block| block.starts_with(begin)).expect("the guide has this block");
     let block = block.split("```").next().expect("a block ends");
@@ -20,7 +22,7 @@ fn sql(begin: &str, schema: &str) -> String {
         .fold(block, |block, role| block.replace(&format!("workflow_{role}"), &format!("{schema}_{role}")))
 }
 
-/// The server's URL for a role that needs no password.
+/// Returns the server's URL for a role without a password.
 fn url_of(role: &str) -> String {
     let url = postgres_url();
     let (scheme, rest) = url.split_once("://").expect("a URL");
@@ -33,7 +35,7 @@ async fn connect(schema: &str, role: &str) -> Result<Client, ConnectError> {
     Client::connect(url).schema(schema).await
 }
 
-/// What the database says to this statement of this role.
+/// Executes a statement as a role. Returns the error code if the database refuses it.
 async fn refusal(schema: &str, role: &str, statement: &str) -> Option<String> {
     use workflow_sdk::sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
     let url = url_of(&format!("{schema}_{role}"));
@@ -44,16 +46,16 @@ async fn refusal(schema: &str, role: &str, statement: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_needs_no_right_to_change_the_schema() {
+async fn a_worker_needs_no_permission_to_change_the_schema() {
     let db = Live::new(Database::Postgres).await;
     let schema = format!("r_{}", &db.schema().expect("a schema")[2..20]);
     let schema = schema.as_str();
     let mut raw: RawConnection = db.raw().await;
     raw.execute(sql("-- As a superuser", schema).replace("DATABASE app", "DATABASE postgres")).await;
 
-    assert!(connect(schema, "runtime").await.is_err(), "it cannot make the schema");
+    assert!(connect(schema, "runtime").await.is_err(), "the runtime role cannot create the schema");
     let owner = connect(schema, "owner").await.expect("the owner migrates");
-    owner.backend().close().await;
+    owner.store().close().await;
     raw.execute(format!("SET ROLE {schema}_owner; {}; RESET ROLE", sql("-- As workflow_owner", schema))).await;
 
     let client = connect(schema, "runtime").await.expect("the schema is up to date");
@@ -76,7 +78,7 @@ async fn a_worker_needs_no_right_to_change_the_schema() {
     assert!(reader.list(&RunFilter::new()).await.unwrap().len() >= 4);
     reader.export(run.id()).await.unwrap();
     let report = Worker::new(reader.clone(), Probe::new()).register(marked).preflight().await;
-    report.expect("a preflight reads only");
+    report.expect("a preflight needs only read access");
     let start = reader.start(marked_child, "no".into()).await;
     assert!(start.is_err(), "{start:?}");
 
@@ -107,8 +109,8 @@ async fn a_worker_needs_no_right_to_change_the_schema() {
     ] {
         assert_eq!(refusal(schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
     }
-    client.backend().close().await;
-    reader.backend().close().await;
+    client.store().close().await;
+    reader.store().close().await;
     let roles = ["owner", "runtime", "reader"].map(|role| format!("{schema}_{role}")).join(", ");
     raw.execute(format!("DROP SCHEMA {schema} CASCADE; DROP OWNED BY {roles}; DROP ROLE {roles}")).await;
     db.sweep().await;

@@ -1,4 +1,4 @@
-//! A crash at every commit: what is safe passes, what is not is reported with its place.
+//! Tests of `crash_everywhere`: safe workflows pass, and each unsafe place is reported.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Instant;
 
 use workflow_sdk::prelude::*;
-use workflow_worker::testing::{CrashReport, Side, TestEnv, TestError, effect, idempotent_effect};
+use workflow_testing::{CrashReport, Side, TestEnv, TestError, effect, idempotent_effect};
 
 use crate::{DAY, HOUR};
 
-/// A service that knows keys, and one that does not.
+/// A service that recognizes idempotency keys in some of its calls.
 #[derive(Default)]
 struct Bank {
     payments: Mutex<BTreeMap<String, u64>>,
@@ -18,7 +18,7 @@ struct Bank {
 }
 
 impl Bank {
-    /// Does it once for each key.
+    /// Charges once per key.
     async fn charge(&self, cents: u64, key: String) -> Result<u64, std::io::Error> {
         idempotent_effect("charge", &key);
         let mut payments = self.payments.lock().unwrap();
@@ -26,13 +26,13 @@ impl Bank {
         Ok(cents + *payments.entry(key).or_insert(number))
     }
 
-    /// Does it as often as it is asked to.
+    /// Charges at every call.
     async fn charge_again(&self, cents: u64) -> Result<u64, std::io::Error> {
         effect("charge", cents);
         Ok(cents)
     }
 
-    /// Answers another number each time.
+    /// Returns another number at every call.
     async fn number(&self) -> Result<u32, std::io::Error> {
         Ok(self.receipts.fetch_add(1, SeqCst))
     }
@@ -60,9 +60,9 @@ async fn twenty(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
 #[tokio::test]
 async fn a_workflow_of_twenty_steps_survives_every_crash() {
     let env = TestEnv::with_state(Bank::default).register(twenty).await.unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let survived = env.crash_everywhere(twenty, 5).await.unwrap();
-    println!("{survived:?} took {:?}", begun.elapsed());
+    println!("{survived:?} took {:?}", started.elapsed());
     assert!(survived.commits >= 22, "{survived:?}");
     assert_eq!(survived.crashes, 2 * survived.commits);
 }
@@ -103,7 +103,7 @@ async fn drawn_key(ctx: &Ctx<Bank>, cents: u64) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_key_that_is_drawn_in_the_body_is_found_out() {
+async fn a_key_generated_in_the_body_is_reported() {
     let env = TestEnv::with_state(Bank::default).register(drawn_key).await.unwrap();
     let report = report(env.crash_everywhere(drawn_key, 42).await.unwrap_err());
     assert!(report.to_string().contains("happened again with another key, in step \"charge\""));
@@ -115,7 +115,7 @@ async fn numbered(ctx: &Ctx<Bank>) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn another_result_is_reported_unless_it_is_the_same_to_the_author() {
+async fn a_different_result_is_reported_unless_the_author_accepts_it() {
     let env = TestEnv::with_state(Bank::default).register(numbered).await.unwrap();
     let report = report(env.crash_everywhere(numbered, ()).await.unwrap_err());
     assert_eq!(report.steps(), ["number"]);
@@ -127,7 +127,7 @@ static FLIPS: AtomicU32 = AtomicU32::new(0);
 
 #[workflow]
 async fn flips(ctx: &Ctx) -> Result<u32> {
-    // Not a function of the input and of what is recorded: each replay goes another way.
+    // The branch depends neither on the input nor on the history, so each replay takes another one.
     if FLIPS.fetch_add(1, SeqCst).is_multiple_of(2) {
         ctx.step("heads", async || Ok::<_, Error>(1)).await?;
     } else {
@@ -161,7 +161,7 @@ async fn guarded(ctx: &Ctx<Bank>) -> Result<u64> {
 }
 
 #[tokio::test]
-async fn signals_are_sent_whatever_dies_and_a_saga_survives() {
+async fn signals_and_compensations_survive_every_crash() {
     let env = TestEnv::with_state(Bank::default).register(guarded).await.unwrap();
     let waiting = env.crash_everywhere(guarded, ()).await.unwrap_err();
     assert!(matches!(waiting, TestError::StillWaiting { .. }), "{waiting}");

@@ -1,4 +1,4 @@
-//! Histories that leave the database: replayed, and without their data.
+//! Tests of exported histories: their replay and their redaction.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use serde_json::Value;
 use workflow_sdk::prelude::*;
-use workflow_worker::testing::{ReplayError, TestEnv, replay};
+use workflow_testing::{ReplayError, TestEnv, replay};
 
 static POLLS: AtomicUsize = AtomicUsize::new(0);
 
@@ -54,7 +54,7 @@ async fn order(ctx: &Ctx, customer: String) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_redacted_history_says_nothing_of_its_run_but_its_shape() {
+async fn a_redacted_history_keeps_only_the_shape_of_its_run() {
     let env = TestEnv::new().register(order).await.unwrap();
     let run = env.start(order, "Ada Lovelace".into()).await.unwrap();
     run.finish().await.unwrap();
@@ -76,7 +76,7 @@ async fn a_redacted_history_says_nothing_of_its_run_but_its_shape() {
 
 fn placeholder(value: Value) -> Value {
     match value {
-        Value::String(_) => "somebody".into(),
+        Value::String(_) => "redacted".into(),
         Value::Array(items) => items.into_iter().map(placeholder).collect(),
         other => other,
     }

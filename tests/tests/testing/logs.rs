@@ -1,14 +1,14 @@
-//! What an author's tests hand over is logged as little as what his application does.
+//! Checks that the values of an author's tests are never logged.
 
+use workflow_testing::{TestEnv, replay};
 use workflow_tests::Probe;
 use workflow_tests::captured::{Captured, log_lines};
 use workflow_tests::marked::{MARK, marked, marked_child, marked_failure, marked_panic, secret};
-use workflow_worker::testing::{TestEnv, replay};
 
 use crate::HOUR;
 
 #[tokio::test]
-async fn nothing_that_a_test_hands_over_is_logged() {
+async fn no_value_of_a_test_is_logged() {
     let _captured = Captured::start();
     let env = TestEnv::with_state(Probe::new).register(marked).register(marked_child);
     let env = env.register(marked_failure).register(marked_panic).await.unwrap();
@@ -33,6 +33,6 @@ async fn nothing_that_a_test_hands_over_is_logged() {
     env.crash_everywhere(marked_child, secret("fail")).await.unwrap();
     env.interleave(marked_child, secret("fail"), 0..5).await.unwrap();
 
-    assert!(!log_lines(&["TRACE workflow_sdk::executor"]).is_empty(), "everything is logged");
+    assert!(!log_lines(&["TRACE workflow_engine::executor"]).is_empty(), "everything is logged");
     assert_eq!(log_lines(&[MARK]), [] as [String; 0]);
 }

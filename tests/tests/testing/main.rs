@@ -1,5 +1,5 @@
-//! The kit for authors' tests: virtual time, histories, crashes everywhere, other orders. No database is needed, and no test
-//! here may take time.
+//! Tests of the test kit for authors: virtual time, histories, crashes at every commit, and other
+//! orders of concurrent steps. They need no database and must be fast.
 
 mod crashes;
 mod histories;

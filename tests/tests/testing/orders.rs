@@ -1,10 +1,10 @@
-//! Other orders of what runs at once.
+//! Tests of `interleave`, which runs concurrent steps in different orders.
 
 use std::sync::Mutex;
 
 use futures::try_join;
 use workflow_sdk::prelude::*;
-use workflow_worker::testing::{TestEnv, TestError};
+use workflow_testing::{TestEnv, TestError};
 
 use crate::DAY;
 
@@ -23,7 +23,7 @@ async fn sum(ctx: &Ctx) -> Result<u32> {
 async fn a_sum_does_not_depend_on_the_order() {
     let env = TestEnv::new().register(sum).await.unwrap();
     let seen = env.interleave(sum, (), 0..100).await.unwrap();
-    assert_eq!((seen.runs, seen.orders), (100, 6), "every order of three");
+    assert_eq!((seen.runs, seen.orders), (100, 6), "three steps have six orders");
 }
 
 #[workflow]

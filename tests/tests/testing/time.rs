@@ -1,19 +1,19 @@
-//! Time stands still, and passes in order.
+//! Tests of virtual time, which passes only on request.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, ErrorKind, SignalOutcome, Timestamp};
+use workflow_testing::{TestEnv, TestError};
 use workflow_tests::until;
-use workflow_worker::testing::{TestEnv, TestError};
 
 use crate::{DAY, HOUR};
 
 #[derive(Default)]
 struct Bank {
     calls: AtomicU32,
-    /// So many calls fail.
+    /// The number of calls that fail before one succeeds.
     fails: u32,
 }
 
@@ -37,7 +37,7 @@ async fn ninety_days_pass_in_a_moment_and_not_one_day_before() {
     let env = TestEnv::new().register(remind).await.unwrap();
     let began = env.now();
     let runs = [env.start(remind, "Ada".into()).await.unwrap(), env.start(remind, "Bob".into()).await.unwrap()];
-    let begun = Instant::now();
+    let started = Instant::now();
     env.advance(89 * DAY).await.unwrap();
     for run in &runs {
         assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
@@ -47,13 +47,13 @@ async fn ninety_days_pass_in_a_moment_and_not_one_day_before() {
     env.advance(DAY).await.unwrap();
     assert_eq!(runs[0].result().await.unwrap(), "dear Ada");
     assert_eq!(runs[1].result().await.unwrap(), "dear Bob");
-    println!("90 days took {:?}", begun.elapsed());
+    println!("90 days took {:?}", started.elapsed());
     runs[0].assert_ran(["sleep", "write"]).await;
     assert_eq!(env.now(), began + 90 * DAY);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_runtime_will_do_and_a_run_is_followed_to_its_end() {
+async fn any_runtime_works_and_a_run_is_followed_to_its_end() {
     let env = TestEnv::new().register(remind).start_time(Timestamp::from_micros(0)).await.unwrap();
     let run = env.start(remind, "Ada".into()).await.unwrap();
     assert_eq!(run.finish().await.unwrap(), "dear Ada");
@@ -73,7 +73,7 @@ async fn retries_with_hours_between_them() {
     let run = env.start(pay, 42).await.unwrap();
     assert_eq!(env.state().calls.load(SeqCst), 1);
     env.advance(Duration::from_secs(60)).await.unwrap();
-    assert_eq!(env.state().calls.load(SeqCst), 1, "the second attempt has time");
+    assert_eq!(env.state().calls.load(SeqCst), 1, "the second attempt is not due yet");
     assert_eq!(run.finish().await.unwrap(), 42);
     assert_eq!(env.state().calls.load(SeqCst), 4);
     run.assert_ran(["charge"]).await;
@@ -88,7 +88,7 @@ async fn wait_for_go(ctx: &Ctx) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_signal_says_so() {
+async fn a_run_that_waits_for_a_signal_reports_it() {
     let env = TestEnv::new().register(wait_for_go).await.unwrap();
     let run = env.start(wait_for_go, ()).await.unwrap();
     let waiting = run.finish().await.unwrap_err().to_string();
@@ -185,7 +185,7 @@ async fn generations_follow_each_other() {
 }
 
 #[tokio::test]
-async fn nobody_drives_a_run_whose_worker_died_until_another_is_started() {
+async fn a_run_of_a_dead_worker_waits_until_another_worker_starts() {
     let env = TestEnv::new().register(remind).await.unwrap();
     let run = env.start(remind, "Ada".into()).await.unwrap();
     env.crash().await.unwrap();
@@ -227,7 +227,7 @@ async fn stubs_may_wait_in_virtual_time_and_for_blocking_calls() {
     let began = env.now();
     let run = env.start(nap, "blocking".into()).await.unwrap();
     assert_eq!(run.finish().await.unwrap(), "blocking");
-    assert_eq!(env.now(), began, "time waited for it");
+    assert_eq!(env.now(), began, "time stood still during the blocking call");
     let run = env.start(nap, "thread".into()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "thread");
     assert_eq!(env.now(), began);
@@ -236,7 +236,7 @@ async fn stubs_may_wait_in_virtual_time_and_for_blocking_calls() {
     assert_eq!(env.now(), began + 10 * DAY);
 }
 
-/// What a body waits for that is not of its env.
+/// A gate that a step's body waits for and that is opened from outside of the test environment.
 #[derive(Default)]
 struct Gate(tokio::sync::Notify);
 
@@ -250,7 +250,7 @@ async fn pass(ctx: &Ctx<Gate>) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_stub_that_another_thread_wakes_while_time_passes_is_an_error() {
+async fn waking_a_stub_from_another_thread_while_time_passes_is_an_error() {
     let env = TestEnv::with_state(Gate::default).register(pass).await.unwrap();
     let run = env.start(pass, ()).await.unwrap();
     env.advance(DAY).await.unwrap();
@@ -268,7 +268,7 @@ async fn a_stub_that_another_thread_wakes_while_time_passes_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_stub_that_opens_a_socket_is_told_that_there_is_none() {
+async fn a_stub_that_opens_a_socket_gets_an_error() {
     let env = TestEnv::new().register(nap).await.unwrap();
     let run = env.start(nap, "socket".into()).await.unwrap();
     let refused = run.result().await.unwrap_err().to_string();
@@ -284,7 +284,7 @@ async fn a_workflow_that_is_not_registered_is_refused_by_its_name() {
 
 #[tokio::test]
 #[should_panic(expected = "  - proofread    (expected, did not run)")]
-async fn another_history_than_expected_is_shown_beside_it() {
+async fn an_unexpected_history_is_shown_beside_the_expected_one() {
     let env = TestEnv::new().register(remind).await.unwrap();
     let run = env.start(remind, "Ada".into()).await.unwrap();
     run.finish().await.unwrap();
@@ -292,7 +292,7 @@ async fn another_history_than_expected_is_shown_beside_it() {
 }
 
 #[tokio::test]
-async fn what_is_drawn_at_random_is_the_same_in_each_env() {
+async fn random_values_are_equal_in_each_env() {
     let mut drawn = Vec::new();
     for _ in 0..2 {
         let env = TestEnv::new().register(draw).await.unwrap();
