@@ -3,7 +3,7 @@
 //! one.
 //!
 //! `cargo run --example web_app`, then
-//! `curl -d '{"id": "A-1", "cents": 4200}' -H 'content-type: application/json' localhost:3000/orders`
+//! `curl -d '{"id":"A-1","cents":4200}' -H 'content-type: application/json' localhost:3000/orders`
 
 use std::time::Duration;
 
