@@ -65,7 +65,7 @@ pub async fn bad_writes_do_not_affect_their_neighbours(fixture: Fixture) {
     assert!(writes.len() > 500);
 
     let outcomes = fixture.commit(&writes).await;
-    let told: Vec<&str> = outcomes
+    let found: Vec<&str> = outcomes
         .iter()
         .map(|outcome| match outcome {
             Outcome::Applied => "applied",
@@ -77,8 +77,8 @@ pub async fn bad_writes_do_not_affect_their_neighbours(fixture: Fixture) {
             _ => "something else",
         })
         .collect();
-    for (index, (told, expected)) in told.iter().zip(&expected).enumerate() {
-        assert_eq!(told, expected, "write {index}: {:?}", writes[index]);
+    for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert_eq!(found, expected, "write {index}: {:?}", writes[index]);
     }
     for (number, claim) in claims.iter().enumerate() {
         let (run, history) = fixture.snapshot(claim.run_id).await;
@@ -119,7 +119,7 @@ pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
         }
     }
     let outcomes = fixture.commit(&writes).await;
-    let told: Vec<&str> = outcomes
+    let found: Vec<&str> = outcomes
         .iter()
         .map(|outcome| match outcome {
             Outcome::Applied => "applied",
@@ -136,7 +136,7 @@ pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
             Outcome::Changed(_) => "changed",
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }
 
 pub async fn a_batch_applied_again_changes_nothing(fixture: Fixture) {

@@ -151,9 +151,9 @@ pub async fn a_termination_comes_after_the_end_and_the_cancel_of_its_batch(fixtu
         succeed(ends, "1"),
     ];
     let outcomes = fixture.commit(&writes).await;
-    let told: Vec<CancelOutcome> = outcomes[..4].iter().map(canceled).collect();
+    let found: Vec<CancelOutcome> = outcomes[..4].iter().map(canceled).collect();
     use CancelOutcome::{Canceled, Ended, Requested};
-    assert_eq!(told, [Ended(RunStatus::Succeeded), Canceled, Requested, Ended(RunStatus::Canceled)]);
+    assert_eq!(found, [Ended(RunStatus::Succeeded), Canceled, Requested, Ended(RunStatus::Canceled)]);
     applied(&outcomes[4]);
 }
 
@@ -210,8 +210,8 @@ pub async fn a_cancel_request_is_recorded_once(fixture: Fixture) {
     let outcomes = fixture.commit(&[Write::Cancel(pending), Write::Cancel(pending)]).await;
     for outcome in &outcomes {
         let outcome = canceled(outcome);
-        let told = matches!(outcome, CancelOutcome::Canceled | CancelOutcome::Ended(RunStatus::Canceled));
-        assert!(told, "{outcome:?}");
+        let is_canceled = matches!(outcome, CancelOutcome::Canceled | CancelOutcome::Ended(RunStatus::Canceled));
+        assert!(is_canceled, "{outcome:?}");
     }
     assert_eq!(canceled(&outcomes[0]), CancelOutcome::Canceled);
 }

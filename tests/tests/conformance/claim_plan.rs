@@ -61,8 +61,7 @@ async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &
 }
 
 fn statement(database: &str, file: &str) -> String {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../workflow-sdk/src/store").join(database).join("sql").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../workflow-{database}/src/sql")).join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

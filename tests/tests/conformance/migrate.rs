@@ -79,7 +79,9 @@ pub async fn a_newer_schema_is_refused(fixture: Fixture) {
     raw.execute("UPDATE workflow_schema SET version = version + 1000").await;
     for _ in 0..2 {
         match fixture.connect().await {
-            Err(ConnectError::NewerSchema { found, known: told }) => assert_eq!((found, told), (known + 1000, known)),
+            Err(ConnectError::NewerSchema { found, known: latest }) => {
+                assert_eq!((found, latest), (known + 1000, known))
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -27,8 +27,8 @@ async fn other_code(ctx: &Ctx<Probe>, input: String) -> Result<String> {
 async fn careless(ctx: &Ctx<Probe>, input: String) -> Result<String> {
     tokio::time::sleep(Duration::from_millis(1)).await;
     ctx.publish("too large", &input.repeat(100_000)).unwrap_err();
-    let told: Option<u64> = ctx.signal("tell").timeout(Duration::from_secs(60)).await?;
-    Ok(format!("{told:?}"))
+    let received: Option<u64> = ctx.signal("tell").timeout(Duration::from_secs(60)).await?;
+    Ok(format!("{received:?}"))
 }
 
 /// Connects another client to the database, with a low payload limit.
@@ -95,7 +95,7 @@ pub async fn no_value_of_an_author_is_logged(db: Live) {
 }
 
 /// Returns the display text and the debug output of an error and of all its sources.
-fn told(error: &dyn std::error::Error) -> String {
+fn texts(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(|error| format!("{error}\n{error:?}\n")).collect()
 }
@@ -120,8 +120,8 @@ pub async fn no_error_and_no_debug_output_shows_a_value(db: Live) {
     ];
     working.stop().await;
     for error in errors {
-        let told = told(&error);
-        assert!(!told.contains(MARK), "{told}");
+        let texts = texts(&error);
+        assert!(!texts.contains(MARK), "{texts}");
     }
     let shown = [
         format!("{client:?}"),
@@ -150,7 +150,7 @@ pub async fn no_error_and_no_debug_output_shows_a_value(db: Live) {
         format!("mysql://ann:{MARK}@db/app"),
         format!("sqlite://a.db?password={MARK}"),
     ] {
-        let told = told(&Client::connect(&url).await.unwrap_err());
-        assert!(!told.contains(MARK), "{url}: {told}");
+        let texts = texts(&Client::connect(&url).await.unwrap_err());
+        assert!(!texts.contains(MARK), "{url}: {texts}");
     }
 }

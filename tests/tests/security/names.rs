@@ -38,8 +38,8 @@ async fn named(ctx: &Ctx, name: String) -> Result<String> {
     let kept = ctx.step(&name, async || Ok::<_, Error>(name.clone())).await?;
     ctx.publish(&name, &kept)?;
     ctx.emit(&name, &kept)?;
-    let told: Option<String> = ctx.signal(name.as_str()).await?;
-    Ok(told.unwrap_or_default())
+    let received: Option<String> = ctx.signal(name.as_str()).await?;
+    Ok(received.unwrap_or_default())
 }
 
 /// Every name is either stored and found unchanged, or refused as a name.
