@@ -7,6 +7,8 @@ use super::options::Options;
 use super::retry::{Advice, Target};
 use crate::model::Errors;
 
+const ON_TYPE_ONLY: &str = "`#[step_error(..)]` is for the whole type: move it to the enum or the struct";
+
 /// An error type that has passed all checks.
 pub(super) struct Definition {
     /// The path of the SDK.
@@ -52,8 +54,6 @@ pub(super) fn check(input: &DeriveInput) -> Result<Definition, Refused> {
         }
     }
 }
-
-const ON_TYPE_ONLY: &str = "`#[step_error(..)]` is for the whole type: move it to the enum or the struct";
 
 fn refuse_generics(input: &DeriveInput, errors: &mut Errors) -> Option<()> {
     let generics = &input.generics;
