@@ -6,7 +6,7 @@ use std::path::Path;
 /// case can be forgotten. The test binary has a `check(database, case)`, and its cases are the `pub async fn`s of the files
 /// beside its `main.rs` that take what the name before the list says.
 ///
-/// With `in memory too` each case also runs on the backend in memory, but for those behind whose name stands why they cannot; the
+/// With `in memory too` each case also runs on the store in memory, but for those behind whose name stands why they cannot; the
 /// test program shows them, and why, as ignored.
 #[macro_export]
 macro_rules! cases {

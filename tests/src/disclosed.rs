@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
 use serde_json::Value;
-use workflow_sdk::testing::MemoryDatabase;
 use workflow_sdk::{RunFilter, StoredError};
+use workflow_testing::MemoryDatabase;
 
 use crate::captured::Captured;
 use crate::fixture::{Place, url};
@@ -88,14 +88,14 @@ pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String>
 
 /// The same of a database in memory, as far as its contract shows it: a signal that nobody took is not read.
 async fn handed_over_in_memory(database: &MemoryDatabase) -> BTreeSet<String> {
-    let (backend, mut stored) = (database.handle(), Stored::default());
+    let (store, mut stored) = (database.handle(), Stored::default());
     let mut filter = RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE);
     loop {
-        let page = backend.list(&filter).await.expect("list runs");
+        let page = store.list(&filter).await.expect("list runs");
         let Some(last) = page.last() else { return stored.secrets() };
         filter = filter.after(last.id);
         for run in page {
-            for attempt in backend.history(run.id).await.expect("read a history") {
+            for attempt in store.history(run.id).await.expect("read a history") {
                 stored.values.extend(attempt.output);
                 stored.errors.extend(attempt.error.iter().map(in_json));
                 stored.names.insert(attempt.step_key);

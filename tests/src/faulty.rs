@@ -1,4 +1,4 @@
-//! A backend that fails when its test says so.
+//! A store that fails when its test says so.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -7,19 +7,20 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use workflow_sdk::engine::{
-    Answer, AttemptWrite, Backend, Claim, EmittedItem, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome,
-    Prepared, Preparer, StepCommit, StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
+use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::store::{
+    Answer, AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome,
+    Prepared, Preparer, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
-use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
 /// What goes wrong with one commit.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// It fails without an effect.
-    Before(BackendErrorKind),
+    Before(DatabaseErrorKind),
     /// It has its effect, and then fails.
-    After(BackendErrorKind),
+    After(DatabaseErrorKind),
     /// It panics.
     Panic,
 }
@@ -50,9 +51,9 @@ impl Gate {
     }
 }
 
-/// Another backend, whose commits fail on demand.
-pub struct FaultyBackend {
-    inner: Arc<dyn Backend>,
+/// Another store, whose commits fail on demand.
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
     bad: Test,
     faults: Mutex<VecDeque<(Test, Fault)>>,
     batches: Mutex<Vec<usize>>,
@@ -64,10 +65,10 @@ pub struct FaultyBackend {
     prepared: AtomicUsize,
 }
 
-impl FaultyBackend {
-    /// A backend that does not fail yet.
+impl FaultyStore {
+    /// A store that does not fail yet.
     #[must_use]
-    pub fn new(inner: Arc<dyn Backend>) -> Self {
+    pub fn new(inner: Arc<dyn Store>) -> Self {
         Self {
             inner,
             bad: Box::new(|_| false),
@@ -136,14 +137,14 @@ impl FaultyBackend {
     async fn with_faults<T>(
         &self,
         writes: &[Write],
-        commit: impl Future<Output = Result<T, BackendError>>,
-    ) -> Result<T, BackendError> {
+        commit: impl Future<Output = Result<T, DatabaseError>>,
+    ) -> Result<T, DatabaseError> {
         self.batches.lock().expect("batches").push(writes.len());
         if let Some(gate) = self.gate_of(writes) {
             gate.pass().await;
         }
         if writes.iter().any(&self.bad) {
-            return Err(failure(BackendErrorKind::Invalid));
+            return Err(failure(DatabaseErrorKind::Invalid));
         }
         match self.next_fault(writes) {
             None => commit.await,
@@ -163,33 +164,33 @@ impl FaultyBackend {
     }
 }
 
-impl std::fmt::Debug for FaultyBackend {
+impl std::fmt::Debug for FaultyStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FaultyBackend").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("FaultyStore").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl Preparer for FaultyBackend {
+impl Preparer for FaultyStore {
     fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
         let prepared = self.inner.preparer()?.prepare(writes);
         self.prepared.fetch_add(usize::from(prepared.is_some()), SeqCst);
         prepared
     }
 
-    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, BackendError> {
-        let preparer = self.inner.preparer().ok_or_else(|| failure(BackendErrorKind::Other))?;
+    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, DatabaseError> {
+        let preparer = self.inner.preparer().ok_or_else(|| failure(DatabaseErrorKind::Other))?;
         self.with_faults(writes, preparer.commit_prepared(writes, prepared)).await
     }
 }
 
-fn failure(kind: BackendErrorKind) -> BackendError {
-    BackendError::new(kind, "commit", "a fault of the test")
+fn failure(kind: DatabaseErrorKind) -> DatabaseError {
+    DatabaseError::new(kind, "commit", "a fault of the test")
 }
 
 #[async_trait]
-impl Backend for FaultyBackend {
-    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+impl Store for FaultyStore {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
         self.with_faults(writes, self.inner.commit(writes)).await
     }
 
@@ -197,63 +198,63 @@ impl Backend for FaultyBackend {
         self.inner.preparer().map(|_| self as &dyn Preparer)
     }
 
-    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
         self.inner.next_due(lanes).await
     }
 
-    async fn run(&self, id: RunId) -> Result<Option<Run>, BackendError> {
+    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
         self.inner.run(id).await
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         self.inner.list(filter).await
     }
 
-    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
         self.inner.history(id).await
     }
 
-    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
         self.inner.published(id, name).await
     }
 
-    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
         self.inner.emitted(id, name, after, limit).await
     }
 
-    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
         self.inner.ended(ids).await
     }
 
-    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
         let fault = self.inboxes.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
         if fault.is_ok() {
-            return Err(BackendError::new(BackendErrorKind::Unreachable, "read an inbox", "a fault of the test"));
+            return Err(DatabaseError::new(DatabaseErrorKind::Unreachable, "read an inbox", "a fault of the test"));
         }
         self.inner.inbox(id, names).await
     }
 
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.inner.wakes(ids).await
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
         self.inner.approvals(run, limit).await
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.inner.open_lease(worker, lanes).await
     }
 
-    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
         self.inner.workers().await
     }
 
-    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
         self.inner.due_lanes(lanes).await
     }
 
-    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
         let transaction = self.inner.begin(claim).await?;
         let fault = self.transaction_faults.lock().expect("faults").pop_front();
         Ok(transaction.map(|inner| match fault {
@@ -262,15 +263,15 @@ impl Backend for FaultyBackend {
         }))
     }
 
-    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError> {
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
         self.inner.recorded(run, step_key, attempt).await
     }
 
-    async fn hint(&self) -> Result<(), BackendError> {
+    async fn hint(&self) -> Result<(), DatabaseError> {
         self.inner.hint().await
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, BackendError> {
+    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
         self.inner.listen().await
     }
 
@@ -282,8 +283,8 @@ impl Backend for FaultyBackend {
         self.inner.close().await;
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self.inner.as_any()
+    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
+        self.inner.commit_within(transaction, write).await
     }
 }
 
@@ -304,8 +305,8 @@ impl StepTransaction for FaultyTransaction {
         self.inner.database()
     }
 
-    fn belongs_to(&self, backend: &dyn Backend) -> bool {
-        self.inner.belongs_to(backend)
+    fn store(&self) -> StoreId {
+        self.inner.store()
     }
 
     async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use workflow_sdk::engine::{
-    Backend, BackendOptions, Claim, ClaimRequest, Claimed, ClaimedRun, Clock, NewRun, Outcome, StartOutcome, Write,
-    connect,
-};
-use workflow_sdk::testing::MemoryDatabase;
+use workflow_engine::model::{Claim, Clock, NewRun};
+use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, Outcome, StartOutcome, Store, StoreOptions, Write};
+use workflow_sdk::internal::connect;
 use workflow_sdk::{ConnectError, Run, RunId, RunStatus, StepAttempt, Timestamp};
+use workflow_testing::MemoryDatabase;
 
 use crate::captured::Captured;
 use crate::disclosed::nothing_is_shown;
@@ -25,7 +24,7 @@ pub enum Database {
     Sqlite,
     /// A schema on the tests' server.
     Postgres,
-    /// The maps of the backend for tests.
+    /// The maps of the store for tests.
     Memory,
 }
 
@@ -41,13 +40,13 @@ impl Database {
     }
 }
 
-/// A fresh database, a backend on it, and a clock that stands still until it is moved.
+/// A fresh database, a store on it, and a clock that stands still until it is moved.
 #[derive(Debug)]
 pub struct Fixture {
     /// Which database.
     pub database: Database,
     /// The first handle.
-    pub backend: Arc<dyn Backend>,
+    pub store: Arc<dyn Store>,
     /// The clock of every handle.
     pub clock: Clock,
     place: Place,
@@ -86,8 +85,8 @@ impl Fixture {
         let captured = Arc::new(Captured::start());
         let clock = Clock::manual(DAWN);
         let place = Place::new(database, &clock);
-        let backend = connect_to(&place, &clock).await.expect("connect to a fresh database");
-        Self { database, backend, clock, place, captured }
+        let store = connect_to(&place, &clock).await.expect("connect to a fresh database");
+        Self { database, store, clock, place, captured }
     }
 
     /// The URL of the data.
@@ -98,20 +97,20 @@ impl Fixture {
 
     /// The options of every handle.
     #[must_use]
-    pub fn options(&self) -> BackendOptions {
+    pub fn options(&self) -> StoreOptions {
         options(&self.place, &self.clock)
     }
 
     /// A second handle on the same data, as another process would have one.
-    pub async fn second(&self) -> Arc<dyn Backend> {
+    pub async fn second(&self) -> Arc<dyn Store> {
         self.connect().await.expect("a second handle")
     }
 
     /// Connects once more.
     ///
     /// # Errors
-    /// The backend's.
-    pub async fn connect(&self) -> Result<Arc<dyn Backend>, ConnectError> {
+    /// The store's.
+    pub async fn connect(&self) -> Result<Arc<dyn Store>, ConnectError> {
         connect_to(&self.place, &self.clock).await
     }
 
@@ -129,7 +128,7 @@ impl Fixture {
     /// What removes the data, to be called after the last use of the fixture.
     #[must_use]
     pub fn broom(&self) -> Broom {
-        Broom { backend: self.backend.clone(), place: self.place.clone(), captured: Arc::clone(&self.captured) }
+        Broom { store: self.store.clone(), place: self.place.clone(), captured: Arc::clone(&self.captured) }
     }
 
     /// The time.
@@ -145,7 +144,7 @@ impl Fixture {
 
     /// Commits on the first handle.
     pub async fn commit(&self, writes: &[Write]) -> Vec<Outcome> {
-        let outcomes = self.backend.commit(writes).await.expect("commit");
+        let outcomes = self.store.commit(writes).await.expect("commit");
         assert_eq!(outcomes.len(), writes.len(), "an outcome for each write");
         outcomes
     }
@@ -212,7 +211,7 @@ impl Fixture {
 
     /// A run that exists.
     pub async fn run(&self, id: RunId) -> Run {
-        self.backend.run(id).await.expect("read a run").expect("the run exists")
+        self.store.run(id).await.expect("read a run").expect("the run exists")
     }
 
     /// The status of a run that exists.
@@ -222,7 +221,7 @@ impl Fixture {
 
     /// The history of a run.
     pub async fn history(&self, id: RunId) -> Vec<StepAttempt> {
-        self.backend.history(id).await.expect("read a history")
+        self.store.history(id).await.expect("read a history")
     }
 
     /// All that is stored of a run, to see that nothing changes it.
@@ -232,13 +231,13 @@ impl Fixture {
 
     /// When [`lane`] is next due.
     pub async fn next_due(&self) -> Option<Timestamp> {
-        let next = self.backend.next_due(&[lane()]).await.expect("next due");
-        assert_eq!(next.now, self.now(), "the backend's clock decides");
+        let next = self.store.next_due(&[lane()]).await.expect("next due");
+        assert_eq!(next.now, self.now(), "the store's clock decides");
         next.at
     }
 }
 
-async fn connect_to(place: &Place, clock: &Clock) -> Result<Arc<dyn Backend>, ConnectError> {
+async fn connect_to(place: &Place, clock: &Clock) -> Result<Arc<dyn Store>, ConnectError> {
     match place {
         Place::Memory(database) => Ok(database.handle()),
         Place::File(_) | Place::Schema(_) => connect(&url(place), options(place, clock)).await,
@@ -265,9 +264,8 @@ pub(crate) async fn sweep(place: &Place) {
     }
 }
 
-fn options(place: &Place, clock: &Clock) -> BackendOptions {
-    let mut options = BackendOptions::default();
-    options.clock = clock.clone();
+fn options(place: &Place, clock: &Clock) -> StoreOptions {
+    let mut options = StoreOptions { clock: clock.clone(), ..StoreOptions::default() };
     if let Place::Schema(schema) = place {
         options.schema.clone_from(schema);
     }
@@ -290,7 +288,7 @@ impl Empty {
 
     /// The options of every handle.
     #[must_use]
-    pub fn options(&self) -> BackendOptions {
+    pub fn options(&self) -> StoreOptions {
         options(&self.place, &self.clock)
     }
 
@@ -308,7 +306,7 @@ impl Empty {
 /// Removes the data of a fixture, unless it is forgotten: what a failed test leaves on a server can be looked at.
 #[derive(Debug)]
 pub struct Broom {
-    backend: Arc<dyn Backend>,
+    store: Arc<dyn Store>,
     place: Place,
     captured: Arc<Captured>,
 }
@@ -319,7 +317,7 @@ impl Broom {
     /// # Panics
     /// If the log shows any of it.
     pub async fn sweep(self) {
-        self.backend.close().await;
+        self.store.close().await;
         nothing_is_shown(&self.place, &self.captured).await;
         sweep(&self.place).await;
     }

@@ -26,7 +26,7 @@ pub fn work(settings: &str) -> Result<(), Box<dyn Error>> {
     silence_planned_panics();
     // All that the engine says is searched for what it was handed. Of sqlx that is done within a test's own process, without
     // warnings of slow statements. And the tests' own server runs without fsync, as every process would say.
-    let filter = "trace,sqlx=error,workflow_sdk::backend::postgres::open=error";
+    let filter = "trace,sqlx=error,workflow_sdk::store::postgres::open=error";
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     let races = settings.races;
     std::thread::spawn(move || {
@@ -114,7 +114,7 @@ async fn start_runs(client: &Client, settings: &WorkerSettings) -> Result<(), Bo
             // Under its key, so that it can be started again whatever became of it.
             let key = format!("start-{n}");
             let mut started = client.start(fan, n).key(&key).await;
-            while let Err(workflow_sdk::ClientError::Backend(error)) = &started {
+            while let Err(workflow_sdk::ClientError::Database(error)) = &started {
                 eprintln!("start {n} again: {error}");
                 started = client.start(fan, n).key(&key).await;
             }

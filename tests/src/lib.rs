@@ -33,7 +33,7 @@ pub mod workflows;
 pub mod working;
 
 pub use declined::Declined;
-pub use faulty::FaultyBackend;
+pub use faulty::FaultyStore;
 pub use fixture::{Database, Empty, Fixture};
 pub use live::Live;
 pub use probe::Probe;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use workflow_sdk::engine::Clock;
+use workflow_engine::model::Clock;
 use workflow_sdk::{Client, Connect};
 use workflow_worker::Worker;
 
@@ -68,7 +68,7 @@ impl Live {
     /// # Panics
     /// If the log shows any of it.
     pub async fn sweep(self) {
-        self.client.backend().close().await;
+        self.client.store().close().await;
         nothing_is_shown(&self.place, &self.captured).await;
         sweep(&self.place).await;
     }

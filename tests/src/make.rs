@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use workflow_sdk::engine::{
-    AttemptWrite, Claim, ClaimRequest, ContinueWrite, Effect, EndWrite, Lane, NewRun, NewSignal, ParkWrite, RunEnd,
-    SignalKey, StartTime, WorkerId, Write,
-};
+use workflow_engine::model::{Claim, Effect, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
+use workflow_engine::store::{AttemptWrite, ClaimRequest, ContinueWrite, EndWrite, ParkWrite, RunEnd, Write};
 use workflow_sdk::{
     AttemptStatus, ErrorKind, OnParentEnd, Parent, RunId, StepAttempt, StepKind, StoredError, Timestamp,
 };

@@ -1,6 +1,6 @@
 //! The outcome of a write, taken apart: each function panics at its caller if the outcome is another one.
 
-use workflow_sdk::engine::{Claimed, Outcome, StartOutcome};
+use workflow_engine::store::{Claimed, Outcome, StartOutcome};
 use workflow_sdk::{CancelOutcome, SignalOutcome};
 
 /// The only outcome.

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use workflow_sdk::engine::{BUGS, Check, PlantedBug};
+use workflow_engine::faults::{BUGS, Check, PlantedBug};
 
 /// Runs the cases of this binary (the one that calls) that the table names, each in a process of its own in which its bug is
 /// planted. That the same cases pass without it, the binary itself shows.

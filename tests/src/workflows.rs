@@ -7,8 +7,8 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, try_join_all};
+use workflow_engine::faults::failpoint;
 use workflow_sdk::RunId;
-use workflow_sdk::engine::failpoint;
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{self, AssertSqlSafe};
 use workflow_sdk::{RunsWith, Workflow};

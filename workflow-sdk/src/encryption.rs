@@ -10,7 +10,7 @@ use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use zeroize::Zeroizing;
 
-use crate::model::{CodecError, CodedPayload, PayloadCodec, PayloadContext};
+use workflow_engine::model::{CodecError, CodedPayload, PayloadCodec, PayloadContext};
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;

@@ -39,8 +39,8 @@
 //! | Feature | Default | What it adds |
 //! |---|---|---|
 //! | `macros` | yes | `#[workflow]` and `#[derive(StepError)]` |
-//! | `sqlite` | yes | the SQLite backend, with SQLite bundled |
-//! | `postgres` | yes | the PostgreSQL backend |
+//! | `sqlite` | yes | the SQLite store, with SQLite bundled |
+//! | `postgres` | yes | the PostgreSQL store |
 //! | `testing` | no | [`mod@testing`]: replays of stored histories and a database in memory, for tests |
 //! | `encryption` | no | [`Encryption`]: every stored payload encrypted, with keys that rotate |
 //! | `failpoints` | no | points at which a test kills the process, or makes an operation fail; never in a release |
@@ -49,33 +49,22 @@
 // The expansion of `#[workflow]` names this crate as a user does.
 extern crate self as workflow_sdk;
 
-mod backend;
 mod client;
 mod ctx;
 #[cfg(feature = "encryption")]
 mod encryption;
-mod error;
-mod executor;
-mod failpoint;
-mod model;
-mod payload;
-mod planted;
-mod replay;
-mod step_error;
+#[cfg(all(test, feature = "macros"))]
+mod step_error_tests;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;
 mod workflow;
 
-pub mod engine;
 pub mod prelude;
 
-pub use backend::{BackendError, BackendErrorKind, CancelOutcome, ConnectError, PauseOutcome, ResumeOutcome};
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
-pub use client::ApplicationTransaction;
 pub use client::{
-    Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Explanation, Export,
-    FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
+    ApplicationTransaction, Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide,
+    Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
 };
 pub use ctx::{
     Added, Child, ChildHandle, CollectResults, Compensation, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH,
@@ -84,18 +73,28 @@ pub use ctx::{
 };
 #[cfg(feature = "encryption")]
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};
-pub use error::{BoxError, Error, ErrorExt, Result};
-pub use model::{
+pub use transaction::{TransactionOver, Tx};
+pub use workflow::{__private, RunsWith, Workflow};
+pub use workflow_engine::model::{
     AttemptStatus, Breaker, CodecError, CodedPayload, ErrorKind, HistoryError, InvalidBreaker, InvalidName,
     NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run,
     RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp,
     TypedPayload, UnreadablePayload, UnreadableReason,
 };
-pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError};
-pub use replay::{CurrentCall, Divergence, RecordedCall};
-pub use step_error::{RetryAdvice, StepError};
-pub use transaction::{TransactionOver, Tx};
-pub use workflow::{__private, RunsWith, Workflow};
+pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};
+pub use workflow_engine::runtime::{
+    BoxError, DEFAULT_PAYLOAD_LIMIT, Error, ErrorExt, PayloadError, Result, RetryAdvice, StepError,
+};
+pub use workflow_engine::store::{
+    CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, PauseOutcome, ResumeOutcome,
+};
+
+/// What the worker and the test kit use. Internal: exempt from semantic versioning.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::client::{open as connect, run_history};
+    pub use crate::ctx::{Entry, dry_replay, settle};
+}
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.
 pub use sqlx;

@@ -1,18 +1,13 @@
 //! The hand of a body on the transaction of its step.
 
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Result;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
-use crate::backend::Backend;
-use crate::backend::StepTransaction;
-use crate::model::{ErrorKind, StoredError};
-
-/// A transaction that is open.
-pub(crate) type OpenTransaction = Box<dyn StepTransaction>;
+use workflow_engine::model::{ErrorKind, StoredError};
+use workflow_engine::store::{ForeignTransaction, OpenTransaction};
 
 /// The transaction of a step, for its body: see [`Ctx::transaction`](crate::Ctx::transaction).
 ///
@@ -109,10 +104,12 @@ impl Tx {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn wrong(&self, asked: &str, instead: &str) -> StoredError {
         let database = self.open.as_ref().map_or("another database", |open| open.database());
-        #[cfg(feature = "testing")]
-        if database == crate::backend::MEMORY {
-            let message = "this transaction is one of a database in memory, which has no tables and takes no SQL; test this body \
-                 on SQLite (a file in a temporary directory), or keep its statements behind the worker's state";
+        // No store with tables answers to another name.
+        if !["SQLite", "PostgreSQL"].contains(&database) {
+            let message = format!(
+                "this transaction is one of {database}, which has no tables and takes no SQL; test this body \
+                 on SQLite (a file in a temporary directory), or keep its statements behind the worker's state"
+            );
             return StoredError::new(ErrorKind::Refused, message).fatal();
         }
         let message = format!("this transaction is one of {database}, not of {asked}; use {instead}");
@@ -120,18 +117,23 @@ impl Tx {
     }
 
     /// The connection, if it is of this type.
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
-    pub(crate) fn connection_of<C: Any>(&mut self) -> Result<Option<&mut C>, TransactionOver> {
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    fn connection_of<C: Any>(&mut self) -> Result<Option<&mut C>, TransactionOver> {
+        Ok(self.opened()?.connection().downcast_mut())
+    }
+
+    /// The transaction as stores take it.
+    pub(crate) fn foreign(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver> {
+        let open = self.opened()?;
+        let (database, origin) = (open.database(), Some(open.store()));
+        Ok(ForeignTransaction { connection: open.connection(), database, origin })
+    }
+
+    fn opened(&mut self) -> Result<&mut OpenTransaction, TransactionOver> {
         if matches!(*self.loan.standing(), Standing::Over) {
             return Err(TransactionOver);
         }
-        let open = self.open.as_mut().ok_or(TransactionOver)?;
-        Ok(open.connection().downcast_mut())
-    }
-
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
-    pub(crate) fn belongs_to(&self, backend: &dyn Backend) -> bool {
-        self.open.as_ref().is_some_and(|open| open.belongs_to(backend))
+        self.open.as_mut().ok_or(TransactionOver)
     }
 }
 

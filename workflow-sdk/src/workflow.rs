@@ -49,8 +49,8 @@ pub trait RunsWith<S>: Workflow {
 /// What the expansions of `#[workflow]` and `#[derive(StepError)]` call.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::step_error::{Registered, RetryDelay};
     pub use inventory::submit;
+    pub use workflow_engine::runtime::{Registered, RetryDelay};
 
     /// The result type of a workflow function, under whatever alias it was written.
     #[diagnostic::on_unimplemented(

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use workflow_sdk::engine::{Admission, Circuit, CircuitChange, ServiceReport};
+use workflow_engine::model::{Admission, Circuit, CircuitChange, ServiceReport};
 use workflow_sdk::{Breaker, Timestamp};
 
 /// From so many on, circuits that remember nothing are forgotten: names may be made from data, and a worker lives long.

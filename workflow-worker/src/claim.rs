@@ -6,8 +6,10 @@ use futures::stream::FuturesOrdered;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::Instrument;
-use workflow_sdk::BackendError;
-use workflow_sdk::engine::{ClaimAnswer, ClaimRequest, ClaimedRun, ExecutorStopped, Outcome, Write, failpoint_error};
+use workflow_engine::executor::{ClaimAnswer, ExecutorStopped};
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::store::{ClaimRequest, ClaimedRun, Outcome, Write};
+use workflow_sdk::DatabaseError;
 
 use crate::WorkerError;
 use crate::drive::drive;
@@ -83,7 +85,7 @@ enum Next {
     /// One that waits until a run may be due: it found less.
     Wait,
     /// Another, once what it may have claimed is given back: it is unknown what it found.
-    Recover(BackendError),
+    Recover(DatabaseError),
 }
 
 impl Next {
@@ -203,7 +205,7 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
 }
 
 /// After a claim whose effect is unknown: what it may have claimed is given back, for nobody drives it.
-async fn recover(shared: &Shared, error: &BackendError) {
+async fn recover(shared: &Shared, error: &DatabaseError) {
     tracing::warn!(error = error as &dyn std::error::Error, "claim failed, trying again");
     tokio::time::sleep(FAILURE_DELAY).await;
     let disown = Write::Disown { worker: shared.id, known: shared.held.claims() };
@@ -215,7 +217,7 @@ async fn recover(shared: &Shared, error: &BackendError) {
 #[cfg(all(test, feature = "sqlite"))]
 mod tests {
     use futures::poll;
-    use workflow_sdk::BackendErrorKind;
+    use workflow_sdk::DatabaseErrorKind;
 
     use super::*;
 
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_of_one_claim_is_known_of_no_later_one() {
-        let unknown = || Next::Recover(BackendError::new(BackendErrorKind::Unreachable, "claim runs", "gone"));
+        let unknown = || Next::Recover(DatabaseError::new(DatabaseErrorKind::Unreachable, "claim runs", "gone"));
         assert!(matches!(unknown().and(Next::Claim), Next::Recover(_)));
         assert!(matches!(unknown().and(Next::Wait), Next::Recover(_)));
         assert!(matches!(Next::Wait.and(unknown()), Next::Recover(_)));

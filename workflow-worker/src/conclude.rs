@@ -1,9 +1,10 @@
 //! The end of a drive: what its function has come to, and the write that says so.
 
-use workflow_sdk::engine::{
-    ClaimedRun, Divergence, Entry, Interrupted, Interruption, Outcome, RetryWrite, Write, attempted_again, failpoint,
-    failpoint_error, retry_of_run,
-};
+use workflow_engine::faults::{failpoint, failpoint_error};
+use workflow_engine::model::{attempted_again, retry_of_run};
+use workflow_engine::replay::{Divergence, Interrupted, Interruption};
+use workflow_engine::store::{ClaimedRun, Outcome, RetryWrite, Write};
+use workflow_sdk::internal::Entry;
 use workflow_sdk::{ErrorKind, StoredError};
 
 use crate::drive::Drive;
@@ -130,7 +131,7 @@ impl Drive<'_> {
             let outcome = next_outcome(&mut self.pending).await;
             self.take_outcome(outcome)?;
         }
-        let history = self.shared.client.backend().history(claim.run_id).await.map_err(Exit::Unreadable)?;
+        let history = self.shared.client.store().history(claim.run_id).await.map_err(Exit::Unreadable)?;
         let again = attempted_again(&history, Some(&error));
         let until = self.shared.clock.now() + delay;
         Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
@@ -143,7 +144,8 @@ mod tests {
     use std::task::Poll;
 
     use futures::poll;
-    use workflow_sdk::engine::{Claim, EndWrite, RunEnd};
+    use workflow_engine::model::Claim;
+    use workflow_engine::store::{EndWrite, RunEnd};
 
     use super::*;
     use crate::shutdown::all_ended;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
-use workflow_sdk::engine::{
-    AttemptWrite, ClaimedRun, HistorySize, Interruption, Next, OutboxRow, PendingOutcome, Polled, Poller, RunCell,
-    RunSettings, Write, failpoint, failpoint_error,
-};
+use workflow_engine::executor::PendingOutcome;
+use workflow_engine::faults::{failpoint, failpoint_error};
+use workflow_engine::replay::{HistorySize, Interruption, Next, OutboxRow};
+use workflow_engine::runtime::{Polled, Poller, RunCell, RunSettings};
+use workflow_engine::store::{AttemptWrite, ClaimedRun, Write};
 use workflow_sdk::{ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
 use crate::ForeignAwait;
@@ -239,7 +240,7 @@ impl<'a> Drive<'a> {
             self.pending.push_back(permit.send(Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect })));
         }
         for commit in self.cell.take_commits() {
-            self.commits.begin(Arc::clone(self.shared.client.backend()), self.run.claim, commit);
+            self.commits.begin(Arc::clone(self.shared.client.store()), self.run.claim, commit);
         }
         Ok(())
     }
@@ -292,5 +293,5 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
         return Ok(Vec::new());
     }
     failpoint_error("drive.before_history").map_err(|fault| Exit::Unreadable(fault.into()))?;
-    shared.client.backend().history(run.claim.run_id).await.map_err(Exit::Unreadable)
+    shared.client.store().history(run.claim.run_id).await.map_err(Exit::Unreadable)
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use workflow_engine::faults::planted;
 use workflow_sdk::Timestamp;
-use workflow_sdk::engine::planted;
 
 use crate::claim::FAILURE_DELAY;
 use crate::shared::Shared;
@@ -22,7 +22,7 @@ pub(crate) async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
         loop {
             tokio::time::sleep_until(*look_from).await;
             *look_from = Instant::now() + LOOK_INTERVAL;
-            let (due, wait) = match shared.client.backend().next_due(&shared.lanes).await {
+            let (due, wait) = match shared.client.store().next_due(&shared.lanes).await {
                 Ok(next) => {
                     shared.clock.set(next.now);
                     (next.at, poll_pause(shared, next.now, next.at))

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::ExecutorStopped;
-use workflow_sdk::{BackendError, InvalidName};
+use workflow_engine::executor::ExecutorStopped;
+use workflow_sdk::{DatabaseError, InvalidName};
 
 /// Why a worker did not start, or had to stop. Runs that it held are taken over by others.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub enum WorkerError {
     },
     /// The database answered with an error.
     #[error(transparent)]
-    Backend(#[from] BackendError),
+    Database(#[from] DatabaseError),
     /// The executor of this process has stopped.
     #[error(transparent)]
     Stopped(#[from] ExecutorStopped),

@@ -3,8 +3,8 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
+use workflow_engine::model::Claim;
 use workflow_sdk::RunId;
-use workflow_sdk::engine::Claim;
 
 use crate::notice_board::{NoticeBoard, Order};
 

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
-use workflow_sdk::BackendError;
-use workflow_sdk::engine::{Backend, Claim, Hub, Lane, LeaseSession, Renewed, WorkerId, failpoint, failpoint_error};
+use workflow_engine::executor::Hub;
+use workflow_engine::faults::{failpoint, failpoint_error};
+use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::store::{LeaseSession, Renewed, Store};
+use workflow_sdk::DatabaseError;
 
 use crate::WorkerError;
 use crate::held::Held;
@@ -16,11 +19,11 @@ use crate::shared::Shared;
 /// dead process: half a second is more than any restart of a connection that keeps its lock.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same on a backend in this process, where the end of the lease tells it too: on a paused clock months pass in a moment.
+/// The same on a store in this process, where the end of the lease tells it too: on a paused clock months pass in a moment.
 const RARE_LIVENESS_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// The thread that keeps a worker's claims: an OS thread with a runtime and a connection of its own, so that neither a
-/// step that blocks nor a busy pool can starve it. On a backend in this process, a part of the caller's runtime instead.
+/// step that blocks nor a busy pool can starve it. On a store in this process, a part of the caller's runtime instead.
 #[derive(Debug)]
 pub(crate) struct LeaseThread {
     stop: watch::Sender<bool>,
@@ -37,14 +40,14 @@ impl LeaseThread {
         let keeper = Keeper {
             worker: shared.id,
             lanes: shared.lanes.clone(),
-            backend: Arc::clone(shared.client.backend()),
+            store: Arc::clone(shared.client.store()),
             hub: Arc::clone(shared.executor().hub()),
             held: Arc::clone(&shared.held),
             lease: shared.options.lease,
             liveness: shared.pace(LIVENESS_INTERVAL, RARE_LIVENESS_INTERVAL),
             unlocked: Vec::new(),
         };
-        let in_process = shared.client.backend().in_process();
+        let in_process = shared.client.store().in_process();
         let thread = if in_process {
             tokio::spawn(async move {
                 keeper.run(stopping, opened_sender).await;
@@ -106,7 +109,7 @@ fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
 struct Keeper {
     worker: WorkerId,
     lanes: Vec<Lane>,
-    backend: Arc<dyn Backend>,
+    store: Arc<dyn Store>,
     hub: Arc<Hub>,
     held: Arc<Held>,
     lease: Duration,
@@ -118,7 +121,7 @@ struct Keeper {
 
 impl Keeper {
     async fn run(self, stopping: watch::Receiver<bool>, opened: Opened) {
-        match self.backend.open_lease(self.worker, &self.lanes).await {
+        match self.store.open_lease(self.worker, &self.lanes).await {
             Ok(session) => {
                 failpoint("lease.after_open");
                 let _ = opened.send(Ok(()));
@@ -214,14 +217,14 @@ async fn try_renew(
     session: &mut dyn LeaseSession,
     claims: &[Claim],
     lease: Duration,
-) -> Result<Vec<Renewed>, BackendError> {
+) -> Result<Vec<Renewed>, DatabaseError> {
     failpoint_error("lease.before_renew")?;
     let renewed = session.renew(claims, lease).await?;
     failpoint_error("lease.after_renew")?;
     Ok(renewed)
 }
 
-async fn try_release(session: &mut dyn LeaseSession, worker: WorkerId) -> Result<u64, BackendError> {
+async fn try_release(session: &mut dyn LeaseSession, worker: WorkerId) -> Result<u64, DatabaseError> {
     failpoint_error("lease.before_release")?;
     let claims = session.release_worker(worker).await?;
     failpoint_error("lease.after_release")?;

@@ -40,8 +40,6 @@ mod shared;
 mod shutdown;
 mod suspicion;
 mod sweep;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod transaction;
 mod verdict;
 mod wait;

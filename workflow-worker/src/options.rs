@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use workflow_sdk::engine::{HistorySize, check_queue};
+use workflow_engine::model::check_queue;
+use workflow_engine::replay::HistorySize;
 use workflow_sdk::{DEFAULT_QUEUE, ErrorKind, StoredError};
 
 use crate::WorkerError;

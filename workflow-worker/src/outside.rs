@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use workflow_sdk::engine::{Awaited, ChildEnd, EndedRun, INBOX_PAGE, Inbox, failpoint_error};
-use workflow_sdk::{BackendError, ErrorKind, RunId, RunStatus, StoredError};
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::replay::{Awaited, ChildEnd};
+use workflow_engine::store::{EndedRun, INBOX_PAGE, Inbox};
+use workflow_sdk::{DatabaseError, ErrorKind, RunId, RunStatus, StoredError};
 
 use crate::drive::Drive;
 use crate::shared::Shared;
@@ -57,16 +59,16 @@ impl Drive<'_> {
     }
 }
 
-type Read = Result<(Option<Inbox>, Vec<EndedRun>), BackendError>;
+type Read = Result<(Option<Inbox>, Vec<EndedRun>), DatabaseError>;
 
 /// The wakes first: what happens after they were read makes the run due, should it be parked with them.
 async fn read_outside(shared: &Shared, run_id: RunId, awaited: &Awaited) -> Read {
     failpoint_error("drive.before_look")?;
-    let backend = shared.client.backend();
-    let inbox = backend.inbox(run_id, &awaited.signals).await?;
+    let store = shared.client.store();
+    let inbox = store.inbox(run_id, &awaited.signals).await?;
     let ended = match awaited.children.as_slice() {
         [] => Vec::new(),
-        children => backend.ended(children).await?,
+        children => store.ended(children).await?,
     };
     if let Some(unreadable) = ended.iter().find_map(EndedRun::unreadable) {
         return Err(unreadable.into());
@@ -120,7 +122,7 @@ async fn look_at_all(shared: &Shared) {
     if waiting.is_empty() {
         return;
     }
-    match shared.client.backend().wakes(&waiting).await {
+    match shared.client.store().wakes(&waiting).await {
         Ok(wakes) => wakes.into_iter().for_each(|(run, wakes)| shared.held.tell_wakes(run, wakes)),
         Err(error) => {
             tracing::warn!(

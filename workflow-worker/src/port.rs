@@ -3,10 +3,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::future::BoxFuture;
 use tokio::time::Instant;
-use workflow_sdk::engine::{
-    Admission, BodyWatch, Claim, NewSignal, Outcome, Port, PortFuture, ServiceReport, StepTransaction, Write,
-    failpoint, failpoint_error,
-};
+use workflow_engine::faults::{failpoint, failpoint_error};
+use workflow_engine::model::{Admission, Claim, NewSignal, ServiceReport};
+use workflow_engine::runtime::{BodyWatch, Port, PortFuture};
+use workflow_engine::store::{Outcome, StepTransaction, Write};
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
 use crate::circuits::Circuits;
@@ -73,7 +73,7 @@ impl Port for DrivePort {
         Box::pin(async move {
             loop {
                 let begun = match failpoint_error("transaction.before_begin") {
-                    Ok(()) => self.client.backend().begin(self.claim).await,
+                    Ok(()) => self.client.store().begin(self.claim).await,
                     Err(fault) => Err(fault.into()),
                 };
                 failpoint("transaction.begun");

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use workflow_sdk::engine::{dry_replay, run_history};
+use workflow_sdk::internal::{dry_replay, run_history};
 use workflow_sdk::{
-    BackendErrorKind, Client, Misfit, Replayed, Run, RunFilter, RunHistory, RunId, RunStatus, UnreadablePayload,
+    Client, DatabaseErrorKind, Misfit, Replayed, Run, RunFilter, RunHistory, RunId, RunStatus, UnreadablePayload,
 };
 
 use crate::WorkerError;
@@ -20,7 +20,7 @@ pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<Pr
     let mut report = PreflightReport::default();
     let mut unregistered = BTreeMap::new();
     loop {
-        let page = client.backend().list(&filter).await?;
+        let page = client.store().list(&filter).await?;
         let Some(last) = page.last().map(|run| run.id) else { break };
         for run in page {
             look(client, registry, run, &mut report, &mut unregistered).await?;
@@ -48,11 +48,11 @@ async fn look(
     let judge = |history: &RunHistory| dry_replay(entry, history, client.payload_limit());
     let read = match UnreadablePayload::in_place_of(&run.input) {
         Some(unreadable) => Err(unreadable.into()),
-        None => client.backend().history(run.id).await,
+        None => client.store().history(run.id).await,
     };
     let steps = match read {
         Ok(steps) => steps,
-        Err(error) if matches!(error.kind, BackendErrorKind::Corrupt | BackendErrorKind::Codec) => {
+        Err(error) if matches!(error.kind, DatabaseErrorKind::Corrupt | DatabaseErrorKind::Codec) => {
             report.unreadable.push(subject.found(unreadable(&error)));
             return Ok(());
         }
@@ -61,7 +61,7 @@ async fn look(
     let mut verdict = judge(&RunHistory::new(run, steps));
     if verdict.is_err() {
         // The run may have moved between the two reads: it is not called diverged before it is read again, whole.
-        match run_history(client.backend().as_ref(), subject.run_id).await? {
+        match run_history(client.store().as_ref(), subject.run_id).await? {
             Some(history) if !history.run.status.is_terminal() => verdict = judge(&history),
             _ => return Ok(()),
         }

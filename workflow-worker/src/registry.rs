@@ -2,7 +2,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use workflow_sdk::engine::{Entry, Lane, check_name};
+use workflow_engine::model::{Lane, check_name};
+use workflow_sdk::internal::Entry;
 use workflow_sdk::{NameSubject, RunsWith};
 
 use crate::WorkerError;

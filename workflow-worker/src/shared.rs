@@ -3,8 +3,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use workflow_engine::executor::Executor;
+use workflow_engine::model::{Lane, WorkerId};
+use workflow_engine::runtime::BodyWatch;
 use workflow_sdk::Client;
-use workflow_sdk::engine::{BodyWatch, Executor, Lane, WorkerId};
 
 use crate::WorkerOptions;
 use crate::circuits::Circuits;
@@ -73,9 +75,9 @@ impl Shared {
         self.client.executor()
     }
 
-    /// How often something is looked for that no hint tells of: rarely on a backend in this process.
+    /// How often something is looked for that no hint tells of: rarely on a store in this process.
     pub(crate) fn pace(&self, usual: Duration, rare: Duration) -> Duration {
-        if self.client.backend().in_process() { rare } else { usual }
+        if self.client.store().in_process() { rare } else { usual }
     }
 
     /// True once for each workflow, or whatever else is warned of.

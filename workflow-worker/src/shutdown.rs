@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use workflow_sdk::engine::{Outcome, Write};
+use workflow_engine::store::{Outcome, Write};
 
 use crate::WorkerError;
 use crate::notice_board::Order;

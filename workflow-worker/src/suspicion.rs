@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use workflow_sdk::engine::ClaimedRun;
+use workflow_engine::store::ClaimedRun;
 
 /// From so many crashes on a run is suspected to be their cause. Every run that its process held at the time has been
 /// counted one, so one crash says little.

@@ -2,8 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use workflow_sdk::BackendError;
-use workflow_sdk::engine::{Cancel, Lane, Outcome, Write, planted};
+use workflow_engine::executor::Cancel;
+use workflow_engine::faults::planted;
+use workflow_engine::model::Lane;
+use workflow_engine::store::{Outcome, Write};
+use workflow_sdk::DatabaseError;
 
 use crate::notice_board::Order;
 use crate::shared::Shared;
@@ -18,7 +21,7 @@ const UNSERVED_FIRST: Duration = Duration::from_secs(5);
 /// How often after that: `explain` says of each run at once, the warning is for those who do not ask.
 const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often both are done on a backend in this process: on a paused clock months pass in a moment, in which the worker should
+/// How often both are done on a store in this process: on a paused clock months pass in a moment, in which the worker should
 /// not look a million times.
 const RARE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
@@ -64,14 +67,14 @@ fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(1.0 - fastrand::f64() / 4.0)
 }
 
-async fn look_for_unserved(shared: &Shared) -> Result<(), BackendError> {
-    let backend = shared.client.backend();
-    let mut due = backend.due_lanes(&shared.lanes).await?;
+async fn look_for_unserved(shared: &Shared) -> Result<(), DatabaseError> {
+    let store = shared.client.store();
+    let mut due = store.due_lanes(&shared.lanes).await?;
     due.retain(|lane| !shared.lanes.contains(lane));
     if due.is_empty() {
         return Ok(());
     }
-    let workers = backend.workers().await?;
+    let workers = store.workers().await?;
     let serves = |lane: &Lane| workers.iter().any(|worker| worker.live && worker.lanes.contains(lane));
     for Lane { queue, workflow, version } in due.iter().filter(|lane| !serves(lane)) {
         if shared.first_warning(&format!("{workflow} version {version}")) {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use workflow_sdk::engine::{
-    AttemptWrite, Backend, CallId, Claim, Effect, StepCommit, TransactionCommit, failpoint, failpoint_error,
-};
-use workflow_sdk::{BackendError, ErrorKind, StoredError};
+use workflow_engine::faults::{failpoint, failpoint_error};
+use workflow_engine::model::{Claim, Effect};
+use workflow_engine::replay::CallId;
+use workflow_engine::runtime::TransactionCommit;
+use workflow_engine::store::{AttemptWrite, StepCommit, Store};
+use workflow_sdk::{DatabaseError, ErrorKind, StoredError};
 
 /// How long a commit whose answer was lost is asked after: as long as the executor tries to write.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,7 +34,7 @@ pub(crate) struct Commits(Option<JoinSet<(CallId, i64, Ended)>>);
 
 impl Commits {
     /// Sends one off.
-    pub(crate) fn begin(&mut self, backend: Arc<dyn Backend>, claim: Claim, commit: TransactionCommit) {
+    pub(crate) fn begin(&mut self, store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) {
         let TransactionCommit { call, position, row, transaction } = commit;
         let write = AttemptWrite { claim, row, effect: Effect::None };
         self.0.get_or_insert_default().spawn(async move {
@@ -40,12 +42,12 @@ impl Commits {
             let ended = match transaction.commit(write.clone()).await {
                 StepCommit::Committed => match failpoint_error("transaction.after_commit") {
                     Ok(()) => Ended::Known(Ok(())),
-                    Err(fault) => look(backend.as_ref(), &write, fault.into()).await,
+                    Err(fault) => look(store.as_ref(), &write, fault.into()).await,
                 },
                 StepCommit::Lost => Ended::Lost,
                 StepCommit::RolledBack(error) => Ended::Known(Err(not_committed(&error))),
                 StepCommit::Broken(error) => Ended::Known(Err(broken(&error))),
-                StepCommit::Unknown(error) => look(backend.as_ref(), &write, error).await,
+                StepCommit::Unknown(error) => look(store.as_ref(), &write, error).await,
             };
             (call, position, ended)
         });
@@ -78,12 +80,12 @@ impl Drop for Commits {
 
 /// After a commit whose answer was lost. It must not be done again on a guess: the row that was to be committed with the
 /// author's rows says what became of both. Where nobody answers, the claim is given up, and the next one reads the history.
-async fn look(backend: &dyn Backend, write: &AttemptWrite, error: BackendError) -> Ended {
+async fn look(store: &dyn Store, write: &AttemptWrite, error: DatabaseError) -> Ended {
     let step = &write.row.step_key;
     tracing::warn!(%step, error = &error as &dyn std::error::Error, "the answer to a commit was lost, looking for its row");
     let begun = Instant::now();
     loop {
-        match backend.recorded(write.claim.run_id, step, write.row.attempt).await {
+        match store.recorded(write.claim.run_id, step, write.row.attempt).await {
             Ok(Some(row)) if row.position == write.row.position && row.epoch == write.claim.epoch => {
                 return Ended::Known(Ok(()));
             }
@@ -103,13 +105,13 @@ async fn look(backend: &dyn Backend, write: &AttemptWrite, error: BackendError) 
     }
 }
 
-fn not_committed(error: &BackendError) -> StoredError {
+fn not_committed(error: &DatabaseError) -> StoredError {
     let mut stored = StoredError::from_error(ErrorKind::Application, error);
     stored.message = format!("the transaction was not committed ({})", stored.message);
     stored
 }
 
-fn broken(error: &BackendError) -> StoredError {
+fn broken(error: &DatabaseError) -> StoredError {
     let mut stored = StoredError::from_error(ErrorKind::Refused, error);
     stored.message =
         "the transaction was over before its body ended: the body ended it by a COMMIT or ROLLBACK of its own, or \

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use workflow_sdk::engine::{
-    ClaimedRun, ContinueWrite, Divergence, EndWrite, Interruption, ParkWrite, RetryWrite, RunEnd, Write,
-};
-use workflow_sdk::{BackendError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
+use workflow_engine::replay::{Divergence, Interruption};
+use workflow_engine::store::{ClaimedRun, ContinueWrite, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
+use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
 use crate::suspicion::RETRIAL_DELAY;
 
@@ -37,7 +36,7 @@ pub(crate) enum Exit {
     /// Its history does not fit the code. If it was interrupted, its grace goes on.
     Diverged { divergence: Divergence, grace_ends_at: Option<Timestamp> },
     /// Its history could not be read.
-    Unreadable(BackendError),
+    Unreadable(DatabaseError),
     /// The worker stops.
     Released,
     /// It is suspected to kill its workers, and another suspect is on trial.
@@ -108,7 +107,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
 }
 
 /// A history that cannot be read, as the error of its run.
-pub(crate) fn unreadable(error: &BackendError) -> StoredError {
+pub(crate) fn unreadable(error: &DatabaseError) -> StoredError {
     // It says itself what to do.
     if let Some(unreadable) = error.source.downcast_ref::<UnreadablePayload>() {
         return StoredError::new(ErrorKind::Divergence, unreadable.to_string());

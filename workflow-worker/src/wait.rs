@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use workflow_sdk::engine::{CallId, Outcome, PendingOutcome, RunCell};
-use workflow_sdk::{BackendErrorKind, ErrorKind, StoredError, Timestamp};
+use workflow_engine::executor::PendingOutcome;
+use workflow_engine::replay::CallId;
+use workflow_engine::runtime::RunCell;
+use workflow_engine::store::Outcome;
+use workflow_sdk::{DatabaseErrorKind, ErrorKind, StoredError, Timestamp};
 
 use crate::drive::Drive;
 use crate::notice_board::Order;
@@ -78,7 +81,7 @@ impl Drive<'_> {
                 self.cell.key_taken(id);
                 Ok(())
             }
-            Some(Outcome::Refused(error)) if error.kind == BackendErrorKind::Invalid => {
+            Some(Outcome::Refused(error)) if error.kind == DatabaseErrorKind::Invalid => {
                 let error = StoredError::from_error(ErrorKind::Refused, &error).fatal();
                 Err(self.ended(Err(error)))
             }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use workflow_sdk::engine::{BodyWatch, ExecutorStopped};
+use workflow_engine::executor::ExecutorStopped;
+use workflow_engine::runtime::BodyWatch;
 use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
@@ -38,10 +39,18 @@ impl<S: Send + Sync + 'static> Worker<S> {
         Self { client, state: Arc::new(state), registry, options, watch: None }
     }
 
-    /// A worker whose state and workflows others have too, and whose bodies are watched.
-    #[cfg(feature = "testing")]
-    pub(crate) fn of_parts(client: Client, state: Arc<S>, registry: Registry, watch: Arc<dyn BodyWatch>) -> Self {
-        Self { client, state, registry, options: WorkerOptions::default(), watch: Some(watch) }
+    /// A worker that shares its state with others and reports the bodies of its steps. For the test kit.
+    #[doc(hidden)]
+    pub fn watched(client: Client, state: Arc<S>, watch: Arc<dyn BodyWatch>) -> Self {
+        let (registry, options) = (Registry::default(), WorkerOptions::default());
+        Self { client, state, registry, options, watch: Some(watch) }
+    }
+
+    /// Also runs the workflow of this type. For the test kit, which has no value of it.
+    #[doc(hidden)]
+    pub fn register_type<W: RunsWith<S>>(mut self) -> Self {
+        self.registry.register::<S, W>(&self.state);
+        self
     }
 
     /// Also runs this workflow. It must need the worker's state, or none.

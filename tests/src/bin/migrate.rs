@@ -1,6 +1,7 @@
 //! Connects once, as the first thing that a process of an application does: `migrate URL SCHEMA`.
 
-use workflow_sdk::engine::{BackendOptions, connect};
+use workflow_engine::store::StoreOptions;
+use workflow_sdk::internal::connect;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -8,9 +9,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(url), Some(schema)) = (arguments.next(), arguments.next()) else {
         return Err("usage: migrate URL SCHEMA".into());
     };
-    let mut options = BackendOptions::default();
-    options.schema = schema;
-    let backend = connect(&url, options).await?;
-    backend.close().await;
+    let options = StoreOptions { schema, ..StoreOptions::default() };
+    let store = connect(&url, options).await?;
+    store.close().await;
     Ok(())
 }

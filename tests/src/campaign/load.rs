@@ -247,10 +247,10 @@ where
     let begun = Instant::now();
     loop {
         match ask().await {
-            Err(ClientError::Backend(error)) if begun.elapsed() > PATIENCE => {
+            Err(ClientError::Database(error)) if begun.elapsed() > PATIENCE => {
                 return Err(format!("the database stayed away: {error}"));
             }
-            Err(ClientError::Backend(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(ClientError::Database(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
             other => return Ok(other),
         }
     }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use workflow_sdk::engine::{BUGS, PlantedBug};
+use workflow_engine::faults::{BUGS, PlantedBug};
 
 use crate::Database;
 

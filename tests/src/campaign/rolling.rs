@@ -64,7 +64,7 @@ pub(super) async fn round(part: Part) -> Report {
     let ids: Vec<RunId> = runs.iter().map(|(id, _)| *id).collect();
     let mut ended = Vec::new();
     for _ in 0..RECOVERY.as_secs() * 10 {
-        ended = round.scene.client.backend().ended(&ids).await.expect("look for ended runs");
+        ended = round.scene.client.store().ended(&ids).await.expect("look for ended runs");
         if ended.len() == ids.len() {
             break;
         }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use rustix::process::Signal;
+use workflow_engine::model::Clock;
 use workflow_sdk::Replayed;
-use workflow_sdk::engine::Clock;
 use workflow_sdk::testing::replay;
 
 use super::{Load, Part, Report, RoundViolation, Told};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use workflow_engine::model::Clock;
 use workflow_sdk::Timestamp;
-use workflow_sdk::engine::Clock;
 
 use super::{Part, Report, Round, RoundOptions, RoundViolation};
 use crate::Database;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use sqlx::Executor;
-use workflow_sdk::engine::Clock;
+use workflow_engine::model::Clock;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt};
 

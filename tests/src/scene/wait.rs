@@ -15,7 +15,7 @@ impl Scene {
         let mut ended = 0;
         while ended < runs.len() {
             ended = until(&format!("more than {ended} of {} runs end", runs.len()), async || {
-                let now = self.client.backend().ended(&ids).await.expect("look for ended runs").len();
+                let now = self.client.store().ended(&ids).await.expect("look for ended runs").len();
                 (now > ended || now == ids.len()).then_some(now)
             })
             .await;

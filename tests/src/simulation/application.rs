@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::sleep;
-use workflow_sdk::engine::{Lane, NewRun, NewSignal, Outcome, SignalKey, StartTime, Write};
+use workflow_engine::model::{Lane, NewRun, NewSignal, SignalKey, StartTime};
+use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::{Client, RunId, Workflow};
 
 use super::case::RunPlan;

@@ -1,4 +1,4 @@
-//! A cluster in one thread: the real worker, executor and replay on the backend in memory, under virtual time, with everything
+//! A cluster in one thread: the real worker, executor and replay on the store in memory, under virtual time, with everything
 //! that can go wrong drawn from a seed.
 //!
 //! Each process has a runtime of its own, so it can die at any await and stand still as a whole; they get their turns in an order

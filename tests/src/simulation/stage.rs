@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use workflow_sdk::engine::{Backend, Clock, WorkerId};
-use workflow_sdk::testing::MemoryDatabase;
+use workflow_engine::model::{Clock, WorkerId};
+use workflow_engine::store::Store;
 use workflow_sdk::{RunId, Timestamp};
+use workflow_testing::MemoryDatabase;
 
 use super::audit::Audit;
 use super::case::{Case, Fault};
@@ -28,7 +29,7 @@ pub(super) struct Stage {
     pub(super) case: Case,
     pub(super) database: MemoryDatabase,
     /// Past all wires.
-    pub(super) auditor: Arc<dyn Backend>,
+    pub(super) auditor: Arc<dyn Store>,
     inner: Mutex<Inner>,
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fastrand::Rng;
-use workflow_sdk::engine::{
-    AttemptWrite, Backend, Claim, EmittedItem, EndedRun, Hints, Inbox, Lane, LeaseSession, NextDue, Outcome, Renewed,
-    StepCommit, StepTransaction, WaitingApproval, WorkerId, WorkerRecord, Write,
+use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::store::{
+    AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome, Renewed,
+    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
-use workflow_sdk::{BackendError, BackendErrorKind, Run, RunFilter, RunId, StepAttempt};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
 use super::case::{Fault, Planted};
 use super::stage::{Halt, Stage, short};
@@ -18,7 +19,7 @@ use super::stage::{Halt, Stage, short};
 /// A handle of one process.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
-    inner: Arc<dyn Backend>,
+    inner: Arc<dyn Store>,
     process: usize,
     stage: Arc<Stage>,
     rng: Arc<Mutex<Rng>>,
@@ -36,9 +37,9 @@ impl Wire {
     async fn call<T>(
         &self,
         what: &'static str,
-        call: impl Future<Output = Result<T, BackendError>> + Send,
+        call: impl Future<Output = Result<T, DatabaseError>> + Send,
         note: impl Fn(&T) -> Option<String> + Send,
-    ) -> Result<T, BackendError>
+    ) -> Result<T, DatabaseError>
     where
         T: Send,
     {
@@ -109,7 +110,7 @@ impl Wire {
         session.close().await.expect("the auditor closes its session");
     }
 
-    async fn commit_audited(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+    async fn commit_audited(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
         let planted = match self.stage.case.planted {
             None => None,
             Some(planted) => Some(self.plant(planted, writes).await),
@@ -146,8 +147,8 @@ impl Wire {
                     attempt.row.status = workflow_sdk::AttemptStatus::Running;
                 }
                 (Planted::SignalTwice, Write::Signal(signal)) => {
-                    let key = workflow_sdk::engine::SignalKey::generate();
-                    let twice = Write::Signal(workflow_sdk::engine::NewSignal { key, ..signal.clone() });
+                    let key = workflow_engine::model::SignalKey::generate();
+                    let twice = Write::Signal(workflow_engine::model::NewSignal { key, ..signal.clone() });
                     let _ = self.inner.commit(&[twice]).await;
                 }
                 _ => {}
@@ -158,8 +159,8 @@ impl Wire {
     }
 }
 
-fn failure(operation: &'static str) -> BackendError {
-    BackendError::new(BackendErrorKind::Unreachable, operation, "a fault of the simulation")
+fn failure(operation: &'static str) -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Unreachable, operation, "a fault of the simulation")
 }
 
 fn claim_of(write: &mut Write) -> Option<&mut Claim> {
@@ -223,81 +224,81 @@ fn quiet<T>(_: &T) -> Option<String> {
 }
 
 #[async_trait]
-impl Backend for Wire {
-    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, BackendError> {
+impl Store for Wire {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
         self.call("commit", self.commit_audited(writes), |outcomes: &Vec<Outcome>| show(writes, outcomes)).await
     }
 
-    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, BackendError> {
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
         let opened = self.call("begin", self.inner.begin(claim), quiet).await?;
         Ok(opened.map(|inner| {
             Box::new(WiredTransaction { inner, wire: self.clone(), run: claim.run_id }) as Box<dyn StepTransaction>
         }))
     }
 
-    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, BackendError> {
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
         self.call("recorded", self.inner.recorded(run, step_key, attempt), quiet).await
     }
 
-    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, BackendError> {
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
         self.call("next due", self.inner.next_due(lanes), quiet).await
     }
 
-    async fn run(&self, id: RunId) -> Result<Option<Run>, BackendError> {
+    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
         self.call("run", self.inner.run(id), quiet).await
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, BackendError> {
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         self.call("list", self.inner.list(filter), quiet).await
     }
 
-    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, BackendError> {
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
         self.call("history", self.inner.history(id), quiet).await
     }
 
-    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, BackendError> {
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
         self.call("published", self.inner.published(id, name), quiet).await
     }
 
-    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, BackendError> {
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
         self.call("emitted", self.inner.emitted(id, name, after, limit), quiet).await
     }
 
-    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, BackendError> {
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
         self.call("ended", self.inner.ended(ids), quiet).await
     }
 
-    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, BackendError> {
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
         self.call("inbox", self.inner.inbox(id, names), quiet).await
     }
 
-    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, BackendError> {
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.call("wakes", self.inner.wakes(ids), quiet).await
     }
 
-    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, BackendError> {
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
         self.call("approvals", self.inner.approvals(run, limit), quiet).await
     }
 
-    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, BackendError> {
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.stage.set_worker(self.process, worker);
         let inner = self.call("open a lease", self.inner.open_lease(worker, lanes), quiet).await?;
         Ok(Box::new(WiredSession { inner, wire: self.clone() }))
     }
 
-    async fn workers(&self) -> Result<Vec<WorkerRecord>, BackendError> {
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
         self.call("workers", self.inner.workers(), quiet).await
     }
 
-    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, BackendError> {
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
         self.call("due lanes", self.inner.due_lanes(lanes), quiet).await
     }
 
-    async fn hint(&self) -> Result<(), BackendError> {
+    async fn hint(&self) -> Result<(), DatabaseError> {
         self.inner.hint().await
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, BackendError> {
+    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
         self.call("listen", self.inner.listen(), quiet).await
     }
 
@@ -309,8 +310,8 @@ impl Backend for Wire {
         self.inner.close().await;
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self.inner.as_any()
+    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
+        self.inner.commit_within(transaction, write).await
     }
 }
 
@@ -322,21 +323,21 @@ struct WiredSession {
 
 #[async_trait]
 impl LeaseSession for WiredSession {
-    async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, BackendError> {
+    async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError> {
         let asked = claims.len();
         let note = |renewed: &Vec<Renewed>| Some(format!("renewed {} of {asked} claims", renewed.len()));
         self.wire.call("renew", self.inner.renew(claims, lease), note).await
     }
 
-    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, BackendError> {
+    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
         self.wire.call("unlocked workers", self.inner.unlocked_workers(), quiet).await
     }
 
-    async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, BackendError> {
+    async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
         self.wire.call("release a worker", self.inner.release_worker(worker), quiet).await
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BackendError> {
+    async fn close(self: Box<Self>) -> Result<(), DatabaseError> {
         self.wire.call("close the lease", self.inner.close(), quiet).await
     }
 }
@@ -358,8 +359,8 @@ impl StepTransaction for WiredTransaction {
         self.inner.database()
     }
 
-    fn belongs_to(&self, backend: &dyn Backend) -> bool {
-        self.inner.belongs_to(backend)
+    fn store(&self) -> StoreId {
+        self.inner.store()
     }
 
     async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {

@@ -2,10 +2,10 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
-use crate::backend::{Outcome, WaitingApproval, Write};
 use crate::ctx::Decision;
-use crate::model::{Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal};
-use crate::payload::round_trip;
+use workflow_engine::model::{Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal};
+use workflow_engine::runtime::round_trip;
+use workflow_engine::store::{Outcome, WaitingApproval, Write};
 
 use super::{Client, ClientError};
 
@@ -144,7 +144,7 @@ impl Client {
     }
 
     async fn read_approvals(&self, run_id: Option<RunId>) -> Result<Vec<PendingApproval>, ClientError> {
-        let approvals = self.backend().approvals(run_id, MAX_APPROVALS).await?;
+        let approvals = self.store().approvals(run_id, MAX_APPROVALS).await?;
         Ok(approvals.into_iter().map(PendingApproval::from).collect())
     }
 

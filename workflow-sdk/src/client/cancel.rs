@@ -1,9 +1,10 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
-use crate::backend::{CancelOutcome, Outcome, Write};
-use crate::model::RunId;
+use workflow_engine::model::RunId;
+use workflow_engine::store::{CancelOutcome, Outcome, Write};
 
+use super::within::commit_within;
 use super::{Client, ClientError};
 
 /// A cancel of a run: await it.
@@ -25,13 +26,11 @@ impl Cancel {
     /// # Errors
     /// As for [`Client::cancel`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
     /// back.
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,
     ) -> Result<CancelOutcome, ClientError> {
-        let outcome = transaction.cancel(self.client.backend().as_ref(), self.run).await?;
-        known(self.run, outcome)
+        answer(self.run, commit_within(&self.client, transaction, &Write::Cancel(self.run)).await?)
     }
 }
 
@@ -105,15 +104,13 @@ impl IntoFuture for Cancel {
 
 /// Asks a run to end, or ends it.
 pub(super) async fn commit(client: &Client, run: RunId, write: Write) -> Result<CancelOutcome, ClientError> {
-    match client.commit(write).await? {
-        Outcome::Canceled(outcome) => known(run, outcome),
-        other => Err(ClientError::unexpected(other)),
-    }
+    answer(run, client.commit(write).await?)
 }
 
-fn known(run_id: RunId, outcome: CancelOutcome) -> Result<CancelOutcome, ClientError> {
+fn answer(run_id: RunId, outcome: Outcome) -> Result<CancelOutcome, ClientError> {
     match outcome {
-        CancelOutcome::Unknown => Err(ClientError::UnknownRun { run_id }),
-        outcome => Ok(outcome),
+        Outcome::Canceled(CancelOutcome::Unknown) => Err(ClientError::UnknownRun { run_id }),
+        Outcome::Canceled(outcome) => Ok(outcome),
+        other => Err(ClientError::unexpected(other)),
     }
 }

@@ -2,18 +2,18 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::backend::{BackendOptions, Coding, ConnectError, connect, redact};
-use crate::model::{Clock, PayloadCodec};
-use crate::payload::DEFAULT_PAYLOAD_LIMIT;
+use workflow_engine::model::{Clock, PayloadCodec};
+use workflow_engine::runtime::DEFAULT_PAYLOAD_LIMIT;
+use workflow_engine::store::{Coding, ConnectError, Store, StoreOptions, redact};
 
-use super::Client;
+use super::{Client, open};
 
 /// A connection that is to be made: set its options, then await it.
 #[must_use = "nothing is connected until this is awaited"]
 #[derive(Clone)]
 pub struct Connect {
     to: Database,
-    options: BackendOptions,
+    options: StoreOptions,
     payload_limit: usize,
     coding: Coding,
 }
@@ -23,14 +23,13 @@ pub struct Connect {
 pub(super) enum Database {
     /// The database of this URL.
     Url(String),
-    /// This one, in memory.
-    #[cfg(feature = "testing")]
-    Memory(crate::testing::MemoryDatabase),
+    /// This store, which is open.
+    Open(Arc<dyn Store>),
 }
 
 impl Connect {
     pub(super) fn new(to: Database) -> Self {
-        Self { to, options: BackendOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT, coding: Coding::default() }
+        Self { to, options: StoreOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT, coding: Coding::default() }
     }
 
     /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes; a worker opens another for its
@@ -79,12 +78,11 @@ impl IntoFuture for Connect {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let backend = match self.to {
-                Database::Url(url) => connect(&url, self.options).await?,
-                #[cfg(feature = "testing")]
-                Database::Memory(database) => database.handle(),
+            let store = match self.to {
+                Database::Url(url) => open(&url, self.options).await?,
+                Database::Open(store) => store,
             };
-            Ok(Client::coded(backend, self.payload_limit, self.coding))
+            Ok(Client::coded(store, self.payload_limit, self.coding))
         })
     }
 }
@@ -93,8 +91,7 @@ impl std::fmt::Debug for Connect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let to = match &self.to {
             Database::Url(url) => redact(url),
-            #[cfg(feature = "testing")]
-            Database::Memory(_) => crate::backend::MEMORY.into(),
+            Database::Open(store) => format!("{store:?}"),
         };
         f.debug_struct("Connect").field("to", &to).field("options", &self.options).finish()
     }

@@ -1,8 +1,8 @@
-use crate::backend::{BackendError, BackendErrorKind, Outcome};
-use crate::executor::ExecutorStopped;
-use crate::model::{InvalidName, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload};
-use crate::payload::PayloadError;
 use crate::transaction::TransactionOver;
+use workflow_engine::executor::ExecutorStopped;
+use workflow_engine::model::{InvalidName, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload};
+use workflow_engine::runtime::PayloadError;
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome};
 
 /// Why a client could not do what it was asked. Nothing was changed unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -140,10 +140,10 @@ pub enum ClientError {
     /// A payload that the call needs was encoded, and this program cannot decode it.
     #[error(transparent)]
     Unreadable(#[from] UnreadablePayload),
-    /// The database answered with an error. Where its kind is [`Unreachable`](BackendErrorKind::Unreachable) or
-    /// [`Busy`](BackendErrorKind::Busy) it is unknown whether the call had its effect.
+    /// The database answered with an error. Where its kind is [`Unreachable`](DatabaseErrorKind::Unreachable) or
+    /// [`Busy`](DatabaseErrorKind::Busy) it is unknown whether the call had its effect.
     #[error(transparent)]
-    Backend(BackendError),
+    Database(DatabaseError),
     /// The executor of this process has stopped.
     #[error(transparent)]
     Stopped(#[from] ExecutorStopped),
@@ -154,20 +154,20 @@ impl ClientError {
     pub(super) fn unexpected(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Refused(error) => error.into(),
-            other => Self::Backend(BackendError::new(
-                BackendErrorKind::Other,
+            other => Self::Database(DatabaseError::new(
+                DatabaseErrorKind::Other,
                 "commit",
-                format!("the backend answered with another write's outcome: {}", other.name()),
+                format!("the store answered with another write's outcome: {}", other.name()),
             )),
         }
     }
 }
 
-impl From<BackendError> for ClientError {
-    fn from(error: BackendError) -> Self {
+impl From<DatabaseError> for ClientError {
+    fn from(error: DatabaseError) -> Self {
         match error.source.downcast::<UnreadablePayload>() {
             Ok(unreadable) => Self::Unreadable(*unreadable),
-            Err(source) => Self::Backend(BackendError { source, ..error }),
+            Err(source) => Self::Database(DatabaseError { source, ..error }),
         }
     }
 }

@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::backend::WorkerRecord;
-use crate::model::{
+use workflow_engine::model::{
     AttemptStatus, ErrorKind, Lane, Run, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
 };
+use workflow_engine::store::WorkerRecord;
 
 /// What a run waits for, as far as the database says. Made by [`Client::explain`](crate::Client::explain).
 ///

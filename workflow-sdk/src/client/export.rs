@@ -4,8 +4,8 @@ use std::pin::Pin;
 
 use serde_json::Value;
 
-use crate::backend::{Backend, BackendError};
-use crate::model::{RunHistory, RunId, UnreadablePayload};
+use workflow_engine::model::{RunHistory, RunId, UnreadablePayload};
+use workflow_engine::store::{DatabaseError, Store};
 
 use super::{Client, ClientError};
 
@@ -76,7 +76,7 @@ impl IntoFuture for Export {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let history = run_history(self.client.backend().as_ref(), self.id).await?;
+            let history = run_history(self.client.store().as_ref(), self.id).await?;
             let history = history.ok_or(ClientError::UnknownRun { run_id: self.id })?;
             Ok(match self.redact {
                 Some(redact) => redact(history),
@@ -93,16 +93,16 @@ impl IntoFuture for Export {
 ///
 /// # Errors
 /// The database's.
-pub async fn run_history(backend: &dyn Backend, id: RunId) -> Result<Option<RunHistory>, BackendError> {
-    let Some(mut run) = backend.run(id).await? else { return Ok(None) };
+pub async fn run_history(store: &dyn Store, id: RunId) -> Result<Option<RunHistory>, DatabaseError> {
+    let Some(mut run) = store.run(id).await? else { return Ok(None) };
     loop {
         let error = run.error.as_ref().and_then(UnreadablePayload::in_place_of_error);
         let payloads = [Some(&run.input), run.output.as_ref()].into_iter().flatten();
         if let Some(unreadable) = payloads.filter_map(|text| UnreadablePayload::in_place_of(text)).next().or(error) {
             return Err(unreadable.into());
         }
-        let steps = backend.history(id).await?;
-        let Some(again) = backend.run(id).await? else { return Ok(None) };
+        let steps = store.history(id).await?;
+        let Some(again) = store.run(id).await? else { return Ok(None) };
         if (run.generation, run.attempt) == (again.generation, again.attempt) {
             return Ok(Some(RunHistory::new(run, steps)));
         }

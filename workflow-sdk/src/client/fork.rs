@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::backend::{ForkWrite, Outcome, StartOutcome, Write};
-use crate::model::{
+use workflow_engine::model::{
     Lane, NameSubject, NewRun, Run, RunId, StartTime, StepChoice, Timestamp, UnreadablePayload, check_name,
     check_queue, check_tag, fork_position,
 };
-use crate::payload::{PayloadError, encode_readable};
+use workflow_engine::runtime::{PayloadError, encode_readable};
+use workflow_engine::store::{ForkWrite, Outcome, StartOutcome, Write};
 
 use super::start::same_input;
 use super::{Client, ClientError, RunHandle};
@@ -171,7 +171,7 @@ impl<O> Fork<O> {
 }
 
 async fn position(client: &Client, source: RunId, key: String) -> Result<i64, ClientError> {
-    match fork_position(&client.backend().history(source).await?, &key) {
+    match fork_position(&client.store().history(source).await?, &key) {
         StepChoice::Before(position) => Ok(position),
         StepChoice::Unknown(keys) => Err(ClientError::UnknownStep { run_id: source, near: nearest(&key, keys), key }),
     }

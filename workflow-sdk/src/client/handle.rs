@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::backend::{CancelOutcome, PauseOutcome, ResumeOutcome};
-use crate::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError, unquoted};
+use workflow_engine::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError, unquoted};
+use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
 
 use super::{Client, ClientError, Explanation, Fork, RetryRun, SendSignal};
-use crate::model::NamesSignal;
+use workflow_engine::model::NamesSignal;
 
 /// A run that was started. Cheap to clone; dropping it does nothing to the run.
 pub struct RunHandle<O> {
@@ -157,7 +157,7 @@ impl<O: DeserializeOwned> RunHandle<O> {
                 })
             }
             RunStatus::Canceled => Err(ClientError::RunCanceled { run_id: self.id }),
-            RunStatus::Failed | RunStatus::Pending | RunStatus::Running | RunStatus::Parked => {
+            _ => {
                 let missing =
                     || StoredError::new(ErrorKind::Application, "the run ended without an error that is kept");
                 Err(ClientError::RunFailed { run_id: self.id, error: ended.error.unwrap_or_else(missing) })

@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{NameSubject, RunId, check_name, unquoted};
+use workflow_engine::model::{NameSubject, RunId, check_name, unquoted};
 
 use super::{Client, ClientError, RunHandle, RunStream};
 
@@ -22,7 +22,7 @@ impl Client {
     pub async fn state<T: DeserializeOwned>(&self, id: RunId, name: impl AsRef<str>) -> Result<Option<T>, ClientError> {
         let name = name.as_ref();
         check_name(NameSubject::Published, name)?;
-        let Some(text) = self.backend().published(id, name).await? else {
+        let Some(text) = self.store().published(id, name).await? else {
             self.run(id).await?;
             return Ok(None);
         };

@@ -9,12 +9,12 @@ mod export;
 mod fork;
 mod handle;
 mod live;
+mod open;
 mod result_watch;
 mod retry_run;
 mod signal;
 mod start;
 mod stream;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 mod within;
 
 use std::fmt;
@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::backend::{
-    Backend, BackendError, BackendErrorKind, CodedBackend, Coding, Outcome, PauseOutcome, ResumeOutcome, Write,
-};
-use crate::executor::Executor;
-use crate::model::{Run, RunFilter, RunId, StepAttempt};
 use crate::workflow::Workflow;
+use workflow_engine::executor::Executor;
+use workflow_engine::model::{Run, RunFilter, RunId, StepAttempt};
+use workflow_engine::store::{
+    CodedStore, Coding, DatabaseError, DatabaseErrorKind, Outcome, PauseOutcome, ResumeOutcome, Store, Write,
+};
 
 use result_watch::ResultWatch;
 
@@ -39,11 +39,11 @@ pub use explanation::{Awaited, Explanation};
 pub use export::{Export, run_history};
 pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
+pub use open::open;
 pub use retry_run::RetryRun;
 pub use signal::SendSignal;
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
 pub use stream::RunStream;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
 pub use within::ApplicationTransaction;
 
 /// An application's hand on its runs. Cheap to clone; the clones share connections and the executor.
@@ -68,7 +68,7 @@ pub use within::ApplicationTransaction;
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    backend: Arc<dyn Backend>,
+    store: Arc<dyn Store>,
     executor: Executor,
     results: Arc<ResultWatch>,
     payload_limit: usize,
@@ -87,33 +87,30 @@ impl Client {
         Connect::new(connect::Database::Url(url.into()))
     }
 
-    /// Connects to a database in memory, as [`Client::connect`] does to another. Several clients of one database are to each
-    /// other as those of several processes. Of the options only [`Connect::payload_limit`] counts.
-    ///
-    /// See [`MemoryDatabase`](crate::testing::MemoryDatabase) for an example.
+    /// Connects to a database in memory: the `MemoryDatabase` of crate `workflow-testing`. Each client on one database behaves
+    /// like a separate process. Of the options only [`Connect::payload_limit`] and [`Connect::codec`] apply.
     ///
     /// # Errors
     /// None.
-    #[cfg(feature = "testing")]
-    pub fn in_memory(database: &crate::testing::MemoryDatabase) -> Connect {
-        Connect::new(connect::Database::Memory(database.clone()))
+    pub fn in_memory(database: impl Into<Arc<dyn Store>>) -> Connect {
+        Connect::new(connect::Database::Open(database.into()))
     }
 
-    /// Over an open backend. For tests that put a faulty one below a client.
+    /// Over an open store. For tests that put a faulty one below a client.
     #[doc(hidden)]
     #[must_use]
-    pub fn over(backend: Arc<dyn Backend>, payload_limit: usize) -> Self {
-        Self::coded(backend, payload_limit, Coding::default())
+    pub fn over(store: Arc<dyn Store>, payload_limit: usize) -> Self {
+        Self::coded(store, payload_limit, Coding::default())
     }
 
     /// The same, with a codec.
     #[doc(hidden)]
     #[must_use]
-    pub fn coded(backend: Arc<dyn Backend>, payload_limit: usize, coding: Coding) -> Self {
-        let backend: Arc<dyn Backend> = Arc::new(CodedBackend::new(backend, coding.clone()));
-        let executor = Executor::start(Arc::clone(&backend));
-        let results = ResultWatch::new(Arc::clone(&backend), Arc::clone(executor.hub()));
-        Self(Arc::new(Inner { backend, executor, results, payload_limit, coding }))
+    pub fn coded(store: Arc<dyn Store>, payload_limit: usize, coding: Coding) -> Self {
+        let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
+        let executor = Executor::start(Arc::clone(&store));
+        let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.hub()));
+        Self(Arc::new(Inner { store, executor, results, payload_limit, coding }))
     }
 
     /// Starts a run of this workflow. Returns a builder: set its options, then await it.
@@ -174,7 +171,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::UnknownRun`], or one of the database.
     pub async fn run(&self, id: RunId) -> Result<Run, ClientError> {
-        self.0.backend.run(id).await?.ok_or(ClientError::UnknownRun { run_id: id })
+        self.0.store.run(id).await?.ok_or(ClientError::UnknownRun { run_id: id })
     }
 
     /// Every attempt of every step of a run: outcomes in the order in which they were delivered, then what is not final. Of a
@@ -184,7 +181,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::UnknownRun`], or one of the database.
     pub async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, ClientError> {
-        let history = self.0.backend.history(id).await?;
+        let history = self.0.store.history(id).await?;
         if history.is_empty() {
             self.run(id).await?;
         }
@@ -197,7 +194,7 @@ impl Client {
     /// # Errors
     /// Those of the database.
     pub async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, ClientError> {
-        Ok(self.0.backend.list(filter).await?)
+        Ok(self.0.store.list(filter).await?)
     }
 
     /// Tries a failed run again from where it failed. Returns a builder: set its options, then await it.
@@ -294,17 +291,17 @@ impl Client {
     /// # }
     /// ```
     pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
-        let backend = &self.0.backend;
+        let store = &self.0.store;
         let run = self.run(id).await?;
-        let history = match backend.history(id).await {
+        let history = match store.history(id).await {
             _ if run.status.is_terminal() => Vec::new(),
             // What the run waits for at last is in its own row.
-            Err(BackendError { kind: BackendErrorKind::Codec, .. }) => Vec::new(),
+            Err(DatabaseError { kind: DatabaseErrorKind::Codec, .. }) => Vec::new(),
             history => history?,
         };
         // Asked for even if the run is not due yet: it may become due before the time is read.
-        let workers = if run.status.is_terminal() { Vec::new() } else { backend.workers().await? };
-        let now = backend.next_due(&[]).await?.now;
+        let workers = if run.status.is_terminal() { Vec::new() } else { store.workers().await? };
+        let now = store.next_due(&[]).await?.now;
         Ok(Explanation::of(&run, &history, &workers, now))
     }
 
@@ -322,8 +319,8 @@ impl Client {
     /// The database. For the worker.
     #[doc(hidden)]
     #[must_use]
-    pub fn backend(&self) -> &Arc<dyn Backend> {
-        &self.0.backend
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
     }
 
     /// Largest payload, in bytes of JSON text. For the worker.
@@ -347,6 +344,6 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("backend", &self.0.backend).finish_non_exhaustive()
+        f.debug_struct("Client").field("store", &self.0.store).finish_non_exhaustive()
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
-use crate::backend::{Backend, BackendError, EndedRun};
-use crate::executor::{ExecutorStopped, Hub};
-use crate::model::RunId;
+use workflow_engine::executor::{ExecutorStopped, Hub};
+use workflow_engine::model::RunId;
+use workflow_engine::store::{DatabaseError, EndedRun, Store};
 
 use super::ClientError;
 
@@ -28,7 +28,7 @@ const PAUSE_A_RUN: Duration = Duration::from_micros(20);
 /// All waits for results in this process. What ends here is told by the executor; for the rest one task asks, with one
 /// query for all.
 pub(super) struct ResultWatch {
-    backend: Arc<dyn Backend>,
+    store: Arc<dyn Store>,
     hub: Arc<Hub>,
     /// Runs that were not asked for yet: they may have ended before anybody waited.
     new: Mutex<Vec<RunId>>,
@@ -37,8 +37,8 @@ pub(super) struct ResultWatch {
 }
 
 impl ResultWatch {
-    pub(super) fn new(backend: Arc<dyn Backend>, hub: Arc<Hub>) -> Arc<Self> {
-        Arc::new(Self { backend, hub, new: Mutex::default(), added: Notify::new(), task: OnceCell::new() })
+    pub(super) fn new(store: Arc<dyn Store>, hub: Arc<Hub>) -> Arc<Self> {
+        Arc::new(Self { store, hub, new: Mutex::default(), added: Notify::new(), task: OnceCell::new() })
     }
 
     /// Waits until this run has ended.
@@ -63,11 +63,11 @@ impl ResultWatch {
         std::mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn ask(&self, runs: &[RunId]) -> Result<(), BackendError> {
+    async fn ask(&self, runs: &[RunId]) -> Result<(), DatabaseError> {
         if runs.is_empty() {
             return Ok(());
         }
-        for ended in self.backend.ended(runs).await? {
+        for ended in self.store.ended(runs).await? {
             self.hub.tell_ended(ended.id, || ended);
         }
         Ok(())
@@ -76,7 +76,7 @@ impl ResultWatch {
 
 async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64>) {
     let mut next_question = Instant::now();
-    let in_process = results.upgrade().is_some_and(|results| results.backend.in_process());
+    let in_process = results.upgrade().is_some_and(|results| results.store.in_process());
     let mut awaited = 0;
     loop {
         let Some(results) = results.upgrade() else { return };

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::backend::{BackendError, BackendErrorKind, Outcome, ReviveWrite, Write};
-use crate::model::{RunId, RunStatus, StartTime, StepKind, Timestamp, attempted_again};
+use workflow_engine::model::{RunId, RunStatus, StartTime, StepKind, Timestamp, attempted_again};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, ReviveWrite, Write};
 
 use super::{Client, ClientError, RunHandle};
 
@@ -49,7 +49,7 @@ impl<O> RetryRun<O> {
             }
         }
         let changing = "the run is changed by others all the time";
-        Err(BackendError::new(BackendErrorKind::Busy, "try a failed run again", changing).into())
+        Err(DatabaseError::new(DatabaseErrorKind::Busy, "try a failed run again", changing).into())
     }
 
     async fn write(&self) -> Result<ReviveWrite, ClientError> {
@@ -58,7 +58,7 @@ impl<O> RetryRun<O> {
         if run.status != RunStatus::Failed {
             return Err(ClientError::NotFailed { run_id, status: run.status });
         }
-        let history = self.client.backend().history(run_id).await?;
+        let history = self.client.store().history(run_id).await?;
         if history.iter().any(|row| row.kind == StepKind::Compensation) {
             return Err(ClientError::Compensated { run_id });
         }
@@ -68,7 +68,7 @@ impl<O> RetryRun<O> {
             Some(StartTime::Now | StartTime::After(_)) => None,
         };
         if let Some(deadline) = deadline
-            && deadline <= self.client.backend().next_due(&[]).await?.now
+            && deadline <= self.client.store().next_due(&[]).await?.now
         {
             return Err(ClientError::DeadlinePassed { run_id, deadline });
         }

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::backend::{Outcome, Write};
-use crate::model::NamesSignal;
-use crate::model::{NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, check_name};
-use crate::payload::{PayloadError, round_trip};
+use workflow_engine::model::NamesSignal;
+use workflow_engine::model::{NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, check_name};
+use workflow_engine::runtime::{PayloadError, round_trip};
+use workflow_engine::store::{Outcome, Write};
 
+use super::within::commit_within;
 use super::{Client, ClientError};
 
 /// A signal that is to be sent: set its options, then await it.
@@ -53,15 +54,13 @@ impl SendSignal {
     /// # Errors
     /// As for [`Client::signal`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
     /// back.
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,
     ) -> Result<SignalOutcome, ClientError> {
         let (client, signal) = self.checked()?;
         let run_id = signal.run_id;
-        let coded = client.coding().encode_signal(&signal)?;
-        answer(run_id, transaction.signal(client.backend().as_ref(), &coded).await?)
+        answer(run_id, commit_within(&client, transaction, &Write::Signal(signal)).await?)
     }
 
     fn checked(self) -> Result<(Client, NewSignal), ClientError> {
@@ -121,18 +120,16 @@ impl IntoFuture for SendSignal {
         Box::pin(async move {
             let (client, signal) = self.checked()?;
             let run_id = signal.run_id;
-            match client.commit(Write::Signal(signal)).await? {
-                Outcome::Signaled(outcome) => answer(run_id, outcome),
-                other => Err(ClientError::unexpected(other)),
-            }
+            answer(run_id, client.commit(Write::Signal(signal)).await?)
         })
     }
 }
 
-fn answer(run_id: RunId, outcome: SignalOutcome) -> Result<SignalOutcome, ClientError> {
+fn answer(run_id: RunId, outcome: Outcome) -> Result<SignalOutcome, ClientError> {
     match outcome {
-        SignalOutcome::Unknown => Err(ClientError::UnknownRun { run_id }),
-        outcome => Ok(outcome),
+        Outcome::Signaled(SignalOutcome::Unknown) => Err(ClientError::UnknownRun { run_id }),
+        Outcome::Signaled(outcome) => Ok(outcome),
+        other => Err(ClientError::unexpected(other)),
     }
 }
 

@@ -9,14 +9,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::backend::{BackendError, Outcome, StartOutcome, Write};
-use crate::failpoint::failpoint_error;
-use crate::model::{
+use crate::workflow::Workflow;
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::model::{
     Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue, check_tag,
 };
-use crate::payload::{PayloadError, round_trip};
-use crate::workflow::Workflow;
+use workflow_engine::runtime::{PayloadError, round_trip};
+use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
 
+use super::within::commit_within;
 use super::{Client, ClientError, RunHandle};
 
 /// The queue of a run unless it says otherwise, and the queue that a worker serves unless it says otherwise.
@@ -124,16 +125,13 @@ impl<O> Start<O> {
     /// # Errors
     /// As for [`Client::start`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
     /// back.
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "testing"))]
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,
     ) -> Result<RunHandle<O>, ClientError> {
         let (client, run) = self.checked()?;
-        let coded = client.coding().encode_start(&run)?;
-        let mut outcome = transaction.start(client.backend().as_ref(), &coded).await?;
-        client.coding().decode_started(&mut outcome);
-        answer(client, &run, outcome)
+        let outcome = commit_within(&client, transaction, &Write::Start(run.clone())).await?;
+        answer_outcome(client, &run, outcome)
     }
 
     fn checked(self) -> Result<(Client, NewRun), ClientError> {
@@ -164,9 +162,9 @@ impl<O: 'static> IntoFuture for Start<O> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (client, run) = self.checked()?;
-            failpoint_error("start.before_commit").map_err(BackendError::from)?;
+            failpoint_error("start.before_commit").map_err(DatabaseError::from)?;
             let outcome = client.commit(Write::Start(run.clone())).await?;
-            failpoint_error("start.after_commit").map_err(BackendError::from)?;
+            failpoint_error("start.after_commit").map_err(DatabaseError::from)?;
             answer_outcome(client, &run, outcome)
         })
     }
@@ -183,7 +181,7 @@ pub(super) async fn start_many<O>(
     }
     let mut handles = Vec::with_capacity(pending.len());
     for (run, outcome) in pending {
-        let outcome = outcome.await.map_err(|_| crate::engine::ExecutorStopped)?;
+        let outcome = outcome.await.map_err(|_| workflow_engine::executor::ExecutorStopped)?;
         handles.push(answer_outcome(client.clone(), &run, outcome)?);
     }
     Ok(handles)

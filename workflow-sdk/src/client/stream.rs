@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream};
 use serde::de::DeserializeOwned;
 
-use crate::backend::EmittedItem;
-use crate::model::{NameSubject, RunId, UnreadablePayload, check_name, unquoted};
+use workflow_engine::model::{NameSubject, RunId, UnreadablePayload, check_name, unquoted};
+use workflow_engine::store::EmittedItem;
 
 use super::{Client, ClientError};
 
@@ -144,7 +144,7 @@ impl Source {
     }
 
     async fn page(&self, after: i64) -> Result<Vec<EmittedItem>, ClientError> {
-        Ok(self.client.backend().emitted(self.run_id, &self.name, after, PAGE).await?)
+        Ok(self.client.store().emitted(self.run_id, &self.name, after, PAGE).await?)
     }
 
     fn decode<T: DeserializeOwned>(&self, item: &EmittedItem) -> Result<T, ClientError> {

@@ -1,14 +1,8 @@
-use std::future::Future;
+use workflow_engine::store::{ForeignTransaction, Outcome, WithinError, Write};
 
-#[cfg(feature = "testing")]
-use crate::backend::MEMORY;
-#[cfg(feature = "testing")]
-use crate::backend::memory::{MemoryBackend, Within};
-use crate::backend::{Backend, CancelOutcome, StartOutcome};
-use crate::model::{NewRun, NewSignal, RunId, SignalOutcome};
 use crate::transaction::{TransactionOver, Tx};
 
-use super::ClientError;
+use super::{Client, ClientError};
 
 /// A transaction of the application's own, in which a run can be started, signaled or canceled: `sqlx::Transaction` of SQLite or
 /// PostgreSQL, or a connection on which the application began one itself; in the body of
@@ -41,210 +35,78 @@ use super::ClientError;
 /// # }
 /// ```
 pub trait ApplicationTransaction: sealed::Sealed + Send {
-    /// Starts the run in this transaction.
+    /// The connection on which the transaction is open.
     #[doc(hidden)]
-    fn start(
-        &mut self,
-        backend: &dyn Backend,
-        run: &NewRun,
-    ) -> impl Future<Output = Result<StartOutcome, ClientError>> + Send;
-
-    /// Sends the signal in this transaction.
-    #[doc(hidden)]
-    fn signal(
-        &mut self,
-        backend: &dyn Backend,
-        signal: &NewSignal,
-    ) -> impl Future<Output = Result<SignalOutcome, ClientError>> + Send;
-
-    /// Cancels the run in this transaction.
-    #[doc(hidden)]
-    fn cancel(
-        &mut self,
-        backend: &dyn Backend,
-        run: RunId,
-    ) -> impl Future<Output = Result<CancelOutcome, ClientError>> + Send;
+    fn open(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver>;
 }
 
 mod sealed {
     pub trait Sealed {}
 }
 
+/// Writes in the transaction.
+pub(super) async fn commit_within<T: ApplicationTransaction>(
+    client: &Client,
+    transaction: &mut T,
+    write: &Write,
+) -> Result<Outcome, ClientError> {
+    let written = client.store().commit_within(transaction.open()?, write).await;
+    written.map_err(|error| match error {
+        WithinError::OtherDatabase { store, transaction } => ClientError::OtherDatabase { client: store, transaction },
+        WithinError::Database(error) => error.into(),
+    })
+}
+
 impl sealed::Sealed for Tx {}
 
 impl ApplicationTransaction for Tx {
-    async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-        let own = self.belongs_to(backend);
-        #[cfg(feature = "sqlite")]
-        if let Some(connection) = self.connection_of()? {
-            return Ok(sqlite::backend(backend)?.start_within(connection, own, run).await?);
-        }
-        #[cfg(feature = "postgres")]
-        if let Some(connection) = self.connection_of()? {
-            return Ok(postgres::backend(backend)?.start_within(connection, run).await?);
-        }
-        #[cfg(feature = "testing")]
-        if let Some(within) = self.connection_of::<Within>()? {
-            return Ok(within.start(of_memory(backend)?, run)?);
-        }
-        let _ = (own, run);
-        Err(TransactionOver.into())
+    fn open(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver> {
+        self.foreign()
     }
-
-    async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
-        let own = self.belongs_to(backend);
-        #[cfg(feature = "sqlite")]
-        if let Some(connection) = self.connection_of()? {
-            return Ok(sqlite::backend(backend)?.signal_within(connection, own, signal).await?);
-        }
-        #[cfg(feature = "postgres")]
-        if let Some(connection) = self.connection_of()? {
-            return Ok(postgres::backend(backend)?.signal_within(connection, signal).await?);
-        }
-        #[cfg(feature = "testing")]
-        if let Some(within) = self.connection_of::<Within>()? {
-            return Ok(within.signal(of_memory(backend)?, signal)?);
-        }
-        let _ = (own, signal);
-        Err(TransactionOver.into())
-    }
-
-    async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
-        let own = self.belongs_to(backend);
-        #[cfg(feature = "sqlite")]
-        if let Some(connection) = self.connection_of()? {
-            return Ok(sqlite::backend(backend)?.cancel_within(connection, own, run).await?);
-        }
-        #[cfg(feature = "postgres")]
-        if let Some(connection) = self.connection_of()? {
-            return Ok(postgres::backend(backend)?.cancel_within(connection, run).await?);
-        }
-        #[cfg(feature = "testing")]
-        if let Some(within) = self.connection_of::<Within>()? {
-            return Ok(within.cancel(of_memory(backend)?, run)?);
-        }
-        let _ = (own, run);
-        Err(TransactionOver.into())
-    }
-}
-
-/// The kind of database that the client is connected to, as people call it.
-fn name_of(backend: &dyn Backend) -> &'static str {
-    #[cfg(feature = "testing")]
-    if backend.as_any().is::<MemoryBackend>() {
-        return MEMORY;
-    }
-    #[cfg(feature = "sqlite")]
-    if backend.as_any().is::<crate::backend::sqlite::SqliteBackend>() {
-        return "SQLite";
-    }
-    let _ = backend;
-    "PostgreSQL"
-}
-
-/// The client's backend, if it is in memory as the transaction is.
-#[cfg(feature = "testing")]
-fn of_memory(backend: &dyn Backend) -> Result<&dyn Backend, ClientError> {
-    if backend.as_any().is::<MemoryBackend>() {
-        return Ok(backend);
-    }
-    Err(ClientError::OtherDatabase { client: name_of(backend), transaction: MEMORY })
 }
 
 #[cfg(feature = "sqlite")]
 mod sqlite {
-    use sqlx::{Sqlite, SqliteConnection, Transaction};
+    use workflow_sqlite::{DATABASE, SqliteConnection, SqliteTransaction};
 
-    use crate::backend::sqlite::SqliteBackend;
-
-    use super::{
-        ApplicationTransaction, Backend, CancelOutcome, ClientError, NewRun, NewSignal, RunId, SignalOutcome,
-        StartOutcome, sealed,
-    };
-
-    pub(super) fn backend(backend: &dyn Backend) -> Result<&SqliteBackend, ClientError> {
-        let other = ClientError::OtherDatabase { client: super::name_of(backend), transaction: "SQLite" };
-        backend.as_any().downcast_ref().ok_or(other)
-    }
+    use super::{ApplicationTransaction, ForeignTransaction, TransactionOver, sealed};
 
     impl sealed::Sealed for SqliteConnection {}
 
     impl ApplicationTransaction for SqliteConnection {
-        async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            Ok(self::backend(backend)?.start_within(self, false, run).await?)
-        }
-
-        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
-            Ok(self::backend(backend)?.cancel_within(self, false, run).await?)
-        }
-
-        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
-            Ok(self::backend(backend)?.signal_within(self, false, signal).await?)
+        fn open(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver> {
+            Ok(ForeignTransaction { connection: self, database: DATABASE, origin: None })
         }
     }
 
-    impl sealed::Sealed for Transaction<'_, Sqlite> {}
+    impl sealed::Sealed for SqliteTransaction<'_> {}
 
-    impl ApplicationTransaction for Transaction<'_, Sqlite> {
-        async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            ApplicationTransaction::start(&mut **self, backend, run).await
-        }
-
-        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
-            ApplicationTransaction::signal(&mut **self, backend, signal).await
-        }
-
-        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
-            ApplicationTransaction::cancel(&mut **self, backend, run).await
+    impl ApplicationTransaction for SqliteTransaction<'_> {
+        fn open(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver> {
+            (**self).open()
         }
     }
 }
 
 #[cfg(feature = "postgres")]
 mod postgres {
-    use sqlx::{PgConnection, Postgres, Transaction};
+    use workflow_postgres::{DATABASE, PgConnection, PgTransaction};
 
-    use crate::backend::postgres::PostgresBackend;
-
-    use super::{
-        ApplicationTransaction, Backend, CancelOutcome, ClientError, NewRun, NewSignal, RunId, SignalOutcome,
-        StartOutcome, sealed,
-    };
-
-    pub(super) fn backend(backend: &dyn Backend) -> Result<&PostgresBackend, ClientError> {
-        let other = ClientError::OtherDatabase { client: super::name_of(backend), transaction: "PostgreSQL" };
-        backend.as_any().downcast_ref().ok_or(other)
-    }
+    use super::{ApplicationTransaction, ForeignTransaction, TransactionOver, sealed};
 
     impl sealed::Sealed for PgConnection {}
 
     impl ApplicationTransaction for PgConnection {
-        async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            Ok(self::backend(backend)?.start_within(self, run).await?)
-        }
-
-        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
-            Ok(self::backend(backend)?.cancel_within(self, run).await?)
-        }
-
-        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
-            Ok(self::backend(backend)?.signal_within(self, signal).await?)
+        fn open(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver> {
+            Ok(ForeignTransaction { connection: self, database: DATABASE, origin: None })
         }
     }
 
-    impl sealed::Sealed for Transaction<'_, Postgres> {}
+    impl sealed::Sealed for PgTransaction<'_> {}
 
-    impl ApplicationTransaction for Transaction<'_, Postgres> {
-        async fn start(&mut self, backend: &dyn Backend, run: &NewRun) -> Result<StartOutcome, ClientError> {
-            ApplicationTransaction::start(&mut **self, backend, run).await
-        }
-
-        async fn signal(&mut self, backend: &dyn Backend, signal: &NewSignal) -> Result<SignalOutcome, ClientError> {
-            ApplicationTransaction::signal(&mut **self, backend, signal).await
-        }
-
-        async fn cancel(&mut self, backend: &dyn Backend, run: RunId) -> Result<CancelOutcome, ClientError> {
-            ApplicationTransaction::cancel(&mut **self, backend, run).await
+    impl ApplicationTransaction for PgTransaction<'_> {
+        fn open(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver> {
+            (**self).open()
         }
     }
 }

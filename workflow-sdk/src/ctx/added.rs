@@ -2,8 +2,8 @@
 //! one is of its type: does the code then come to what is recorded? If no value leads there, the call has taken the place of a
 //! recorded one (a rename, say), and the run would diverge after its body had run.
 
-use crate::model::{AttemptStatus, StepAttempt, StepKind};
-use crate::replay::{CurrentCall, Divergence, RecordedCall, Standstill};
+use workflow_engine::model::{AttemptStatus, StepAttempt, StepKind};
+use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall, Standstill};
 
 use super::dry_replay::{Added, Halt, Misfit, Replayed};
 
@@ -110,7 +110,7 @@ fn values(call: &CurrentCall, unasked: &[RecordedCall], steps: &[StepAttempt]) -
 fn made_up(call: &CurrentCall, value: String, steps: &[StepAttempt]) -> StepAttempt {
     let last = steps.iter().filter_map(|row| row.position).max().unwrap_or_default();
     let times = steps.iter().map(|row| row.completed_at.unwrap_or(row.started_at));
-    let now = times.max().unwrap_or(crate::model::Timestamp::from_micros(0));
+    let now = times.max().unwrap_or(workflow_engine::model::Timestamp::from_micros(0));
     StepAttempt {
         step_key: call.key.clone(),
         attempt: 1,

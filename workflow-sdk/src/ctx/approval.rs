@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::model::{StepKind, StoredError};
-use crate::replay::{CallId, CallPoll, SignalWait};
+use workflow_engine::model::{StepKind, StoredError};
+use workflow_engine::replay::{CallId, CallPoll, SignalWait};
 
 use super::{Ctx, RunCell, signal};
 

@@ -11,12 +11,12 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::Result;
-use crate::model::{
+use crate::workflow::Workflow;
+use workflow_engine::model::{
     ErrorKind, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name, check_queue,
 };
-use crate::payload::round_trip;
-use crate::replay::{CallId, CallPoll, ChildCall, Delivered};
-use crate::workflow::Workflow;
+use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
+use workflow_engine::runtime::round_trip;
 
 use super::{Ctx, RunCell};
 

@@ -1,19 +1,20 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::BoxError;
 use crate::Result;
-use crate::error::BoxError;
-use crate::model::{ErrorKind, Retry, StepKind, StoredError};
-use crate::replay::{CallId, StepOptions};
+use workflow_engine::model::{ErrorKind, Retry, StepKind, StoredError};
+use workflow_engine::replay::{CallId, StepOptions};
 
 use super::step::{Body, BodyFuture, Step};
+use workflow_engine::runtime::{Armed, Compensating};
+
 use super::{Ctx, RunCell};
 
 /// Keys that the refusal of [`Compensation::undoes`] shows at most.
@@ -30,29 +31,12 @@ pub struct Compensation<'a> {
     scope: &'a str,
 }
 
-type Run = dyn for<'a> FnOnce(&'a Arc<RunCell>, CallId, StepOptions) -> Running<'a> + Send;
-type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
-
-/// A compensation whose turn has not come.
-pub(super) struct Armed {
-    pub(super) call: CallId,
-    options: StepOptions,
-    run: Box<Run>,
-}
-
-impl Armed {
-    /// Attempts it until its outcome is final.
-    pub(super) fn run(self, cell: &Arc<RunCell>) -> Running<'_> {
-        (self.run)(cell, self.call, self.options)
-    }
-}
-
 fn run<'a, T: Serialize + DeserializeOwned + Send + 'static>(
     cell: &'a Arc<RunCell>,
     call: CallId,
     options: StepOptions,
     mut body: impl FnMut() -> BodyFuture<'static, T> + Send + 'static,
-) -> Running<'a> {
+) -> Compensating<'a> {
     let body: Body<'a, T> = Box::new(move || body());
     let step = Step::with_options(cell, Ok(call), options, body);
     Box::pin(async move { step.await.map(drop) })

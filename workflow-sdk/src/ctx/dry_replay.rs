@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::model::{
+use workflow_engine::model::{
     AttemptStatus, ErrorKind, NewSignal, RunHistory, RunStatus, SignalOutcome, StepAttempt, StoredError, Timestamp,
 };
-use crate::replay::{
+use workflow_engine::replay::{
     CurrentCall, Divergence, MAX_LISTED, Next, OutboxRow, RecordedCall, Standstill, bytes, write_rest,
 };
 

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::{ErrorKind, Retry, StoredError, unquoted};
-use crate::payload::round_trip;
 use crate::workflow::RunsWith;
+use workflow_engine::model::{ErrorKind, Retry, StoredError, unquoted};
+use workflow_engine::runtime::round_trip;
 
 use super::{Ctx, RunCell, WorkflowFuture, saga};
 

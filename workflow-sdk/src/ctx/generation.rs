@@ -1,8 +1,8 @@
 use serde::Serialize;
 
-use crate::model::{ErrorKind, StoredError};
-use crate::payload::encode;
 use crate::{Error, Result};
+use workflow_engine::model::{ErrorKind, StoredError};
+use workflow_engine::runtime::encode;
 
 use super::Ctx;
 

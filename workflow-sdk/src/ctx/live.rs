@@ -3,8 +3,8 @@ use std::panic::Location;
 use serde::Serialize;
 
 use crate::Result;
-use crate::model::{ErrorKind, NameSubject, StoredError, check_name};
-use crate::payload::encode;
+use workflow_engine::model::{ErrorKind, NameSubject, StoredError, check_name};
+use workflow_engine::runtime::encode;
 
 use super::Ctx;
 

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::error::BoxError;
-use crate::model::{ErrorKind, StoredError};
+use crate::BoxError;
 use crate::{Error, Result};
+use workflow_engine::model::{ErrorKind, StoredError};
 
 use super::branches::{BoxFuture, Branches};
 use super::{Ctx, Scope};

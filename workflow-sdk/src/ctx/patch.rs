@@ -1,7 +1,7 @@
 use std::panic::Location;
 
 use crate::Result;
-use crate::model::{ErrorKind, NameSubject, StoredError, check_name};
+use workflow_engine::model::{ErrorKind, NameSubject, StoredError, check_name};
 
 use super::Ctx;
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::Result;
-use crate::model::{ErrorKind, StoredError};
+use workflow_engine::model::{ErrorKind, StoredError};
 
 use super::Ctx;
 use super::branches::Branches;

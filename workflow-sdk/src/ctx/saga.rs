@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::Result;
-use crate::model::{ErrorKind, Retry, StoredError, retry_of_run};
+use workflow_engine::model::{ErrorKind, Retry, StoredError, retry_of_run};
 
 use super::RunCell;
-use super::poller::panic_error;
 use super::shield::Shield;
+use workflow_engine::runtime::panic_error;
 
 /// The function's result, once its compensations have run, if it failed.
 ///

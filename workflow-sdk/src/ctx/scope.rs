@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::model::{ErrorKind, StoredError, check_scope};
+use workflow_engine::model::{ErrorKind, StoredError, check_scope};
 
 use super::Ctx;
 

@@ -10,15 +10,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::BoxError;
-use crate::model::NamesSignal;
-use crate::model::unquoted;
-use crate::model::{
+use crate::BoxError;
+use crate::{Error, Result};
+use workflow_engine::model::NamesSignal;
+use workflow_engine::model::unquoted;
+use workflow_engine::model::{
     ErrorKind, NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, StepKind, StoredError, check_name,
 };
-use crate::payload::round_trip;
-use crate::replay::{CallId, CallPoll, Delivered, SignalWait};
-use crate::{Error, Result};
+use workflow_engine::replay::{CallId, CallPoll, Delivered, SignalWait};
+use workflow_engine::runtime::round_trip;
 
 use super::{Ctx, RunCell, Step, step};
 

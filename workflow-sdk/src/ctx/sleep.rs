@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::Result;
-use crate::model::StoredError;
-use crate::replay::{CallId, CallPoll, Delivered, Wait};
+use workflow_engine::model::StoredError;
+use workflow_engine::replay::{CallId, CallPoll, Delivered, Wait};
 
 use super::RunCell;
 

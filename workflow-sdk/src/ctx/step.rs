@@ -9,14 +9,14 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{Breaker, ErrorKind, Retry, StoredError};
-use crate::payload::round_trip;
-use crate::planted::planted;
-use crate::replay::{CallId, CallPoll, Delivered, StepOptions};
 use crate::{Error, Result};
+use workflow_engine::faults::planted;
+use workflow_engine::model::{Breaker, ErrorKind, Retry, StoredError};
+use workflow_engine::replay::{CallId, CallPoll, Delivered, StepOptions};
+use workflow_engine::runtime::round_trip;
 
 use super::RunCell;
-use super::poller::panic_error;
+use workflow_engine::runtime::panic_error;
 
 pub(super) type BodyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 pub(super) type Body<'a, T> = Box<dyn FnMut() -> BodyFuture<'a, T> + Send + 'a>;

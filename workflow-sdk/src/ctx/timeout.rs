@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::error::BoxError;
-use crate::model::{ErrorKind, StoredError};
-use crate::replay::Wait;
+use crate::BoxError;
 use crate::{Error, Result};
+use workflow_engine::model::{ErrorKind, StoredError};
+use workflow_engine::replay::Wait;
 
 use super::branches::BoxFuture;
 use super::{Ctx, Sleep};

@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::BoxError;
-use crate::model::{Retry, StepKind};
-use crate::replay::CallId;
+use crate::BoxError;
 use crate::transaction::Tx;
 use crate::{Error, Result};
+use workflow_engine::model::{Retry, StepKind};
+use workflow_engine::replay::CallId;
 
 use super::step::{BodyFuture, Step};
 use super::{Ctx, RunCell};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{PayloadPlace, RunId};
+use workflow_engine::model::{PayloadPlace, RunId};
 
 fn key(id: &str, seed: u8) -> EncryptionKey {
     let mut bytes = [0; KEY_BYTES];

@@ -2,5 +2,4 @@
 
 mod replay;
 
-pub use crate::backend::memory::MemoryDatabase;
 pub use replay::{ReplayError, replay};

@@ -2,9 +2,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::ctx::{Entry, Misfit, Replayed, dry_replay};
-use crate::model::{HistoryError, RunHistory};
-use crate::payload::DEFAULT_PAYLOAD_LIMIT;
 use crate::workflow::RunsWith;
+use workflow_engine::model::{HistoryError, RunHistory};
+use workflow_engine::runtime::DEFAULT_PAYLOAD_LIMIT;
 
 /// Why a history cannot be replayed, or does not fit the code. Its Debug is its Display, for that is what `unwrap` shows.
 #[derive(thiserror::Error)]

@@ -1,0 +1,119 @@
+//! Names come from authors and applications, go into both databases and into log lines, and are compared byte by byte.
+
+use std::fmt;
+
+/// What a refused name was to be the name of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameSubject {
+    /// A workflow.
+    Workflow,
+    /// A version of a workflow.
+    Version,
+    /// A step.
+    Step,
+    /// A signal.
+    Signal,
+    /// A scope of steps.
+    Scope,
+    /// A queue.
+    Queue,
+    /// An idempotency key of a start or a signal.
+    Key,
+    /// The name or the value of a tag.
+    Tag,
+    /// A change of a workflow's code.
+    Patch,
+    /// A value that a run publishes.
+    Published,
+    /// A stream that a run emits to.
+    Stream,
+    /// A circuit breaker.
+    Breaker,
+}
+
+impl fmt::Display for NameSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Workflow => "workflow name",
+            Self::Version => "workflow version",
+            Self::Step => "step name",
+            Self::Signal => "signal name",
+            Self::Scope => "scope name",
+            Self::Queue => "queue name",
+            Self::Key => "idempotency key",
+            Self::Tag => "tag",
+            Self::Patch => "patch name",
+            Self::Published => "name of a published value",
+            Self::Stream => "stream name",
+            Self::Breaker => "breaker name",
+        })
+    }
+}
+
+/// A name that cannot be stored or told apart.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{subject} {shown:?} {reason}; use 1 to {MAX_NAME_BYTES} bytes without control characters")]
+pub struct InvalidName {
+    /// What the name was for.
+    pub subject: NameSubject,
+    /// The name, cut after 80 characters.
+    pub shown: String,
+    reason: String,
+}
+
+/// 255 bytes: the limit that DESIGN sets for every name, which also keeps index entries small on both databases.
+const MAX_NAME_BYTES: usize = 255;
+
+fn shown(name: &str) -> String {
+    name.chars().take(80).collect()
+}
+
+/// Accepts 1 to 255 bytes without control characters.
+///
+/// # Errors
+/// [`InvalidName`] with the reason.
+pub fn check_name(subject: NameSubject, name: &str) -> Result<(), InvalidName> {
+    let refuse = |reason: String| Err(InvalidName { subject, shown: shown(name), reason });
+    if name.is_empty() {
+        return refuse("is empty".into());
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return refuse(format!("is {} bytes long", name.len()));
+    }
+    match name.char_indices().find(|(_, c)| c.is_control()) {
+        Some((at, c)) => refuse(format!("has the control character {c:?} at byte {at}")),
+        None => Ok(()),
+    }
+}
+
+/// [`check_name`] for a scope, which also has no `/`: that stands between the names of nested scopes, and two scopes could
+/// not be told apart.
+///
+/// # Errors
+/// [`InvalidName`] with the reason.
+pub fn check_scope(name: &str) -> Result<(), InvalidName> {
+    check_name(NameSubject::Scope, name)?;
+    if !name.contains('/') {
+        return Ok(());
+    }
+    let reason = "has a `/`, which stands between the names of nested scopes".to_owned();
+    Err(InvalidName { subject: NameSubject::Scope, shown: shown(name), reason })
+}
+
+/// [`check_name`] for a queue.
+///
+/// # Errors
+/// [`InvalidName`] with the reason.
+pub fn check_queue(name: &str) -> Result<(), InvalidName> {
+    check_name(NameSubject::Queue, name)
+}
+
+/// Accepts the name of a tag as [`check_name`] does, and its value likewise, but for an empty value, which is fine.
+///
+/// # Errors
+/// [`InvalidName`] with the reason.
+pub fn check_tag(name: &str, value: &str) -> Result<(), InvalidName> {
+    check_name(NameSubject::Tag, name)?;
+    if value.is_empty() { Ok(()) } else { check_name(NameSubject::Tag, value) }
+}

@@ -1,0 +1,138 @@
+use std::time::Duration;
+
+/// When a failed attempt is followed by another one.
+///
+/// The delay before attempt n+1 is `initial_delay * factor^(n-1)`, at most `max_delay`, times a fraction between 0 and 1
+/// that is drawn for each attempt (full jitter), so that runs which failed together do not come back together.
+///
+/// ```
+/// use std::time::Duration;
+/// use workflow_sdk::Retry;
+///
+/// let retry = Retry::exponential().initial_delay(Duration::from_millis(200)).max_attempts(5);
+/// assert_eq!(retry.delay_after(1, 1.0), Some(Duration::from_millis(200)));
+/// assert_eq!(retry.delay_after(3, 1.0), Some(Duration::from_millis(800)));
+/// assert_eq!(retry.delay_after(5, 1.0), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    initial_delay: Duration,
+    factor: f64,
+    max_delay: Duration,
+    max_attempts: u32,
+    jitter: bool,
+}
+
+impl Retry {
+    /// What a step does unless it says otherwise: exponential from 1 s, doubled to at most 60 s, full jitter, 10
+    /// attempts.
+    pub const STEP_DEFAULT: Self = Self::exponential();
+
+    /// What the body of a workflow does: 1 attempt. An error that a workflow returns is its answer, for its steps were
+    /// retried already.
+    pub const WORKFLOW_DEFAULT: Self = Self::none();
+
+    /// What a compensation does unless it says otherwise: exponential from 1 s, doubled to at most 5 minutes, full jitter, 25
+    /// attempts, so for about an hour. More patient than a step, for nothing comes after it that could do its work.
+    pub const COMPENSATION_DEFAULT: Self = Self::exponential().max_delay(Duration::from_secs(300)).max_attempts(25);
+
+    /// 1 s, doubled to at most 60 s, full jitter, 10 attempts.
+    #[must_use]
+    pub const fn exponential() -> Self {
+        Self {
+            initial_delay: Duration::from_secs(1),
+            factor: 2.0,
+            max_delay: Duration::from_secs(60),
+            max_attempts: 10,
+            jitter: true,
+        }
+    }
+
+    /// The same delay each time, without jitter; 10 attempts.
+    #[must_use]
+    pub const fn fixed(delay: Duration) -> Self {
+        Self { initial_delay: delay, factor: 1.0, max_delay: delay, max_attempts: 10, jitter: false }
+    }
+
+    /// One attempt.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { max_attempts: 1, ..Self::exponential() }
+    }
+
+    /// How many attempts in all. Default: 10. Range: 1 or more; 0 is taken as 1, for a step that may not be attempted is
+    /// no step.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = if attempts == 0 { 1 } else { attempts };
+        self
+    }
+
+    /// The delay after the first attempt, before jitter. Default: 1 s.
+    #[must_use]
+    pub const fn initial_delay(mut self, delay: Duration) -> Self {
+        self.initial_delay = delay;
+        self
+    }
+
+    /// The longest delay. Default: 60 s.
+    #[must_use]
+    pub const fn max_delay(mut self, delay: Duration) -> Self {
+        self.max_delay = delay;
+        self
+    }
+
+    /// What each delay is multiplied by to get the next. Default: 2. Range: 1 or more; what is less, or not a number, is
+    /// taken as 1.
+    #[must_use]
+    pub const fn factor(mut self, factor: f64) -> Self {
+        self.factor = if factor >= 1.0 { factor } else { 1.0 };
+        self
+    }
+
+    /// Whether delays are drawn at random below their value. Default: yes, but for [`Retry::fixed`].
+    #[must_use]
+    pub const fn jitter(mut self, jitter: bool) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// How many attempts can still come after attempt number `attempt` (from 1).
+    ///
+    /// ```
+    /// use workflow_sdk::Retry;
+    ///
+    /// assert_eq!(Retry::exponential().max_attempts(5).attempts_left(2), 3);
+    /// assert_eq!(Retry::none().attempts_left(1), 0);
+    /// ```
+    #[must_use]
+    pub const fn attempts_left(&self, attempt: u32) -> u32 {
+        self.max_attempts.saturating_sub(attempt)
+    }
+
+    /// The delay after attempt number `attempt` (from 1) failed; `None` if it was the last. `fraction`, from 0 to 1, is
+    /// the attempt's draw.
+    #[must_use]
+    pub fn delay_after(&self, attempt: u32, fraction: f64) -> Option<Duration> {
+        if attempt >= self.max_attempts {
+            return None;
+        }
+        let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
+        let seconds = self.initial_delay.as_secs_f64() * self.factor.powi(exponent);
+        // `min` also takes care of an overflow to infinity.
+        let delay = Duration::try_from_secs_f64(seconds.min(self.max_delay.as_secs_f64())).unwrap_or(self.max_delay);
+        Some(if self.jitter { delay.mul_f64(fraction.clamp(0.0, 1.0)) } else { delay })
+    }
+
+    /// The place of an attempt among those that the policy allows, where it begins anew whenever it was used up: for the
+    /// steps of a run that is tried again, whose attempts go on counting.
+    pub fn round_of(&self, attempt: u32) -> u32 {
+        attempt.saturating_sub(1) % self.max_attempts + 1
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self::STEP_DEFAULT
+    }
+}

@@ -1,0 +1,202 @@
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Timestamp, TypedPayload};
+
+/// Which of the few causes an error has that a program may want to tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The author's code returned an error.
+    Application,
+    /// The author's code panicked.
+    Panic,
+    /// An attempt of a step took longer than its timeout.
+    Timeout,
+    /// The run had not ended at its deadline.
+    Deadline,
+    /// The run was canceled while the call was pending.
+    Canceled,
+    /// The run was canceled, and not all of its compensations succeeded.
+    Compensation,
+    /// The run's worker died too often while the run was running.
+    CrashLoop,
+    /// The code asks for other steps than the run's history holds.
+    Divergence,
+    /// A child was canceled.
+    ChildCanceled,
+    /// The engine could not accept what the code handed it: a name, a value, a call at the wrong place.
+    Refused,
+    /// The run's history reached the limit of its worker.
+    HistoryLimit,
+}
+
+impl ErrorKind {
+    /// The word that stands in the database and in messages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Application => "application",
+            Self::Panic => "panic",
+            Self::Timeout => "timeout",
+            Self::Deadline => "deadline",
+            Self::Canceled => "canceled",
+            Self::Compensation => "compensation",
+            Self::CrashLoop => "crash_loop",
+            Self::Divergence => "divergence",
+            Self::ChildCanceled => "child_canceled",
+            Self::Refused => "refused",
+            Self::HistoryLimit => "history_limit",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error in the form in which it is kept: what replay sees is this, so it is also what the first run sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StoredError {
+    /// Which cause.
+    pub kind: ErrorKind,
+    /// The error's own text.
+    pub message: String,
+    /// The texts of its sources, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
+    /// Whether it ended the retries.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fatal: bool,
+    /// The delay that the author asked for before the next attempt, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_us: Option<u64>,
+    /// The step whose failure this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_key: Option<String>,
+    /// The error as a value, if its type derives `StepError`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<TypedPayload>>,
+    /// Of a failed attempt that another one follows: how many attempts may still come, that one included. `None` in an
+    /// error that is final.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts_left: Option<u32>,
+    /// Of a failed attempt that another one follows: when that one was to come. `None` in an error that is final.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<Timestamp>,
+    /// Of an error that is not decoded: all of it, as the [codec](crate::PayloadCodec) made it; message, causes and value are
+    /// then missing above. See [`UnreadablePayload::in_place_of_error`](crate::model::UnreadablePayload::in_place_of_error).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coded: Option<Box<str>>,
+}
+
+/// Longer texts are cut here: errors of some drivers quote whole documents, and an error must always be storable.
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+
+/// A chain of causes that is longer than this is a cycle or noise.
+const MAX_CAUSES: usize = 16;
+
+impl StoredError {
+    /// An error without causes.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: cut(message.into()),
+            causes: Vec::new(),
+            fatal: false,
+            retry_after_us: None,
+            step_key: None,
+            payload: None,
+            attempts_left: None,
+            next_attempt_at: None,
+            coded: None,
+        }
+    }
+
+    /// An error and the texts of its sources.
+    #[must_use]
+    pub fn from_error(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Self {
+        let sources = std::iter::successors(error.source(), |source| source.source());
+        let causes = sources.take(MAX_CAUSES).map(|source| cut(source.to_string())).collect();
+        Self { causes, ..Self::new(kind, error.to_string()) }
+    }
+
+    /// The same, but no attempt follows it.
+    #[must_use]
+    pub fn fatal(self) -> Self {
+        Self { fatal: true, ..self }
+    }
+
+    /// The same, as the failure of this step.
+    #[must_use]
+    pub fn of_step(self, step_key: &str) -> Self {
+        Self { step_key: Some(step_key.to_owned()), ..self }
+    }
+
+    /// The same, as that of an attempt which so many can still follow, the next of them at this time.
+    #[must_use]
+    pub fn followed(self, attempts_left: u32, next_attempt_at: Timestamp) -> Self {
+        Self { attempts_left: Some(attempts_left), next_attempt_at: Some(next_attempt_at), ..self }
+    }
+
+    /// The same, but the next attempt comes so much later.
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        Self { retry_after_us: Some(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX)), ..self }
+    }
+
+    /// The same, with a last cause that says why it stands without its value.
+    #[must_use]
+    pub fn without_payload(mut self, type_name: &str, why: &str) -> Self {
+        self.causes.push(cut(format!("its value as {type_name:?} is not kept: {why}")));
+        self
+    }
+
+    /// The same, with its value.
+    #[must_use]
+    pub fn with_payload(self, payload: TypedPayload) -> Self {
+        Self { payload: Some(Box::new(payload)), ..self }
+    }
+
+    /// What of the error may be read without the codec, with this in the place of the rest.
+    #[must_use]
+    pub fn without_payloads(&self, message: String, coded: String) -> Self {
+        let Self { kind, fatal, retry_after_us, attempts_left, next_attempt_at, .. } = *self;
+        let (step_key, coded) = (self.step_key.clone(), Some(coded.into()));
+        Self { fatal, retry_after_us, step_key, attempts_left, next_attempt_at, coded, ..Self::new(kind, message) }
+    }
+
+    /// The delay that the author asked for before the next attempt.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_us.map(Duration::from_micros)
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.push_str(" [cut]");
+    }
+    text
+}
+
+impl fmt::Display for StoredError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(step_key) = &self.step_key {
+            write!(f, "step {step_key:?}: ")?;
+        }
+        f.write_str(&self.message)?;
+        for cause in &self.causes {
+            write!(f, ": {cause}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! The pure core: a run's history and its calls go in, decisions come out. No I/O, no clock, no randomness, no threads.
+//!
+//! A workflow function is a deterministic function of the *sequence of outcomes* that is delivered to it. So outcomes are
+//! delivered one at a time, in one recorded order, and a replay delivers the recorded ones in that same order before any
+//! body runs. A plain memo table, which answers every recorded call at once, would let a race go the other way.
+
+mod attempts;
+mod call;
+mod delivery;
+mod divergence;
+mod history;
+mod hold_back;
+mod interruption;
+mod live;
+mod machine;
+mod names;
+mod outside;
+mod patch;
+mod records;
+mod report;
+mod size;
+mod trail;
+mod transactions;
+
+pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
+pub use delivery::Next;
+pub use divergence::Divergence;
+pub use interruption::{Interrupted, Interruption};
+pub use machine::FEW_CALLS;
+pub use machine::Machine;
+pub use outside::{Awaited, ChildCall, ChildEnd, SignalWait};
+pub use records::OutboxRow;
+pub use report::{MAX_LISTED, write_rest};
+pub use size::HistorySize;
+pub use trail::bytes;
+pub use trail::{CurrentCall, RecordedCall, Standstill};
+pub use transactions::CommitRow;

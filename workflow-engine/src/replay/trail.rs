@@ -1,0 +1,178 @@
+//! What a replay has come past: so that a divergence can say where it is, and what stands in whose place.
+
+use std::fmt;
+use std::panic::Location;
+
+use crate::model::StepKind;
+
+use super::call::Phase;
+use super::divergence::is_like;
+use super::history::RecordedStep;
+use super::{CallId, Delivered, Divergence, Machine};
+
+/// A call that the history holds. Values are not shown, for the text of a divergence is stored and logged: only how it ended,
+/// and the size of its payload.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecordedCall {
+    /// Its step key.
+    pub key: String,
+    /// Its kind.
+    pub kind: StepKind,
+    /// Its place in the order of outcomes; `None` if it has no outcome.
+    pub position: Option<i64>,
+    /// How it ended: `succeeded, 11 bytes`.
+    pub ending: String,
+}
+
+impl fmt::Display for RecordedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some(position) => write!(f, "#{position} {} {:?} ({})", self.kind, self.key, self.ending),
+            None => write!(f, "{} {:?} ({})", self.kind, self.key, self.ending),
+        }
+    }
+}
+
+/// A call that the code makes now.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CurrentCall {
+    /// Its step key.
+    pub key: String,
+    /// Its kind.
+    pub kind: StepKind,
+    /// Where it stands in the source.
+    pub location: &'static Location<'static>,
+}
+
+impl fmt::Display for CurrentCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.key)
+    }
+}
+
+/// Where a replay has come to when nothing recorded can be delivered any more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standstill {
+    /// Calls that wait and have no outcome in the history, in the order in which they became active.
+    pub waiting: Vec<CurrentCall>,
+    /// Outcomes that no call has asked for, by position.
+    pub unasked: Vec<RecordedCall>,
+    /// The last outcome before the first of them; without any, the last of all.
+    pub before: Option<RecordedCall>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Trail {
+    /// Active calls that have no recorded outcome.
+    live: Vec<(CallId, StepKind)>,
+    /// Outcomes that were delivered, with their positions.
+    delivered: Vec<(i64, CallId, &'static str)>,
+}
+
+impl Trail {
+    /// A call has become active, and no outcome is recorded for it.
+    pub(super) fn live(&mut self, id: CallId, kind: StepKind) {
+        self.live.push((id, kind));
+    }
+
+    /// A call gets this outcome, which has this position.
+    pub(super) fn delivered(&mut self, position: i64, id: CallId, outcome: &Delivered) {
+        let ending = if matches!(outcome, Delivered::Failed(_)) { "failed" } else { "succeeded" };
+        self.delivered.push((position, id, ending));
+    }
+}
+
+impl Machine {
+    /// Where the replay has come to.
+    #[must_use]
+    pub fn standstill(&self) -> Standstill {
+        let over = |id: &CallId| matches!(self.calls[id.0].phase, Phase::Over);
+        let waiting = self.trail.live.iter().filter(|(id, _)| !over(id));
+        let unasked: Vec<_> = self.history.unasked().map(|(_, key)| self.recorded_call(key)).collect();
+        let before = self.delivered_before(unasked.first().and_then(|call| call.position));
+        Standstill { waiting: waiting.map(|(id, kind)| self.current_call(*id, *kind)).collect(), unasked, before }
+    }
+
+    /// The calls that may stand in the place of a recorded one: every call that had no outcome in the history, whatever became
+    /// of it since; and those whose outcomes come later in it under a like name, for a drive that diverged has recorded the
+    /// new calls, and the next one is to say the same.
+    fn successors(&self, missed: &RecordedCall) -> Vec<CurrentCall> {
+        let later = self.trail.delivered.iter().filter(|(place, id, _)| {
+            missed.position.is_some_and(|position| *place > position) && is_like(&missed.key, &self.calls[id.0].key)
+        });
+        let recorded = later.map(|(_, id, _)| (*id, self.given(*id).kind)).filter(|(_, kind)| *kind == missed.kind);
+        let mut calls: Vec<_> = recorded.chain(self.trail.live.iter().copied()).collect();
+        calls.sort_unstable_by_key(|(id, _)| *id);
+        calls.dedup_by_key(|(id, _)| *id);
+        calls.into_iter().map(|(id, kind)| self.current_call(id, kind)).collect()
+    }
+
+    pub(super) fn current_call(&self, id: CallId, kind: StepKind) -> CurrentCall {
+        let call = &self.calls[id.0];
+        CurrentCall { key: call.key.clone(), kind, location: call.location }
+    }
+
+    pub(super) fn recorded_call(&self, key: &str) -> RecordedCall {
+        let step = self.history.step(key);
+        let kind = step.map_or(StepKind::Step, |step| step.kind);
+        let outcome = step.and_then(|step| step.outcome.as_ref());
+        RecordedCall {
+            key: key.to_owned(),
+            kind,
+            position: outcome.map(|outcome| outcome.position),
+            ending: match outcome.map(|outcome| &outcome.outcome) {
+                Some(Delivered::Recorded(_)) if kind == StepKind::Sleep => "succeeded".into(),
+                Some(Delivered::Recorded(text)) => format!("succeeded, {}", bytes(text)),
+                Some(Delivered::Kept) => "succeeded".into(),
+                Some(Delivered::Failed(error)) => format!("failed, {}", error.kind),
+                None => unfinished(step).into(),
+            },
+        }
+    }
+
+    /// An outcome that this call was given.
+    pub(super) fn given(&self, id: CallId) -> RecordedCall {
+        let delivered = self.trail.delivered.iter().rev().find(|(_, other, _)| *other == id);
+        let call = self.recorded_call(&self.calls[id.0].key);
+        let live = self.trail.live.iter().find(|(other, _)| *other == id).map(|(_, kind)| *kind);
+        let call = RecordedCall { kind: live.unwrap_or(call.kind), ..call };
+        match delivered {
+            Some((position, _, ending)) => {
+                RecordedCall { position: Some(*position), ending: (*ending).to_owned(), ..call }
+            }
+            None => call,
+        }
+    }
+
+    /// The last outcome that was delivered with a position before this one.
+    pub(super) fn delivered_before(&self, position: Option<i64>) -> Option<RecordedCall> {
+        let before = |place: i64| position.is_none_or(|position| place < position);
+        let last = self.trail.delivered.iter().filter(|(place, ..)| before(*place)).max_by_key(|(place, ..)| *place)?;
+        Some(self.given(last.1))
+    }
+
+    /// The end of the function, with recorded outcomes left that it never asked for.
+    pub(super) fn passed_over(&self) -> Option<Divergence> {
+        let missed = self.recorded_call(self.history.unasked().next()?.1);
+        let Standstill { unasked, before, .. } = self.standstill();
+        Some(Divergence::unasked(unasked, self.successors(&missed), before))
+    }
+}
+
+/// The size of a payload.
+pub fn bytes(payload: &str) -> String {
+    match payload.len() {
+        1 => "1 byte".into(),
+        length => format!("{length} bytes"),
+    }
+}
+
+fn unfinished(step: Option<&RecordedStep>) -> &'static str {
+    match step.map(|step| &step.last.failure) {
+        Some(Some(_)) => "failed, to be attempted again",
+        Some(None) => "begun, not ended",
+        None => "not recorded",
+    }
+}

@@ -1,0 +1,81 @@
+//! Attempts of steps with a breaker: asked for before they begin, reported when they are over, however that comes.
+
+use crate::model::{Admission, Breaker, ErrorKind, ServiceReport, StoredError, derived_fraction};
+use crate::replay::{CallId, StepOptions};
+
+use super::{RunCell, lock};
+
+/// An attempt that a breaker has admitted.
+pub(super) struct Guarded {
+    breaker: Breaker,
+    admission: Admission,
+    attempt: u32,
+}
+
+impl RunCell {
+    /// Before each poll of a step with a breaker. If that poll would begin an attempt, asks whether it may; if it may not, the
+    /// call waits instead.
+    pub fn ask_breaker(&self, call: CallId, options: StepOptions, breaker: &Breaker) {
+        let mut inner = lock(&self.inner);
+        let inner = &mut *inner;
+        // An attempt that was admitted and did not begin, for the run was held, is still admitted.
+        if inner.current.is_some() || inner.slots[call.index()].guarded.is_some() || !self.port.may_begin() {
+            return;
+        }
+        if !inner.machine.is_about_to_begin(call, options, self.port.now()) {
+            return;
+        }
+        let Some(attempt) = inner.machine.attempt(call) else { return };
+        match self.port.breaker_admits(breaker) {
+            Ok(admission) => {
+                inner.slots[call.index()].guarded =
+                    Some(Box::new(Guarded { breaker: breaker.clone(), admission, attempt }));
+            }
+            Err(not_before) => {
+                // Another draw each time: otherwise the same run would be the probe each time, whatever it sends.
+                let purpose = format!("breaker {} {}", inner.machine.key(call), not_before.as_micros());
+                let fraction = derived_fraction(self.settings.run_id, &purpose);
+                inner.machine.hold_back(call, breaker.asks_again_at(not_before, fraction));
+            }
+        }
+    }
+
+    /// The body of an attempt has ended by itself.
+    pub(super) fn report_attempt(&self, call: CallId, result: &Result<String, StoredError>) {
+        let mut inner = lock(&self.inner);
+        let Some(guarded) = inner.slots[call.index()].guarded.take() else { return };
+        let key = inner.machine.key(call).to_owned();
+        drop(inner);
+        match result {
+            Ok(_) => self.report(*guarded, ServiceReport::Works),
+            Err(error) if error.fatal => self.report(*guarded, ServiceReport::Nothing),
+            // It goes to the log, where what an author writes has no place.
+            Err(error) => self.report(*guarded, ServiceReport::Fails(&format!("step {key:?}: {}", error.kind))),
+        }
+    }
+
+    /// Of the calls for which a timer has fired: those whose attempts are over without the end of their bodies.
+    pub fn report_timeouts(&self, calls: &[CallId]) {
+        for call in calls {
+            let mut inner = lock(&self.inner);
+            let running = inner.machine.attempt(*call);
+            let timed_out = inner.slots[call.index()].guarded.take_if(|guarded| running != Some(guarded.attempt));
+            let Some(timed_out) = timed_out else { continue };
+            let error = format!("step {:?}: {}", inner.machine.key(*call), ErrorKind::Timeout);
+            drop(inner);
+            self.report(*timed_out, ServiceReport::Fails(&error));
+        }
+    }
+
+    /// The future of a call was dropped.
+    pub(super) fn report_drop(&self, guarded: Option<Box<Guarded>>) {
+        if let Some(guarded) = guarded {
+            self.report(*guarded, ServiceReport::Nothing);
+        }
+    }
+
+    /// Not under the lock: the port may take its time to tell of it.
+    fn report(&self, guarded: Guarded, report: ServiceReport<'_>) {
+        self.port.breaker_report(&guarded.breaker, guarded.admission, report);
+    }
+}

@@ -1,0 +1,18 @@
+//! Where the calls of a workflow and its worker meet: the cell of a run, its polling, and the values and errors that pass.
+
+mod armed;
+mod cell;
+mod error;
+mod payload;
+mod poller;
+mod port;
+mod step_error;
+
+pub use armed::{Armed, Compensating};
+pub use cell::{InBody, RunCell, RunSettings, TransactionCommit};
+pub use error::{BoxError, Error, ErrorExt, Result};
+pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError, encode, encode_readable, round_trip};
+pub use poller::{Polled, Poller, WorkflowFuture, panic_error};
+pub use port::{BodyAtHand, BodyWatch, Port, PortFuture};
+pub(crate) use step_error::keep_typed;
+pub use step_error::{Registered, RetryAdvice, RetryDelay, StepError};

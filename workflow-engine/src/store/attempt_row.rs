@@ -1,0 +1,88 @@
+//! The rows of attempts that a batch writes, from one or several writes each.
+
+use crate::model::{AttemptStatus, RunId, StepKind, Timestamp};
+
+use super::AttemptWrite;
+
+/// One row.
+#[derive(Debug)]
+pub struct AttemptRow<'w> {
+    /// What it says.
+    pub write: &'w AttemptWrite,
+    /// When the attempt began, as its first row says.
+    pub started_at: Timestamp,
+}
+
+impl<'w> AttemptRow<'w> {
+    /// One row a (run, step key, attempt), sorted by it, as if the writes had come one batch each: the last wins, but nothing
+    /// follows a final row. A step that ends before its beginning was committed costs one row, and no statement touches a row twice.
+    pub fn of(mut writes: Vec<&'w AttemptWrite>) -> Vec<Self> {
+        writes.sort_by(|a, b| identity(a).cmp(&identity(b)));
+        let mut rows: Vec<Self> = Vec::with_capacity(writes.len());
+        for write in writes {
+            match rows.last_mut() {
+                Some(row) if identity(row.write) == identity(write) => {
+                    if row.write.row.status == AttemptStatus::Running {
+                        row.write = write;
+                    }
+                }
+                _ => rows.push(Self { write, started_at: write.row.started_at }),
+            }
+        }
+        rows
+    }
+
+    /// Whether it is what most attempts are: the first of a step, and a success.
+    pub fn is_first_success(&self) -> bool {
+        let row = &self.write.row;
+        row.attempt == 1 && row.kind == StepKind::Step && row.status == AttemptStatus::Succeeded && row.error.is_none()
+    }
+}
+
+fn identity(write: &AttemptWrite) -> (RunId, &str, i64) {
+    (write.claim.run_id, &write.row.step_key, write.row.attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Claim, Effect, StepAttempt, StepKind};
+
+    fn write(status: AttemptStatus, started_at: i64) -> AttemptWrite {
+        let started_at = Timestamp::from_micros(started_at);
+        AttemptWrite {
+            claim: Claim { run_id: uuid::Uuid::nil().into(), epoch: 1 },
+            row: StepAttempt {
+                step_key: "page".into(),
+                attempt: 1,
+                kind: StepKind::Step,
+                status,
+                position: None,
+                output: None,
+                error: None,
+                epoch: 1,
+                started_at,
+                completed_at: None,
+            },
+            effect: Effect::None,
+        }
+    }
+
+    #[test]
+    fn one_row_an_attempt_and_nothing_follows_a_final_one() {
+        use AttemptStatus::{Failed, Running, Succeeded};
+        for (statuses, kept) in [
+            (vec![Running], Running),
+            (vec![Running, Running], Running),
+            (vec![Running, Succeeded], Succeeded),
+            (vec![Succeeded, Running], Succeeded),
+            (vec![Running, Failed, Running, Succeeded], Failed),
+        ] {
+            let writes: Vec<_> = statuses.iter().zip(7..).map(|(status, at)| write(*status, at)).collect();
+            let rows = AttemptRow::of(writes.iter().collect());
+            assert_eq!(rows.len(), 1, "{statuses:?}");
+            assert_eq!(rows[0].write.row.status, kept, "{statuses:?}");
+            assert_eq!(rows[0].started_at, Timestamp::from_micros(7), "{statuses:?}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The door through which every payload passes: encoded on its way to a database, decoded on its way back.
+//!
+//! It stands here, below executor, client and worker and above both databases, for here alone each payload has its run and step with
+//! it in both directions, and what writes or reads one cannot go past it: `Write` is matched without a wildcard. The one other way to
+//! a database, the application's own transaction, uses [`Coding`](super::Coding) by `encode_start` and its like.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::model::{
+    Claim, Lane, PayloadContext, PayloadPlace, Run, RunFilter, RunId, StepAttempt, StepKind, StoredError, WorkerId,
+};
+
+use super::coded_writes::Encoded;
+use super::{
+    Answer, AttemptWrite, ClaimedRun, Coding, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, ForkWrite,
+    Hints, Inbox, LeaseSession, NextDue, Outcome, Prepared, Preparer, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WithinError, WorkerRecord, Write,
+};
+
+/// Another store, whose payloads are coded.
+///
+/// What is read of one run, to be used, fails with kind [`Codec`](super::DatabaseErrorKind::Codec) if it cannot be decoded: histories,
+/// inboxes, published values. What is read of many (lists, ends, claims, pages of streams), or to be looked at, says so in the
+/// place of the payload: one run must not hide the others.
+#[derive(Debug)]
+pub struct CodedStore {
+    inner: Arc<dyn Store>,
+    coding: Coding,
+}
+
+impl CodedStore {
+    /// Puts the coding in front of the store.
+    pub fn new(inner: Arc<dyn Store>, coding: Coding) -> Self {
+        Self { inner, coding }
+    }
+
+    fn show_run(&self, run: &mut Run) {
+        let context = |place| PayloadContext::new(run.id, place);
+        self.coding.show(&context(PayloadPlace::Input), &mut run.input);
+        if let Some(output) = &mut run.output {
+            self.coding.show(&context(PayloadPlace::Output), output);
+        }
+        show_error(&self.coding, run.id, run.error.as_mut());
+    }
+
+    /// A database copies rows as they are, and these are bound to the run that they are copied from.
+    async fn encode_fork(&self, fork: &ForkWrite) -> Result<ForkWrite, DatabaseError> {
+        let new = self.coding.encode_start(&fork.new)?.into_owned();
+        let mut kept = Vec::new();
+        if fork.before > 1 {
+            let history = self.history(fork.source).await?;
+            for row in crate::model::kept_by_fork(history, fork.before) {
+                kept.push(self.coding.encode_row(new.id, &row)?);
+            }
+        }
+        Ok(ForkWrite { new, kept: Some(kept), ..fork.clone() })
+    }
+
+    async fn encode<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
+        match write {
+            Write::Fork(fork) => Ok(Cow::Owned(Write::Fork(Box::new(self.encode_fork(fork).await?)))),
+            write => self.coding.encode_write(write),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for CodedStore {
+    /// A write whose payload cannot be encoded is refused; the others of the batch are committed.
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        let outcomes = if self.coding.encodes() {
+            let mut encoded = Encoded::with_capacity(writes.len());
+            for write in writes {
+                encoded.add(self.encode(write).await);
+            }
+            let outcomes =
+                if encoded.writes.is_empty() { Vec::new() } else { self.inner.commit(&encoded.writes).await? };
+            encoded.outcomes(outcomes)
+        } else {
+            self.inner.commit(writes).await?
+        };
+        Ok(decode_outcomes(&self.coding, outcomes))
+    }
+
+    fn preparer(&self) -> Option<&dyn Preparer> {
+        self.inner.preparer().map(|_| self as &dyn Preparer)
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+        let transaction = self.inner.begin(claim).await?;
+        if !self.coding.encodes() {
+            return Ok(transaction);
+        }
+        let coded =
+            |inner| Box::new(CodedTransaction { inner, coding: self.coding.clone() }) as Box<dyn StepTransaction>;
+        Ok(transaction.map(coded))
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
+        let mut row = self.inner.recorded(run, step_key, attempt).await?;
+        if let Some(row) = &mut row {
+            self.coding.open_row(run, row)?;
+        }
+        Ok(row)
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
+        self.inner.next_due(lanes).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
+        let mut run = self.inner.run(id).await?;
+        run.iter_mut().for_each(|run| self.show_run(run));
+        Ok(run)
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
+        let mut runs = self.inner.list(filter).await?;
+        runs.iter_mut().for_each(|run| self.show_run(run));
+        Ok(runs)
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
+        let mut rows = self.inner.history(id).await?;
+        for row in &mut rows {
+            self.coding.open_row(id, row)?;
+        }
+        Ok(rows)
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
+        let mut text = self.inner.published(id, name).await?;
+        if let Some(text) = &mut text {
+            let key = StepKind::Published.key_of(name);
+            self.coding.open(&PayloadContext::new(id, PayloadPlace::StepOutput { key: &key }), text)?;
+        }
+        Ok(text)
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
+        let mut items = self.inner.emitted(id, name, after, limit).await?;
+        let key = StepKind::Emitted.key_of(name);
+        for EmittedItem { number, item } in &mut items {
+            self.coding.show(&PayloadContext::new(id, PayloadPlace::Item { key: &key, number: *number }), item);
+        }
+        Ok(items)
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
+        let mut ended = self.inner.ended(ids).await?;
+        for EndedRun { id, output, error, .. } in &mut ended {
+            if let Some(output) = output {
+                self.coding.show(&PayloadContext::new(*id, PayloadPlace::Output), output);
+            }
+            show_error(&self.coding, *id, error.as_mut());
+        }
+        Ok(ended)
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
+        let mut inbox = self.inner.inbox(id, names).await?;
+        for signal in inbox.iter_mut().flat_map(|inbox| &mut inbox.signals) {
+            let place = PayloadPlace::Signal { name: &signal.name };
+            self.coding.open(&PayloadContext::new(id, place), &mut signal.payload)?;
+        }
+        Ok(inbox)
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
+        self.inner.wakes(ids).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        let mut approvals = self.inner.approvals(run, limit).await?;
+        for WaitingApproval { run_id, step_key, output, .. } in &mut approvals {
+            if let Some(output) = output {
+                self.coding.show(&PayloadContext::new(*run_id, PayloadPlace::StepOutput { key: step_key }), output);
+            }
+        }
+        Ok(approvals)
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
+        self.inner.workers().await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
+        self.inner.due_lanes(lanes).await
+    }
+
+    async fn hint(&self) -> Result<(), DatabaseError> {
+        self.inner.hint().await
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+        self.inner.listen().await
+    }
+
+    fn in_process(&self) -> bool {
+        self.inner.in_process()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
+        let encoded = self.encode(write).await?;
+        let outcome = self.inner.commit_within(transaction, &encoded).await?;
+        Ok(decode_outcomes(&self.coding, vec![outcome]).remove(0))
+    }
+}
+
+fn show_error(coding: &Coding, run_id: RunId, error: Option<&mut StoredError>) {
+    if let Some(error) = error {
+        coding.show_error(&PayloadContext::new(run_id, PayloadPlace::Error), error);
+    }
+}
+
+fn show_claimed(coding: &Coding, run: &mut ClaimedRun) {
+    let run_id = run.claim.run_id;
+    coding.show(&PayloadContext::new(run_id, PayloadPlace::Input), &mut run.input);
+    show_error(coding, run_id, run.error.as_mut());
+}
+
+fn decode_outcomes(coding: &Coding, mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    for outcome in &mut outcomes {
+        match outcome {
+            Outcome::Started(started) => coding.decode_started(started),
+            Outcome::Claimed(claimed) => claimed.runs.iter_mut().for_each(|run| show_claimed(coding, run)),
+            _ => {}
+        }
+    }
+    outcomes
+}
+
+/// The encoded writes, and what the other store has prepared for them.
+struct PreparedCode {
+    encoded: Encoded,
+    prepared: Prepared,
+}
+
+#[async_trait]
+impl Preparer for CodedStore {
+    fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
+        let preparer = self.inner.preparer()?;
+        if !self.coding.encodes() {
+            return preparer.prepare(writes);
+        }
+        // The history that a fork copies must be read.
+        if writes.iter().any(|write| matches!(write, Write::Fork(_))) {
+            return None;
+        }
+        let mut encoded = Encoded::with_capacity(writes.len());
+        writes.iter().for_each(|write| encoded.add(self.coding.encode_write(write)));
+        let prepared = preparer.prepare(&encoded.writes)?;
+        Some(Prepared::new(PreparedCode { encoded, prepared }))
+    }
+
+    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, DatabaseError> {
+        let Some(preparer) = self.inner.preparer() else { return self.commit(writes).await.map(Answer::from) };
+        let coding = self.coding.clone();
+        if !coding.encodes() {
+            let answer = preparer.commit_prepared(writes, prepared).await?;
+            return Ok(Answer::new(move |writes| decode_outcomes(&coding, answer.read(writes))));
+        }
+        let Some(prepared) = prepared.into::<PreparedCode>() else {
+            return self.commit(writes).await.map(Answer::from);
+        };
+        let PreparedCode { encoded, prepared } = *prepared;
+        let answer = preparer.commit_prepared(&encoded.writes, prepared).await?;
+        Ok(Answer::new(move |_| {
+            let outcomes = answer.read(&encoded.writes);
+            decode_outcomes(&coding, encoded.outcomes(outcomes))
+        }))
+    }
+}
+
+/// A transaction whose outcome is coded.
+#[derive(Debug)]
+struct CodedTransaction {
+    inner: Box<dyn StepTransaction>,
+    coding: Coding,
+}
+
+#[async_trait]
+impl StepTransaction for CodedTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        self.inner.connection()
+    }
+
+    fn database(&self) -> &'static str {
+        self.inner.database()
+    }
+
+    fn store(&self) -> StoreId {
+        self.inner.store()
+    }
+
+    async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
+        match self.coding.encode_row(outcome.claim.run_id, &outcome.row) {
+            Ok(row) => self.inner.commit(AttemptWrite { row, ..outcome }).await,
+            Err(error) => {
+                self.inner.roll_back().await;
+                StepCommit::RolledBack(error)
+            }
+        }
+    }
+
+    async fn roll_back(self: Box<Self>) {
+        self.inner.roll_back().await;
+    }
+}

@@ -1,0 +1,130 @@
+//! Writes in their stored form.
+
+use std::borrow::Cow;
+
+use crate::model::{Effect, NewRun, NewSignal, PayloadContext, PayloadPlace};
+
+use super::{
+    AttemptWrite, Coding, ContinueWrite, DatabaseError, EndWrite, Outcome, ParkWrite, RetryWrite, RunEnd, StartOutcome,
+    Write,
+};
+
+/// The writes of a batch that could be encoded, and what became of the others.
+pub(super) struct Encoded {
+    pub(super) writes: Vec<Write>,
+    /// By place in the batch.
+    refused: Vec<Option<DatabaseError>>,
+}
+
+impl Encoded {
+    pub(super) fn with_capacity(writes: usize) -> Self {
+        Self { writes: Vec::with_capacity(writes), refused: Vec::with_capacity(writes) }
+    }
+
+    pub(super) fn add(&mut self, write: Result<Cow<'_, Write>, DatabaseError>) {
+        match write {
+            Ok(write) => {
+                self.writes.push(write.into_owned());
+                self.refused.push(None);
+            }
+            Err(error) => self.refused.push(Some(error)),
+        }
+    }
+
+    /// The outcomes of the whole batch, from those of its encoded writes.
+    pub(super) fn outcomes(self, outcomes: Vec<Outcome>) -> Vec<Outcome> {
+        let mut outcomes = outcomes.into_iter();
+        self.refused
+            .into_iter()
+            .filter_map(|refused| refused.map(Outcome::Refused).or_else(|| outcomes.next()))
+            .collect()
+    }
+}
+
+impl Coding {
+    /// A run that is to be started, in its stored form.
+    ///
+    /// # Errors
+    /// Kind [`Codec`](super::DatabaseErrorKind::Codec) if the codec fails, [`Invalid`](super::DatabaseErrorKind::Invalid) if its
+    /// text is too large.
+    pub fn encode_start<'r>(&self, run: &'r NewRun) -> Result<Cow<'r, NewRun>, DatabaseError> {
+        if !self.encodes() {
+            return Ok(Cow::Borrowed(run));
+        }
+        let input = self.encode(&PayloadContext::new(run.id, PayloadPlace::Input), &run.input)?;
+        Ok(Cow::Owned(NewRun { input, ..run.clone() }))
+    }
+
+    /// Decodes what became of a start, so that the client can compare it.
+    pub fn decode_started(&self, outcome: &mut StartOutcome) {
+        if let StartOutcome::Existing { id, input } = outcome {
+            self.show(&PayloadContext::new(*id, PayloadPlace::Input), input);
+        }
+    }
+
+    /// A signal that is to be sent, in its stored form.
+    ///
+    /// # Errors
+    /// Kind [`Codec`](super::DatabaseErrorKind::Codec) if the codec fails, [`Invalid`](super::DatabaseErrorKind::Invalid) if its
+    /// text is too large.
+    pub fn encode_signal<'s>(&self, signal: &'s NewSignal) -> Result<Cow<'s, NewSignal>, DatabaseError> {
+        if !self.encodes() {
+            return Ok(Cow::Borrowed(signal));
+        }
+        let context = PayloadContext::new(signal.run_id, PayloadPlace::Signal { name: &signal.name });
+        let payload = self.encode(&context, &signal.payload)?;
+        Ok(Cow::Owned(NewSignal { payload, ..signal.clone() }))
+    }
+
+    /// Any write but a fork, whose history has to be read first.
+    pub(super) fn encode_write<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
+        Ok(Cow::Owned(match write {
+            Write::Start(run) => Write::Start(self.encode_start(run)?.into_owned()),
+            Write::Attempt(write) => Write::Attempt(self.encode_attempt(write)?),
+            Write::Signal(signal) => Write::Signal(self.encode_signal(signal)?.into_owned()),
+            Write::End(write) => Write::End(self.encode_end(write)?),
+            Write::Park(write) => {
+                let context = PayloadContext::new(write.claim.run_id, PayloadPlace::Error);
+                let error = write.error.as_ref().map(|error| self.encode_error(&context, error)).transpose()?;
+                Write::Park(ParkWrite { error, ..write.clone() })
+            }
+            Write::Retry(write) => {
+                let context = PayloadContext::new(write.claim.run_id, PayloadPlace::Error);
+                Write::Retry(RetryWrite { error: self.encode_error(&context, &write.error)?, ..write.clone() })
+            }
+            Write::Continue(ContinueWrite { claim, input }) => {
+                let input = self.encode(&PayloadContext::new(claim.run_id, PayloadPlace::Input), input)?;
+                Write::Continue(ContinueWrite { claim: *claim, input })
+            }
+            // None of them carries a payload, but for the fork, which is not encoded here.
+            Write::Fork(_)
+            | Write::Revive(_)
+            | Write::Pause(_)
+            | Write::Resume(_)
+            | Write::Disown { .. }
+            | Write::Cancel(_)
+            | Write::Terminate(_)
+            | Write::Expire { .. }
+            | Write::Claim(_) => return Ok(Cow::Borrowed(write)),
+        }))
+    }
+
+    fn encode_attempt(&self, write: &AttemptWrite) -> Result<AttemptWrite, DatabaseError> {
+        let effect = match &write.effect {
+            Effect::Start(child) => Effect::Start(Box::new(self.encode_start(child)?.into_owned())),
+            Effect::None => Effect::None,
+            Effect::Consume { seq } => Effect::Consume { seq: *seq },
+        };
+        Ok(AttemptWrite { claim: write.claim, row: self.encode_row(write.claim.run_id, &write.row)?, effect })
+    }
+
+    fn encode_end(&self, write: &EndWrite) -> Result<EndWrite, DatabaseError> {
+        let context = |place| PayloadContext::new(write.claim.run_id, place);
+        let end = match &write.end {
+            RunEnd::Succeeded(output) => RunEnd::Succeeded(self.encode(&context(PayloadPlace::Output), output)?),
+            RunEnd::Failed(error) => RunEnd::Failed(self.encode_error(&context(PayloadPlace::Error), error)?),
+            RunEnd::Canceled => RunEnd::Canceled,
+        };
+        Ok(EndWrite { end, ..write.clone() })
+    }
+}

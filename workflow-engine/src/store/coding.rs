@@ -1,0 +1,218 @@
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::model::{
+    CodecError, CodedPayload, PayloadCodec, PayloadContext, PayloadPlace, RunId, StepAttempt, StoredError,
+    UnreadablePayload, UnreadableReason,
+};
+
+use super::{DatabaseError, DatabaseErrorKind};
+
+/// How a text begins that a codec has made: `coded:1:KEY:BASE64`. It is no JSON, so no payload begins so, and a program that
+/// does not know of codecs cannot take one for a text of the author's.
+const MARK: &str = "coded:";
+
+/// The form of what follows the mark.
+const VERSION: &str = "1";
+
+/// Largest stored form. Payloads have 64 MiB at most, and base64 makes a third more of them; what a codec adds beyond that is
+/// a fault of it, and a batch of such texts must stay far below what one statement takes.
+const MAX_CODED_BYTES: usize = 96 * 1024 * 1024;
+
+/// What stands in a stored error for its message.
+const HIDDEN: &str = "(encoded)";
+
+/// The stored form of single payloads: encodes what goes to the database and decodes what comes from it.
+///
+/// Without a codec payloads pass as they are, but what another program has encoded is told from them.
+#[derive(Clone, Debug, Default)]
+pub struct Coding(Option<Arc<dyn PayloadCodec>>);
+
+impl Coding {
+    /// With this codec.
+    #[must_use]
+    pub fn new(codec: Arc<dyn PayloadCodec>) -> Self {
+        Self(Some(codec))
+    }
+
+    /// Whether there is a codec, so that what is written differs from what was handed over.
+    pub(super) fn encodes(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The stored form of a payload.
+    ///
+    /// # Errors
+    /// Kind [`DatabaseErrorKind::Codec`] if the codec fails, [`DatabaseErrorKind::Invalid`] if its text is too large.
+    pub(super) fn encode(&self, context: &PayloadContext<'_>, plain: &str) -> Result<String, DatabaseError> {
+        let Some(codec) = &self.0 else { return Ok(plain.to_owned()) };
+        let coded = guarded(|| codec.encode(context, plain.as_bytes())).map_err(|error| unencoded(context, &error))?;
+        if !CodedPayload::is_key_id(&coded.key_id) {
+            let why = format!("{:?} is no id of a key; use 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'", coded.key_id);
+            return Err(unencoded(context, &CodecError::Failed(why)));
+        }
+        let bytes = MARK.len() + VERSION.len() + coded.key_id.len() + 2 + coded.bytes.len().div_ceil(3) * 4;
+        if bytes > MAX_CODED_BYTES {
+            let why = format!("{context} is {bytes} bytes when encoded, the limit is {MAX_CODED_BYTES}");
+            return Err(DatabaseError::new(DatabaseErrorKind::Invalid, "encode a payload", why));
+        }
+        let mut text = String::with_capacity(bytes);
+        text.extend([MARK, VERSION, ":", &coded.key_id, ":"]);
+        STANDARD.encode_string(&coded.bytes, &mut text);
+        Ok(text)
+    }
+
+    /// The payload that a stored text stands for.
+    pub(super) fn decode<'t>(
+        &self,
+        context: &PayloadContext<'_>,
+        stored: &'t str,
+    ) -> Result<Cow<'t, str>, UnreadablePayload> {
+        let unreadable = |key: Option<&str>, reason| UnreadablePayload::new(context, key, reason);
+        let Some(envelope) = stored.strip_prefix(MARK) else {
+            return match &self.0 {
+                Some(codec) if !codec.reads_plain() => Err(unreadable(None, UnreadableReason::Plain)),
+                _ => Ok(Cow::Borrowed(stored)),
+            };
+        };
+        let malformed = || unreadable(None, UnreadableReason::Malformed);
+        let (key, base64) = envelope
+            .strip_prefix(VERSION)
+            .and_then(|rest| rest.strip_prefix(':')?.split_once(':'))
+            .filter(|(key, _)| CodedPayload::is_key_id(key))
+            .ok_or_else(malformed)?;
+        let Some(codec) = &self.0 else { return Err(unreadable(Some(key), UnreadableReason::NoCodec)) };
+        if stored.len() > MAX_CODED_BYTES {
+            return Err(malformed());
+        }
+        let bytes = STANDARD.decode(base64).map_err(|_| unreadable(Some(key), UnreadableReason::Malformed))?;
+        let coded = CodedPayload { key_id: key.to_owned(), bytes };
+        let plain = guarded(|| codec.decode(context, &coded)).map_err(|error| {
+            let reason = match error {
+                CodecError::UnknownKey => UnreadableReason::UnknownKey,
+                CodecError::NotAuthentic => UnreadableReason::NotAuthentic,
+                CodecError::Failed(why) => UnreadableReason::Failed(why),
+            };
+            unreadable(Some(key), reason)
+        })?;
+        String::from_utf8(plain).map(Cow::Owned).map_err(|_| unreadable(Some(key), UnreadableReason::Malformed))
+    }
+
+    /// Decodes a text where it stands.
+    ///
+    /// # Errors
+    /// Kind [`DatabaseErrorKind::Codec`] from an [`UnreadablePayload`].
+    pub(super) fn open(&self, context: &PayloadContext<'_>, text: &mut String) -> Result<(), DatabaseError> {
+        if let Cow::Owned(plain) = self.decode(context, text).map_err(DatabaseError::from)? {
+            *text = plain;
+        }
+        Ok(())
+    }
+
+    /// Decodes a text where it stands, or says in its place why not: whoever uses it asks [`UnreadablePayload::in_place_of`].
+    pub(super) fn show(&self, context: &PayloadContext<'_>, text: &mut String) {
+        match self.decode(context, text) {
+            Ok(Cow::Borrowed(_)) => {}
+            Ok(Cow::Owned(plain)) => *text = plain,
+            Err(unreadable) => *text = unreadable.to_text(),
+        }
+    }
+
+    /// The stored form of an error: its kind, step and times stay readable.
+    pub(super) fn encode_error(
+        &self,
+        context: &PayloadContext<'_>,
+        error: &StoredError,
+    ) -> Result<StoredError, DatabaseError> {
+        if !self.encodes() {
+            return Ok(error.clone());
+        }
+        let plain = serde_json::to_string(error)
+            .map_err(|error| DatabaseError::new(DatabaseErrorKind::Other, "encode an error", error))?;
+        Ok(error.without_payloads(HIDDEN.into(), self.encode(context, &plain)?))
+    }
+
+    fn decode_error(
+        &self,
+        context: &PayloadContext<'_>,
+        stored: &StoredError,
+    ) -> Result<Option<StoredError>, UnreadablePayload> {
+        // An error without it is plain. The databases write some themselves, which hold nothing of an author's.
+        let Some(coded) = stored.coded.as_deref().filter(|text| text.starts_with(MARK)) else { return Ok(None) };
+        let plain = self.decode(context, coded)?;
+        let malformed = |_| UnreadablePayload::new(context, None, UnreadableReason::Malformed);
+        serde_json::from_str(&plain).map(Some).map_err(malformed)
+    }
+
+    /// As [`Coding::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn open_error(
+        &self,
+        context: &PayloadContext<'_>,
+        error: &mut StoredError,
+    ) -> Result<(), DatabaseError> {
+        if let Some(plain) = self.decode_error(context, error).map_err(DatabaseError::from)? {
+            *error = plain;
+        }
+        Ok(())
+    }
+
+    /// As [`Coding::show`].
+    pub(super) fn show_error(&self, context: &PayloadContext<'_>, error: &mut StoredError) {
+        match self.decode_error(context, error) {
+            Ok(None) => {}
+            Ok(Some(plain)) => *error = plain,
+            Err(unreadable) => *error = error.without_payloads(unreadable.to_string(), unreadable.to_text()),
+        }
+    }
+
+    /// The stored form of a row of a history.
+    pub(super) fn encode_row(&self, run_id: RunId, row: &StepAttempt) -> Result<StepAttempt, DatabaseError> {
+        let mut row = row.clone();
+        if let Some(output) = &mut row.output {
+            *output = self.encode(&PayloadContext::of_output(run_id, row.kind, &row.step_key, row.attempt), output)?;
+        }
+        if let Some(error) = &mut row.error {
+            let place = PayloadPlace::StepError { key: &row.step_key };
+            *error = self.encode_error(&PayloadContext::new(run_id, place), error)?;
+        }
+        Ok(row)
+    }
+
+    /// Decodes a row of a history.
+    ///
+    /// # Errors
+    /// As [`Coding::open`].
+    pub(super) fn open_row(&self, run_id: RunId, row: &mut StepAttempt) -> Result<(), DatabaseError> {
+        if let Some(output) = &mut row.output {
+            self.open(&PayloadContext::of_output(run_id, row.kind, &row.step_key, row.attempt), output)?;
+        }
+        if let Some(error) = &mut row.error {
+            let place = PayloadPlace::StepError { key: &row.step_key };
+            self.open_error(&PayloadContext::new(run_id, place), error)?;
+        }
+        Ok(())
+    }
+}
+
+/// A codec is not ours, and it is called on the thread of the executor, which must outlive it.
+fn guarded<T>(call: impl FnOnce() -> Result<T, CodecError>) -> Result<T, CodecError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(CodecError::Failed("it panicked".into())))
+}
+
+fn unencoded(context: &PayloadContext<'_>, error: &CodecError) -> DatabaseError {
+    let why = format!("{context} cannot be encoded: {error}; nothing was written, it is tried again later");
+    DatabaseError::new(DatabaseErrorKind::Codec, "encode a payload", why)
+}
+
+impl From<UnreadablePayload> for DatabaseError {
+    fn from(unreadable: UnreadablePayload) -> Self {
+        Self::new(DatabaseErrorKind::Codec, "decode a payload", unreadable)
+    }
+}

@@ -1,0 +1,123 @@
+use super::DatabaseError;
+
+/// Why a client could not connect. Nothing was changed in the database, but that a migration may have been applied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL begins with something else than a known scheme.
+    #[error(
+        "database URL {url:?} has an unknown scheme; use sqlite://path/to/file.db, sqlite::memory: or postgres://user@host/database"
+    )]
+    UnknownScheme {
+        /// The URL without its password.
+        url: String,
+    },
+    /// The URL cannot be understood.
+    #[error("database URL {url:?} cannot be understood: {reason}")]
+    InvalidUrl {
+        /// The URL without its password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The crate was built without this store.
+    #[error("database URL {url:?} needs the feature `{feature}` of workflow-sdk, which this program was built without")]
+    MissingFeature {
+        /// The URL without its password.
+        url: String,
+        /// The feature.
+        feature: &'static str,
+    },
+    /// The schema name is not of the accepted form.
+    #[error("schema name {name:?} is refused; use 1 to 31 of a-z, 0-9 and _, not beginning with a digit")]
+    InvalidSchema {
+        /// The name.
+        name: String,
+    },
+    /// The pool size is out of range.
+    #[error("pool size {size} is out of range; use {min} to {max} connections")]
+    InvalidPoolSize {
+        /// The size.
+        size: u32,
+        /// The smallest.
+        min: u32,
+        /// The largest.
+        max: u32,
+    },
+    /// The database file or its directory cannot be created or written.
+    #[error("cannot write the database file {path:?}; its directory must exist and be writable for this user")]
+    NotWritable {
+        /// The file.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The database file lies on a file system on which SQLite's locks do not hold.
+    #[error(
+        "database file {path:?} lies on the network file system {filesystem}, where SQLite's locks do not hold; use a local disk, or PostgreSQL for several machines"
+    )]
+    NetworkFilesystem {
+        /// The file.
+        path: String,
+        /// The kind of file system.
+        filesystem: &'static str,
+    },
+    /// The database takes no writes.
+    #[error(
+        "database {url:?} is read-only; a client must be able to write: check the file's permissions, or the server's role"
+    )]
+    ReadOnly {
+        /// The URL without its password.
+        url: String,
+    },
+    /// The file is not a SQLite database, or it is damaged.
+    #[error("{path:?} is not a readable SQLite database; move it away, or restore it from a backup")]
+    NotADatabase {
+        /// The file.
+        path: String,
+        /// The driver's error.
+        source: DatabaseError,
+    },
+    /// The SQLite library can damage databases.
+    #[error(
+        "SQLite {found} is older than {required}, the first without the WAL-reset corruption; build workflow-sdk with its bundled SQLite"
+    )]
+    OldSqlite {
+        /// The library's version.
+        found: String,
+        /// The oldest that is accepted.
+        required: &'static str,
+    },
+    /// The PostgreSQL server is too old.
+    #[error("PostgreSQL {found} is older than {required}, the oldest that is supported")]
+    OldPostgres {
+        /// The server's version.
+        found: String,
+        /// The oldest that is accepted.
+        required: u32,
+    },
+    /// The server is a standby.
+    #[error("database {url:?} is a standby; connect to the primary, for a standby shows the past and takes no writes")]
+    Standby {
+        /// The URL without its password.
+        url: String,
+    },
+    /// The database was migrated by a newer release.
+    #[error(
+        "the database has schema version {found}, this program knows up to {known}; update the program (it was not changed)"
+    )]
+    NewerSchema {
+        /// The version in the database.
+        found: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
+    /// The database answered with an error.
+    #[error("cannot connect to {url:?}")]
+    Database {
+        /// The URL without its password.
+        url: String,
+        /// The database's error.
+        source: DatabaseError,
+    },
+}

@@ -1,0 +1,57 @@
+use crate::model::Clock;
+
+use super::ConnectError;
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes. Default: 8. Range: 1 to 1000.
+    pub pool_size: u32,
+    /// PostgreSQL schema that holds the tables; created if missing. SQLite has none and ignores it.
+    /// Default: `workflow`. Range: 1 to 31 of `a-z`, `0-9`, `_`, not beginning with a digit.
+    pub schema: String,
+    /// Where time comes from. Default: the database's clock on PostgreSQL, the host's on SQLite.
+    pub clock: Clock,
+}
+
+impl StoreOptions {
+    /// Default of [`StoreOptions::pool_size`].
+    pub const DEFAULT_POOL_SIZE: u32 = 8;
+    /// Largest [`StoreOptions::pool_size`]: a mistyped size should not open a server's last connection.
+    pub const MAX_POOL_SIZE: u32 = 1000;
+    /// Default of [`StoreOptions::schema`].
+    pub const DEFAULT_SCHEMA: &'static str = "workflow";
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { pool_size: Self::DEFAULT_POOL_SIZE, schema: Self::DEFAULT_SCHEMA.into(), clock: Clock::default() }
+    }
+}
+
+impl StoreOptions {
+    /// Checks the options before a database is touched.
+    ///
+    /// # Errors
+    /// [`ConnectError::InvalidPoolSize`], [`ConnectError::InvalidSchema`].
+    pub fn check(&self) -> Result<(), ConnectError> {
+        check_pool_size(self.pool_size)?;
+        check_schema(&self.schema)
+    }
+}
+
+fn check_pool_size(size: u32) -> Result<(), ConnectError> {
+    if (1..=StoreOptions::MAX_POOL_SIZE).contains(&size) {
+        return Ok(());
+    }
+    Err(ConnectError::InvalidPoolSize { size, min: 1, max: StoreOptions::MAX_POOL_SIZE })
+}
+
+/// The schema name becomes part of statements, so it may hold nothing that would need quoting. 31 bytes leave room for
+/// suffixes within PostgreSQL's limit of 63.
+fn check_schema(name: &str) -> Result<(), ConnectError> {
+    let fits = (1..=31).contains(&name.len())
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if fits { Ok(()) } else { Err(ConnectError::InvalidSchema { name: name.to_owned() }) }
+}

@@ -1,0 +1,146 @@
+//! Children: each starts once, with its row, and is awaited across crashes.
+
+use std::collections::BTreeMap;
+use std::panic::Location;
+
+use workflow_engine::model::{Effect, Lane, NewRun, StartTime};
+use workflow_engine::replay::{ChildCall, Machine};
+use workflow_sdk::{AttemptStatus, Ctx, ErrorKind, OnParentEnd, Result, StepKind, StoredError};
+
+use crate::delivery::outcomes;
+use crate::external_events::{ExternalEvents, TAKEN_KEY, kid};
+use crate::harness::{Drive, Flow, START, Table, World, flow, flow_of, run_id};
+
+fn one_child() -> Flow {
+    flow!(|ctx| { Ok(format!("{:?}", ctx.child(kid, ()).await.map_err(|error| error.to_string()))) })
+}
+
+#[test]
+fn a_recorded_child_is_awaited_and_not_started_again() {
+    let mut table = Table::default();
+    Drive::begin(&table, &one_child()).quiesce(&mut table);
+    let row = &table.rows[0];
+    assert_eq!((row.kind, row.status, row.position), (StepKind::Child, AttemptStatus::Running, None));
+    let started = table.external.children["kid"].run_id;
+    let mut drive = Drive::begin(&table, &one_child());
+    assert!(drive.quiesce(&mut table).park_until().is_some());
+    assert_eq!(drive.events, [""; 0], "the child is not started again");
+    drop(drive);
+    table.external.end_child("kid", Ok("7".into()));
+    assert_eq!(Drive::begin(&table, &one_child()).quiesce(&mut table).value(), "Ok(7)");
+    assert_eq!(table.external.children["kid"].run_id, started);
+    assert_eq!(Drive::begin(&table, &one_child()).advance().value(), "Ok(7)");
+}
+
+#[test]
+fn a_child_that_was_not_committed_is_started_by_the_next_drive() {
+    let mut table = Table::default();
+    let mut drive = Drive::begin(&table, &one_child());
+    drive.advance();
+    assert_eq!(drive.in_flight.len(), 1);
+    drop(drive);
+    assert!(table.external.children.is_empty());
+    let mut drive = Drive::begin(&table, &one_child());
+    drive.quiesce(&mut table);
+    let end = |external: &mut ExternalEvents| external.end_child("kid", Ok("1".into()));
+    assert_eq!(drive.notify(&mut table, end).value(), "Ok(1)");
+}
+
+#[test]
+fn the_error_of_a_child_is_the_error_of_its_step() {
+    let mut table = Table::default();
+    let mut drive = Drive::begin(&table, &one_child());
+    drive.quiesce(&mut table);
+    let error = StoredError::new(ErrorKind::Application, "no luck");
+    let result = drive.notify(&mut table, |external| external.end_child("kid", Err(error))).value();
+    assert_eq!(Drive::begin(&table, &one_child()).advance().value(), result);
+    assert!(result.contains("no luck"), "{result}");
+    assert_eq!(table.rows[0].status, AttemptStatus::Failed);
+}
+
+#[test]
+fn a_detached_child_is_not_awaited() {
+    let mut table = Table::default();
+    let flow = flow!(|ctx| { Ok(ctx.child(kid, ()).detach().await?.id().to_string()) });
+    let id = Drive::begin(&table, &flow).quiesce(&mut table).value();
+    assert_eq!(id, table.external.children["kid"].run_id.to_string());
+    let mut replay = Drive::begin(&table, &flow);
+    assert_eq!(replay.advance().value(), id);
+    assert!(replay.cell.has_children(), "the history has a child");
+}
+
+#[test]
+fn a_taken_key_is_an_error_and_the_run_continues() {
+    for detached in [false, true] {
+        let mut table = Table::default();
+        let flow = flow_with_key(detached);
+        assert_eq!(Drive::begin(&table, &flow).quiesce(&mut table).value(), "refused <after>");
+        assert!(table.external.children.is_empty());
+        assert_eq!(outcomes(&table), ["kid", "after"]);
+        assert_eq!(Drive::begin(&table, &flow).advance().value(), "refused <after>");
+    }
+}
+
+fn flow_with_key(detached: bool) -> Flow {
+    flow_of(move |ctx: &Ctx<World>| {
+        Box::pin(async move {
+            let child = ctx.child(kid, ()).key(TAKEN_KEY);
+            let error = match detached {
+                true => child.detach().await.map(drop).unwrap_err(),
+                false => child.await.map(drop).unwrap_err(),
+            };
+            let after = ctx.step("after", || ctx.state().body("after")).await?;
+            Ok(format!("{} {after}", error.kind()))
+        })
+    })
+}
+
+#[test]
+fn a_child_whose_wait_is_dropped_continues_and_is_never_started_again() {
+    let mut table = Table::default();
+    let flow = flow!(|ctx| {
+        let child = ctx.child(kid, ());
+        let step = ctx.step("a", || ctx.state().gated("a"));
+        futures::future::select(child, step).await;
+        ctx.step("after", || ctx.state().body("after")).await
+    });
+    let mut drive = Drive::begin(&table, &flow);
+    drive.quiesce(&mut table);
+    assert_eq!(drive.open("a", &mut table).value(), "<after>");
+    assert_eq!(table.external.children.len(), 1);
+    let mut replay = Drive::begin(&table, &flow);
+    assert_eq!(replay.advance().value(), "<after>");
+    assert!(replay.in_flight.is_empty());
+}
+
+/// The id of a child is computed from its run, its key and the generation. A second generation
+/// therefore starts its own children.
+#[test]
+fn each_generation_has_its_own_children() {
+    let id_in = |generation| {
+        let mut machine = Machine::new(run_id(), 1, generation, START, Vec::new());
+        let call = machine.call("kid", Location::caller());
+        let child = || ChildCall { run: Box::new(new_run()), on_parent_end: OnParentEnd::Cancel, detached: false };
+        machine.poll_child(call, child, START);
+        let Effect::Start(run) = machine.take_outbox().remove(0).effect else {
+            panic!("the call does not start a child")
+        };
+        run.id
+    };
+    assert_eq!(id_in(0), id_in(0));
+    assert_ne!(id_in(0), id_in(1));
+}
+
+fn new_run() -> NewRun {
+    NewRun {
+        id: run_id(),
+        lane: Lane { queue: "q".into(), workflow: "kid".into(), version: "1".into() },
+        input: "null".into(),
+        key: None,
+        start: StartTime::Now,
+        deadline: None,
+        tags: BTreeMap::new(),
+        parent: None,
+        depth: 1,
+    }
+}

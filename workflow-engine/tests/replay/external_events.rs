@@ -1,0 +1,152 @@
+//! External events: an inbox and children that end, with the rules that the stores keep.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use workflow_engine::model::{Effect, InboxSignal};
+use workflow_engine::replay::ChildEnd;
+use workflow_sdk::prelude::*;
+use workflow_sdk::{StepAttempt, StepKind, StoredError};
+
+use crate::harness::Seen;
+use crate::program::SIGNALS;
+
+/// A key that belongs to an unrelated run.
+pub(crate) const TAKEN_KEY: &str = "taken";
+
+/// The number of signals on a page. It is small, so that there are several pages.
+const PAGE: usize = 2;
+
+/// The workflow that programs start as a child. It never runs: the test decides how it ends.
+#[workflow]
+pub(crate) async fn kid(ctx: &Ctx) -> Result<u64> {
+    ctx.step("kid", async || Ok::<_, Error>(1)).await
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExternalEvents {
+    pub(crate) inbox: Vec<Sent>,
+    /// The children, by the keys of their steps.
+    pub(crate) children: BTreeMap<String, Started>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) signal: InboxSignal,
+    pub(crate) consumed_by: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Started {
+    pub(crate) run_id: RunId,
+    pub(crate) end: Option<Result<String, StoredError>>,
+}
+
+impl ExternalEvents {
+    pub(crate) fn send(&mut self, name: &str, payload: u64) {
+        let seq = self.inbox.len() as i64 + 1;
+        let signal = InboxSignal { seq, name: name.into(), payload: payload.to_string() };
+        self.inbox.push(Sent { signal, consumed_by: None });
+    }
+
+    pub(crate) fn end_child(&mut self, step_key: &str, end: Result<String, StoredError>) {
+        let child = self.children.get_mut(step_key).expect("the child was started");
+        assert!(child.end.is_none(), "a child ends once");
+        child.end = Some(end);
+    }
+
+    /// Makes a random event happen: a signal is sent, or a child ends. Returns whether an event
+    /// happened.
+    pub(crate) fn happen(&mut self, rng: &mut Rng) -> bool {
+        let running: Vec<String> =
+            self.children.iter().filter(|(_, child)| child.end.is_none()).map(|(key, _)| key.clone()).collect();
+        if !running.is_empty() && rng.bool() {
+            let key = &running[rng.usize(..running.len())];
+            let end = match rng.u8(..3) {
+                0 => Err(StoredError::new(ErrorKind::Application, "no luck")),
+                _ => Ok(rng.u32(..).to_string()),
+            };
+            self.end_child(key, end);
+            return true;
+        }
+        let name = SIGNALS[rng.usize(..SIGNALS.len())];
+        let waiting = self.inbox.iter().filter(|sent| sent.signal.name == name && sent.consumed_by.is_none()).count();
+        if waiting < 3 {
+            // Each signal has another payload.
+            self.send(name, rng.u64(1 << 32..));
+        }
+        waiting < 3
+    }
+
+    pub(crate) fn inbox(&self, names: &[String]) -> (Vec<InboxSignal>, bool) {
+        let waits = |sent: &&Sent| sent.consumed_by.is_none() && names.contains(&sent.signal.name);
+        let page: Vec<_> = self.inbox.iter().filter(waits).map(|sent| sent.signal.clone()).take(PAGE).collect();
+        let more = page.len() == PAGE;
+        (page, more)
+    }
+
+    pub(crate) fn ended(&self, children: &[RunId]) -> Vec<ChildEnd> {
+        let ended = self.children.values().filter(|child| children.contains(&child.run_id));
+        ended.filter_map(|child| Some(ChildEnd { run_id: child.run_id, result: child.end.clone()? })).collect()
+    }
+
+    /// Returns the run that already has the key of the child that `effect` starts.
+    pub(crate) fn owner_of_key(&self, effect: &Effect) -> Option<RunId> {
+        match effect {
+            Effect::Start(child) if child.key.as_deref() == Some(TAKEN_KEY) => Some(RunId::generate()),
+            _ => None,
+        }
+    }
+
+    /// Applies the effect that is committed with a row.
+    pub(crate) fn apply(&mut self, row: &StepAttempt, effect: Effect) -> Result<(), String> {
+        match effect {
+            Effect::None => {}
+            Effect::Consume { seq } => {
+                let sent = self.inbox.iter_mut().find(|sent| sent.signal.seq == seq).ok_or("no such signal")?;
+                if let Some(step_key) = sent.consumed_by.replace(row.step_key.clone()) {
+                    return Err(format!("{sent:?} was already taken by {step_key:?}"));
+                }
+            }
+            Effect::Start(child) => {
+                let parent = child.parent.as_ref().ok_or("a child without a parent")?;
+                if parent.step_key != row.step_key {
+                    return Err(format!("the child of {:?} is started with {row:?}", parent.step_key));
+                }
+                let started = Started { run_id: child.id, end: None };
+                if let Some(before) = self.children.insert(row.step_key.clone(), started) {
+                    return Err(format!("{:?} has already started {before:?}", row.step_key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the signals at the end of a run that saw these values. Each taken signal reached the run
+    /// once, in the order of its name, and no earlier signal was skipped.
+    pub(crate) fn check(&self, rows: &[StepAttempt], seen: &[Seen]) -> Result<(), String> {
+        for name in SIGNALS {
+            let sent: Vec<&Sent> = self.inbox.iter().filter(|sent| sent.signal.name == name).collect();
+            if !sent.is_sorted_by_key(|sent| sent.consumed_by.is_none()) {
+                return Err(format!("a signal {name:?} was skipped: {sent:?}"));
+            }
+            let taken: Vec<u64> =
+                sent.iter().filter(|sent| sent.consumed_by.is_some()).map(|sent| payload(&sent.signal)).collect();
+            let reached: Vec<u64> = seen.iter().map(|seen| seen.1).filter(|value| taken.contains(value)).collect();
+            if reached != taken {
+                return Err(format!("signals {name:?}: {taken:?} were taken, and {reached:?} reached the workflow"));
+            }
+        }
+        let waits = |row: &&StepAttempt| row.kind == StepKind::Signal && row.position.is_some();
+        let received = rows.iter().filter(waits).filter(|row| row.output.as_deref() != Some("[]")).count();
+        let taken = self.inbox.iter().filter(|sent| sent.consumed_by.is_some()).count();
+        if received != taken {
+            return Err(format!("{received} waits got a signal, and {taken} signals were taken"));
+        }
+        Ok(())
+    }
+}
+
+fn payload(signal: &InboxSignal) -> u64 {
+    signal.payload.parse().expect("a number")
+}

@@ -1,0 +1,174 @@
+use std::collections::HashMap;
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres};
+use uuid::Uuid;
+
+use workflow_engine::faults::planted;
+use workflow_engine::model::{Clock, Effect, NewRun, RUNNING_ROW_DELAY, RunId, StepKind, Timestamp};
+use workflow_engine::store::AttemptRow;
+use workflow_engine::store::{AttemptWrite, StartOutcome};
+
+use super::error::Failure;
+use super::finish::error_text;
+use super::sql::Sql;
+use super::start;
+
+/// Attempts as a statement takes them.
+pub(super) struct Rows<'w> {
+    rows: Vec<AttemptRow<'w>>,
+    errors: Vec<Option<String>>,
+    /// How many of the first may be there already.
+    may_be_there: usize,
+}
+
+impl<'w> Rows<'w> {
+    /// The rows of these writes.
+    pub(super) fn of(writes: Vec<&'w AttemptWrite>) -> Result<Self, Failure> {
+        Self::of_rows(AttemptRow::of(writes))
+    }
+
+    fn of_rows(rows: Vec<AttemptRow<'w>>) -> Result<Self, Failure> {
+        let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Self { may_be_there: rows.len(), rows, errors })
+    }
+
+    /// The same, those first of which a row may be there.
+    pub(super) fn by_novelty(writes: Vec<&'w AttemptWrite>) -> Result<Self, Failure> {
+        let (new, may_be_there): (Vec<_>, Vec<_>) = AttemptRow::of(writes).into_iter().partition(is_new);
+        let count = may_be_there.len();
+        Ok(Self { may_be_there: count, ..Self::of_rows(may_be_there.into_iter().chain(new).collect())? })
+    }
+
+    /// Whether none of them may be there.
+    pub(super) fn are_new(&self) -> bool {
+        self.may_be_there == 0
+    }
+
+    /// Whether they are what most are: new, and each the first of a step and a success.
+    pub(super) fn are_usual(&self) -> bool {
+        self.are_new() && self.rows.iter().all(AttemptRow::is_first_success)
+    }
+
+    /// Binds them, a column each.
+    pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        self.bind_columns(query, &self.rows, &self.errors, &self.rows)
+    }
+
+    /// Binds them as `plain_batch.sql` takes them, and how many of the first may be there. If they are usual, the columns that say so are
+    /// empty: to send and read them was a fifth of a row. So is that of epochs, if all are new and under the first claims of their runs.
+    pub(super) fn bind_by_novelty<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Result<Query<'q, Postgres, PgArguments>, Failure> {
+        let (unusual, errors) = if self.are_usual() { Default::default() } else { (&self.rows[..], &self.errors[..]) };
+        let is_first = |row: &AttemptRow<'_>| row.write.claim.epoch == 1;
+        let with_epoch = if self.are_new() && self.rows.iter().all(is_first) { &[] } else { &self.rows[..] };
+        let query = self.bind_columns(query, unusual, errors, with_epoch);
+        Ok(query.bind(i32::try_from(self.may_be_there).map_err(Failure::invalid)?))
+    }
+
+    fn bind_columns<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+        unusual: &[AttemptRow<'w>],
+        errors: &[Option<String>],
+        with_epoch: &[AttemptRow<'w>],
+    ) -> Query<'q, Postgres, PgArguments> {
+        let rows = &self.rows;
+        query
+            .bind(rows.iter().map(|row| row.write.claim.run_id.as_uuid()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.step_key.as_str()).collect::<Vec<_>>())
+            .bind(unusual.iter().map(|row| row.write.row.attempt).collect::<Vec<_>>())
+            .bind(unusual.iter().map(|row| row.write.row.kind.as_str()).collect::<Vec<_>>())
+            .bind(unusual.iter().map(|row| row.write.row.status.as_str()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.position).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.output.as_deref()).collect::<Vec<_>>())
+            .bind(errors)
+            .bind(with_epoch.iter().map(|row| row.write.claim.epoch).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
+    }
+}
+
+/// Writes attempts whose claims have passed the fence. Says how many rows were written: not those that were final already.
+pub(super) async fn record(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    writes: Vec<&AttemptWrite>,
+) -> Result<u64, Failure> {
+    let rows = Rows::of(writes)?;
+    let inserted = rows.bind(sql.insert_attempts.query()).execute(&mut *connection).await?.rows_affected();
+    if inserted == rows.rows.len() as u64 {
+        return Ok(inserted);
+    }
+    let updated = rows.bind(sql.update_attempts.query()).execute(connection).await?.rows_affected();
+    Ok(inserted + updated)
+}
+
+/// Writes an attempt that no fence has asked about, in one statement. Says whether its claim held and the row is new; if not, it
+/// changed nothing.
+pub(super) async fn record_held(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    write: &AttemptWrite,
+) -> Result<bool, Failure> {
+    let rows = Rows::of(vec![write])?;
+    Ok(rows.bind(sql.insert_held_attempt.query()).execute(connection).await?.rows_affected() == 1)
+}
+
+/// Starts the children of these writes. Answers the places of those whose key belongs to another run.
+pub(super) async fn start_children(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    live: &[(usize, &AttemptWrite)],
+) -> Result<HashMap<usize, RunId>, Failure> {
+    let children = live.iter().filter_map(|(place, write)| match &write.effect {
+        Effect::Start(child) => Some((*place, child.as_ref())),
+        Effect::None | Effect::Consume { .. } => None,
+    });
+    let (places, children): (Vec<usize>, Vec<&NewRun>) = children.unzip();
+    if children.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let started = start::start(&mut *connection, sql, clock, &children).await?;
+    if planted("child-outside-transaction") {
+        sqlx::raw_sql("COMMIT; BEGIN").execute(&mut *connection).await?;
+    }
+    let taken = places.into_iter().zip(started).filter_map(|(place, outcome)| match outcome {
+        StartOutcome::Created => None,
+        StartOutcome::Existing { id, .. } | StartOutcome::Continued { id, .. } => Some((place, id)),
+    });
+    Ok(taken.collect())
+}
+
+/// Takes the signals of these writes out of the inboxes.
+pub(super) async fn consume(connection: &mut PgConnection, sql: &Sql, writes: &[&AttemptWrite]) -> Result<(), Failure> {
+    let consumed: Vec<(Uuid, i64, &str)> = writes
+        .iter()
+        .filter_map(|write| match write.effect {
+            Effect::Consume { seq } => Some((write.claim.run_id.as_uuid(), seq, write.row.step_key.as_str())),
+            Effect::None | Effect::Start(_) => None,
+        })
+        .collect();
+    if consumed.is_empty() || planted("signal-twice") {
+        return Ok(());
+    }
+    sql.consume_signals
+        .query()
+        .bind(consumed.iter().map(|(run, _, _)| *run).collect::<Vec<_>>())
+        .bind(consumed.iter().map(|(_, seq, _)| *seq).collect::<Vec<_>>())
+        .bind(consumed.iter().map(|(_, _, key)| *key).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Whether this is most likely the first row of its attempt: a step gets no other before it has run for a while. But one
+/// whose body crashed may have, and so may one whose commit was not answered.
+fn is_new(AttemptRow { write, started_at }: &AttemptRow<'_>) -> bool {
+    let row = &write.row;
+    row.kind == StepKind::Step && row.completed_at.is_some_and(|at| at < *started_at + RUNNING_ROW_DELAY)
+}

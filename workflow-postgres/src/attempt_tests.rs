@@ -1,0 +1,74 @@
+use sqlx::Connection;
+
+use workflow_engine::model::{AttemptStatus, Claim, Effect, StepAttempt, StepKind};
+use workflow_engine::store::{AttemptWrite, DatabaseErrorKind, Outcome, Store, Write};
+
+use super::fixture_tests::{LEASE, START, TestResult, fixture, until_one_waits};
+
+fn attempt(claim: Claim, key: &str, status: AttemptStatus) -> Write {
+    let ended = status != AttemptStatus::Running;
+    let row = StepAttempt {
+        step_key: key.into(),
+        attempt: 1,
+        kind: StepKind::Step,
+        status,
+        position: ended.then_some(1),
+        output: ended.then(|| "1".into()),
+        error: None,
+        epoch: claim.epoch,
+        started_at: if ended { START + LEASE } else { START },
+        completed_at: ended.then_some(START + LEASE),
+    };
+    Write::Attempt(AttemptWrite { claim, row, effect: Effect::None })
+}
+
+#[tokio::test]
+async fn new_rows_and_rows_that_were_running_come_in_one_batch() -> TestResult {
+    use AttemptStatus::{Running, Succeeded};
+    let fixture = fixture().await?;
+    let claim = fixture.started_claim().await?;
+    fixture.commit(attempt(claim, "a", Running)).await?;
+    let batch = [("a", Succeeded), ("b", Running), ("c", Succeeded)];
+    for _ in 0..2 {
+        fixture.store.commit(&batch.map(|(key, status)| attempt(claim, key, status))).await?;
+        let history = fixture.store.history(claim.run_id).await?;
+        let mut found: Vec<_> = history
+            .iter()
+            .map(|row| (row.step_key.as_str(), row.status, row.started_at, row.output.is_some()))
+            .collect();
+        found.sort_unstable_by_key(|(key, ..)| *key);
+        let expected =
+            [("a", Succeeded, START, true), ("b", Running, START, false), ("c", Succeeded, START + LEASE, true)];
+        assert_eq!(found, expected);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_attempt_that_another_transaction_records_meanwhile_is_tried_again() -> TestResult {
+    let fixture = fixture().await?;
+    let claim = fixture.started_claim().await?;
+    let mut other = fixture.connect().await?;
+    let mut transaction = other.begin().await?;
+    let insert = format!(
+        "INSERT INTO {}.step_attempts (run_id, step_key, attempt, kind, status, position, output, epoch, started_at)
+         VALUES ($1, 'a', 1, 'step', 'succeeded', 1, '\"theirs\"', 1, 0)",
+        fixture.schema
+    );
+    let insert = sqlx::query(sqlx::AssertSqlSafe(insert)).bind(claim.run_id.as_uuid());
+    insert.execute(&mut *transaction).await?;
+    let ours = [attempt(claim, "a", AttemptStatus::Succeeded)];
+    let committing = fixture.store.commit(&ours);
+    let theirs = async {
+        until_one_waits(&fixture).await?;
+        TestResult::Ok(transaction.commit().await?)
+    };
+    let (refused, theirs) = tokio::join!(committing, theirs);
+    theirs?;
+    assert!(matches!(&refused, Err(error) if error.kind == DatabaseErrorKind::Busy), "{refused:?}");
+    let outcomes = fixture.store.commit(&ours).await?;
+    assert!(matches!(outcomes[..], [Outcome::Applied]), "{outcomes:?}");
+    let history = fixture.store.history(claim.run_id).await?;
+    assert_eq!(history.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>(), [Some("\"theirs\"")]);
+    Ok(())
+}

@@ -1,0 +1,92 @@
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, Postgres};
+use tokio::time::Instant;
+
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
+
+use super::PostgresStore;
+use super::error::Failure;
+
+/// The longest that one call may take, the wait for a connection included. The driver sets no keepalive on its sockets,
+/// and a server that is gone enforces no time-out of its own.
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A connection of the pool for one call. It goes back only through [`Call::end`]: if the call fails in a way that leaves
+/// the connection in doubt, runs out of time or is dropped half-way, the connection is closed, and the server rolls back.
+pub(super) struct Call {
+    connection: PoolConnection<Postgres>,
+    operation: &'static str,
+    limit: Limit,
+    /// Whether the connection may serve others again.
+    sound: bool,
+}
+
+/// When a call must have ended.
+#[derive(Clone, Copy)]
+pub(super) struct Limit(Instant);
+
+impl Limit {
+    /// A deadline from now.
+    pub(super) fn from_now() -> Self {
+        Self::after(DEADLINE)
+    }
+
+    /// So long from now.
+    pub(super) fn after(duration: Duration) -> Self {
+        Self(Instant::now() + duration)
+    }
+
+    /// The work's answer, or a failure of kind [`DatabaseErrorKind::Unreachable`] if there is none in time.
+    pub(super) async fn run<T>(self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::time::timeout_at(self.0, work).await.unwrap_or_else(|elapsed| Err(Failure::timed_out(elapsed)))
+    }
+}
+
+impl PostgresStore {
+    /// Takes a connection of the pool.
+    pub(super) async fn begin_call(&self, operation: &'static str) -> Result<Call, DatabaseError> {
+        let limit = Limit::from_now();
+        let acquire = async { Ok(self.pool.acquire().await?) };
+        let connection = limit.run(acquire).await.map_err(|failure| failure.during(operation))?;
+        Ok(Call { connection, operation, limit, sound: false })
+    }
+
+    /// An error if the store was closed, for the calls that use no connection of the pool.
+    pub(super) fn refuse_if_closed(&self, operation: &'static str) -> Result<(), DatabaseError> {
+        if !self.pool.is_closed() {
+            return Ok(());
+        }
+        Err(DatabaseError::new(DatabaseErrorKind::Unreachable, operation, sqlx::Error::PoolClosed))
+    }
+}
+
+impl Call {
+    /// When this call must have ended.
+    pub(super) fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// The connection.
+    pub(super) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+
+    /// Gives the connection back, or closes it if the failure leaves it in doubt.
+    pub(super) fn end<T>(mut self, result: Result<T, Failure>) -> Result<T, DatabaseError> {
+        self.sound = match &result {
+            Ok(_) => true,
+            Err(failure) => !failure.breaks_connection,
+        };
+        result.map_err(|failure| failure.during(self.operation))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.sound {
+            self.connection.close_on_drop();
+        }
+    }
+}

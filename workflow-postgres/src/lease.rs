@@ -1,0 +1,192 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Row};
+use uuid::Uuid;
+
+use workflow_engine::model::{Claim, Clock, Lane, Timestamp, WorkerId};
+use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
+
+use super::PostgresStore;
+use super::call::Limit;
+use super::error::Failure;
+use super::open::connect;
+use super::row;
+use super::sql::Sql;
+use super::start::micros;
+use super::worker_lock::RecordedAgain;
+
+/// A worker's own connection, which holds its liveness lock.
+pub(super) struct PostgresLease {
+    options: PgConnectOptions,
+    sql: Arc<Sql>,
+    clock: Clock,
+    worker: WorkerId,
+    /// What it serves, as JSON text.
+    lanes: String,
+    /// Whether it was recorded by this process before.
+    recorded: bool,
+    recorded_again: RecordedAgain,
+    /// `None` during a call and after one that failed or was dropped: the next call makes another session.
+    session: Option<Session>,
+}
+
+/// A connection on which the worker is recorded.
+struct Session {
+    connection: PgConnection,
+    /// `false` while the server takes an older session of this worker for alive, which then holds the lock for it.
+    locked: bool,
+}
+
+impl PostgresLease {
+    /// Connects, takes the lock, then records the worker.
+    pub(super) async fn open(store: &PostgresStore, worker: WorkerId, lanes: &[Lane]) -> Result<Self, DatabaseError> {
+        let lanes = serde_json::to_string(lanes).map_err(|error| Failure::invalid(error).during("record a worker"))?;
+        let mut lease = Self {
+            options: store.options.clone(),
+            sql: Arc::clone(&store.sql),
+            clock: store.clock.clone(),
+            worker,
+            lanes,
+            recorded: false,
+            recorded_again: store.writer.recorded_again(),
+            session: None,
+        };
+        let session = Limit::from_now().run(lease.take_session()).await;
+        lease.session = Some(session.map_err(|failure| failure.during("open a lease session"))?);
+        Ok(lease)
+    }
+
+    /// The session, with its lock if it can be had; a new one if the last call lost it.
+    async fn take_session(&mut self) -> Result<Session, Failure> {
+        let mut session = match self.session.take() {
+            Some(session) => session,
+            None => Session { connection: connect(&self.options, &self.sql).await?, locked: false },
+        };
+        if !session.locked {
+            self.lock(&mut session).await?;
+        }
+        Ok(session)
+    }
+
+    /// The lock before the row: a recorded worker without its lock counts as dead.
+    async fn lock(&mut self, session: &mut Session) -> Result<(), Failure> {
+        session.locked = self.try_lock(&mut session.connection).await?;
+        if !session.locked {
+            // Else the lock would end with the old session at some moment that we do not see, and we would count as dead.
+            let end = self.sql.end_worker_session.query().bind(self.worker.lock_key());
+            end.execute(&mut session.connection).await?;
+            session.locked = self.try_lock(&mut session.connection).await?;
+        }
+        self.record(&mut session.connection).await
+    }
+
+    /// Records the worker, if it is not.
+    async fn record(&mut self, connection: &mut PgConnection) -> Result<(), Failure> {
+        let find = self.sql.find_worker.query().bind(self.worker.as_uuid());
+        if find.fetch_optional(&mut *connection).await?.is_some() {
+            return Ok(());
+        }
+        if self.recorded {
+            self.recorded_again.note(self.worker);
+        }
+        let record = self.sql.insert_worker.query().bind(self.now()).bind(self.worker.as_uuid());
+        record.bind(self.worker.lock_key()).bind(self.lanes.clone()).execute(connection).await?;
+        self.recorded = true;
+        Ok(())
+    }
+
+    async fn try_lock(&self, connection: &mut PgConnection) -> Result<bool, Failure> {
+        let row = self.sql.lock_worker.query().bind(self.worker.lock_key()).fetch_one(connection).await?;
+        Ok(row.try_get("locked")?)
+    }
+
+    /// Keeps the session unless the failure broke it. A call that was dropped never comes here, so its session is closed.
+    fn keep<T>(
+        &mut self,
+        session: Session,
+        operation: &'static str,
+        result: Result<T, Failure>,
+    ) -> Result<T, DatabaseError> {
+        if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
+            self.session = Some(session);
+        }
+        result.map_err(|failure| failure.during(operation))
+    }
+
+    fn now(&self) -> Option<i64> {
+        self.clock.fixed().map(Timestamp::as_micros)
+    }
+}
+
+#[async_trait]
+impl LeaseSession for PostgresLease {
+    async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError> {
+        const OPERATION: &str = "renew claims";
+        let limit = Limit::from_now();
+        let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
+        let query = self
+            .sql
+            .renew_claims
+            .query()
+            .bind(self.now())
+            .bind(claims.iter().map(|claim| claim.run_id.as_uuid()).collect::<Vec<_>>())
+            .bind(claims.iter().map(|claim| claim.epoch).collect::<Vec<_>>())
+            .bind(micros(lease));
+        let renew = async {
+            let rows = query.fetch_all(&mut session.connection).await?;
+            // Somebody may have taken this worker for dead and forgotten it; its death would then go unseen.
+            self.record(&mut session.connection).await?;
+            let renewed = rows.iter().map(|row| {
+                let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();
+                let paused = row::time_if_any(row, "paused_at")?.is_some();
+                Ok(Renewed { claim: row::claim(row)?, cancel_requested, paused, wakes: row.try_get("wakes")? })
+            });
+            renewed.collect::<Result<Vec<_>, Failure>>()
+        };
+        let result = limit.run(renew).await;
+        self.keep(session, OPERATION, result)
+    }
+
+    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
+        const OPERATION: &str = "look for dead workers";
+        let limit = Limit::from_now();
+        let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
+        let query = self.sql.find_unlocked_workers.query().bind(self.worker.as_uuid());
+        let find = async {
+            let rows = query.fetch_all(&mut session.connection).await?;
+            rows.iter().map(|row| Ok(row.try_get::<Uuid, _>("id")?.into())).collect::<Result<Vec<_>, Failure>>()
+        };
+        let result = limit.run(find).await;
+        self.keep(session, OPERATION, result)
+    }
+
+    async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
+        const OPERATION: &str = "release a dead worker's claims";
+        let limit = Limit::from_now();
+        let mut session = limit.run(self.take_session()).await.map_err(|failure| failure.during(OPERATION))?;
+        let query = self.sql.release_worker.query().bind(self.now()).bind(worker.as_uuid());
+        let result = limit.run(async { Ok(query.execute(&mut session.connection).await?.rows_affected()) }).await;
+        self.keep(session, OPERATION, result)
+    }
+
+    async fn close(mut self: Box<Self>) -> Result<(), DatabaseError> {
+        let limit = Limit::from_now();
+        let close = async {
+            let mut session = self.take_session().await?;
+            self.sql.delete_worker.query().bind(self.worker.as_uuid()).execute(&mut session.connection).await?;
+            self.sql.unlock_worker.query().bind(self.worker.lock_key()).execute(&mut session.connection).await?;
+            Ok(session.connection.close().await?)
+        };
+        limit.run(close).await.map_err(|failure| failure.during("close a lease session"))
+    }
+}
+
+impl fmt::Debug for PostgresLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresLease").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+use std::time::Duration;
+
+use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::store::{DatabaseErrorKind, Store, Write};
+
+use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture};
+
+const CUT: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks AS l
+    JOIN {schema}.workflow_workers AS w ON l.objid = (w.lock_key & 4294967295)::oid
+    WHERE l.locktype = 'advisory'";
+
+#[tokio::test]
+async fn current_claims_are_renewed_and_only_those() -> TestResult {
+    let fixture = fixture().await?;
+    let mut lease = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let (held, asked) = (fixture.started_claim().await?, fixture.started_claim().await?);
+    fixture.commit(Write::Cancel(asked.run_id)).await?;
+    fixture.clock.advance(Duration::from_secs(10));
+    let stale = Claim { epoch: 7, ..held };
+    let mut renewed = lease.renew(&[stale, held, asked], LEASE).await?;
+    renewed.sort_by_key(|renewed| renewed.claim);
+    assert_eq!(
+        renewed.iter().map(|r| (r.claim, r.cancel_requested)).collect::<Vec<_>>(),
+        [(held, false), (asked, true)]
+    );
+    let run = fixture.store.run(held.run_id).await?.ok_or("no run")?;
+    assert_eq!(run.available_at, START + Duration::from_secs(10) + LEASE);
+    assert!(lease.renew(&[], LEASE).await?.is_empty());
+    lease.close().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_whose_connection_ended_is_seen_and_its_claims_are_due() -> TestResult {
+    let fixture = fixture().await?;
+    let watcher = WorkerId::generate();
+    let mut watching = fixture.store.open_lease(watcher, &[]).await?;
+    let lease = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let claim = fixture.started_claim().await?;
+    assert!(watching.unlocked_workers().await?.is_empty());
+    assert!(fixture.claim_for(watcher, 1).await?.is_empty());
+
+    drop(lease);
+    assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
+    assert_eq!(watching.release_worker(fixture.worker).await?, 1);
+    assert!(watching.unlocked_workers().await?.is_empty());
+    let taken = fixture.claim_for(watcher, 1).await?;
+    assert_eq!((taken[0].claim.epoch, taken[0].crashes), (claim.epoch + 1, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_made_again_with_lock_and_row() -> TestResult {
+    let fixture = fixture().await?;
+    let mut lease = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let claim = fixture.started_claim().await?;
+    fixture.execute(CUT).await?;
+    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[]).await?;
+    assert_eq!(eventually_unlocked(&mut *watching).await?, [fixture.worker]);
+    assert_eq!(watching.release_worker(fixture.worker).await?, 1);
+
+    let broken = lease.renew(&[claim], LEASE).await;
+    assert!(matches!(&broken, Err(error) if error.kind == DatabaseErrorKind::Unreachable), "{broken:?}");
+    assert_eq!(lease.renew(&[claim], LEASE).await?.len(), 1);
+    assert!(watching.unlocked_workers().await?.is_empty());
+    lease.close().await?;
+    assert!(watching.unlocked_workers().await?.is_empty(), "a worker that ended in good order is forgotten");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_older_session_of_the_same_worker_gives_way() -> TestResult {
+    let fixture: Fixture = fixture().await?;
+    let older = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let newer = fixture.store.open_lease(fixture.worker, &[]).await?;
+    let mut watching = fixture.store.open_lease(WorkerId::generate(), &[]).await?;
+    drop(older);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(watching.unlocked_workers().await?.is_empty(), "the newer session holds the lock");
+    newer.close().await?;
+    Ok(())
+}
+
+async fn eventually_unlocked(watching: &mut dyn workflow_engine::store::LeaseSession) -> TestResult<Vec<WorkerId>> {
+    for _ in 0..100 {
+        let unlocked = watching.unlocked_workers().await?;
+        if !unlocked.is_empty() {
+            return Ok(unlocked);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,254 @@
+//! The PostgreSQL store.
+//!
+//! Who waits for whom: a batch locks in three places only, the keys of its starts (in their order), the rows of workers and then
+//! its runs (both in the order of their ids). Everything after that changes rows that it holds or skips rows that others hold, so two
+//! batches, or a batch and a renewal, cannot deadlock (`deadlock_tests.rs`). One case is left, too rare to pay for: the key of a child
+//! comes after the locks, for only they say whether its parent is still ours. Who has just started a run with the same key and
+//! waits for that parent closes a circle. The server ends one of the two batches, and its executor sends it again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::Semaphore;
+
+use workflow_engine::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+
+use workflow_engine::store::{
+    DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome, Preparer,
+    StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+};
+
+/// The driver's connection, as an application uses it.
+pub use sqlx::PgConnection;
+
+/// The driver's transaction, as an application uses it.
+pub type PgTransaction<'c> = sqlx::Transaction<'c, sqlx::Postgres>;
+
+/// The kind of this database, as errors show it.
+pub const DATABASE: &str = "PostgreSQL";
+
+mod attempt;
+mod batch;
+mod bound;
+mod call;
+mod claim;
+mod claim_start;
+mod commit;
+mod error;
+mod family;
+mod fence;
+mod finish;
+mod generation;
+mod hints;
+mod known_claims;
+mod lease;
+mod lone;
+mod migrate;
+mod open;
+mod plain;
+mod read;
+mod rerun;
+mod row;
+mod settle;
+mod signal;
+mod sql;
+mod start;
+mod transaction;
+mod within;
+mod worker_lock;
+mod writer;
+
+#[cfg(test)]
+mod attempt_tests;
+#[cfg(test)]
+mod claim_start_tests;
+#[cfg(test)]
+mod commit_tests;
+#[cfg(test)]
+mod deadlock_tests;
+#[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
+mod known_claims_tests;
+#[cfg(test)]
+mod lease_tests;
+#[cfg(test)]
+mod migrate_tests;
+#[cfg(test)]
+mod open_tests;
+#[cfg(test)]
+mod plain_tests;
+#[cfg(test)]
+mod plan_tests;
+#[cfg(test)]
+mod prepare_tests;
+#[cfg(test)]
+mod read_tests;
+#[cfg(test)]
+mod worker_lock_tests;
+#[cfg(test)]
+mod writer_plan_tests;
+
+use sql::Sql;
+use writer::Writer;
+
+/// A schema of a PostgreSQL database.
+pub struct PostgresStore {
+    id: StoreId,
+    pool: PgPool,
+    writer: Writer,
+    /// For the connections that are not of the pool: the writer's, the lease's and the listener's.
+    options: PgConnectOptions,
+    sql: Arc<Sql>,
+    clock: Clock,
+    channel: String,
+    /// Tells its own hints from those of others.
+    origin: String,
+    /// Half of the pool: reads must find a connection whatever the bodies of steps do.
+    transactions: Arc<Semaphore>,
+}
+
+/// The driver's options show their password.
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, port) = (self.options.get_host(), self.options.get_port());
+        f.debug_struct("PostgresStore")
+            .field("host", &host)
+            .field("port", &port)
+            .field("database", &self.options.get_database())
+            .field("channel", &self.channel)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write_and_read(writes).await
+    }
+
+    fn preparer(&self) -> Option<&dyn Preparer> {
+        Some(self)
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+        transaction::begin(self, claim).await
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
+        let mut call = self.begin_call("look for an outcome").await?;
+        let limit = call.limit();
+        let result = limit.run(transaction::recorded(call.connection(), &self.sql, run, step_key, attempt)).await;
+        call.end(result)
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
+        let mut call = self.begin_call("look for the next due run").await?;
+        let result = call.limit().run(read::next_due(call.connection(), &self.sql, &self.clock, lanes)).await;
+        call.end(result)
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
+        let mut call = self.begin_call("read a run").await?;
+        let result = call.limit().run(read::run(call.connection(), &self.sql, id)).await;
+        call.end(result)
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
+        let mut call = self.begin_call("list runs").await?;
+        let result = call.limit().run(read::list(call.connection(), &self.sql, filter)).await;
+        call.end(result)
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
+        let mut call = self.begin_call("read a history").await?;
+        let result = call.limit().run(read::history(call.connection(), &self.sql, id)).await;
+        call.end(result)
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
+        let mut call = self.begin_call("read a published value").await?;
+        let result = call.limit().run(read::published(call.connection(), &self.sql, id, name)).await;
+        call.end(result)
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
+        let mut call = self.begin_call("read a stream").await?;
+        let result = call.limit().run(read::emitted(call.connection(), &self.sql, id, name, (after, limit))).await;
+        call.end(result)
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
+        let mut call = self.begin_call("look for ended runs").await?;
+        let result = call.limit().run(read::ended(call.connection(), &self.sql, ids)).await;
+        call.end(result)
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
+        let mut call = self.begin_call("read an inbox").await?;
+        let result = call.limit().run(read::inbox(call.connection(), &self.sql, id, names)).await;
+        call.end(result)
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
+        let mut call = self.begin_call("look for woken runs").await?;
+        let result = call.limit().run(read::wakes(call.connection(), &self.sql, ids)).await;
+        call.end(result)
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        let mut call = self.begin_call("list approvals").await?;
+        let result = call.limit().run(read::approvals(call.connection(), &self.sql, run, limit)).await;
+        call.end(result)
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        self.refuse_if_closed("open a lease session")?;
+        Ok(Box::new(lease::PostgresLease::open(self, worker, lanes).await?))
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
+        let mut call = self.begin_call("list workers").await?;
+        let result = call.limit().run(read::workers(call.connection(), &self.sql)).await;
+        call.end(result)
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
+        let mut call = self.begin_call("find due lanes").await?;
+        let result = call.limit().run(read::due_lanes(call.connection(), &self.sql, &self.clock, lanes)).await;
+        call.end(result)
+    }
+
+    async fn hint(&self) -> Result<(), DatabaseError> {
+        let mut call = self.begin_call("notify other processes").await?;
+        let result = call.limit().run(hints::notify(call.connection(), &self.sql, &self.channel, &self.origin)).await;
+        call.end(result)
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+        self.refuse_if_closed("listen for hints")?;
+        Ok(Box::new(hints::PostgresHints::open(self).await?))
+    }
+
+    async fn close(&self) {
+        // The pool waits for its connections to come back, which one whose server is gone may not do.
+        let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
+        self.writer.close().await;
+    }
+
+    fn in_process(&self) -> bool {
+        false
+    }
+
+    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
+        let other = WithinError::OtherDatabase { store: DATABASE, transaction: transaction.database };
+        let connection = transaction.connection.downcast_mut().ok_or(other)?;
+        Ok(self.write_within(connection, write).await?)
+    }
+}

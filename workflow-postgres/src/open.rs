@@ -1,0 +1,230 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, Row};
+use tokio::sync::Semaphore;
+
+use workflow_engine::store::{ConnectError, DatabaseErrorKind, StoreId, StoreOptions, redact};
+
+use super::PostgresStore;
+use super::call::Limit;
+use super::error::Failure;
+use super::migrate::{Migrated, migrate};
+use super::sql::Sql;
+use super::writer::Writer;
+
+/// The longest wait for a connection of the pool.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection that rested for longer is asked whether it lives before it is used, but has only so long to answer.
+pub(super) const REST: Duration = Duration::from_secs(1);
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The oldest server that is supported, by major version.
+const OLDEST: u32 = 14;
+
+impl PostgresStore {
+    /// Checks the server, brings the schema up to date and makes the pool.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; nothing but a migration was changed.
+    pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
+        let connect_options = parse(url)?;
+        let sql = Arc::new(Sql::load(&options.schema));
+        let mut connection =
+            connect(&connect_options, &sql).await.map_err(|failure| refused(url, failure, "connect"))?;
+        check_server(&mut connection, &sql, url).await?;
+        let migrated = migrate(&mut connection, &sql, &options.schema).await;
+        match migrated.map_err(|failure| refused(url, failure, "migrate the schema"))? {
+            Migrated::UpToDate => {}
+            Migrated::Newer { found, known } => return Err(ConnectError::NewerSchema { found, known }),
+        }
+        // It has served its purpose: that the server hears no farewell is no reason to refuse.
+        let _ = Limit::from_now().run(async { Ok(connection.close().await?) }).await;
+        Ok(Self {
+            id: StoreId::next(),
+            writer: Writer::default(),
+            pool: pool(&options, &sql).connect_lazy_with(connect_options.clone()),
+            options: connect_options,
+            sql,
+            clock: options.clock,
+            channel: format!("workflow_{}", options.schema),
+            origin: uuid::Uuid::new_v4().simple().to_string(),
+            transactions: Arc::new(Semaphore::new((options.pool_size as usize / 2).max(1))),
+        })
+    }
+}
+
+/// A connection of its own, with our promises about its session.
+pub(super) async fn connect(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
+    let connect = async {
+        let mut connection = PgConnection::connect_with(options).await?;
+        sql.configure_session.query().execute(&mut connection).await?;
+        Ok(connection)
+    };
+    Limit::from_now().run(connect).await
+}
+
+/// The options of a pool whose connections keep the same promises.
+pub(super) fn pool(options: &StoreOptions, sql: &Sql) -> PgPoolOptions {
+    pool_of(options.pool_size, sql)
+}
+
+/// As [`pool`], of this size.
+pub(super) fn pool_of(size: u32, sql: &Sql) -> PgPoolOptions {
+    let configure = sql.configure_session.clone();
+    PgPoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .after_connect(move |connection, _| {
+            let configure = configure.clone();
+            Box::pin(async move {
+                configure.query().execute(connection).await?;
+                Ok(())
+            })
+        })
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for < REST {
+                    return Ok(true);
+                }
+                Ok(matches!(tokio::time::timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
+            })
+        })
+}
+
+fn parse(url: &str) -> Result<PgConnectOptions, ConnectError> {
+    // The driver logs parameters that it does not know with their values: a mistyped name would show a password.
+    let silent = tracing::subscriber::NoSubscriber::default();
+    let parsed = tracing::subscriber::with_default(silent, || url.parse::<PgConnectOptions>());
+    let options = parsed.map_err(|error| ConnectError::InvalidUrl {
+        url: redact(url),
+        reason: match error {
+            sqlx::Error::Configuration(reason) => reason.to_string(),
+            error => error.to_string(),
+        },
+    })?;
+    for name in unknown_parameters(url) {
+        tracing::warn!(name, "the database URL has a parameter that is not known, and that is passed over");
+    }
+    Ok(options.application_name("workflow"))
+}
+
+/// The names of parameters that the driver passes over.
+fn unknown_parameters(url: &str) -> Vec<&str> {
+    const KNOWN: [&str; 18] = [
+        "sslmode",
+        "ssl-mode",
+        "sslrootcert",
+        "ssl-root-cert",
+        "ssl-ca",
+        "sslcert",
+        "ssl-cert",
+        "sslkey",
+        "ssl-key",
+        "statement-cache-capacity",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "password",
+        "application_name",
+        "options",
+    ];
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let names = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name);
+    // An escaped name may be a known one.
+    names.filter(|name| !KNOWN.contains(name) && !name.starts_with("options[") && !name.contains('%')).collect()
+}
+
+async fn check_server(connection: &mut PgConnection, sql: &Sql, url: &str) -> Result<(), ConnectError> {
+    let check = async { Ok(sql.check_server.query().fetch_one(connection).await?) };
+    let row = Limit::from_now().run(check).await;
+    let server = row.and_then(|row| {
+        Ok(Server {
+            standby: row.try_get("standby")?,
+            version_number: row.try_get("version_number")?,
+            version: row.try_get("version")?,
+            read_only: row.try_get("read_only")?,
+            fsync: row.try_get("fsync")?,
+            full_page_writes: row.try_get("full_page_writes")?,
+        })
+    });
+    server.map_err(|failure| refused(url, failure, "look at the server"))?.accept(url)
+}
+
+/// What the server says of itself.
+struct Server {
+    standby: bool,
+    version_number: i32,
+    version: String,
+    read_only: bool,
+    fsync: bool,
+    full_page_writes: bool,
+}
+
+impl Server {
+    fn accept(self, url: &str) -> Result<(), ConnectError> {
+        if u32::try_from(self.version_number / 10_000).unwrap_or(0) < OLDEST {
+            return Err(ConnectError::OldPostgres { found: self.version, required: OLDEST });
+        }
+        if self.standby {
+            return Err(ConnectError::Standby { url: redact(url) });
+        }
+        if self.read_only {
+            return Err(ConnectError::ReadOnly { url: redact(url) });
+        }
+        if !self.fsync || !self.full_page_writes {
+            tracing::warn!(
+                fsync = self.fsync,
+                full_page_writes = self.full_page_writes,
+                "this PostgreSQL server can lose or damage committed data when its machine fails; switch both on"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn refused(url: &str, failure: Failure, operation: &'static str) -> ConnectError {
+    if failure.kind == DatabaseErrorKind::ReadOnly {
+        return ConnectError::ReadOnly { url: redact(url) };
+    }
+    ConnectError::Database { url: redact(url), source: failure.during(operation) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> Server {
+        Server {
+            standby: false,
+            version_number: 140_000,
+            version: "14.0".into(),
+            read_only: false,
+            fsync: true,
+            full_page_writes: true,
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_passed_over_are_named_without_their_values() {
+        let url = "postgres://db/app?user=a&passwort=secret&options[a]=b&connect_timeout=3&host=h";
+        assert_eq!(unknown_parameters(url), ["passwort", "connect_timeout"]);
+        assert_eq!(unknown_parameters("postgres://db/app"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_server_that_cannot_keep_runs_is_refused() {
+        assert!(server().accept("postgres://db").is_ok());
+        let old = Server { version_number: 130_014, ..server() };
+        assert!(matches!(old.accept("postgres://db"), Err(ConnectError::OldPostgres { required: 14, .. })));
+        let standby = Server { standby: true, read_only: true, ..server() };
+        assert!(matches!(standby.accept("postgres://db"), Err(ConnectError::Standby { .. })));
+        let read_only = Server { read_only: true, ..server() };
+        assert!(matches!(read_only.accept("postgres://db"), Err(ConnectError::ReadOnly { .. })));
+    }
+}

@@ -1,0 +1,154 @@
+//! That a batch which was prepared while another one was under way is what its writes are at the time of its commit.
+
+use sqlx::Connection;
+
+use workflow_engine::model::{Claim, RunStatus};
+use workflow_engine::store::{DatabaseErrorKind, Outcome, Preparer, Store, Write};
+
+use super::fixture_tests::{
+    Fixture, LEASE, START, TestResult, all_applied, claim_write, end, knowing, new_run, step_of as step,
+};
+
+/// Prepares a batch, does something else and commits the batch.
+async fn with_meanwhile(
+    fixture: &Fixture,
+    batch: &[Write],
+    meanwhile: impl AsyncFnOnce() -> TestResult,
+) -> TestResult<Vec<Outcome>> {
+    let prepared = fixture.store.prepare(batch).ok_or("it was not prepared")?;
+    meanwhile().await?;
+    Ok(fixture.store.commit_prepared(batch, prepared).await?.read(batch))
+}
+
+async fn keys(fixture: &Fixture, claim: Claim) -> TestResult<Vec<String>> {
+    Ok(fixture.store.history(claim.run_id).await?.into_iter().map(|row| row.step_key).collect())
+}
+
+#[tokio::test]
+async fn every_write_of_it_is_applied_and_answered_in_its_place() -> TestResult {
+    let (fixture, claims) = knowing(2).await?;
+    fixture.watch_attempts().await?;
+    let due = [fixture.start().await?, fixture.start().await?];
+    let batch = [claim_write(fixture.worker, 5), end(claims[1]), step(claims[0], "late")];
+    let outcomes = with_meanwhile(&fixture, &batch, async || Ok(())).await?;
+    let Outcome::Claimed(claimed) = &outcomes[0] else { return Err(format!("{outcomes:?}").into()) };
+    assert_eq!(claimed.runs.iter().map(|run| run.claim.run_id).collect::<Vec<_>>(), due);
+    assert!(all_applied(&outcomes[1..]), "{outcomes:?}");
+    assert_eq!(keys(&fixture, claims[0]).await?.len(), 2);
+    assert_eq!(fixture.store.run(claims[1].run_id).await?.map(|run| run.status), Some(RunStatus::Succeeded));
+    assert_eq!(fixture.plain_batches().await?, (1, 1));
+    let new: Vec<Claim> = claimed.runs.iter().map(|run| run.claim).collect();
+    assert_eq!(fixture.store.writer.known(&new), 2, "what it claimed is known once that is read");
+    assert_eq!(fixture.store.writer.known(&claims), 1, "what it ended is not");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_others_take_after_it_was_prepared_is_lost() -> TestResult {
+    let (fixture, claims) = knowing(2).await?;
+    let batch = [step(claims[0], "late"), step(claims[1], "late")];
+    let taken = async || {
+        fixture.second().await?.commit(&[Write::Terminate(claims[0].run_id)]).await?;
+        Ok(())
+    };
+    let outcomes = with_meanwhile(&fixture, &batch, taken).await?;
+    assert!(matches!(outcomes[..], [Outcome::Lost | Outcome::Duplicate, Outcome::Applied]), "{outcomes:?}");
+    assert_eq!(keys(&fixture, claims[0]).await?, ["before"]);
+    assert_eq!(keys(&fixture, claims[1]).await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_batch_that_is_under_way_ends_is_lost() -> TestResult {
+    let (fixture, claims) = knowing(2).await?;
+    let late = [step(claims[0], "late"), step(claims[1], "late")];
+    let mut third = fixture.connect().await?;
+    let mut holder = third.begin().await?;
+    fixture.hold(&mut holder, claims[0].run_id).await?;
+    let mut prepared = None;
+    let under_way = [end(claims[0]), step(claims[1], "beside")];
+    let outcomes = fixture.commit_while(1, &under_way, async {
+        prepared = fixture.store.prepare(&late);
+        Ok(holder.rollback().await?)
+    });
+    assert!(all_applied(&outcomes.await?));
+    let prepared = prepared.ok_or("it was not prepared")?;
+    let outcomes = fixture.store.commit_prepared(&late, prepared).await?.read(&late);
+    assert!(matches!(outcomes[..], [Outcome::Lost | Outcome::Duplicate, Outcome::Applied]), "{outcomes:?}");
+    assert_eq!(keys(&fixture, claims[0]).await?, ["before"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_is_recorded_again_is_not_relied_on() -> TestResult {
+    let (fixture, claims) = knowing(2).await?;
+    fixture.watch_attempts().await?;
+    let batch = [step(claims[0], "late"), step(claims[1], "late")];
+    let again = async || {
+        fixture.store.writer.recorded_again().note(fixture.worker);
+        Ok(())
+    };
+    let outcomes = with_meanwhile(&fixture, &batch, again).await?;
+    assert!(all_applied(&outcomes), "{outcomes:?}");
+    assert_eq!(fixture.plain_batches().await?.0, 0, "it went the long way");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_prepared_for_other_writes_or_another_time_is_not_used() -> TestResult {
+    let (fixture, claims) = knowing(3).await?;
+    let prepared = fixture.store.prepare(&[step(claims[0], "late")]).ok_or("it was not prepared")?;
+    let others = [step(claims[0], "late"), step(claims[1], "late")];
+    let outcomes = fixture.store.commit_prepared(&others, prepared).await?.read(&others);
+    assert!(all_applied(&outcomes), "{outcomes:?}");
+    assert_eq!(keys(&fixture, claims[1]).await?.len(), 2);
+    let ends = [end(claims[2]), step(claims[0], "later")];
+    let later = async || {
+        fixture.clock.advance(LEASE);
+        Ok(())
+    };
+    assert!(all_applied(&with_meanwhile(&fixture, &ends, later).await?));
+    let ended = fixture.store.run(claims[2].run_id).await?.ok_or("no run")?;
+    assert_eq!(ended.completed_at, Some(START + LEASE));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claimed_run_that_cannot_be_understood_disturbs_no_other_write() -> TestResult {
+    let (fixture, claims) = knowing(2).await?;
+    let due = fixture.start().await?;
+    fixture.execute("UPDATE {schema}.workflow_runs SET error = 'no JSON' WHERE status = 'pending'").await?;
+    let batch = [step(claims[0], "late"), claim_write(fixture.worker, 1)];
+    let outcomes = with_meanwhile(&fixture, &batch, async || Ok(())).await?;
+    assert!(matches!(&outcomes[..], [Outcome::Applied, Outcome::Refused(_)]), "{outcomes:?}");
+    assert_eq!(keys(&fixture, claims[0]).await?.len(), 2);
+    assert_eq!(fixture.store.run(due).await.map_err(|error| error.kind).err(), Some(DatabaseErrorKind::Corrupt));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_it_claimed_is_not_known_if_the_row_of_the_worker_is_another_before_that_is_read() -> TestResult {
+    let (fixture, claims) = knowing(3).await?;
+    fixture.start().await?;
+    let batch = [step(claims[0], "late"), claim_write(fixture.worker, 1)];
+    let prepared = fixture.store.prepare(&batch).ok_or("it was not prepared")?;
+    let answer = fixture.store.commit_prepared(&batch, prepared).await?;
+    fixture.second().await?.commit(&[Write::Terminate(claims[2].run_id)]).await?;
+    for key in ["after", "later"] {
+        assert!(all_applied(&fixture.store.commit(&[step(claims[0], key), step(claims[1], key)]).await?));
+    }
+    assert_eq!(fixture.store.writer.known(&claims), 2);
+    let outcomes = answer.read(&batch);
+    let Outcome::Claimed(claimed) = &outcomes[1] else { return Err(format!("{outcomes:?}").into()) };
+    assert_eq!(fixture.store.writer.known(&[claimed.runs[0].claim]), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_what_is_one_statement_is_prepared() -> TestResult {
+    let (fixture, claims) = knowing(2).await?;
+    for other in [Write::Start(new_run()), Write::Cancel(claims[1].run_id)] {
+        assert!(fixture.store.prepare(&[step(claims[0], "late"), other]).is_none());
+    }
+    Ok(())
+}

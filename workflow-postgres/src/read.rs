@@ -1,0 +1,165 @@
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use workflow_engine::model::{
+    Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp, unquoted,
+};
+use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
+
+use super::claim::Lanes;
+use super::error::Failure;
+use super::row;
+use super::sql::Sql;
+
+/// [`Store::run`](workflow_engine::store::Store::run).
+pub(super) async fn run(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Option<Run>, Failure> {
+    let found = sql.read_run.query().bind(id.as_uuid()).fetch_optional(connection).await?;
+    found.as_ref().map(row::run).transpose()
+}
+
+/// [`Store::list`](workflow_engine::store::Store::list).
+pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunFilter) -> Result<Vec<Run>, Failure> {
+    let statuses: Vec<&str> = filter.statuses.iter().map(|status| RunStatus::as_str(*status)).collect();
+    let (tag_name, tag_value) = filter.tag.as_ref().map(|(name, value)| (name.as_str(), value.as_str())).unzip();
+    let query = sql
+        .list_runs
+        .query()
+        .bind((!statuses.is_empty()).then_some(statuses))
+        .bind(filter.workflow.as_deref())
+        .bind(filter.queue.as_deref())
+        .bind(tag_name)
+        .bind(tag_value)
+        .bind(filter.key_prefix.as_deref())
+        .bind(filter.created_from.map(Timestamp::as_micros))
+        .bind(filter.created_before.map(Timestamp::as_micros))
+        .bind(filter.after.map(RunId::as_uuid))
+        .bind(i64::from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)))
+        .bind(filter.paused);
+    map_all(&query.fetch_all(connection).await?, row::run)
+}
+
+/// [`Store::history`](workflow_engine::store::Store::history).
+pub(super) async fn history(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Vec<StepAttempt>, Failure> {
+    let rows = sql.read_history.query().bind(id.as_uuid()).fetch_all(connection).await?;
+    map_all(&rows, row::step_attempt)
+}
+
+/// [`Store::published`](workflow_engine::store::Store::published).
+pub(super) async fn published(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    id: RunId,
+    name: &str,
+) -> Result<Option<String>, Failure> {
+    let query = sql.read_published.query().bind(id.as_uuid()).bind(StepKind::Published.key_of(name));
+    let found = query.fetch_optional(connection).await?;
+    Ok(found.map(|row| row.try_get("output")).transpose()?)
+}
+
+/// [`Store::emitted`](workflow_engine::store::Store::emitted).
+pub(super) async fn emitted(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    id: RunId,
+    name: &str,
+    (after, limit): (i64, u32),
+) -> Result<Vec<EmittedItem>, Failure> {
+    let query = sql.read_emitted.query().bind(id.as_uuid()).bind(StepKind::Emitted.key_of(name));
+    let rows = query.bind(after).bind(i64::from(limit)).fetch_all(connection).await?;
+    map_all(&rows, |row| Ok(EmittedItem { number: row.try_get("attempt")?, item: row.try_get("output")? }))
+}
+
+/// [`Store::ended`](workflow_engine::store::Store::ended).
+pub(super) async fn ended(connection: &mut PgConnection, sql: &Sql, ids: &[RunId]) -> Result<Vec<EndedRun>, Failure> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = sql.read_ended.query().bind(ids).fetch_all(connection).await?;
+    map_all(&rows, row::ended_run)
+}
+
+/// [`Store::next_due`](workflow_engine::store::Store::next_due).
+pub(super) async fn next_due(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    lanes: &[Lane],
+) -> Result<NextDue, Failure> {
+    let fixed = clock.fixed().map(Timestamp::as_micros);
+    let row = Lanes::of(lanes).bind(sql.find_next_due.query().bind(fixed)).fetch_one(connection).await?;
+    let at: Option<i64> = row.try_get("at")?;
+    Ok(NextDue {
+        now: row::time(&row, "now")?,
+        at: at.map(Timestamp::from_micros).filter(|at| *at < Timestamp::FAR_FUTURE),
+    })
+}
+
+/// [`Store::inbox`](workflow_engine::store::Store::inbox).
+pub(super) async fn inbox(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    id: RunId,
+    names: &[String],
+) -> Result<Option<Inbox>, Failure> {
+    let query = sql.read_inbox.query().bind(id.as_uuid()).bind(names.to_vec()).bind(i64::from(INBOX_PAGE));
+    let rows = query.fetch_all(connection).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let wakes = first.try_get("wakes")?;
+    let cancel_requested = row::time_if_any(first, "cancel_requested_at")?.is_some();
+    let signals = map_all(&rows, row::inbox_signal)?;
+    Ok(Some(Inbox { wakes, cancel_requested, signals: signals.into_iter().flatten().collect() }))
+}
+
+/// [`Store::wakes`](workflow_engine::store::Store::wakes).
+pub(super) async fn wakes(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    ids: &[RunId],
+) -> Result<Vec<(RunId, i64)>, Failure> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = sql.read_wakes.query().bind(ids).fetch_all(connection).await?;
+    map_all(&rows, |row| Ok((row::run_id(row)?, row.try_get("wakes")?)))
+}
+
+/// [`Store::approvals`](workflow_engine::store::Store::approvals).
+pub(super) async fn approvals(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    run: Option<RunId>,
+    limit: u32,
+) -> Result<Vec<WaitingApproval>, Failure> {
+    let query = sql.list_approvals.query().bind(run.map(RunId::as_uuid)).bind(i64::from(limit));
+    let rows = query.fetch_all(connection).await?;
+    map_all(&rows, row::approval)
+}
+
+/// [`Store::workers`](workflow_engine::store::Store::workers).
+pub(super) async fn workers(connection: &mut PgConnection, sql: &Sql) -> Result<Vec<WorkerRecord>, Failure> {
+    map_all(&sql.read_workers.query().fetch_all(connection).await?, |row| {
+        Ok(WorkerRecord {
+            id: row.try_get::<Uuid, _>("id")?.into(),
+            lanes: serde_json::from_str(row.try_get("lanes")?).map_err(unquoted).map_err(Failure::corrupt)?,
+            started_at: row::time(row, "started_at")?,
+            live: row.try_get("live")?,
+        })
+    })
+}
+
+/// [`Store::due_lanes`](workflow_engine::store::Store::due_lanes).
+pub(super) async fn due_lanes(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    lanes: &[Lane],
+) -> Result<Vec<Lane>, Failure> {
+    let query = sql
+        .find_due_lanes
+        .query()
+        .bind(clock.fixed().map(Timestamp::as_micros))
+        .bind(lanes.iter().map(|lane| lane.queue.as_str()).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| lane.workflow.as_str()).collect::<Vec<_>>());
+    map_all(&query.fetch_all(connection).await?, row::lane)
+}
+
+fn map_all<T>(rows: &[PgRow], map: fn(&PgRow) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
+    rows.iter().map(map).collect()
+}

@@ -1,0 +1,97 @@
+use std::time::Duration;
+
+use workflow_engine::model::{NewRun, Run, RunFilter, RunId, RunStatus};
+use workflow_engine::store::{DatabaseErrorKind, Store, Write};
+
+use super::fixture_tests::{START, TestResult, fixture, lane, new_run};
+
+fn ids(runs: &[Run]) -> Vec<RunId> {
+    runs.iter().map(|run| run.id).collect()
+}
+
+#[tokio::test]
+async fn every_part_of_a_filter_must_hold_and_pages_follow_each_other() -> TestResult {
+    let fixture = fixture().await?;
+    let plain = new_run();
+    let keyed = NewRun { key: Some("order-1%".into()), ..new_run() };
+    let mut tagged = new_run();
+    tagged.tags.insert("region".into(), "eu".into());
+    let mut other = new_run();
+    (other.lane.workflow, other.lane.queue) = ("refund".into(), "slow".into());
+    fixture.store.commit(&[&plain, &keyed].map(|run| Write::Start(run.clone()))).await?;
+    fixture.clock.advance(Duration::from_secs(1));
+    fixture.store.commit(&[&tagged, &other].map(|run| Write::Start(run.clone()))).await?;
+    fixture.commit(Write::Cancel(plain.id)).await?;
+
+    let later = START + Duration::from_secs(1);
+    for (filter, expected) in [
+        (RunFilter::new(), vec![other.id, tagged.id, keyed.id, plain.id]),
+        (RunFilter::new().status(RunStatus::Canceled), vec![plain.id]),
+        (RunFilter::new().status(RunStatus::Canceled).status(RunStatus::Pending).workflow("refund"), vec![other.id]),
+        (RunFilter::new().queue("slow"), vec![other.id]),
+        (RunFilter::new().tag("region", "eu"), vec![tagged.id]),
+        (RunFilter::new().tag("region", "us"), vec![]),
+        (RunFilter::new().key_prefix("order-1%"), vec![keyed.id]),
+        (RunFilter::new().key_prefix("order-_"), vec![]),
+        (RunFilter::new().created_from(later), vec![other.id, tagged.id]),
+        (RunFilter::new().created_before(later), vec![keyed.id, plain.id]),
+        (RunFilter::new().page_size(2).after(other.id), vec![tagged.id, keyed.id]),
+    ] {
+        assert_eq!(ids(&fixture.store.list(&filter).await?), expected, "{filter:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_understood_is_corrupt() -> TestResult {
+    let fixture = fixture().await?;
+    let id = fixture.start().await?;
+    fixture.execute("UPDATE {schema}.workflow_runs SET error = 'no JSON'").await?;
+    let read = fixture.store.run(id).await;
+    assert!(matches!(&read, Err(error) if error.kind == DatabaseErrorKind::Corrupt), "{read:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hint_reaches_other_listeners_and_a_lost_connection_is_one() -> TestResult {
+    let fixture = fixture().await?;
+    let other = fixture.second().await?;
+    let mut hints = fixture.store.listen().await?;
+    // Its own, which it passes over.
+    fixture.store.hint().await?;
+    other.hint().await?;
+    let wait = Duration::from_secs(5);
+    tokio::time::timeout(wait, hints.next()).await??;
+    assert!(tokio::time::timeout(Duration::from_millis(100), hints.next()).await.is_err(), "one hint, one return");
+
+    fixture
+        .execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN \"workflow_{schema}\"'")
+        .await?;
+    let mut hints = fixture.store.listen().await?;
+    fixture
+        .execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN \"workflow_{schema}\"'")
+        .await?;
+    tokio::time::timeout(wait, hints.next()).await??;
+    let next = hints.next();
+    let hint = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        other.hint().await
+    };
+    let (heard, sent) = tokio::time::timeout(wait, futures::future::join(next, hint)).await?;
+    heard?;
+    sent?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_closed_store_is_unreachable() -> TestResult {
+    let fixture = fixture().await?;
+    fixture.store.close().await;
+    let refused = fixture.store.next_due(&[lane()]).await.map(|_| ());
+    let lease = fixture.store.open_lease(fixture.worker, &[]).await.map(|_| ());
+    let listen = fixture.store.listen().await.map(|_| ());
+    for result in [refused, lease, listen] {
+        assert!(matches!(&result, Err(error) if error.kind == DatabaseErrorKind::Unreachable), "{result:?}");
+    }
+    Ok(())
+}

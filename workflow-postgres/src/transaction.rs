@@ -1,0 +1,175 @@
+//! Transactions of steps: the author's statements and the outcome of the step, committed together.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::pool::PoolConnection;
+use sqlx::{Database, PgConnection, Postgres, SqlStr};
+use sqlx_core::transaction::TransactionManager;
+use tokio::sync::OwnedSemaphorePermit;
+
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::model::{Claim, RunId, StepAttempt};
+use workflow_engine::store::Asked;
+use workflow_engine::store::{AttemptWrite, DatabaseError, StepCommit, StepTransaction, StoreId};
+
+use super::call::Limit;
+use super::commit::BEGIN;
+use super::error::Failure;
+use super::sql::Sql;
+use super::{PostgresStore, attempt, fence, read};
+
+const BEGIN_OPERATION: &str = "begin a transaction";
+const COMMIT_OPERATION: &str = "commit a transaction";
+
+/// The driver's own count of transactions, so that an author's transaction inside of this one becomes a savepoint.
+type Manager = <Postgres as Database>::TransactionManager;
+
+/// A transaction of one step, on a connection of the pool. That goes back only after an end that the server has answered; else
+/// it is closed, and the server rolls back. The pool would ask first whether it lives, and on a connection that went silent
+/// wait for the answer for ever, with its place in the pool.
+#[derive(Debug)]
+struct PostgresTransaction {
+    /// The store that began it.
+    id: StoreId,
+    transaction: PoolConnection<Postgres>,
+    /// Whether the connection may serve others again.
+    sound: bool,
+    sql: Arc<Sql>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// See [`Store::begin`]. The check is only for early refusal: the one that counts comes before the commit.
+pub(super) async fn begin(
+    store: &PostgresStore,
+    claim: Claim,
+) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+    let opening = async {
+        // It fails only if the semaphore is closed, which it never is.
+        let permit = Arc::clone(&store.transactions).acquire_owned().await.ok();
+        let transaction = store.pool.acquire().await?;
+        let sql = Arc::clone(&store.sql);
+        let mut opened = PostgresTransaction { id: store.id, transaction, sound: false, sql, _permit: permit };
+        Manager::begin(&mut opened.transaction, Some(SqlStr::from_static(BEGIN))).await?;
+        let fence = fence::read(&mut opened.transaction, &store.sql, claim).await?;
+        if fence.refusal(claim).is_some() {
+            Manager::rollback(&mut opened.transaction).await?;
+            opened.sound = true;
+            return Ok(None);
+        }
+        store.sql.mark_transaction.query().execute(&mut *opened.transaction).await?;
+        Ok(Some(opened))
+    };
+    let opened = Limit::from_now().run(opening).await.map_err(|failure| failure.during(BEGIN_OPERATION))?;
+    Ok(opened.map(|transaction| Box::new(transaction) as Box<dyn StepTransaction>))
+}
+
+/// See [`Store::recorded`]. Waits for the lock on the run, which a transaction takes before it is told to commit.
+pub(super) async fn recorded(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    run: RunId,
+    step_key: &str,
+    attempt: i64,
+) -> Result<Option<StepAttempt>, Failure> {
+    let mut transaction = sqlx::Connection::begin_with(connection, BEGIN).await?;
+    fence::lock(&mut transaction, sql, &Asked::from([(run, None)])).await?;
+    let rows = read::history(&mut transaction, sql, run).await?;
+    transaction.rollback().await?;
+    Ok(rows.into_iter().find(|row| row.step_key == step_key && row.attempt == attempt))
+}
+
+#[async_trait]
+impl StepTransaction for PostgresTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        &mut *self.transaction
+    }
+
+    fn database(&self) -> &'static str {
+        super::DATABASE
+    }
+
+    fn store(&self) -> StoreId {
+        self.id
+    }
+
+    async fn commit(mut self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
+        let limit = Limit::from_now();
+        let preparing = limit.run(prepare(&mut self.transaction, &self.sql, &outcome)).await;
+        match preparing {
+            Ok(Prepared::Ready) => {}
+            Ok(Prepared::Lost) => {
+                self.roll_back().await;
+                return StepCommit::Lost;
+            }
+            Ok(Prepared::Recorded) => {
+                self.roll_back().await;
+                let why =
+                    format!("attempt {} of step {:?} has ended already", outcome.row.attempt, outcome.row.step_key);
+                return StepCommit::Unknown(Failure::invalid(why).during(COMMIT_OPERATION));
+            }
+            Ok(Prepared::Broken(failure)) => {
+                self.roll_back().await;
+                return StepCommit::Broken(failure.during(COMMIT_OPERATION));
+            }
+            // The server was not told to commit, so it does not. Of a broken connection nobody hears the answer.
+            Err(failure) => {
+                if !failure.breaks_connection {
+                    self.roll_back().await;
+                }
+                return StepCommit::RolledBack(failure.during(COMMIT_OPERATION));
+            }
+        }
+        let committed = limit.run(async { Ok(Manager::commit(&mut self.transaction).await?) }).await;
+        self.sound = committed.is_ok();
+        match committed {
+            Ok(()) => StepCommit::Committed,
+            Err(failure) if failure.breaks_connection => StepCommit::Unknown(failure.during(COMMIT_OPERATION)),
+            // The server's answer: a deferred constraint, a serialization failure.
+            Err(failure) => StepCommit::RolledBack(failure.during(COMMIT_OPERATION)),
+        }
+    }
+
+    async fn roll_back(mut self: Box<Self>) {
+        let rolled_back = Limit::from_now().run(async { Ok(Manager::rollback(&mut self.transaction).await?) }).await;
+        self.sound = rolled_back.is_ok();
+        if let Err(failure) = rolled_back {
+            let error = failure.during("roll a transaction back");
+            tracing::debug!(%error, "the server ends the transaction with the connection");
+        }
+    }
+}
+
+impl Drop for PostgresTransaction {
+    fn drop(&mut self) {
+        if !self.sound {
+            self.transaction.close_on_drop();
+        }
+    }
+}
+
+/// Whether a transaction may be told to commit.
+enum Prepared {
+    Ready,
+    Lost,
+    Recorded,
+    Broken(Failure),
+}
+
+/// Sees that the transaction is still the one that was begun, takes the fence and writes the outcome. From the fence on
+/// nobody else can claim the run before this transaction has ended.
+async fn prepare(connection: &mut PgConnection, sql: &Sql, outcome: &AttemptWrite) -> Result<Prepared, Failure> {
+    if let Err(error) = sql.unmark_transaction.query().execute(&mut *connection).await {
+        let failure = Failure::from(error);
+        return if failure.kind.is_transient() { Err(failure) } else { Ok(Prepared::Broken(failure)) };
+    }
+    let claim = outcome.claim;
+    let fence = fence::lock(connection, sql, &Asked::from([(claim.run_id, Some(claim.epoch))])).await?;
+    if fence.refusal(claim).is_some() {
+        return Ok(Prepared::Lost);
+    }
+    let written = attempt::record(connection, sql, vec![outcome]).await?;
+    failpoint_error("transaction.before_commit")?;
+    Ok(if written == 1 { Prepared::Ready } else { Prepared::Recorded })
+}

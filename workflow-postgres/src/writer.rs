@@ -1,0 +1,186 @@
+//! The connection of the executor.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use tokio::sync::Mutex;
+
+use workflow_engine::model::Timestamp;
+use workflow_engine::store::{Answer, DatabaseError, Outcome, Prepared, Preparer, Write};
+
+use super::bound::Bound;
+use super::call::Limit;
+use super::commit::{Committed, Context, Memory};
+use super::error::Failure;
+use super::open::{PING_TIMEOUT, REST, connect};
+use super::plain::Plain;
+use super::sql::Sql;
+use super::worker_lock::{RecordedAgain, Workers};
+use super::{PostgresStore, commit};
+
+const OPERATION: &str = "commit a batch";
+
+/// One connection outside the pool, so that a commit waits for no reader, and belongs to the runtime of its user: a
+/// connection that another runtime opened is heard only when that one has time.
+#[derive(Default)]
+pub(super) struct Writer {
+    kept: Mutex<Option<Kept>>,
+    memory: Arc<Memory>,
+    recorded_again: RecordedAgain,
+}
+
+/// A batch that was bound ahead of its commit.
+struct BoundAhead {
+    bound: Bound,
+    /// The workers on whose rows it relies, all of them or not.
+    workers: Workers,
+    /// What a clock said that only moves when it is told to.
+    now: Option<Timestamp>,
+    writes: usize,
+}
+
+/// A connection that rests. In use it is nowhere, so that a commit which is dropped half-way closes it.
+struct Kept {
+    connection: PgConnection,
+    since: Instant,
+}
+
+impl PostgresStore {
+    /// Commits the writes, with what was prepared for them.
+    async fn write(&self, writes: &[Write], prepared: Option<Prepared>) -> Result<Committed, DatabaseError> {
+        self.refuse_if_closed(OPERATION)?;
+        let mut kept = self.writer.kept.lock().await;
+        let limit = Limit::from_now();
+        let workers = self.writer.workers_of(writes);
+        let bound = prepared.and_then(|prepared| self.bound_ahead(prepared, writes, &workers));
+        let taken = limit.run(self.take(kept.take())).await;
+        let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
+        let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
+        let memory = &*self.writer.memory;
+        let result = limit.run(commit::commit(&mut connection, context, memory, writes, bound)).await;
+        if result.is_err() {
+            memory.forget();
+        }
+        if !result.as_ref().is_err_and(|failure| failure.breaks_connection) {
+            *kept = Some(Kept { connection, since: Instant::now() });
+        }
+        result.map_err(|failure| failure.during(OPERATION))
+    }
+
+    /// See [`Store::commit`](workflow_engine::store::Store::commit).
+    pub(super) async fn write_and_read(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        let committed = self.write(writes, None).await?;
+        committed.read(&self.writer.memory, writes).map_err(|failure| failure.during(OPERATION))
+    }
+
+    /// Binds the statement of a plain batch while another batch may be under way.
+    fn bind_ahead(&self, writes: &[Write]) -> Option<BoundAhead> {
+        let workers = self.writer.workers_of(writes);
+        let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
+        let memory = self.writer.memory.lock();
+        let bound = Plain::of(writes, &workers, &memory.known)?.bind_one(context, &memory.known)?.ok()?;
+        drop(memory);
+        Some(BoundAhead { bound, workers, now: self.clock.fixed(), writes: writes.len() })
+    }
+
+    /// The statement that was bound ahead, if a new one of these writes would be the same: it may not rely on the row of a worker on which
+    /// nobody may rely any more.
+    fn bound_ahead(&self, prepared: Prepared, writes: &[Write], workers: &Workers) -> Option<Bound> {
+        let ahead = prepared.into::<BoundAhead>()?;
+        let is_same = ahead.writes == writes.len() && ahead.workers == *workers && ahead.now == self.clock.fixed();
+        is_same.then_some(ahead.bound)
+    }
+
+    /// The connection that was kept, if it lives, else another.
+    async fn take(&self, kept: Option<Kept>) -> Result<PgConnection, Failure> {
+        if let Some(Kept { mut connection, since }) = kept {
+            let is_fresh = since.elapsed() < REST;
+            if is_fresh || matches!(tokio::time::timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))) {
+                return Ok(connection);
+            }
+        }
+        // A commit that was dropped half-way left no connection, and may have let go of claims.
+        self.writer.memory.forget();
+        connect_writer(&self.options, &self.sql).await
+    }
+}
+
+#[async_trait]
+impl Preparer for PostgresStore {
+    fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
+        self.bind_ahead(writes).map(Prepared::new)
+    }
+
+    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, DatabaseError> {
+        let committed = self.write(writes, Some(prepared)).await?;
+        let memory = Arc::clone(&self.writer.memory);
+        Ok(Answer::new(move |writes| {
+            committed.read(&memory, writes).unwrap_or_else(|failure| unreadable(writes, &failure.during(OPERATION)))
+        }))
+    }
+}
+
+/// They are committed, but what was claimed cannot be understood.
+fn unreadable(writes: &[Write], error: &DatabaseError) -> Vec<Outcome> {
+    let outcome = |write: &Write| match write.as_claim() {
+        Some(_) => Outcome::refused(error),
+        None => Outcome::Applied,
+    };
+    writes.iter().map(outcome).collect()
+}
+
+/// A connection whose session is the executor's.
+pub(super) async fn connect_writer(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
+    let mut connection = connect(options, sql).await?;
+    sql.configure_writer.query().execute(&mut connection).await?;
+    Ok(connection)
+}
+
+impl Writer {
+    /// The workers on whose rows a batch may rely now, those among them that claim by it.
+    fn workers_of(&self, writes: &[Write]) -> Workers {
+        let mut memory = self.memory.lock();
+        for write in writes {
+            if let Some(request) = write.as_claim() {
+                memory.workers.remember(request.worker);
+            }
+        }
+        memory.workers.proven(&self.recorded_again, Instant::now())
+    }
+
+    /// The workers of this process on whose rows a batch may not rely.
+    pub(super) fn recorded_again(&self) -> RecordedAgain {
+        self.recorded_again.clone()
+    }
+
+    /// How many of these claims are known to hold.
+    #[cfg(test)]
+    pub(super) fn known(&self, claims: &[workflow_engine::model::Claim]) -> usize {
+        let memory = self.memory.lock();
+        claims.iter().filter(|claim| memory.known.holds(**claim)).count()
+    }
+
+    /// So long, claims may begin where the last one ended.
+    #[cfg(test)]
+    pub(super) fn begin_elsewhere_within(&self, longest: std::time::Duration) {
+        self.memory.lock().start = super::claim_start::ClaimStart::within(longest);
+    }
+
+    /// Ends the connection.
+    pub(super) async fn close(&self) {
+        if let Some(Kept { connection, .. }) = self.kept.lock().await.take() {
+            // That the server hears no farewell harms nobody.
+            let _ = tokio::time::timeout(PING_TIMEOUT, connection.close()).await;
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! The plans of the executor's statements: made once, for tables that may be empty, and kept while they grow.
+
+use std::collections::BTreeSet;
+
+use sqlx::postgres::PgTypeInfo;
+use sqlx::{AssertSqlSafe, PgConnection, Row, TypeInfo};
+
+use super::fixture_tests::{Fixture, TestResult, fixture, parameter_types};
+use super::sql::{Sql, Statement};
+use super::writer::connect_writer;
+
+const TABLES: [&str; 3] = ["workflow_runs", "step_attempts", "workflow_signals"];
+
+/// What a batch may run.
+fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
+    let files: BTreeSet<&str> = [
+        "cancel_children",
+        "cancel_runs",
+        "claim_runs",
+        "consume_signals",
+        "continue_runs",
+        "copy_history",
+        "delete_received_signals",
+        "delete_steps",
+        "disown_runs",
+        "expire_runs",
+        "find_parents",
+        "find_started_runs",
+        "finish_claims",
+        "forget_interruption",
+        "insert_attempts",
+        "insert_held_attempt",
+        "insert_runs",
+        "insert_signals",
+        "lock_families",
+        "lock_runs",
+        "lock_workers",
+        "mark_fork",
+        "pause_run",
+        "plain_batch",
+        "read_claims",
+        "read_run",
+        "read_statuses",
+        "reset_outcomes",
+        "resume_run",
+        "retry_runs",
+        "revive_run",
+        "start_and_claim_runs",
+        "terminate_runs",
+        "update_attempts",
+        "wake_runs",
+    ]
+    .into();
+    let all: Vec<_> = sql.all().into_iter().filter(|(file, _)| files.contains(file.trim_end_matches(".sql"))).collect();
+    assert!(
+        files.iter().all(|name| all.iter().any(|(file, _)| file.trim_end_matches(".sql") == *name)),
+        "one was renamed"
+    );
+    all
+}
+
+#[tokio::test]
+async fn no_statement_of_the_executor_reads_a_table_whole() -> TestResult {
+    let fixture = fixture().await?;
+    check_plans(&fixture, "never looked at").await?;
+    // The worst: the planner believes what it was told, that there is nothing.
+    for table in TABLES {
+        fixture.execute(&format!("VACUUM ANALYZE {{schema}}.{table}")).await?;
+    }
+    check_plans(&fixture, "known as empty").await?;
+    fill(&fixture).await?;
+    check_plans(&fixture, "filled since").await?;
+    for table in TABLES {
+        fixture.execute(&format!("ANALYZE {{schema}}.{table}")).await?;
+    }
+    check_plans(&fixture, "filled and known").await?;
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
+async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
+    let sql = &fixture.store.sql;
+    let mut connection = connect_writer(&fixture.store.options, sql).await.map_err(|failure| failure.during("test"))?;
+    let mut beginning = Vec::new();
+    for (file, statement) in statements(sql) {
+        let types = parameter_types(&mut connection, sql, file).await?;
+        let lines = plan(&mut connection, statement, &types).await?;
+        let text = lines.join("\n");
+        for unwanted in ["Hash Join", "Merge Join", "Hash Anti", "Bitmap"] {
+            assert!(!text.contains(unwanted), "{file}, tables {tables}: {unwanted}\n{text}");
+        }
+        // By a filter, it would walk over all that was claimed before.
+        let begins = statement.text().contains("(r.available_at, r.id) >=");
+        beginning.extend(begins.then_some(file));
+        let by_index = |line: &&String| line.contains("Index Cond") && line.contains("ROW(available_at, id) >= ROW(");
+        assert!(
+            !begins || lines.iter().any(|line| by_index(&line)),
+            "{file}, tables {tables}: begins elsewhere\n{text}"
+        );
+        for (place, line) in lines.iter().enumerate() {
+            if TABLES.iter().any(|table| line.contains(&format!(" on {table}"))) {
+                assert!(!line.contains("Seq Scan"), "{file}, tables {tables}: {line}\n{text}");
+                let below = lines[place + 1..].iter().take_while(|line| !line.contains("->"));
+                let is_found = !line.contains("Index") || below.clone().any(|line| line.contains("Index Cond"));
+                assert!(is_found, "{file}, tables {tables}: a whole index\n{text}");
+            }
+            if line.contains("Tid Scan") {
+                let mut below = lines[place + 1..].iter().take_while(|line| !line.contains("->"));
+                let is_safe = below.any(|line| line.contains("Filter: ") || line.contains("(ctid = due"));
+                assert!(is_safe, "{file}, tables {tables}: not looked at again once it is locked: {line}\n{text}");
+            }
+            if let Some(inner) = inner_of(&lines, place) {
+                let repeats = ["Function Scan", "CTE Scan", "Materialize"].iter().any(|scan| inner.contains(scan));
+                assert!(!repeats, "{file}, tables {tables}: as often as there are rows outside: {inner}\n{text}");
+            }
+        }
+    }
+    assert_eq!(
+        beginning,
+        ["claim_runs.sql", "plain_batch.sql", "plain_batch.sql", "plain_batch.sql", "plain_batch.sql"]
+    );
+    Ok(())
+}
+
+/// The inner side of the nested loop in this line: what runs once for each row of the outer side, unless that has one row.
+fn inner_of(lines: &[String], place: usize) -> Option<&str> {
+    lines.get(place).filter(|line| line.contains("Nested Loop"))?;
+    let below: Vec<(usize, &String)> =
+        lines.iter().skip(place + 1).filter_map(|line| Some((line.find("->")?, line))).collect();
+    let depth = below.first()?.0;
+    let mut sides = below.into_iter().take_while(|(at, _)| *at >= depth).filter(|(at, _)| *at == depth);
+    let (_, outer) = sides.next()?;
+    let (_, inner) = sides.next()?;
+    (!outer.ends_with("Result")).then_some(inner.as_str())
+}
+
+/// The plan for any parameters.
+async fn plan(connection: &mut PgConnection, statement: &Statement, types: &[PgTypeInfo]) -> TestResult<Vec<String>> {
+    let run = |text: String| sqlx::raw_sql(AssertSqlSafe(text));
+    let listed = |words: Vec<&str>| if words.is_empty() { String::new() } else { format!("({})", words.join(", ")) };
+    let (names, parameters) = (listed(types.iter().map(TypeInfo::name).collect()), listed(vec!["NULL"; types.len()]));
+    run(format!("PREPARE looked_at{names} AS {}", statement.text())).execute(&mut *connection).await?;
+    let rows = run(format!("EXPLAIN (COSTS OFF) EXECUTE looked_at{parameters}")).fetch_all(&mut *connection).await?;
+    run("DEALLOCATE looked_at".into()).execute(connection).await?;
+    Ok(rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// 20,000 runs of every kind with as many attempts and signals.
+async fn fill(fixture: &Fixture) -> TestResult {
+    let now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    fixture
+        .execute(&format!(
+            "INSERT INTO {{schema}}.workflow_runs
+                 (id, workflow_name, version, queue, status, input, available_at, created_at, worker_id, parent_run_id,
+                  on_parent_end, key, deadline_at)
+             SELECT md5('run' || n)::uuid, 'checkout', '1', 'default',
+                    (ARRAY['succeeded', 'parked', 'pending', 'running'])[1 + n % 4], 'null', {now} + n, 0,
+                    CASE WHEN n % 4 = 3 THEN md5('worker' || n % 3)::uuid END,
+                    CASE WHEN n % 5 = 0 THEN md5('run' || n / 100)::uuid END, 'cancel', 'key-' || n,
+                    CASE WHEN n % 7 = 0 THEN {now} END
+             FROM generate_series(1, 20000) AS n"
+        ))
+        .await?;
+    fixture
+        .execute(
+            "INSERT INTO {schema}.step_attempts (run_id, step_key, attempt, kind, status, position, epoch, started_at)
+             SELECT md5('run' || n)::uuid, 'step', 1, 'step', 'succeeded', 1, 1, 0 FROM generate_series(1, 20000) AS n",
+        )
+        .await?;
+    fixture
+        .execute(
+            "INSERT INTO {schema}.workflow_signals (run_id, seq, name, payload, created_at, key)
+             SELECT md5('run' || n)::uuid, 1, 'paid', 'null', 0, 'key' FROM generate_series(1, 20000) AS n",
+        )
+        .await
+}

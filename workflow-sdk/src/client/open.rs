@@ -1,0 +1,22 @@
+use std::sync::Arc;
+
+use workflow_engine::store::{ConnectError, Store, StoreOptions, redact};
+
+/// Opens the store that the URL names and brings its schema up to date.
+///
+/// # Errors
+/// [`ConnectError`]; the options are checked before the database is touched.
+pub async fn open(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>, ConnectError> {
+    options.check()?;
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        #[cfg(feature = "sqlite")]
+        Some("sqlite") => Ok(Arc::new(workflow_sqlite::SqliteStore::open(url, options).await?)),
+        #[cfg(not(feature = "sqlite"))]
+        Some("sqlite") => Err(ConnectError::MissingFeature { url: redact(url), feature: "sqlite" }),
+        #[cfg(feature = "postgres")]
+        Some("postgres" | "postgresql") => Ok(Arc::new(workflow_postgres::PostgresStore::open(url, options).await?)),
+        #[cfg(not(feature = "postgres"))]
+        Some("postgres" | "postgresql") => Err(ConnectError::MissingFeature { url: redact(url), feature: "postgres" }),
+        _ => Err(ConnectError::UnknownScheme { url: redact(url) }),
+    }
+}

@@ -1,0 +1,172 @@
+//! Claims of due runs.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Row, Sqlite, SqliteConnection};
+
+use workflow_engine::faults::altered;
+use workflow_engine::model::{Claim, Lane, RunId, Timestamp};
+use workflow_engine::store::Outcomes;
+use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, DatabaseError, Outcome, Write};
+
+use super::error::{During, corrupt};
+use super::{row, sql};
+
+const OPERATION: &str = "claim runs";
+
+/// Applies the claims of a batch, one after the other: what the first takes, the second does not find.
+pub(super) async fn apply(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    now: Timestamp,
+    outcomes: &mut Outcomes,
+) -> Result<(), DatabaseError> {
+    for (place, write) in writes.iter().enumerate() {
+        let Write::Claim(request) = write else { continue };
+        let runs = claim(connection, request, now).await?;
+        outcomes.set(place, Outcome::Claimed(Claimed { runs, now }));
+    }
+    Ok(())
+}
+
+async fn claim(
+    connection: &mut SqliteConnection,
+    request: &ClaimRequest,
+    now: Timestamp,
+) -> Result<Vec<ClaimedRun>, DatabaseError> {
+    let (time, limit) = (now.as_micros(), request.limit);
+    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(time).bind(limit).bind(time).bind(limit);
+    let found: Vec<String> = query.bind(lanes_of(request)?).fetch_all(&mut *connection).await.during(OPERATION)?;
+    let due = due_of(&found, request)?;
+    // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
+    if due.is_empty() {
+        return Ok(Vec::new());
+    }
+    let take = take(sql::CLAIM, request, &due, now)?;
+    let rows = take.fetch_all(&mut *connection).await.during(OPERATION)?;
+    Taken::of(&rows, &due)?.complete(connection).await
+}
+
+/// Where a claim looks, as `find_due_runs.sql` takes it.
+pub(super) fn lanes_of(request: &ClaimRequest) -> Result<String, DatabaseError> {
+    let lanes: Vec<_> = request.lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
+    serde_json::to_string(&lanes).during(OPERATION)
+}
+
+/// Of what `find_due_runs.sql` found in each lane, the runs that have been due longest.
+pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<RunId>, DatabaseError> {
+    let mut due: BTreeSet<(i64, RunId)> = BTreeSet::new();
+    for lane in found {
+        due.append(&mut row::json(lane)?);
+    }
+    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+    Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
+}
+
+/// The script, which is `CLAIM` or begins with it, for these runs.
+pub(super) fn take(
+    script: &'static str,
+    request: &ClaimRequest,
+    due: &[RunId],
+    now: Timestamp,
+) -> Result<Query<'static, Sqlite, SqliteArguments>, DatabaseError> {
+    let due = Arc::<str>::from(serde_json::to_string(due).during(OPERATION)?);
+    let script = altered("late-crash-count", script, "crashes + (status = 'running')", "crashes");
+    let query = sqlx::query(script).bind(request.worker.to_string()).bind((now + request.lease).as_micros());
+    Ok(query.bind(now.as_micros()).bind(Arc::clone(&due)).bind(due))
+}
+
+/// Claimed runs, of which those with a large input may still be without.
+pub(super) struct Taken {
+    runs: Vec<ClaimedRun>,
+    without_input: Vec<RunId>,
+}
+
+impl Taken {
+    /// Of what [`take`] answers, the claimed runs in the order of `due`.
+    pub(super) fn of(rows: &[SqliteRow], due: &[RunId]) -> Result<Self, DatabaseError> {
+        let mut without_input = Vec::new();
+        let mut claimed = HashMap::new();
+        for row in rows {
+            for row in row::json::<Vec<ClaimedRow>>(row.try_get(0).during(OPERATION)?)? {
+                if row.16.is_none() {
+                    without_input.push(row.0);
+                }
+                claimed.insert(row.0, row.run()?);
+            }
+        }
+        Ok(Self { runs: due.iter().filter_map(|id| claimed.remove(id)).collect(), without_input })
+    }
+
+    /// Reads the inputs that are missing. The claims may be committed already: nobody else changes the input of a run that is held.
+    pub(super) async fn complete(
+        mut self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<ClaimedRun>, DatabaseError> {
+        if self.without_input.is_empty() {
+            return Ok(self.runs);
+        }
+        let ids = serde_json::to_string(&self.without_input).during(OPERATION)?;
+        let inputs = sqlx::query_as::<_, (String, String)>(sql::READ_INPUTS).bind(ids);
+        let mut inputs: HashMap<String, String> =
+            inputs.fetch_all(connection).await.during(OPERATION)?.into_iter().collect();
+        if inputs.len() != self.without_input.len() {
+            return Err(corrupt(OPERATION, "the input of a claimed run is missing"));
+        }
+        for run in &mut self.runs {
+            if let Some(input) = inputs.remove(&run.claim.run_id.to_string()) {
+                run.input = input;
+            }
+        }
+        Ok(self.runs)
+    }
+}
+
+/// The columns of a claimed run, in the order of `read_claimed.sql`.
+#[derive(Deserialize)]
+struct ClaimedRow(
+    RunId,
+    i64,
+    String,
+    String,
+    String,
+    i64,
+    i64,
+    i64,
+    i64,
+    i64,
+    Option<RunId>,
+    Option<Timestamp>,
+    Option<Timestamp>,
+    Timestamp,
+    Timestamp,
+    Option<String>,
+    Option<String>,
+);
+
+impl ClaimedRow {
+    fn run(self) -> Result<ClaimedRun, DatabaseError> {
+        let Self(run_id, epoch, queue, workflow, version, wakes, crashes, attempt, generation, depth, ..) = self;
+        let (parent_run_id, deadline_at, cancel_requested_at, started_at) = (self.10, self.11, self.12, self.13);
+        Ok(ClaimedRun {
+            claim: Claim { run_id, epoch },
+            lane: Lane { queue, workflow, version },
+            input: self.16.unwrap_or_default(),
+            wakes,
+            crashes,
+            attempt,
+            generation,
+            depth,
+            parent_run_id,
+            deadline_at,
+            cancel_requested: cancel_requested_at.is_some(),
+            started_at,
+            lease_until: self.14,
+            error: self.15.as_deref().map(row::json).transpose()?,
+        })
+    }
+}

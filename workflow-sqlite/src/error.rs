@@ -1,0 +1,144 @@
+//! The one place that decides what an error of SQLite means: by its result code, never by its text.
+
+use std::time::Duration;
+
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
+
+/// The longest that one call may wait for the database. Longer than the busy timeout, so that it is SQLite that says why.
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Names what was being done when an error of the driver came.
+pub(super) trait During<T> {
+    /// The error as one of the store.
+    fn during(self, operation: &'static str) -> Result<T, DatabaseError>;
+}
+
+impl<T> During<T> for Result<T, sqlx::Error> {
+    fn during(self, operation: &'static str) -> Result<T, DatabaseError> {
+        self.map_err(|error| DatabaseError::new(kind_of(&error), operation, error))
+    }
+}
+
+/// Text that is JSON can always be written; what cannot is refused data.
+impl<T> During<T> for Result<T, serde_json::Error> {
+    fn during(self, operation: &'static str) -> Result<T, DatabaseError> {
+        self.map_err(|error| DatabaseError::new(DatabaseErrorKind::Invalid, operation, error))
+    }
+}
+
+/// The same, but with an error of kind `Busy` if it has not ended after [`DEADLINE`].
+pub(super) async fn within_deadline<T>(
+    operation: &'static str,
+    call: impl Future<Output = Result<T, DatabaseError>>,
+) -> Result<T, DatabaseError> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(result) => result,
+        Err(elapsed) => Err(DatabaseError::new(DatabaseErrorKind::Busy, operation, elapsed)),
+    }
+}
+
+/// What a stored value that cannot be understood is answered with.
+pub(super) fn corrupt(
+    operation: &'static str,
+    why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Corrupt, operation, why)
+}
+
+/// What every call is answered with after the store was closed.
+pub(super) fn closed(operation: &'static str) -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Unreachable, operation, sqlx::Error::PoolClosed)
+}
+
+/// The extended result code of SQLite, if the error is one of SQLite's.
+pub(super) fn sqlite_code(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    match error.downcast_ref::<sqlx::Error>() {
+        Some(sqlx::Error::Database(database)) => database.code()?.parse().ok(),
+        _ => None,
+    }
+}
+
+fn kind_of(error: &sqlx::Error) -> DatabaseErrorKind {
+    use DatabaseErrorKind::{Busy, Corrupt, Invalid, Other, Unreachable};
+    match error {
+        sqlx::Error::Database(_) => sqlite_code(error).map_or(Other, kind_of_code),
+        sqlx::Error::PoolTimedOut => Busy,
+        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Io(_) => Unreachable,
+        sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => Invalid,
+        sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::RowNotFound => Corrupt,
+        _ => Other,
+    }
+}
+
+/// Extended codes carry their primary code in the low byte.
+fn kind_of_code(code: i32) -> DatabaseErrorKind {
+    use libsqlite3_sys as ffi;
+    match code {
+        ffi::SQLITE_IOERR_CORRUPTFS | ffi::SQLITE_IOERR_DATA => return DatabaseErrorKind::Corrupt,
+        // The file was moved away below us: what we write goes nowhere.
+        ffi::SQLITE_READONLY_DBMOVED => return DatabaseErrorKind::Unreachable,
+        _ => {}
+    }
+    match code & 0xff {
+        ffi::SQLITE_BUSY
+        | ffi::SQLITE_LOCKED
+        | ffi::SQLITE_NOMEM
+        | ffi::SQLITE_INTERRUPT
+        | ffi::SQLITE_IOERR
+        | ffi::SQLITE_FULL
+        | ffi::SQLITE_PROTOCOL
+        | ffi::SQLITE_SCHEMA => DatabaseErrorKind::Busy,
+        ffi::SQLITE_CANTOPEN => DatabaseErrorKind::Unreachable,
+        ffi::SQLITE_READONLY => DatabaseErrorKind::ReadOnly,
+        ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => DatabaseErrorKind::Corrupt,
+        ffi::SQLITE_CONSTRAINT | ffi::SQLITE_TOOBIG | ffi::SQLITE_MISMATCH | ffi::SQLITE_RANGE => {
+            DatabaseErrorKind::Invalid
+        }
+        _ => DatabaseErrorKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_kind() {
+        use DatabaseErrorKind::{Busy, Corrupt, Invalid, Other, ReadOnly, Unreachable};
+        for (code, kind) in [
+            (5, Busy),                   // BUSY
+            (5 | (2 << 8), Busy),        // BUSY_SNAPSHOT
+            (6, Busy),                   // LOCKED
+            (7, Busy),                   // NOMEM
+            (9, Busy),                   // INTERRUPT
+            (10, Busy),                  // IOERR
+            (10 | (4 << 8), Busy),       // IOERR_FSYNC
+            (10 | (33 << 8), Corrupt),   // IOERR_CORRUPTFS
+            (13, Busy),                  // FULL
+            (15, Busy),                  // PROTOCOL
+            (14, Unreachable),           // CANTOPEN
+            (8, ReadOnly),               // READONLY
+            (8 | (4 << 8), Unreachable), // READONLY_DBMOVED
+            (11, Corrupt),               // CORRUPT
+            (26, Corrupt),               // NOTADB
+            (19, Invalid),               // CONSTRAINT
+            (19 | (1 << 8), Invalid),    // CONSTRAINT_CHECK
+            (18, Invalid),               // TOOBIG
+            (20, Invalid),               // MISMATCH
+            (25, Invalid),               // RANGE
+            (1, Other),                  // ERROR
+            (21, Other),                 // MISUSE
+        ] {
+            assert_eq!(kind_of_code(code), kind, "{code}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_driver_have_their_kind() {
+        assert_eq!(kind_of(&sqlx::Error::PoolTimedOut), DatabaseErrorKind::Busy);
+        assert_eq!(kind_of(&sqlx::Error::PoolClosed), DatabaseErrorKind::Unreachable);
+        assert_eq!(kind_of(&sqlx::Error::WorkerCrashed), DatabaseErrorKind::Unreachable);
+        assert_eq!(kind_of(&sqlx::Error::RowNotFound), DatabaseErrorKind::Corrupt);
+        assert_eq!(kind_of(&sqlx::Error::BeginFailed), DatabaseErrorKind::Other);
+    }
+}

@@ -1,0 +1,304 @@
+//! Hints from other processes: SQLite has no messages, but it counts the commits of others.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use workflow_engine::store::{DatabaseError, Hints};
+
+use super::database::Database;
+use super::error::{During, within_deadline};
+use super::sql;
+use super::wal_file::WalFile;
+use super::writer::Seen;
+
+const OPERATION: &str = "look for changes of other processes";
+
+/// Between two hints at transactions of steps of this process: 50 a second cost it little, and others wait for no more.
+const OWN_PAUSE: Duration = Duration::from_millis(20);
+
+/// Looks at the WAL and, when that has changed, at the data version from a connection of its own. The version counts the commits of
+/// every other connection, those of this process's writer too: where it may be one of these, the writer is asked, to which its own are
+/// no change.
+#[derive(Debug)]
+struct DataVersion {
+    database: Arc<Database>,
+    connection: SqliteConnection,
+    wal: WalFile,
+    seen: i64,
+    writer: WriterSeen,
+    /// There was a change, which may be of this process's own making.
+    in_doubt: bool,
+    /// No hint at a transaction of this process comes before this.
+    own_pause: Instant,
+    /// When the next look is due: a wait that is dropped and begun again does not put it off.
+    next_look: Instant,
+}
+
+/// What the writer had done and seen: its commits when SQLite was last asked, the rest when the writer was.
+#[derive(Debug)]
+struct WriterSeen {
+    commits: u64,
+    unannounced: u64,
+    looks: u64,
+    others: u64,
+}
+
+/// A database in memory: there is no other process.
+#[derive(Debug)]
+struct Never;
+
+/// See [`Store::listen`](workflow_engine::store::Store::listen).
+pub(super) async fn listen(database: &Arc<Database>) -> Result<Box<dyn Hints>, DatabaseError> {
+    database.check_open(OPERATION)?;
+    let Some(file) = &database.file else { return Ok(Box::new(Never)) };
+    let mut connection = file.open_connection(OPERATION).await?;
+    let now = Instant::now();
+    // Before the version: what is committed between the two shows in the file.
+    let wal = WalFile::of(&file.path, now);
+    let seen = read(&mut connection).await?;
+    Ok(Box::new(DataVersion::new(database, connection, wal, seen, now)))
+}
+
+impl WriterSeen {
+    fn of(writer: &Seen) -> Self {
+        // The looks first: what a look saw is counted before the look is.
+        let looks = writer.looks();
+        Self { looks, others: writer.others(), unannounced: writer.unannounced(), commits: writer.commits() }
+    }
+}
+
+impl DataVersion {
+    fn new(database: &Arc<Database>, connection: SqliteConnection, wal: WalFile, seen: i64, now: Instant) -> Self {
+        let writer = WriterSeen::of(database.writer.seen());
+        let database = Arc::clone(database);
+        Self { database, connection, wal, seen, writer, in_doubt: false, own_pause: now, next_look: now }
+    }
+
+    /// Whether others have committed since the last look.
+    async fn others_came(&mut self, now: Instant) -> Result<bool, DatabaseError> {
+        // At every look, for it learns from it how often to look.
+        let is_worth_asking = self.wal.is_to_be_asked(now);
+        self.next_look = self.wal.next_look(now);
+        match self.ask_writer() {
+            Some(true) => return Ok(true),
+            // A busy one looks at the beginning of each transaction, and nobody else has to, by way of another thread.
+            Some(false) if self.database.writer.is_in_use() => return Ok(false),
+            Some(false) | None => {}
+        }
+        if is_worth_asking && self.ask(now).await? {
+            return Ok(true);
+        }
+        // A writer that is in use looks when it begins the next time.
+        Ok(self.in_doubt && self.database.writer.try_look().await? && self.ask_writer() == Some(true))
+    }
+
+    /// Whether the writer has seen commits of others since it was last asked. `None`: it has not looked.
+    fn ask_writer(&mut self) -> Option<bool> {
+        let WriterSeen { looks, others, .. } = WriterSeen::of(self.database.writer.seen());
+        if looks == self.writer.looks {
+            return None;
+        }
+        self.in_doubt = false;
+        let came = others != self.writer.others;
+        (self.writer.looks, self.writer.others) = (looks, others);
+        Some(came)
+    }
+
+    /// Whether SQLite says that others have committed since it was last asked. What may be this process's own is left in doubt.
+    async fn ask(&mut self, now: Instant) -> Result<bool, DatabaseError> {
+        let version = read(&mut self.connection).await?;
+        self.wal.answered(now);
+        // What the writer saw before this moment does not tell what was found.
+        let WriterSeen { looks, commits, .. } = WriterSeen::of(self.database.writer.seen());
+        self.writer.looks = looks;
+        let may_be_own = std::mem::replace(&mut self.writer.commits, commits) != commits;
+        let changed = std::mem::replace(&mut self.seen, version) != version;
+        self.in_doubt |= changed && may_be_own;
+        Ok(changed && !may_be_own)
+    }
+
+    /// Whether it is time to say that this process has committed what no executor announces.
+    fn is_to_tell_of_own(&mut self, now: Instant) -> bool {
+        let unannounced = self.database.writer.seen().unannounced();
+        let is_time = self.writer.unannounced != unannounced && now >= self.own_pause;
+        if is_time {
+            self.writer.unannounced = unannounced;
+            self.own_pause = now + OWN_PAUSE;
+        }
+        is_time
+    }
+}
+
+#[async_trait]
+impl Hints for DataVersion {
+    async fn next(&mut self) -> Result<(), DatabaseError> {
+        loop {
+            self.wal.wait(self.next_look).await;
+            self.database.check_open(OPERATION)?;
+            let now = Instant::now();
+            let others_came = within_deadline(OPERATION, self.others_came(now)).await?;
+            if others_came || self.is_to_tell_of_own(now) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Hints for Never {
+    async fn next(&mut self) -> Result<(), DatabaseError> {
+        pending().await
+    }
+}
+
+async fn read(connection: &mut SqliteConnection) -> Result<i64, DatabaseError> {
+    sqlx::query_scalar(sql::READ_DATA_VERSION).fetch_one(connection).await.during(OPERATION)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use crate::SqliteStore;
+    use crate::fixture_tests::{Fixture, new_run};
+    use workflow_engine::store::{Store, Write};
+
+    use super::*;
+
+    async fn start(process: &SqliteStore) {
+        process.commit(&[Write::Start(new_run())]).await.unwrap();
+    }
+
+    /// Without a transaction that begins with a look, as a lone step commits.
+    async fn change_alone(fixture: &Fixture) {
+        let mut writer = fixture.store.database.writer.lock().await.unwrap();
+        let change = "UPDATE workflow_runs SET wakes = wakes + 1";
+        let changed = writer.alone(async |connection| sqlx::query(change).execute(connection).await.during(OPERATION));
+        changed.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_leaves_no_trace_in_the_file_is_seen() {
+        let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
+        let mut hints = hints_of(&fixture).await;
+        // The WAL of another database, which there is not: it never changes, and is not taken for changed.
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        hints.wal = WalFile::of(&fixture.directory.path().join("none.db"), long_ago);
+        for _ in 0..3 {
+            start(&other).await;
+            hints.next().await.unwrap();
+        }
+    }
+
+    /// Of a database whose writer has looked once, for its first look has nothing to compare with.
+    async fn hints_of(fixture: &Fixture) -> DataVersion {
+        start(&fixture.store).await;
+        let file = fixture.store.database.file.as_ref().unwrap();
+        let mut connection = file.open_connection(OPERATION).await.unwrap();
+        let seen = read(&mut connection).await.unwrap();
+        let now = Instant::now();
+        DataVersion::new(&fixture.store.database, connection, WalFile::of(&file.path, now), seen, now)
+    }
+
+    #[tokio::test]
+    async fn own_commits_are_told_from_those_of_others() {
+        let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
+        let mut hints = hints_of(&fixture).await;
+        let now = Instant::now();
+        assert!(!hints.others_came(now).await.unwrap());
+        start(&other).await;
+        assert!(hints.others_came(now).await.unwrap(), "nothing was committed here");
+
+        // A busy writer looks itself.
+        start(&fixture.store).await;
+        assert_eq!(hints.ask_writer(), Some(true), "the one before");
+        start(&fixture.store).await;
+        assert_eq!(hints.ask_writer(), Some(false));
+        start(&other).await;
+        assert_eq!(hints.ask_writer(), None);
+        start(&fixture.store).await;
+        assert_eq!(hints.ask_writer(), Some(true));
+
+        // One that rests is asked to, after commits that may be of either.
+        while hints.others_came(now).await.unwrap() {}
+        change_alone(&fixture).await;
+        assert!(!hints.ask(now).await.unwrap() && hints.in_doubt);
+        assert!(!hints.others_came(now).await.unwrap() && !hints.in_doubt);
+        change_alone(&fixture).await;
+        start(&other).await;
+        assert!(hints.others_came(now).await.unwrap());
+
+        // One that is in use leaves it in doubt.
+        change_alone(&fixture).await;
+        start(&other).await;
+        let in_use = fixture.store.database.writer.lock().await.unwrap();
+        assert!(!hints.others_came(now).await.unwrap() && hints.in_doubt);
+        drop(in_use);
+        assert!(hints.others_came(now).await.unwrap() && !hints.in_doubt);
+    }
+
+    #[tokio::test]
+    async fn only_a_writer_in_use_is_left_to_look() {
+        let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
+        let mut hints = hints_of(&fixture).await;
+        let now = Instant::now();
+        for in_use in [false, true] {
+            start(&fixture.store).await;
+            start(&other).await;
+            let user = if in_use { Some(fixture.store.database.writer.lock().await.unwrap()) } else { None };
+            let seen = hints.seen;
+            let came = hints.others_came(now).await.unwrap();
+            assert_eq!((came, hints.seen != seen), (!in_use, !in_use), "whether it came, and whether SQLite was asked");
+            drop(user);
+            assert_eq!(hints.others_came(now).await.unwrap(), in_use, "it is told once");
+            while hints.others_came(now).await.unwrap() {}
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_writer_saw_before_sqlite_was_asked_settles_nothing() {
+        let fixture = Fixture::file().await;
+        let mut hints = hints_of(&fixture).await;
+        start(&fixture.store).await;
+        assert!(!hints.ask(Instant::now()).await.unwrap() && hints.in_doubt);
+        assert_eq!(hints.ask_writer(), None);
+        assert!(hints.in_doubt);
+    }
+
+    #[tokio::test]
+    async fn the_transaction_of_a_step_is_a_hint_though_it_is_our_own() {
+        let fixture = Fixture::file().await;
+        let mut hints = hints_of(&fixture).await;
+        let now = Instant::now();
+        let mut writer = fixture.store.database.writer.lock().await.unwrap();
+        writer.begin_nesting().await.unwrap();
+        writer.commit().await.unwrap();
+        start(&fixture.store).await;
+        assert!(!hints.others_came(now).await.unwrap());
+        assert!(hints.is_to_tell_of_own(now) && !hints.is_to_tell_of_own(now + OWN_PAUSE), "once");
+    }
+
+    #[tokio::test]
+    async fn a_commit_after_the_file_began_anew_is_seen() {
+        let fixture = Fixture::file().await;
+        let other = fixture.second_process().await;
+        let mut hints = listen(&fixture.store.database).await.unwrap();
+        let path = fixture.directory.path().join("runs.db");
+        for _ in 0..3 {
+            start(&other).await;
+            hints.next().await.unwrap();
+            // From the beginning of the file again, which becomes empty before.
+            let file = fixture.store.database.file.as_ref().unwrap();
+            let mut connection = file.open_connection(OPERATION).await.unwrap();
+            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+            assert_eq!(std::fs::metadata(path.with_extension("db-wal")).unwrap().len(), 0);
+        }
+    }
+}

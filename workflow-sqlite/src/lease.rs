@@ -1,0 +1,190 @@
+//! A worker's session: it renews claims, shows that the process lives, and finds workers that do not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::{Connection, SqliteConnection};
+
+use workflow_engine::faults::altered;
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, LeaseSession, Renewed};
+
+use super::database::Database;
+use super::error::{During, within_deadline};
+use super::lock_file::{HeldLock, LockFiles};
+use super::writer::WriterGuard;
+use super::{row, sql};
+
+/// Every statement of a session stands alone, so a session is never inside a transaction, whenever its caller is dropped.
+#[derive(Debug)]
+struct Session {
+    database: Arc<Database>,
+    worker: WorkerId,
+    /// What it serves, as JSON text.
+    lanes: String,
+    /// `None`: the database is in memory, there is one process and one connection.
+    own: Option<Own>,
+}
+
+#[derive(Debug)]
+struct Own {
+    connection: SqliteConnection,
+    files: LockFiles,
+    lock: HeldLock,
+}
+
+/// The session's own connection, or the only one there is.
+enum SessionConnection<'a> {
+    Own(&'a mut SqliteConnection),
+    Shared(WriterGuard),
+}
+
+/// See [`Store::open_lease`](workflow_engine::store::Store::open_lease).
+pub(super) async fn open(
+    database: &Arc<Database>,
+    worker: WorkerId,
+    lanes: &[Lane],
+) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+    const OPERATION: &str = "open a lease session";
+    let lanes = serde_json::to_string(lanes).during(OPERATION)?;
+    database.check_open(OPERATION)?;
+    let own = match &database.file {
+        None => None,
+        Some(file) => {
+            let connection = file.open_connection(OPERATION).await?;
+            let files = LockFiles::of(&file.path);
+            // Before the row: a recorded worker without a lock is a dead one.
+            let lock = files.lock(worker).map_err(|error| file_error(OPERATION, error))?;
+            Some(Own { connection, files, lock })
+        }
+    };
+    let mut session = Session { database: Arc::clone(database), worker, lanes, own };
+    session.record().await?;
+    Ok(Box::new(session))
+}
+
+impl Session {
+    async fn connection(&mut self) -> Result<SessionConnection<'_>, DatabaseError> {
+        match &mut self.own {
+            Some(own) => Ok(SessionConnection::Own(&mut own.connection)),
+            None => Ok(SessionConnection::Shared(self.database.writer.lock().await?)),
+        }
+    }
+
+    async fn record(&mut self) -> Result<(), DatabaseError> {
+        let (worker, now) = (self.worker.to_string(), self.database.now().as_micros());
+        let query = sqlx::query(sql::INSERT_WORKER).bind(worker).bind(now).bind(self.lanes.clone());
+        query.execute(self.connection().await?.get()?).await.during("record a worker")?;
+        Ok(())
+    }
+
+    async fn recorded(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
+        let query = sqlx::query_scalar(sql::LIST_WORKERS);
+        let ids: Vec<String> = query.fetch_all(self.connection().await?.get()?).await.during("list workers")?;
+        ids.iter().map(|id| row::worker_id(id)).collect()
+    }
+
+    /// Somebody took this worker for dead, and removed its file along with its row.
+    async fn record_again(&mut self) -> Result<(), DatabaseError> {
+        tracing::warn!(worker = %self.worker, "this worker was taken for dead; it records itself again");
+        if let Some(own) = &mut self.own {
+            match own.files.lock(self.worker) {
+                Ok(lock) => own.lock = lock,
+                // The file was left: it is this session's own lock that stands in the way.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(file_error("lock again", error)),
+            }
+        }
+        self.record().await
+    }
+
+    async fn forget(&mut self, worker: WorkerId) -> Result<(), DatabaseError> {
+        let query = sqlx::query(sql::DELETE_WORKER).bind(worker.to_string());
+        query.execute(self.connection().await?.get()?).await.during("forget a worker")?;
+        Ok(())
+    }
+
+    async fn renew_claims(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError> {
+        const OPERATION: &str = "renew claims";
+        let mut rows: Vec<_> = claims.iter().map(|claim| (claim.run_id, claim.epoch)).collect();
+        rows.sort_unstable();
+        let until = self.database.now() + lease;
+        let renew = altered("unfenced-heartbeat", sql::RENEW_CLAIMS, " AND epoch = c.value ->> 1", "");
+        let query = sqlx::query(renew).bind(serde_json::to_string(&rows).during(OPERATION)?).bind(until.as_micros());
+        let rows = query.fetch_all(self.connection().await?.get()?).await.during(OPERATION)?;
+        rows.iter().map(row::renewed).collect()
+    }
+
+    async fn find_unlocked(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
+        let recorded = self.recorded().await?;
+        if !recorded.contains(&self.worker) {
+            self.record_again().await?;
+        }
+        let Some(own) = &self.own else { return Ok(Vec::new()) };
+        let mut unlocked = Vec::new();
+        for worker in recorded.into_iter().filter(|worker| *worker != self.worker) {
+            if own.files.is_free(worker).map_err(|error| file_error("look at a worker's lock", error))? {
+                unlocked.push(worker);
+            }
+        }
+        Ok(unlocked)
+    }
+
+    /// In this order: whoever fails half-way leaves the worker recorded, and the next one does it all again.
+    async fn release(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
+        let (id, now) = (worker.to_string(), self.database.now().as_micros());
+        let query = sqlx::query(sql::RELEASE_CLAIMS).bind(id).bind(now);
+        let released = query.execute(self.connection().await?.get()?).await.during("release claims")?.rows_affected();
+        failpoint_error("lease.in_release")?;
+        self.forget(worker).await?;
+        if let Some(own) = &self.own {
+            own.files.remove(worker).map_err(|error| file_error("remove a worker's lock file", error))?;
+        }
+        Ok(released)
+    }
+
+    async fn end(mut self) -> Result<(), DatabaseError> {
+        self.forget(self.worker).await?;
+        let Some(own) = self.own else { return Ok(()) };
+        own.lock.release().map_err(|error| file_error("remove the lock file", error))?;
+        own.connection.close().await.during("close a lease session")
+    }
+}
+
+impl SessionConnection<'_> {
+    fn get(&mut self) -> Result<&mut SqliteConnection, DatabaseError> {
+        match self {
+            Self::Own(connection) => Ok(connection),
+            Self::Shared(guard) => guard.connection(),
+        }
+    }
+}
+
+#[async_trait]
+impl LeaseSession for Session {
+    async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError> {
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        within_deadline("renew claims", self.renew_claims(claims, lease)).await
+    }
+
+    async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
+        within_deadline("find dead workers", self.find_unlocked()).await
+    }
+
+    async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
+        within_deadline("release a worker", self.release(worker)).await
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), DatabaseError> {
+        within_deadline("close a lease session", self.end()).await
+    }
+}
+
+/// The lock files lie beside the database: where they cannot be used, it cannot be either.
+pub(super) fn file_error(operation: &'static str, error: std::io::Error) -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Unreachable, operation, error)
+}

@@ -1,0 +1,186 @@
+//! The SQLite store: one file, one writer connection, a few readers. Several processes may share the file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use workflow_engine::model::{Claim, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+
+use workflow_engine::store::{
+    ConnectError, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue,
+    Outcome, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError, WorkerRecord, Write,
+};
+
+/// The driver's connection, as an application uses it.
+pub use sqlx::SqliteConnection;
+
+/// The driver's transaction, as an application uses it.
+pub type SqliteTransaction<'c> = sqlx::Transaction<'c, sqlx::Sqlite>;
+
+/// The kind of this database, as errors show it.
+pub const DATABASE: &str = "SQLite";
+
+mod attempt;
+mod claim;
+mod commit;
+mod database;
+mod error;
+mod family;
+mod fence;
+mod finish;
+mod generation;
+mod hints;
+mod known_claims;
+mod lease;
+mod lock_file;
+mod migrate;
+mod open;
+mod place;
+mod plain;
+mod read;
+mod rerun;
+mod row;
+mod rows;
+mod script;
+mod settle;
+mod signal;
+mod sql;
+mod start;
+mod transaction;
+mod wal_file;
+mod wal_watch;
+mod within;
+mod workers;
+mod writer;
+
+#[cfg(test)]
+mod commit_tests;
+#[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
+mod known_claims_tests;
+#[cfg(test)]
+mod lease_tests;
+#[cfg(test)]
+mod open_tests;
+#[cfg(test)]
+mod plain_tests;
+#[cfg(test)]
+mod read_tests;
+
+use database::Database;
+use error::within_deadline;
+
+/// Runs in a SQLite database.
+#[derive(Debug)]
+pub struct SqliteStore {
+    database: Arc<Database>,
+}
+
+impl SqliteStore {
+    /// Opens the database that the URL names, creates it if it is missing, and brings its schema up to date.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
+        let database = open::open(url, options).await?;
+        Ok(Self { database: Arc::new(database) })
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        within_deadline("commit a batch", commit::commit(&self.database, writes)).await
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+        within_deadline("begin a transaction", transaction::begin(&self.database, claim)).await
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
+        within_deadline("look for an outcome", transaction::recorded(&self.database, run, step_key, attempt)).await
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
+        within_deadline("find the next due run", read::next_due(&self.database, lanes)).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
+        within_deadline("read a run", read::run(&self.database, id)).await
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
+        within_deadline("list runs", read::list(&self.database, filter)).await
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
+        within_deadline("read a history", read::history(&self.database, id)).await
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
+        within_deadline("read a published value", read::published(&self.database, id, name)).await
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
+        within_deadline("read a stream", read::emitted(&self.database, id, name, after, limit)).await
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
+        within_deadline("read ended runs", read::ended(&self.database, ids)).await
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
+        within_deadline("read an inbox", read::inbox(&self.database, id, names)).await
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
+        within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        within_deadline("list approvals", read::approvals(&self.database, run, limit)).await
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        within_deadline("open a lease session", lease::open(&self.database, worker, lanes)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
+        within_deadline("list workers", workers::workers(&self.database)).await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
+        within_deadline("find due lanes", workers::due_lanes(&self.database, lanes)).await
+    }
+
+    /// A commit changes the database's data version, which every listener looks at: there is nothing to send.
+    async fn hint(&self) -> Result<(), DatabaseError> {
+        self.database.check_open("send a hint")
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+        within_deadline("listen for hints", hints::listen(&self.database)).await
+    }
+
+    async fn close(&self) {
+        let closing = async {
+            self.database.close().await;
+            Ok(())
+        };
+        if let Err(error) = within_deadline("close the database", closing).await {
+            tracing::warn!(%error, "connections were left open");
+        }
+    }
+
+    fn in_process(&self) -> bool {
+        false
+    }
+
+    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
+        let other = WithinError::OtherDatabase { store: DATABASE, transaction: transaction.database };
+        let own = transaction.origin == Some(self.database.id);
+        let connection = transaction.connection.downcast_mut().ok_or(other)?;
+        Ok(self.write_within(connection, own, write).await?)
+    }
+}

@@ -1,0 +1,108 @@
+//! Brings the schema up to date, forward only.
+
+use sqlx::SqliteConnection;
+
+use workflow_engine::faults::{Fault, failpoint_error};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
+
+use super::error::During;
+use super::sql;
+
+/// The migrations; the first has version 1.
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_init.sql"),
+    include_str!("../migrations/0002_authoring.sql"),
+    include_str!("../migrations/0003_running.sql"),
+    include_str!("../migrations/0004_lanes.sql"),
+    include_str!("../migrations/0005_running.sql"),
+];
+
+const OPERATION: &str = "migrate the database";
+
+/// Why a database was not migrated.
+#[derive(Debug)]
+pub(super) enum MigrateError {
+    /// A newer release migrated it before.
+    Newer {
+        found: i64,
+        known: i64,
+    },
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for MigrateError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<Fault> for MigrateError {
+    fn from(fault: Fault) -> Self {
+        Self::Database(fault.into())
+    }
+}
+
+/// Applies what is missing, all in one transaction. Takes no write lock if nothing is missing. Loops while others hold
+/// the lock; the caller's deadline ends it. The connection is of no use after an error.
+pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
+    loop {
+        match try_migrate(connection).await {
+            Err(MigrateError::Database(error)) if error.kind == DatabaseErrorKind::Busy => {
+                // Fails where BEGIN itself was refused.
+                let _ = sqlx::query("ROLLBACK").execute(&mut *connection).await;
+                tokio::time::sleep(std::time::Duration::from_millis(fastrand::u64(2..20))).await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
+async fn try_migrate(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
+    if !is_missing_any(applied(connection).await?)? {
+        return Ok(());
+    }
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await.during(OPERATION)?;
+    sqlx::query(sql::CREATE_SCHEMA_TABLE).execute(&mut *connection).await.during(OPERATION)?;
+    // Again, under the lock: another process may have migrated since.
+    let applied = applied(connection).await?;
+    if is_missing_any(applied)? {
+        apply_missing(connection, applied).await?;
+    }
+    failpoint_error("migrate.before_commit")?;
+    sqlx::query("COMMIT").execute(connection).await.during(OPERATION)?;
+    failpoint_error("migrate.after_commit")?;
+    Ok(())
+}
+
+fn known() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+fn is_missing_any(found: i64) -> Result<bool, MigrateError> {
+    let known = known();
+    if found > known { Err(MigrateError::Newer { found, known }) } else { Ok(found < known) }
+}
+
+/// The newest version that was applied; 0 for a database that is not ours yet.
+async fn applied(connection: &mut SqliteConnection) -> Result<i64, DatabaseError> {
+    let ours: Option<i64> =
+        sqlx::query_scalar(sql::FIND_SCHEMA_TABLE).fetch_optional(&mut *connection).await.during(OPERATION)?;
+    if ours.is_none() {
+        return Ok(0);
+    }
+    sqlx::query_scalar(sql::READ_SCHEMA_VERSION).fetch_one(connection).await.during(OPERATION)
+}
+
+async fn apply_missing(connection: &mut SqliteConnection, applied: i64) -> Result<(), DatabaseError> {
+    for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > applied) {
+        failpoint_error("migrate.before_statements")?;
+        sqlx::raw_sql(*migration).execute(&mut *connection).await.during(OPERATION)?;
+        failpoint_error("migrate.before_version")?;
+        sqlx::query(sql::INSERT_SCHEMA_VERSION)
+            .bind::<i64>(version)
+            .execute(&mut *connection)
+            .await
+            .during(OPERATION)?;
+    }
+    Ok(())
+}

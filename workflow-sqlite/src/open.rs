@@ -1,0 +1,156 @@
+//! Opens a database: checks first, then WAL, then the migrations, then the readers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{ConnectOptions, SqliteConnection};
+
+use workflow_engine::store::{ConnectError, DatabaseError, DatabaseErrorKind, StoreId, StoreOptions, redact};
+
+use workflow_engine::faults::altered;
+
+use super::database::{Database, DatabaseFile};
+use super::error::{DEADLINE, During, sqlite_code, within_deadline};
+use super::migrate::{self, MigrateError};
+use super::place::{self, Place};
+use super::sql;
+use super::writer::Writer;
+
+/// How long SQLite itself waits for another connection's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// After a large transaction the WAL is cut to this size again.
+const WAL_BYTES_KEPT: &str = "67108864";
+/// The first version without the WAL-reset corruption.
+const OLDEST_SQLITE: &str = "3.51.3";
+
+/// Opens the database that the URL names.
+pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, ConnectError> {
+    let (path, connect) = match place::parse(url)? {
+        Place::Memory => (None, connect_options().filename(":memory:")),
+        Place::File(path) => {
+            let path = place::prepare(&path, url)?;
+            let connect = connect_options().filename(&path);
+            (Some(path), connect)
+        }
+    };
+    let opening = open_writer(&connect, path.is_some());
+    let opened = within_deadline("open the database", async { Ok(opening.await) }).await;
+    let connection =
+        opened.unwrap_or_else(|late| Err(late.into())).map_err(|error| explain(error, url, path.as_deref()))?;
+    let writer = Writer::new(connection, connect.clone(), path.is_none());
+    let file = path.map(|path| {
+        let readers = readers(connect.clone(), options.pool_size);
+        DatabaseFile { path, connect, readers }
+    });
+    Ok(Database { id: StoreId::next(), clock: options.clock, writer, file, closed: false.into() })
+}
+
+/// What every connection has.
+fn connect_options() -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(512)
+        .pragma("synchronous", altered("normal-sync", "FULL", "FULL", "NORMAL"))
+        .pragma("journal_size_limit", WAL_BYTES_KEPT)
+        // Else every statement that changes many rows keeps what it would have to undo in a file that it makes and removes.
+        .pragma("temp_store", "MEMORY")
+        .disable_statement_logging()
+}
+
+fn readers(connect: SqliteConnectOptions, size: u32) -> sqlx::SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(DEADLINE)
+        // There is no server that could have hung up.
+        .test_before_acquire(false)
+        .connect_lazy_with(connect.pragma("query_only", "ON"))
+}
+
+enum OpenError {
+    OldSqlite(String),
+    Migrate(MigrateError),
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for OpenError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
+}
+
+async fn open_writer(connect: &SqliteConnectOptions, in_file: bool) -> Result<SqliteConnection, OpenError> {
+    let mut connection = connect.connect().await.during("open the database")?;
+    check_library(&mut connection).await?;
+    if in_file {
+        use_wal(&mut connection).await?;
+    }
+    migrate::migrate(&mut connection).await.map_err(OpenError::Migrate)?;
+    Ok(connection)
+}
+
+/// Before WAL: an old library in WAL mode is what damages databases.
+async fn check_library(connection: &mut SqliteConnection) -> Result<(), OpenError> {
+    let found: String =
+        sqlx::query_scalar(sql::READ_SQLITE_VERSION).fetch_one(connection).await.during("read SQLite's version")?;
+    if is_old(&found) { Err(OpenError::OldSqlite(found)) } else { Ok(()) }
+}
+
+/// Whether a version is older than [`OLDEST_SQLITE`]. What is no version is taken for an old one.
+pub(super) fn is_old(found: &str) -> bool {
+    let parts = |version: &str| version.split('.').map(str::parse::<u32>).collect::<Result<Vec<_>, _>>();
+    match (parts(found), parts(OLDEST_SQLITE)) {
+        (Ok(found), Ok(oldest)) => found < oldest,
+        _ => true,
+    }
+}
+
+/// The switch to WAL needs the file alone and does not wait for it: of several processes that open a new file at once,
+/// all but one get BUSY. The caller's deadline ends the loop.
+async fn use_wal(connection: &mut SqliteConnection) -> Result<(), DatabaseError> {
+    loop {
+        match try_wal(connection).await {
+            Err(error) if error.kind == DatabaseErrorKind::Busy => {
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(2..20))).await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
+async fn try_wal(connection: &mut SqliteConnection) -> Result<(), DatabaseError> {
+    const OPERATION: &str = "switch the database to WAL";
+    let mode: String =
+        sqlx::query_scalar(sql::READ_JOURNAL_MODE).fetch_one(&mut *connection).await.during(OPERATION)?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let mode: String = sqlx::query_scalar(sql::SET_JOURNAL_MODE).fetch_one(connection).await.during(OPERATION)?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(DatabaseError::new(DatabaseErrorKind::Other, OPERATION, format!("SQLite stays in mode {mode}")))
+}
+
+/// Says what to do about it, as far as it can be known.
+fn explain(error: OpenError, url: &str, path: Option<&Path>) -> ConnectError {
+    let error = match error {
+        OpenError::OldSqlite(found) => return ConnectError::OldSqlite { found, required: OLDEST_SQLITE },
+        OpenError::Migrate(MigrateError::Newer { found, known }) => return ConnectError::NewerSchema { found, known },
+        OpenError::Migrate(MigrateError::Database(error)) | OpenError::Database(error) => error,
+    };
+    let Some(path) = path else { return ConnectError::Database { url: redact(url), source: error } };
+    let code = sqlite_code(error.source.as_ref());
+    match error.kind {
+        _ if code == Some(libsqlite3_sys::SQLITE_READONLY_DIRECTORY) => cannot_create_beside(path, error),
+        DatabaseErrorKind::ReadOnly => ConnectError::ReadOnly { url: redact(url) },
+        DatabaseErrorKind::Corrupt => ConnectError::NotADatabase { path: path.display().to_string(), source: error },
+        // The file itself was there a moment ago: it is the files beside it that SQLite cannot make.
+        DatabaseErrorKind::Unreachable if code.is_some() => cannot_create_beside(path, error),
+        _ => ConnectError::Database { url: redact(url), source: error },
+    }
+}
+
+fn cannot_create_beside(path: &Path, error: DatabaseError) -> ConnectError {
+    place::not_writable(path, std::io::Error::new(std::io::ErrorKind::PermissionDenied, error))
+}

@@ -1,0 +1,301 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use sqlx::{Connection, Row};
+
+use workflow_engine::model::{RunFilter, RunId, WorkerId};
+use workflow_engine::store::{ConnectError, DatabaseErrorKind, Outcome, StartOutcome, Store, StoreOptions, Write};
+
+use super::fixture_tests::*;
+use super::open::is_old;
+use super::place::{self, Place, network_filesystem};
+use super::{SqliteStore, sql};
+
+async fn open(url: &str) -> Result<SqliteStore, ConnectError> {
+    SqliteStore::open(url, StoreOptions::default()).await
+}
+
+#[test]
+fn urls_are_understood_or_refused() {
+    for (url, path) in [("sqlite://a.db", "a.db"), ("sqlite:a.db", "a.db"), ("sqlite:///x/a b%.db", "/x/a b%.db")] {
+        assert_eq!(place::parse(url).unwrap(), Place::File(path.into()), "{url}");
+    }
+    assert_eq!(place::parse("sqlite::memory:").unwrap(), Place::Memory);
+    for url in ["sqlite:", "sqlite://", "sqlite://a.db?mode=ro", "sqlite://?", "sqlite3://a"] {
+        assert!(matches!(place::parse(url), Err(ConnectError::InvalidUrl { .. })), "{url}");
+    }
+}
+
+#[test]
+fn old_libraries_are_known() {
+    for (version, old) in [
+        ("3.51.2", true),
+        ("3.9.9", true),
+        ("3.51.3", false),
+        ("3.51.10", false),
+        ("3.53.0", false),
+        ("4.0", false),
+        ("x", true),
+    ] {
+        assert_eq!(is_old(version), old, "{version}");
+    }
+}
+
+#[test]
+fn network_filesystems_are_known() {
+    assert_eq!(network_filesystem(0x6969), Some("NFS"));
+    assert_eq!(network_filesystem(0xFF53_4D42), Some("CIFS"));
+    assert_eq!(network_filesystem(0xEF53), None, "ext4");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn files_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("runs.db");
+    let store = open(&format!("sqlite://{}", path.display())).await.unwrap();
+    let worker = workflow_engine::model::WorkerId::generate();
+    let lease = store.open_lease(worker, &[]).await.unwrap();
+    store.list(&RunFilter::new()).await.unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let beside = |suffix: &str| directory.path().join(format!("runs.db{suffix}"));
+    for file in [path.clone(), beside("-wal"), beside("-shm"), beside("-workers").join(format!("{worker}.lock"))] {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    assert_eq!(mode(&beside("-workers")), 0o700);
+    assert_eq!(place::open_to_others(&path), Vec::<String>::new());
+    lease.close().await.unwrap();
+    store.close().await;
+
+    let set = |path: &std::path::Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    set(&path, 0o640);
+    let warnings = place::open_to_others(&path);
+    assert!(warnings.len() == 1 && warnings[0].contains("(mode 0640); chmod 600"), "{warnings:?}");
+    set(directory.path(), 0o777);
+    assert!(place::open_to_others(&path)[1].contains("may replace files in"));
+    set(directory.path(), 0o1777);
+    assert_eq!(place::open_to_others(&path).len(), 1, "as in /tmp");
+    set(directory.path(), 0o700);
+}
+
+#[tokio::test]
+async fn sixteen_at_once_migrate_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", directory.path().join("runs.db").display());
+    let opening: Vec<_> = (0..16)
+        .map(|_| {
+            let url = url.clone();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let store = open(&url).await?;
+                    store.list(&RunFilter::new()).await.unwrap();
+                    store.close().await;
+                    Ok::<_, ConnectError>(())
+                })
+            })
+        })
+        .collect();
+    for thread in opening {
+        thread.join().unwrap().unwrap();
+    }
+    let store = open(&url).await.unwrap();
+    let mut reader = store.database.reader().await.unwrap();
+    let versions: Vec<i64> = sqlx::query_scalar("SELECT version FROM workflow_schema")
+        .fetch_all(reader.connection().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(versions, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn runs_of_the_first_release_are_claimed_after_the_migration() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", directory.path().join("runs.db").display());
+    let mut old = sqlx::SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+    sqlx::raw_sql(include_str!("../migrations/0001_init.sql")).execute(&mut old).await.unwrap();
+    sqlx::query(sql::CREATE_SCHEMA_TABLE).execute(&mut old).await.unwrap();
+    sqlx::query(sql::INSERT_SCHEMA_VERSION).bind(1_i64).execute(&mut old).await.unwrap();
+    let worker = WorkerId::generate();
+    let mut runs = Vec::new();
+    for (status, worker) in [("running", Some(worker)), ("pending", None), ("parked", None), ("succeeded", None)] {
+        let run = RunId::generate();
+        sqlx::query(
+            "INSERT INTO workflow_runs (id, status, available_at, queue, workflow_name, version, worker_id, created_at, input)
+             VALUES (?, ?, ?, 'default', 'checkout', '1', ?, 1, 'null')",
+        )
+        .bind(run.to_string())
+        .bind(status)
+        .bind(START.as_micros())
+        .bind(worker.map(|worker| worker.to_string()))
+        .execute(&mut old)
+        .await
+        .unwrap();
+        runs.push(run);
+    }
+    old.close().await.unwrap();
+    let f = Fixture::open(&url, directory).await;
+    let claimed = f.claim(WorkerId::generate(), 10).await;
+    assert_eq!(claimed.iter().map(|run| run.claim.run_id).collect::<Vec<_>>(), runs[..3]);
+    assert_eq!(claimed.iter().map(|run| run.crashes).collect::<Vec<_>>(), [1, 0, 0]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_files_are_for_this_user_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let f = Fixture::file().await;
+    f.start().await;
+    let mode = |name: &str| f.directory.path().join(name).metadata().unwrap().permissions().mode() & 0o777;
+    for name in ["runs.db", "runs.db-wal", "runs.db-shm"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = |name: &str| format!("sqlite://{}", directory.path().join(name).display());
+    assert!(matches!(open(&url("missing/runs.db")).await, Err(ConnectError::NotWritable { .. })));
+    assert!(matches!(open(&url("")).await, Err(ConnectError::NotWritable { .. })), "a directory");
+    std::fs::write(directory.path().join("text.db"), "no database, but long enough to look ".repeat(100)).unwrap();
+    assert!(matches!(open(&url("text.db")).await, Err(ConnectError::NotADatabase { .. })));
+    let newer = open(&url("newer.db")).await.unwrap();
+    let mut writer = newer.database.writer.lock().await.unwrap();
+    sqlx::query("INSERT INTO workflow_schema VALUES (99)").execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    assert!(matches!(open(&url("newer.db")).await, Err(ConnectError::NewerSchema { found: 99, known: 5 })));
+}
+
+#[tokio::test]
+async fn readers_cannot_write_and_writes_are_durable() {
+    let f = Fixture::file().await;
+    let mut reader = f.store.database.reader().await.unwrap();
+    let connection = reader.connection().unwrap();
+    assert!(sqlx::query("DELETE FROM workflow_runs").execute(&mut *connection).await.is_err());
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    let connection = writer.connection().unwrap();
+    let level: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *connection).await.unwrap();
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(connection).await.unwrap();
+    assert_eq!((level, mode.as_str()), (2, "wal"));
+}
+
+#[tokio::test]
+async fn every_statement_prepares_and_says_what_it_is() {
+    use sqlx::{Executor, SqlSafeStr, SqlStr};
+    let f = Fixture::file().await;
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    for (file, statement) in sql::ALL {
+        let text: SqlStr = statement.into_sql_str();
+        writer.connection().unwrap().prepare(text).await.unwrap_or_else(|error| panic!("{file}: {error}"));
+        let header: Vec<&str> = statement.lines().take(2).collect();
+        assert!(header[0].starts_with("-- Called by: ") && header[1].starts_with("-- Guarantees: "), "{file}");
+        assert!(
+            !statement.contains("LIMIT ?"),
+            "{file}: a bare parameter as limit has SQLite prepare it at each use; write +?"
+        );
+    }
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite/sql");
+    assert_eq!(std::fs::read_dir(directory).unwrap().count(), sql::ALL.len());
+}
+
+/// The cost of a claim must not grow with finished, sleeping and foreign runs, nor that of the others with all runs; also where the
+/// database has looked at its tables and found many runs of which none was running.
+#[tokio::test]
+async fn no_statement_of_the_engine_scans_the_runs() {
+    let f = Fixture::file().await;
+    plans_are_searches(&f).await;
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                INSERT INTO workflow_runs (id, queue, workflow_name, version, status, available_at, created_at, input)
+                SELECT printf('01900000-0000-7000-8000-%012x', i), 'default', 'checkout', '1',
+                       CASE i % 2 WHEN 0 THEN 'succeeded' ELSE 'parked' END, i, i, '7' FROM n;
+                ANALYZE;";
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    sqlx::raw_sql(fill).execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    plans_are_searches(&f).await;
+}
+
+async fn plans_are_searches(f: &Fixture) {
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    let due = "SEARCH workflow_runs USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version=? AND available_at<?)";
+    let lapsed = "SEARCH workflow_runs USING INDEX workflow_runs_running (queue=? AND workflow_name=? AND version=? AND available_at<?)";
+    let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running";
+    for (statement, expected) in [
+        (sql::FIND_DUE_RUNS, due),
+        (sql::FIND_DUE_RUNS, lapsed),
+        (sql::FIND_NEXT_DUE, "SEARCH r USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version=?)"),
+        (sql::FIND_NEXT_DUE, "SEARCH r USING INDEX workflow_runs_running (queue=? AND workflow_name=? AND version=?)"),
+        (sql::FIND_DUE_LANES, "SEARCH r USING INDEX workflow_runs_due (queue=? AND workflow_name=? AND version>?)"),
+        (
+            sql::FIND_DUE_LANES,
+            "SEARCH r USING COVERING INDEX workflow_runs_running (queue=? AND workflow_name=? AND version>?)",
+        ),
+        (sql::CLAIM_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::READ_CLAIMED, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::READ_INPUTS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::END_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::PARK_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::CONTINUE_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::RETRY_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::TERMINATE_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::RENEW_CLAIMS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::CANCEL_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
+        (sql::UPSERT_HELD_ATTEMPTS, "SEARCH r USING PRIMARY KEY (id=?)"),
+        (sql::READ_FENCE, "SEARCH r USING PRIMARY KEY (id=?) LEFT-JOIN"),
+        (sql::READ_ENDED, "SEARCH r USING PRIMARY KEY (id=?)"),
+        (sql::DISOWN_RUNS, running),
+        (sql::RELEASE_CLAIMS, running),
+        (sql::EXPIRE_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_deadline (deadline_at>? AND deadline_at<?)"),
+        (sql::FIND_STARTED_RUNS, "SEARCH r USING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
+        (sql::LIST_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id<?)"),
+    ] {
+        let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let rows = sqlx::query(explain).fetch_all(writer.connection().unwrap()).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        assert!(plan.iter().any(|step| step == expected), "{statement}\n{plan:#?}");
+        let scans = |step: &String| {
+            step.starts_with("SCAN workflow_runs") && step != running
+                || step == "SCAN r"
+                || step.contains("TEMP B-TREE FOR ORDER BY")
+        };
+        assert!(!plan.iter().any(scans), "{statement}\n{plan:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_starts_within_the_applications_transaction() {
+    let f = Fixture::file().await;
+    let path = f.directory.path().join("runs.db");
+    let mut own = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
+    let (kept, dropped) = (new_run(), new_run());
+    for (run, keep) in [(&kept, true), (&dropped, false)] {
+        let mut transaction = own.begin().await.unwrap();
+        let outcome = f.store.write_within(&mut transaction, false, &Write::Start(run.clone())).await.unwrap();
+        assert!(matches!(outcome, Outcome::Started(StartOutcome::Created)), "{outcome:?}");
+        if keep { transaction.commit().await.unwrap() } else { transaction.rollback().await.unwrap() }
+    }
+    assert!(f.store.run(kept.id).await.unwrap().is_some());
+    assert!(f.store.run(dropped.id).await.unwrap().is_none());
+    let twin = Fixture::file().await;
+    let error = twin.store.write_within(&mut own, false, &Write::Start(kept.clone())).await.unwrap_err();
+    assert_eq!(error.kind, DatabaseErrorKind::Invalid, "it has our tables, but it is another file");
+    let mut foreign = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    let error = f.store.write_within(&mut foreign, false, &Write::Start(kept)).await.unwrap_err();
+    assert_eq!(error.kind, DatabaseErrorKind::Invalid);
+    assert!(error.source.to_string().contains("another database file"));
+}
+
+#[tokio::test]
+async fn a_closed_store_answers_unreachable() {
+    for f in [Fixture::file().await, Fixture::memory().await] {
+        let store: Arc<dyn Store> = Arc::new(f.store);
+        store.close().await;
+        assert_eq!(store.list(&RunFilter::new()).await.unwrap_err().kind, DatabaseErrorKind::Unreachable);
+        let start = workflow_engine::store::Write::Start(new_run());
+        assert_eq!(store.commit(&[start]).await.unwrap_err().kind, DatabaseErrorKind::Unreachable);
+        assert!(store.listen().await.is_err() && store.hint().await.is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! Where a database lies: what its URL says, and whether SQLite can keep its promises there.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use workflow_engine::store::{ConnectError, redact};
+
+/// Where a database lies.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Memory,
+    File(PathBuf),
+}
+
+/// Understands `sqlite://path`, `sqlite:path` and `sqlite::memory:`. The path is taken as it is written.
+pub(super) fn parse(url: &str) -> Result<Place, ConnectError> {
+    let refuse = |reason: &str| Err(ConnectError::InvalidUrl { url: redact(url), reason: reason.to_owned() });
+    let Some(rest) = url.strip_prefix("sqlite:") else { return refuse("it does not begin with sqlite:") };
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    match path {
+        ":memory:" => Ok(Place::Memory),
+        "" => refuse("it names no file; write sqlite://path/to/file.db or sqlite::memory:"),
+        _ if path.contains('?') => refuse("parameters are not accepted; what they would set is set by this crate"),
+        _ if path.contains('\0') => refuse("the path holds a NUL"),
+        _ => Ok(Place::File(PathBuf::from(path))),
+    }
+}
+
+/// Creates the file if it is missing and answers its real path. Refuses what cannot be written or locked.
+pub(super) fn prepare(path: &Path, url: &str) -> Result<PathBuf, ConnectError> {
+    check_filesystem(path)?;
+    create(path).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => check_writable(path, url),
+        _ => Err(not_writable(path, error)),
+    })?;
+    // Two processes that came by different links must find the same files beside the database.
+    let path = path.canonicalize().map_err(|error| not_writable(path, error))?;
+    warn_of_others(&path);
+    Ok(path)
+}
+
+/// Says what others than the owner may do with the database: the file holds every payload, and who may write to its directory can
+/// put another file in its place. The modes are the operator's choice, a shared group for one, and are left as they are.
+fn warn_of_others(path: &Path) {
+    for warning in open_to_others(path) {
+        tracing::warn!(path = %path.display(), "{warning}");
+    }
+}
+
+/// What is open to others than the owner.
+#[cfg(unix)]
+pub(super) fn open_to_others(path: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.mode() & 0o7777);
+    let mut warnings = Vec::new();
+    let beside = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    for file in [path.to_owned(), beside("-wal"), beside("-shm")] {
+        let bits = mode(&file);
+        if bits & 0o077 != 0 {
+            let file = file.display();
+            warnings.push(format!(
+                "others than its owner have rights on {file} (mode {bits:04o}); chmod 600 takes them away"
+            ));
+        }
+    }
+    if let Some(directory) = path.parent() {
+        let bits = mode(directory);
+        // With the sticky bit others can add files, but neither remove nor rename this one.
+        if bits & 0o022 != 0 && bits & 0o1000 == 0 {
+            let directory = directory.display();
+            warnings.push(format!(
+                "others than its owner may replace files in {directory} (mode {bits:04o}); chmod 700 takes it away"
+            ));
+        }
+    }
+    warnings
+}
+
+#[cfg(not(unix))]
+pub(super) fn open_to_others(_: &Path) -> Vec<String> {
+    Vec::new()
+}
+
+/// SQLite gives the files that it makes beside the database the mode of the database.
+fn create(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+fn check_writable(path: &Path, url: &str) -> Result<(), ConnectError> {
+    let Err(error) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(()) };
+    let read_only = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+        && OpenOptions::new().read(true).open(path).is_ok();
+    Err(if read_only { ConnectError::ReadOnly { url: redact(url) } } else { not_writable(path, error) })
+}
+
+/// The file's own file system, or that of the directory in which it will be.
+#[cfg(target_os = "linux")]
+fn check_filesystem(path: &Path) -> Result<(), ConnectError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = if path.exists() { path } else { parent };
+    let facts = rustix::fs::statfs(place).map_err(|error| not_writable(path, error.into()))?;
+    // The type's width differs between architectures; every magic number has 32 bits.
+    match network_filesystem((facts.f_type as u64 & 0xFFFF_FFFF) as u32) {
+        Some(filesystem) => Err(ConnectError::NetworkFilesystem { path: path.display().to_string(), filesystem }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_filesystem(_: &Path) -> Result<(), ConnectError> {
+    Ok(())
+}
+
+/// From statfs(2). Locks and shared memory between hosts, which WAL needs, hold on none of these.
+#[cfg(target_os = "linux")]
+pub(super) fn network_filesystem(magic: u32) -> Option<&'static str> {
+    match magic {
+        0x6969 => Some("NFS"),
+        0xFF53_4D42 => Some("CIFS"),
+        0xFE53_4D42 => Some("SMB2"),
+        0x517B => Some("SMB"),
+        0x0102_1997 => Some("9p"),
+        0x6573_5546 => Some("FUSE"),
+        0x5346_414F | 0x6B41_4653 => Some("AFS"),
+        0x7375_7245 => Some("CODA"),
+        _ => None,
+    }
+}
+
+/// The error for a file that cannot be created or written.
+pub(super) fn not_writable(path: &Path, source: io::Error) -> ConnectError {
+    ConnectError::NotWritable { path: path.display().to_string(), source }
+}

@@ -1,0 +1,277 @@
+//! Batches of the ordinary kinds: starts, attempts without effects, ends without a family, parks, one claim. They take two ways to
+//! the database's thread and back, in the place of one a statement: on each of them, two threads have to be scheduled.
+//!
+//! All is done as if every claim held, and asked in the same script whether each does; if one does not, all is rolled back, and
+//! the batch goes the long way. A lone attempt or end takes one way.
+
+use std::cell::Cell;
+
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Sqlite, SqliteConnection};
+
+use workflow_engine::faults::altered;
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::model::{Effect, RunId, Timestamp};
+use workflow_engine::store::AttemptRow;
+use workflow_engine::store::Outcomes;
+use workflow_engine::store::{Asked, Fence, asked_by_unless};
+use workflow_engine::store::{ClaimRequest, Claimed, DatabaseError, Outcome, Write};
+
+use super::claim::Taken;
+use super::error::During;
+use super::known_claims::KnownClaims;
+use super::rows::{MOST_ROWS, Parameters, RowsStatement};
+use super::start::Starts;
+use super::writer::WriterGuard;
+use super::{attempt, claim, finish, sql};
+
+const START: &str = "start runs";
+const CHECK: &str = "check claims";
+const RECORD: &str = "record step attempts";
+const END: &str = "end runs";
+const PARK: &str = "park runs";
+const CLAIM: &str = "claim runs";
+
+/// The beginning of a plain batch, for any number of attempts.
+struct Script {
+    statements: RowsStatement,
+    /// What they do, after the beginning.
+    operations: &'static [&'static str],
+    /// Adds the attempts as the statement that records them takes them.
+    add_attempts: fn(&mut Parameters, &[AttemptRow<'_>]) -> Result<(), DatabaseError>,
+}
+
+static BATCH: Script = Script {
+    statements: RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED")),
+    operations: &[START, CHECK, RECORD, END, PARK, CLAIM],
+    add_attempts: attempt::add,
+};
+
+static BATCH_OF_SUCCESSES: Script = Script {
+    statements: RowsStatement::new(|| {
+        altered("deferred-begin", sql::PLAIN_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED")
+    }),
+    operations: BATCH.operations,
+    add_attempts: attempt::add_successes,
+};
+
+static BATCH_OF_WORK: Script = Script {
+    statements: RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH_OF_WORK, "IMMEDIATE", "DEFERRED")),
+    operations: &[RECORD, END, CLAIM],
+    add_attempts: attempt::add_successes,
+};
+
+/// Whether this is one ordinary attempt or end: one statement, and so its own transaction. Two more ways to the database's thread
+/// and back were most of what a lone step took beside the sync of the disk (`history`).
+pub(super) fn is_lone(writes: &[Write]) -> bool {
+    matches!(writes, [write @ (Write::Attempt(_) | Write::End(_))] if is_ordinary(write))
+}
+
+/// Applies it. `None`: its claim does not hold, or its row was final already, and it changed nothing. `now` comes before the write
+/// lock, which only the statement takes: an end may be a moment older than one of another process that was before it.
+pub(super) async fn apply_lone(
+    writer: &mut WriterGuard,
+    writes: &[Write],
+    now: Timestamp,
+) -> Result<Option<Vec<Outcome>>, DatabaseError> {
+    let statement = async |connection: &mut SqliteConnection| match writes {
+        [Write::Attempt(write)] => attempt::record_held(connection, write).await,
+        [Write::End(write)] => finish::end_held(connection, write, now).await,
+        _ => Ok(false),
+    };
+    Ok(writer.alone(statement).await?.then(|| vec![Outcome::Applied]))
+}
+
+fn is_ordinary(write: &Write) -> bool {
+    match write {
+        Write::Start(_) | Write::Park(_) | Write::Claim(_) => true,
+        Write::Attempt(write) => matches!(write.effect, Effect::None),
+        Write::End(write) => !write.has_family(),
+        _ => false,
+    }
+}
+
+/// Whether these are all of those kinds, and no more attempts than one statement takes. `asked`: what they ask; two claims of one run
+/// need the fence to decide between them.
+fn is_plain(writes: &[Write], asked: &Asked) -> bool {
+    let count = |kind: fn(&Write) -> bool| writes.iter().filter(|write| kind(write)).count();
+    count(|write| matches!(write, Write::Claim(_))) <= 1
+        && count(|write| matches!(write, Write::Attempt(_))) <= MOST_ROWS
+        && writes.iter().all(is_ordinary)
+        && asked.values().all(Option::is_some)
+}
+
+/// What a plain batch says to the database.
+pub(super) struct Plain<'a> {
+    now: Timestamp,
+    writes: &'a [Write],
+    starts: Starts<'a>,
+    new_runs: Option<String>,
+    /// What nobody knows of its claims.
+    asked: Asked,
+    /// It relies on what was known before it began.
+    relies_on_known: bool,
+    attempts: Vec<AttemptRow<'a>>,
+    ends: Option<String>,
+    parks: Option<String>,
+    claim: Option<(usize, &'a ClaimRequest)>,
+    outcomes: Outcomes,
+}
+
+/// A plain batch that was applied and is not committed.
+pub(super) struct Applied<'a> {
+    now: Timestamp,
+    writes: &'a [Write],
+    asked: Asked,
+    claim: Option<DueClaim>,
+    outcomes: Outcomes,
+}
+
+/// A claim that has found runs.
+struct DueClaim {
+    place: usize,
+    due: Vec<RunId>,
+    /// Claims them and commits.
+    script: Query<'static, Sqlite, SqliteArguments>,
+}
+
+impl<'a> Plain<'a> {
+    /// Makes it ready, if it is one. `now` comes before the write lock, for which another process may make it wait: its times may then be older
+    /// than some that are committed. A lease is counted from before its claim was sent, so none is longer by that.
+    pub(super) fn prepare(
+        writes: &'a [Write],
+        known: &KnownClaims,
+        now: Timestamp,
+    ) -> Result<Option<Self>, DatabaseError> {
+        let relies_on_known = Cell::new(false);
+        let is_known = |claim| {
+            let holds = known.holds(claim);
+            relies_on_known.set(relies_on_known.get() || holds);
+            holds
+        };
+        let asked = asked_by_unless(writes, is_known);
+        if !is_plain(writes, &asked) {
+            return Ok(None);
+        }
+        let mut outcomes = Outcomes::of(writes);
+        let mut fence = Fence::default();
+        let mut attempts = Vec::new();
+        for (place, write) in writes.iter().enumerate() {
+            if let Write::Attempt(write) = write {
+                attempts.push(write);
+                outcomes.set(place, Outcome::Applied);
+            }
+        }
+        let starts = Starts::of(writes);
+        let claim = writes.iter().enumerate().find_map(|(place, write)| match write {
+            Write::Claim(request) => Some((place, request)),
+            _ => None,
+        });
+        Ok(Some(Self {
+            now,
+            writes,
+            new_runs: starts.rows(now)?,
+            starts,
+            asked,
+            relies_on_known: relies_on_known.get(),
+            attempts: AttemptRow::of(attempts),
+            ends: finish::ends(writes, &mut fence, &mut outcomes)?,
+            parks: finish::parks(writes, &mut fence, &mut outcomes)?,
+            claim,
+            outcomes,
+        }))
+    }
+
+    /// Applies it, in a transaction that this begins. `None`: a claim does not hold, or nobody knows, and the transaction must be
+    /// rolled back.
+    pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, DatabaseError> {
+        let script = self.script();
+        let parameters = self.parameters(script)?;
+        let statements = script.statements.query(self.attempts.len(), parameters);
+        let answers = writer.begin_with(statements, script.operations).await?;
+        if answers.len() != script.operations.len() {
+            return Ok(None);
+        }
+        let answer =
+            |to| script.operations.iter().zip(&answers).find_map(|(what, answer)| (*what == to).then_some(answer));
+        let is_refused = answer(CHECK).is_some_and(|refused| !refused.rows.is_empty());
+        if is_refused || self.relies_on_known && !writer.known().is_undisturbed() {
+            return Ok(None);
+        }
+        let inserted = answer(START).map_or(0, |inserted| inserted.affected);
+        self.starts.tell(writer.connection()?, inserted, &mut self.outcomes).await?;
+        let claim = match self.claim.zip(answer(CLAIM)) {
+            Some(((place, request), due)) => {
+                self.outcomes.set(place, Outcome::Claimed(Claimed { runs: Vec::new(), now: self.now }));
+                let due = claim::due_of(&due.texts().during(CLAIM)?, request)?;
+                let take = || claim::take(sql::CLAIM_AND_COMMIT, request, &due, self.now);
+                let script = (!due.is_empty()).then(take).transpose()?;
+                script.map(|script| DueClaim { place, due, script })
+            }
+            None => None,
+        };
+        failpoint_error("store.in_transaction")?;
+        Ok(Some(Applied { now: self.now, writes: self.writes, asked: self.asked, claim, outcomes: self.outcomes }))
+    }
+
+    /// The shortest that does all of it.
+    fn script(&self) -> &'static Script {
+        let is_work = self.new_runs.is_none() && self.asked.is_empty() && self.parks.is_none();
+        match self.attempts.iter().all(AttemptRow::is_first_success) {
+            true if is_work => &BATCH_OF_WORK,
+            true => &BATCH_OF_SUCCESSES,
+            false => &BATCH,
+        }
+    }
+
+    /// The parameters of this script, in the order of its operations.
+    fn parameters(&mut self, script: &Script) -> Result<Parameters, DatabaseError> {
+        let now = self.now.as_micros();
+        let mut parameters = Parameters::default();
+        for operation in script.operations {
+            match *operation {
+                START => parameters.add(now)?.add(self.new_runs.take()).map(drop)?,
+                CHECK => parameters.add(serde_json::to_string(&self.asked).during(CHECK)?).map(drop)?,
+                RECORD => (script.add_attempts)(&mut parameters, &self.attempts)?,
+                END => parameters.add(now)?.add(self.ends.take()).map(drop)?,
+                PARK => parameters.add(now)?.add(self.parks.take()).map(drop)?,
+                _ => {
+                    let limit = self.claim.map_or(0, |(_, request)| request.limit);
+                    let lanes = self.claim.map(|(_, request)| claim::lanes_of(request)).transpose()?;
+                    parameters.add(now)?.add(limit)?.add(now)?.add(limit)?.add(lanes).map(drop)?;
+                }
+            }
+        }
+        Ok(parameters)
+    }
+}
+
+impl Applied<'_> {
+    /// Claims and commits.
+    pub(super) async fn commit(self, mut writer: WriterGuard) -> Result<Vec<Outcome>, DatabaseError> {
+        let Self { now, writes, asked, claim, mut outcomes } = self;
+        match claim {
+            Some(DueClaim { place, due, script }) => {
+                let taken = |rows: &[_]| Taken::of(rows, &due);
+                let taken = writer.end_with(script, &[CLAIM, CLAIM, "commit a transaction"], taken).await?;
+                // It is committed: a run that cannot be understood must not make the rest of the batch look as if it were not.
+                let runs = match (taken, writer.connection()) {
+                    (Ok(taken), Ok(connection)) => taken.complete(connection).await,
+                    (Err(error), _) | (_, Err(error)) => Err(error),
+                };
+                if let Ok(runs) = &runs {
+                    writer.keep(writes, asked, runs);
+                }
+                let claimed = runs.map(|runs| Outcome::Claimed(Claimed { runs, now }));
+                outcomes.set(place, claimed.unwrap_or_else(Outcome::Refused));
+            }
+            // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
+            None => {
+                writer.end(Ok(())).await?;
+                writer.keep(writes, asked, &[]);
+            }
+        }
+        outcomes.complete()
+    }
+}

@@ -1,0 +1,140 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::Duration;
+
+use workflow_engine::model::{
+    AttemptStatus, Claim, ErrorKind, RunStatus, StepAttempt, StepKind, StoredError, WorkerId,
+};
+use workflow_engine::store::{Outcome, Store, Write};
+
+use super::fixture_tests::*;
+use super::sql;
+
+/// A write of a step of this claim, with a key of its own.
+fn step(claim: Claim, number: usize) -> Write {
+    attempt_write(claim, &format!("s{number}"), AttemptStatus::Succeeded, Some("1"))
+}
+
+async fn claimed(f: &Fixture, runs: u32) -> Vec<Claim> {
+    let starts: Vec<Write> = (0..runs).map(|_| Write::Start(new_run())).collect();
+    f.store.commit(&starts).await.unwrap();
+    f.claim(WorkerId::generate(), runs).await.into_iter().map(|run| run.claim).collect()
+}
+
+fn all_applied(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied))
+}
+
+#[tokio::test]
+async fn any_number_of_attempts_is_written() {
+    // Around the sizes of the texts, and beyond the largest.
+    for count in [1, 2, 16, 17, 64, 65, 256, 257, 512, 513, 1100] {
+        let f = Fixture::file().await;
+        let claim = f.started_and_claimed().await;
+        let mut writes: Vec<Write> = (0..count).map(|number| step(claim, number)).collect();
+        writes.push(end_write(claim, "2"));
+        assert!(all_applied(&f.store.commit(&writes).await.unwrap()), "{count}");
+        assert_eq!(f.store.history(claim.run_id).await.unwrap().len(), count);
+        assert_eq!(f.run(claim.run_id).await.status, RunStatus::Succeeded);
+    }
+}
+
+#[tokio::test]
+async fn first_successes_are_written_as_any_attempt_is() {
+    let changes: [fn(&mut StepAttempt); 5] = [
+        |_| {},
+        |row| row.attempt = 2,
+        |row| row.kind = StepKind::Sleep,
+        |row| row.status = AttemptStatus::Failed,
+        |row| row.error = Some(StoredError::new(ErrorKind::Timeout, "too late")),
+    ];
+    for change in changes {
+        let f = Fixture::file().await;
+        let claim = f.started_and_claimed().await;
+        let Write::Attempt(mut write) = step(claim, 1) else { panic!("it is an attempt") };
+        write.row.completed_at = Some(START + Duration::from_micros(7));
+        change(&mut write.row);
+        let row = write.row.clone();
+        let writes = [step(claim, 0), Write::Attempt(write)];
+        assert!(all_applied(&f.store.commit(&writes).await.unwrap()));
+        let history = f.store.history(claim.run_id).await.unwrap();
+        assert!(history.contains(&row), "{row:?} is not in {history:?}");
+    }
+}
+
+#[tokio::test]
+async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() {
+    let f = Fixture::file().await;
+    let claims = claimed(&f, 2).await;
+    let refuse = "CREATE TRIGGER too_late AFTER INSERT ON step_attempts \
+         WHEN (SELECT status FROM workflow_runs WHERE id = NEW.run_id) <> 'running' \
+         BEGIN SELECT RAISE(ABORT, 'too late'); END";
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    sqlx::query(refuse).execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    let writes = [end_write(claims[0], "1"), park_write(claims[1], 0, START), step(claims[0], 0), step(claims[1], 0)];
+    assert!(all_applied(&f.store.commit(&writes).await.unwrap()));
+}
+
+#[tokio::test]
+async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() {
+    let f = Fixture::file().await;
+    let claims = claimed(&f, 40).await;
+    let lost = Claim { epoch: 7, ..claims[20] };
+    let mut writes: Vec<Write> = claims.iter().map(|claim| step(*claim, 0)).collect();
+    writes[20] = step(lost, 0);
+    writes.push(Write::Start(new_run()));
+    writes.push(claim_write(WorkerId::generate(), 5));
+    let outcomes = f.store.commit(&writes).await.unwrap();
+    assert!(matches!(outcomes[20], Outcome::Lost), "{:?}", outcomes[20]);
+    assert!(all_applied(&outcomes[..20]) && all_applied(&outcomes[21..40]));
+    assert!(matches!(&outcomes[41], Outcome::Claimed(claimed) if claimed.runs.len() == 1), "{:?}", outcomes[41]);
+    assert!(f.store.history(lost.run_id).await.unwrap().is_empty(), "nothing of what was rolled back is left");
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_understood_takes_nothing_else_of_its_batch_with_it() {
+    let f = Fixture::file().await;
+    let claim = f.started_and_claimed().await;
+    let broken = f.start().await;
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    let damage = sqlx::query("UPDATE workflow_runs SET error = 'no JSON' WHERE id = ?").bind(broken.to_string());
+    damage.execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    let outcomes = f.store.commit(&[step(claim, 0), claim_write(WorkerId::generate(), 5)]).await.unwrap();
+    assert!(matches!(outcomes[0], Outcome::Applied));
+    assert!(matches!(outcomes[1], Outcome::Refused(_)), "{:?}", outcomes[1]);
+    assert_eq!(f.store.history(claim.run_id).await.unwrap().len(), 1, "it is committed, as its answer says");
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_half_way_leaves_nothing() {
+    let f = Fixture::file().await;
+    let claims = claimed(&f, 3).await;
+    let mut writer = f.store.database.writer.lock().await.unwrap();
+    let refuse = sqlx::query("CREATE UNIQUE INDEX one_a_key ON step_attempts (step_key)");
+    refuse.execute(writer.connection().unwrap()).await.unwrap();
+    drop(writer);
+    let new = new_run();
+    let refused = f.store.commit(&[Write::Start(new.clone()), step(claims[0], 0), step(claims[1], 0)]).await;
+    assert!(refused.is_err(), "{refused:?}");
+    for claim in &claims {
+        assert!(f.store.history(claim.run_id).await.unwrap().is_empty());
+    }
+    assert!(f.store.run(new.id).await.unwrap().is_none());
+    assert!(
+        all_applied(&f.store.commit(&[step(claims[2], 1), end_write(claims[2], "1")]).await.unwrap()),
+        "and it goes on"
+    );
+}
+
+#[test]
+fn nothing_that_writes_many_rows_of_a_batch_can_be_undone_alone() {
+    for (batch, count) in [(sql::PLAIN_BATCH, 5), (sql::PLAIN_BATCH_OF_SUCCESSES, 5), (sql::PLAIN_BATCH_OF_WORK, 3)] {
+        let script = [batch, sql::CLAIM_AND_COMMIT].concat();
+        let writes: Vec<&str> =
+            script.lines().filter(|line| ["INSERT", "UPDATE"].iter().any(|w| line.starts_with(w))).collect();
+        assert_eq!(writes.len(), count, "{writes:?}");
+        assert!(writes.iter().all(|line| line.contains(" OR FAIL ")), "{writes:?}");
+    }
+}

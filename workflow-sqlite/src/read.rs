@@ -1,0 +1,141 @@
+//! What is read outside of write transactions.
+
+use std::collections::BTreeSet;
+
+use sqlx::sqlite::SqliteRow;
+
+use workflow_engine::model::{Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
+use workflow_engine::store::{DatabaseError, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
+
+use super::database::Database;
+use super::error::During;
+use super::{row, sql};
+
+/// See [`Store::run`](workflow_engine::store::Store::run).
+pub(super) async fn run(database: &Database, id: RunId) -> Result<Option<Run>, DatabaseError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_RUN).bind(id.to_string());
+    let found = query.fetch_optional(reader.connection()?).await.during("read a run")?;
+    found.as_ref().map(row::run).transpose()
+}
+
+/// See [`Store::list`](workflow_engine::store::Store::list).
+pub(super) async fn list(database: &Database, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
+    const OPERATION: &str = "list runs";
+    let statuses = match filter.statuses.as_slice() {
+        [] => None,
+        some => Some(
+            serde_json::to_string(&some.iter().map(|s| RunStatus::as_str(*s)).collect::<Vec<_>>()).during(OPERATION)?,
+        ),
+    };
+    let (tag, value) = filter.tag.as_ref().map(|(tag, value)| (tag.as_str(), value.as_str())).unzip();
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::LIST_RUNS)
+        .bind(filter.after.map(|id| id.to_string()))
+        .bind(statuses)
+        .bind(filter.workflow.as_deref())
+        .bind(filter.queue.as_deref())
+        .bind(tag)
+        .bind(value)
+        .bind(filter.key_prefix.as_deref())
+        .bind(filter.created_from.map(Timestamp::as_micros))
+        .bind(filter.created_before.map(Timestamp::as_micros))
+        .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE))
+        .bind(filter.paused);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    understand(&rows, row::run)
+}
+
+/// See [`Store::history`](workflow_engine::store::Store::history).
+pub(super) async fn history(database: &Database, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_HISTORY).bind(id.to_string());
+    let rows = query.fetch_all(reader.connection()?).await.during("read a history")?;
+    understand(&rows, row::step_attempt)
+}
+
+/// See [`Store::published`](workflow_engine::store::Store::published).
+pub(super) async fn published(database: &Database, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query_scalar(sql::READ_PUBLISHED).bind(id.to_string()).bind(StepKind::Published.key_of(name));
+    query.fetch_optional(reader.connection()?).await.during("read a published value")
+}
+
+/// See [`Store::emitted`](workflow_engine::store::Store::emitted).
+pub(super) async fn emitted(
+    database: &Database,
+    id: RunId,
+    name: &str,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<EmittedItem>, DatabaseError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_EMITTED).bind(id.to_string()).bind(StepKind::Emitted.key_of(name));
+    let rows = query.bind(after).bind(limit).fetch_all(reader.connection()?).await.during("read a stream")?;
+    understand(&rows, |row| Ok(EmittedItem { number: row::get(row, "attempt")?, item: row::get(row, "output")? }))
+}
+
+/// See [`Store::ended`](workflow_engine::store::Store::ended).
+pub(super) async fn ended(database: &Database, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
+    const OPERATION: &str = "read ended runs";
+    let ids: BTreeSet<&RunId> = ids.iter().collect();
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_ENDED).bind(serde_json::to_string(&ids).during(OPERATION)?);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    understand(&rows, row::ended_run)
+}
+
+/// See [`Store::next_due`](workflow_engine::store::Store::next_due).
+pub(super) async fn next_due(database: &Database, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
+    const OPERATION: &str = "find the next due run";
+    let lanes: Vec<_> = lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
+    let mut reader = database.reader().await?;
+    let query = sqlx::query_scalar(sql::FIND_NEXT_DUE).bind(serde_json::to_string(&lanes).during(OPERATION)?);
+    let at: Option<i64> = query.fetch_one(reader.connection()?).await.during(OPERATION)?;
+    let at = at.map(Timestamp::from_micros).filter(|at| *at < Timestamp::FAR_FUTURE);
+    Ok(NextDue { now: database.now(), at })
+}
+
+/// See [`Store::inbox`](workflow_engine::store::Store::inbox).
+pub(super) async fn inbox(database: &Database, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
+    const OPERATION: &str = "read an inbox";
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_INBOX)
+        .bind(id.to_string())
+        .bind(serde_json::to_string(names).during(OPERATION)?)
+        .bind(INBOX_PAGE);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let wakes = row::get(first, "wakes")?;
+    let cancel_requested = row::get::<Option<i64>>(first, "cancel_requested_at")?.is_some();
+    let signals = rows.iter().map(row::inbox_signal).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(Inbox { wakes, cancel_requested, signals: signals.into_iter().flatten().collect() }))
+}
+
+/// See [`Store::wakes`](workflow_engine::store::Store::wakes).
+pub(super) async fn wakes(database: &Database, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
+    const OPERATION: &str = "look for woken runs";
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_WAKES).bind(serde_json::to_string(ids).during(OPERATION)?);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    understand(&rows, |row| Ok((row::id(row, "id")?, row::get(row, "wakes")?)))
+}
+
+/// See [`Store::approvals`](workflow_engine::store::Store::approvals).
+pub(super) async fn approvals(
+    database: &Database,
+    run: Option<RunId>,
+    limit: u32,
+) -> Result<Vec<WaitingApproval>, DatabaseError> {
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::LIST_APPROVALS).bind(run.map(|id| id.to_string())).bind(limit);
+    let rows = query.fetch_all(reader.connection()?).await.during("list approvals")?;
+    understand(&rows, row::approval)
+}
+
+fn understand<T>(
+    rows: &[SqliteRow],
+    understand: impl Fn(&SqliteRow) -> Result<T, DatabaseError>,
+) -> Result<Vec<T>, DatabaseError> {
+    rows.iter().map(understand).collect()
+}

@@ -1,0 +1,169 @@
+//! From rows to the model. What cannot be understood is an error of kind `Corrupt`.
+
+use std::str::FromStr;
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use workflow_engine::model::{
+    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
+    StoredError, Timestamp, WorkerId, unquoted,
+};
+use workflow_engine::store::{DatabaseError, EndedRun, Renewed, WaitingApproval};
+
+use super::error::{During, corrupt};
+
+const OPERATION: &str = "understand a row";
+
+type Result<T> = std::result::Result<T, DatabaseError>;
+
+/// From `read_run.sql` and `list_runs.sql`.
+pub(super) fn run(row: &SqliteRow) -> Result<Run> {
+    let mut run = Run::pending(
+        id(row, "id")?,
+        lane(row)?,
+        get(row, "input")?,
+        time(row, "available_at")?,
+        time(row, "created_at")?,
+    );
+    run.status = status(row)?;
+    run.output = get(row, "output")?;
+    run.error = error(row)?;
+    run.key = get(row, "key")?;
+    run.worker_id = worker(row)?;
+    run.epoch = get(row, "epoch")?;
+    run.wakes = get(row, "wakes")?;
+    run.crashes = get(row, "crashes")?;
+    run.attempt = get(row, "attempt")?;
+    run.generation = get(row, "generation")?;
+    run.depth = get(row, "depth")?;
+    run.parent = parent(row)?;
+    run.deadline_at = maybe_time(row, "deadline_at")?;
+    run.cancel_requested_at = maybe_time(row, "cancel_requested_at")?;
+    run.paused_at = maybe_time(row, "paused_at")?;
+    run.started_at = maybe_time(row, "started_at")?;
+    run.completed_at = maybe_time(row, "completed_at")?;
+    run.tags = json(get(row, "tags")?)?;
+    Ok(run)
+}
+
+/// From `read_history.sql`.
+pub(super) fn step_attempt(row: &SqliteRow) -> Result<StepAttempt> {
+    Ok(StepAttempt {
+        step_key: get(row, "step_key")?,
+        attempt: get(row, "attempt")?,
+        kind: word(row, "kind", StepKind::parse)?,
+        status: word(row, "status", AttemptStatus::parse)?,
+        position: get(row, "position")?,
+        output: get(row, "output")?,
+        error: error(row)?,
+        epoch: get(row, "epoch")?,
+        started_at: time(row, "started_at")?,
+        completed_at: maybe_time(row, "completed_at")?,
+    })
+}
+
+/// From `read_ended.sql`.
+pub(super) fn ended_run(row: &SqliteRow) -> Result<EndedRun> {
+    Ok(EndedRun { id: id(row, "id")?, status: status(row)?, output: get(row, "output")?, error: error(row)? })
+}
+
+/// From `read_inbox.sql`.
+pub(super) fn inbox_signal(row: &SqliteRow) -> Result<Option<InboxSignal>> {
+    let Some(seq) = get(row, "seq")? else { return Ok(None) };
+    Ok(Some(InboxSignal { seq, name: get(row, "name")?, payload: get(row, "payload")? }))
+}
+
+/// From `list_approvals.sql`.
+pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
+    Ok(WaitingApproval {
+        run_id: id(row, "id")?,
+        lane: lane(row)?,
+        step_key: get(row, "step_key")?,
+        output: get(row, "output")?,
+        started_at: time(row, "started_at")?,
+    })
+}
+
+/// From `renew_claims.sql`.
+pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
+    Ok(Renewed {
+        claim: claim(row)?,
+        cancel_requested: maybe_time(row, "cancel_requested_at")?.is_some(),
+        paused: maybe_time(row, "paused_at")?.is_some(),
+        wakes: get(row, "wakes")?,
+    })
+}
+
+/// A run's id in this column.
+pub(super) fn id(row: &SqliteRow, column: &str) -> Result<RunId> {
+    let text: String = get(row, column)?;
+    text.parse().map_err(|error| corrupt(OPERATION, error))
+}
+
+/// A run's id in this column, if there is one.
+fn maybe_id(row: &SqliteRow, column: &str) -> Result<Option<RunId>> {
+    let text: Option<String> = get(row, column)?;
+    text.map(|text| text.parse().map_err(|error| corrupt(OPERATION, error))).transpose()
+}
+
+fn parent(row: &SqliteRow) -> Result<Option<Parent>> {
+    let Some(run_id) = maybe_id(row, "parent_run_id")? else { return Ok(None) };
+    let on_end = word(row, "on_parent_end", OnParentEnd::parse)?;
+    Ok(Some(Parent { run_id, step_key: get(row, "parent_step_key")?, on_end }))
+}
+
+/// The status of a run.
+pub(super) fn status(row: &SqliteRow) -> Result<RunStatus> {
+    word(row, "status", RunStatus::parse)
+}
+
+/// A value of this column.
+pub(super) fn get<'r, T>(row: &'r SqliteRow, column: &str) -> Result<T>
+where
+    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+{
+    row.try_get(column).during(OPERATION)
+}
+
+/// A worker's id as it is stored.
+pub(super) fn worker_id(text: &str) -> Result<WorkerId> {
+    uuid::Uuid::from_str(text).map(WorkerId::from).map_err(|error| corrupt(OPERATION, error))
+}
+
+fn claim(row: &SqliteRow) -> Result<Claim> {
+    Ok(Claim { run_id: id(row, "id")?, epoch: get(row, "epoch")? })
+}
+
+/// A queue, a workflow and its version.
+pub(super) fn lane(row: &SqliteRow) -> Result<Lane> {
+    Ok(Lane { queue: get(row, "queue")?, workflow: get(row, "workflow_name")?, version: get(row, "version")? })
+}
+
+fn worker(row: &SqliteRow) -> Result<Option<WorkerId>> {
+    let text: Option<String> = get(row, "worker_id")?;
+    text.as_deref().map(worker_id).transpose()
+}
+
+/// A time in this column.
+pub(super) fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
+    get(row, column).map(Timestamp::from_micros)
+}
+
+fn maybe_time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+    get::<Option<i64>>(row, column).map(|micros| micros.map(Timestamp::from_micros))
+}
+
+fn error(row: &SqliteRow) -> Result<Option<StoredError>> {
+    get::<Option<&str>>(row, "error")?.map(json).transpose()
+}
+
+/// What JSON text of ours says.
+pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| corrupt(OPERATION, unquoted(error)))
+}
+
+fn word<T>(row: &SqliteRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+    let word: String = get(row, column)?;
+    parse(&word).ok_or_else(|| corrupt(OPERATION, format!("{column} {word:?} is unknown to this version")))
+}

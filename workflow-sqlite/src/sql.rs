@@ -1,0 +1,131 @@
+//! Every statement of this store, one a file.
+//!
+//! What writes many rows of a batch is an `INSERT` or `UPDATE OR FAIL`. What fails with ABORT, which is the default, SQLite undoes alone,
+//! and for that it copies each page before the statement changes it. Of a batch nothing is undone alone: its transaction is rolled back.
+//!
+//! What changes runs by their ids says `+status = 'running'`: by a bare `status`, SQLite may look through the index of running runs for
+//! those ids, if it has looked at its tables (`ANALYZE`) while there were none.
+
+macro_rules! statements {
+    ($($(#[$attribute:meta])? $name:ident = $file:literal;)*) => {
+        $($(#[$attribute])? pub(super) const $name: &str = include_str!(concat!("sql/", $file));)*
+
+        /// Every statement with the name of its file, so that a test can prepare each.
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+    };
+}
+
+/// Statements that go to the database's thread together. Their parameters follow each other.
+macro_rules! script {
+    ($($part:expr),*) => { concat!($($part, ";\n"),*) };
+}
+
+/// The beginning of a write transaction, and a look whether others have committed.
+pub(super) const BEGIN_AND_LOOK: &str = script!("BEGIN IMMEDIATE", include_str!("sql/read_data_version.sql"));
+
+/// A plain batch that writes its attempts by the statement of this file.
+macro_rules! plain_batch {
+    ($attempts:literal) => {
+        script!(
+            "BEGIN IMMEDIATE",
+            include_str!("sql/read_data_version.sql"),
+            include_str!("sql/insert_runs.sql"),
+            include_str!("sql/read_fence.sql"),
+            include_str!($attempts),
+            include_str!("sql/end_runs.sql"),
+            include_str!("sql/park_runs.sql"),
+            include_str!("sql/find_due_runs.sql")
+        )
+    };
+}
+
+/// All of a plain batch but its claim and its commit, in the order of the contract.
+pub(super) const PLAIN_BATCH: &str = plain_batch!("sql/upsert_attempts.sql");
+
+/// The same for one whose attempts are all first successes.
+pub(super) const PLAIN_BATCH_OF_SUCCESSES: &str = plain_batch!("sql/upsert_successes.sql");
+
+/// The same for one that has no other parts than such attempts, ends of claims that are known, and a claim: what a worker at work
+/// writes. Of a part that it does not need, too, the database's thread would tell the executor's.
+pub(super) const PLAIN_BATCH_OF_WORK: &str = script!(
+    "BEGIN IMMEDIATE",
+    include_str!("sql/read_data_version.sql"),
+    include_str!("sql/upsert_successes.sql"),
+    include_str!("sql/end_runs.sql"),
+    include_str!("sql/find_due_runs.sql")
+);
+
+/// Claims runs and answers with them.
+pub(super) const CLAIM: &str = script!(include_str!("sql/claim_runs.sql"), include_str!("sql/read_claimed.sql"));
+
+/// The rest of a plain batch that claims.
+pub(super) const CLAIM_AND_COMMIT: &str =
+    script!(include_str!("sql/claim_runs.sql"), include_str!("sql/read_claimed.sql"), "COMMIT");
+
+statements! {
+    CANCEL_CHILDREN = "cancel_children.sql";
+    CANCEL_RUNS = "cancel_runs.sql";
+    #[cfg(test)]
+    CLAIM_RUNS = "claim_runs.sql";
+    CONSUME_SIGNALS = "consume_signals.sql";
+    COPY_HISTORY = "copy_history.sql";
+    CONTINUE_RUNS = "continue_runs.sql";
+    CREATE_SCHEMA_TABLE = "create_schema_table.sql";
+    DELETE_RECEIVED_SIGNALS = "delete_received_signals.sql";
+    DELETE_STEPS = "delete_steps.sql";
+    DELETE_WORKER = "delete_worker.sql";
+    DISOWN_RUNS = "disown_runs.sql";
+    END_RUNS = "end_runs.sql";
+    EXPIRE_RUNS = "expire_runs.sql";
+    FIND_DUE_LANES = "find_due_lanes.sql";
+    FIND_DUE_RUNS = "find_due_runs.sql";
+    FIND_NEXT_DUE = "find_next_due.sql";
+    FIND_PARENTS = "find_parents.sql";
+    FIND_SCHEMA_TABLE = "find_schema_table.sql";
+    FIND_STARTED_RUNS = "find_started_runs.sql";
+    FORGET_INTERRUPTION = "forget_interruption.sql";
+    INSERT_RUNS = "insert_runs.sql";
+    INSERT_SCHEMA_VERSION = "insert_schema_version.sql";
+    INSERT_SIGNALS = "insert_signals.sql";
+    INSERT_WORKER = "insert_worker.sql";
+    LIST_APPROVALS = "list_approvals.sql";
+    LIST_RUNS = "list_runs.sql";
+    LIST_WORKERS = "list_workers.sql";
+    MARK_FORK = "mark_fork.sql";
+    MARK_TRANSACTION = "mark_transaction.sql";
+    PARK_RUNS = "park_runs.sql";
+    PAUSE_RUN = "pause_run.sql";
+    #[cfg(test)]
+    READ_CLAIMED = "read_claimed.sql";
+    READ_DATA_VERSION = "read_data_version.sql";
+    READ_EMITTED = "read_emitted.sql";
+    READ_ENDED = "read_ended.sql";
+    READ_FENCE = "read_fence.sql";
+    READ_HISTORY = "read_history.sql";
+    READ_INBOX = "read_inbox.sql";
+    READ_INPUTS = "read_inputs.sql";
+    READ_JOURNAL_MODE = "read_journal_mode.sql";
+    READ_MAIN_FILE = "read_main_file.sql";
+    READ_PUBLISHED = "read_published.sql";
+    READ_RUN = "read_run.sql";
+    READ_SCHEMA_VERSION = "read_schema_version.sql";
+    READ_SQLITE_VERSION = "read_sqlite_version.sql";
+    READ_STATUSES = "read_statuses.sql";
+    READ_WAKES = "read_wakes.sql";
+    READ_WORKERS = "read_workers.sql";
+    RELEASE_CLAIMS = "release_claims.sql";
+    RENEW_CLAIMS = "renew_claims.sql";
+    RESET_OUTCOMES = "reset_outcomes.sql";
+    RESUME_RUN = "resume_run.sql";
+    RETRY_RUNS = "retry_runs.sql";
+    REVIVE_RUN = "revive_run.sql";
+    SET_JOURNAL_MODE = "set_journal_mode.sql";
+    TERMINATE_RUNS = "terminate_runs.sql";
+    UNMARK_TRANSACTION = "unmark_transaction.sql";
+    UPSERT_ATTEMPTS = "upsert_attempts.sql";
+    UPSERT_HELD_ATTEMPTS = "upsert_held_attempts.sql";
+    #[cfg(test)]
+    UPSERT_SUCCESSES = "upsert_successes.sql";
+    WAKE_RUNS = "wake_runs.sql";
+}

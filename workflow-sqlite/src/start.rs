@@ -1,0 +1,189 @@
+//! Starts of runs, in a batch or in a transaction of the application's own.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use sqlx::{Row, SqliteConnection};
+
+use workflow_engine::model::{NewRun, RunId, Timestamp};
+use workflow_engine::store::Outcomes;
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, StartOutcome, Write};
+
+use super::error::During;
+use super::{row, sql};
+
+const OPERATION: &str = "start runs";
+
+/// The columns of a new run, in the order of `insert_runs.sql`.
+#[derive(Serialize)]
+struct NewRow<'a>(
+    RunId,
+    &'a str,
+    &'a str,
+    &'a str,
+    Option<&'a str>,
+    Timestamp,
+    Option<Timestamp>,
+    i64,
+    Option<RunId>,
+    Option<&'a str>,
+    Option<&'static str>,
+    String,
+    &'a str,
+);
+
+/// The starts of a batch.
+pub(super) struct Starts<'a> {
+    places: Vec<usize>,
+    runs: Vec<&'a NewRun>,
+}
+
+impl<'a> Starts<'a> {
+    /// Those of these writes.
+    pub(super) fn of(writes: &'a [Write]) -> Self {
+        let starts = writes.iter().enumerate().filter_map(|(place, write)| match write {
+            Write::Start(run) => Some((place, run)),
+            _ => None,
+        });
+        let (places, runs) = starts.unzip();
+        Self { places, runs }
+    }
+
+    /// What is to be inserted, as `insert_runs.sql` takes it. `None`, which SQLite takes for no rows, if there is nothing.
+    pub(super) fn rows(&self, now: Timestamp) -> Result<Option<String>, DatabaseError> {
+        let first = first_of_each(&self.runs);
+        if first.is_empty() { Ok(None) } else { rows_of(&first, now).map(Some) }
+    }
+
+    /// Says what became of each, after so many of them were inserted.
+    pub(super) async fn tell(
+        self,
+        connection: &mut SqliteConnection,
+        inserted: u64,
+        outcomes: &mut Outcomes,
+    ) -> Result<(), DatabaseError> {
+        let started = tell(connection, &self.runs, inserted).await?;
+        for (place, outcome) in self.places.into_iter().zip(started) {
+            outcomes.set(place, Outcome::Started(outcome));
+        }
+        Ok(())
+    }
+}
+
+/// Applies the starts of a batch.
+pub(super) async fn apply(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+    now: Timestamp,
+    outcomes: &mut Outcomes,
+) -> Result<(), DatabaseError> {
+    let starts = Starts::of(writes);
+    let inserted = insert(&mut *connection, starts.rows(now)?, now).await?;
+    starts.tell(connection, inserted, outcomes).await
+}
+
+/// Starts these runs and says for each, in order, what became of it.
+pub(super) async fn start(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+    now: Timestamp,
+) -> Result<Vec<StartOutcome>, DatabaseError> {
+    let first = first_of_each(runs);
+    let inserted = insert(&mut *connection, Some(rows_of(&first, now)?), now).await?;
+    tell(connection, runs, inserted).await
+}
+
+async fn tell(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+    inserted: u64,
+) -> Result<Vec<StartOutcome>, DatabaseError> {
+    if inserted == runs.len() as u64 {
+        return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
+    }
+    find(connection, runs).await?.into_iter().collect()
+}
+
+/// Of several starts with one key, or one id, only the first goes to the database: there the order is that of the ids.
+fn first_of_each<'a>(runs: &[&'a NewRun]) -> Vec<&'a NewRun> {
+    let mut keys = HashSet::new();
+    let mut ids = HashSet::new();
+    let is_first = |run: &&NewRun| {
+        let first_of_key = run.key.as_ref().is_none_or(|key| keys.insert((run.lane.workflow.clone(), key.clone())));
+        ids.insert(run.id) && first_of_key
+    };
+    let mut first: Vec<&NewRun> = runs.iter().copied().filter(is_first).collect();
+    first.sort_unstable_by_key(|run| run.id);
+    first
+}
+
+async fn insert(connection: &mut SqliteConnection, rows: Option<String>, now: Timestamp) -> Result<u64, DatabaseError> {
+    if rows.is_none() {
+        return Ok(0);
+    }
+    let query = sqlx::query(sql::INSERT_RUNS).bind(now.as_micros()).bind(rows);
+    Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
+}
+
+/// These runs as `insert_runs.sql` takes them.
+fn rows_of(runs: &[&NewRun], now: Timestamp) -> Result<String, DatabaseError> {
+    let rows: Vec<NewRow<'_>> = runs.iter().map(|run| new_row(run, now)).collect::<Result<_, _>>()?;
+    serde_json::to_string(&rows).during(OPERATION)
+}
+
+/// A run is due at its start, but also at its deadline, for then somebody must fail it.
+fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, DatabaseError> {
+    let start = run.start.resolve(now);
+    let deadline = run.deadline.map(|deadline| deadline.resolve(now));
+    let due = deadline.map_or(start, |deadline| deadline.min(start));
+    let tags = serde_json::to_string(&run.tags).during(OPERATION)?;
+    let lane = &run.lane;
+    let parent = run.parent.as_ref();
+    Ok(NewRow(
+        run.id,
+        &lane.workflow,
+        &lane.version,
+        &lane.queue,
+        run.key.as_deref(),
+        due,
+        deadline,
+        run.depth,
+        parent.map(|parent| parent.run_id),
+        parent.map(|parent| parent.step_key.as_str()),
+        parent.map(|parent| parent.on_end.as_str()),
+        tags,
+        &run.input,
+    ))
+}
+
+/// What became of each of these starts. A run of the same id is the run itself, made just now or by an earlier commit whose
+/// reply was lost.
+async fn find(
+    connection: &mut SqliteConnection,
+    runs: &[&NewRun],
+) -> Result<Vec<Result<StartOutcome, DatabaseError>>, DatabaseError> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wanted: Vec<_> = runs.iter().map(|run| (run.id, &run.lane.workflow, &run.key)).collect();
+    let query = sqlx::query(sql::FIND_STARTED_RUNS).bind(serde_json::to_string(&wanted).during(OPERATION)?);
+    let mut found: HashMap<usize, StartOutcome> = HashMap::new();
+    for row in query.fetch_all(connection).await.during(OPERATION)? {
+        let place = usize::try_from(row.try_get::<i64, _>("place").during(OPERATION)?).unwrap_or(usize::MAX);
+        let id = row::id(&row, "id")?;
+        if runs.get(place).is_some_and(|run| run.id == id) {
+            found.insert(place, StartOutcome::Created);
+        } else {
+            let outcome = match row::get::<i64>(&row, "generation")? {
+                0 => StartOutcome::Existing { id, input: row::get(&row, "input")? },
+                _ => StartOutcome::Continued { id },
+            };
+            found.entry(place).or_insert(outcome);
+        }
+    }
+    Ok((0..runs.len()).map(|place| found.remove(&place).ok_or_else(vanished)).collect())
+}
+
+fn vanished() -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Other, OPERATION, "a run was neither inserted nor found")
+}

@@ -1,0 +1,104 @@
+//! Starts, signals and cancels in a transaction of the application's own, so that its data and they are committed together or not
+//! at all.
+
+use std::io;
+use std::path::Path;
+
+use sqlx::SqliteConnection;
+
+use super::error::{During, within_deadline};
+use super::family;
+use super::{SqliteStore, fence, settle, signal, sql, start};
+use workflow_engine::store::{Asked, DatabaseError, DatabaseErrorKind, Ended, Outcome, Write};
+
+/// What the write does, as errors show it.
+fn operation(write: &Write) -> &'static str {
+    match write {
+        Write::Start(_) => "start a run in the application's transaction",
+        Write::Signal(_) => "send a signal in the application's transaction",
+        Write::Cancel(_) => "cancel a run in the application's transaction",
+        _ => "write in the application's transaction",
+    }
+}
+
+impl SqliteStore {
+    /// Starts, signals or cancels a run in a transaction that the caller commits. `own`: this store began it.
+    ///
+    /// # Errors
+    /// The database's error; kind [`DatabaseErrorKind::Invalid`] if the connection leads to another database.
+    pub(crate) async fn write_within(
+        &self,
+        connection: &mut SqliteConnection,
+        own: bool,
+        write: &Write,
+    ) -> Result<Outcome, DatabaseError> {
+        let operation = operation(write);
+        within_deadline(operation, async {
+            self.check_same_file(connection, own, operation).await?;
+            let now = self.database.now();
+            let outcome = match write {
+                Write::Start(run) => start::start(connection, &[run], now).await?.pop().map(Outcome::Started),
+                Write::Signal(new) => {
+                    let fence = fence::read(connection, &Asked::from([(new.run_id, None)])).await?;
+                    signal::send(connection, &[new], now, &fence).await?.pop().map(Outcome::Signaled)
+                }
+                Write::Cancel(run) => {
+                    let canceled = settle::cancel_runs(connection, &[*run], now).await?.pop();
+                    if let Some(outcome) = canceled {
+                        family::tell(connection, Ended::by_cancel(*run, outcome), now).await?;
+                    }
+                    canceled.map(Outcome::Canceled)
+                }
+                _ => {
+                    return Err(DatabaseError::new(
+                        DatabaseErrorKind::Invalid,
+                        operation,
+                        "only starts, signals and cancels can",
+                    ));
+                }
+            };
+            outcome.ok_or_else(|| DatabaseError::new(DatabaseErrorKind::Other, operation, "the write has no outcome"))
+        })
+        .await
+    }
+
+    /// A run in another file, even one with our tables, would be seen by no worker of this database.
+    async fn check_same_file(
+        &self,
+        connection: &mut SqliteConnection,
+        own: bool,
+        operation: &'static str,
+    ) -> Result<(), DatabaseError> {
+        if own {
+            return Ok(());
+        }
+        let query = sqlx::query_scalar(sql::READ_MAIN_FILE);
+        let file: Option<String> = query.fetch_one(connection).await.during(operation)?;
+        let theirs = file.unwrap_or_default();
+        let ours = self.database.file.as_ref().map(|file| file.path.as_path());
+        if ours.is_some_and(|ours| is_same_file(ours, Path::new(&theirs)).unwrap_or(false)) {
+            return Ok(());
+        }
+        let shown =
+            |path: &Path| format!("{:?}", if path.as_os_str().is_empty() { Path::new(":memory:") } else { path });
+        let why = format!(
+            "the transaction belongs to another database file ({}) than the client's ({})",
+            shown(Path::new(&theirs)),
+            shown(ours.unwrap_or(Path::new("")))
+        );
+        Err(DatabaseError::new(DatabaseErrorKind::Invalid, operation, why))
+    }
+}
+
+/// By inode where there is one: a file can have several paths.
+#[cfg(unix)]
+fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+#[cfg(not(unix))]
+fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
+    Ok(one.canonicalize()? == other.canonicalize()?)
+}

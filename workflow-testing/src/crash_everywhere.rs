@@ -1,0 +1,199 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use workflow_sdk::RunsWith;
+
+use super::TestError;
+use super::crash_report::{CrashReport, Finding, Problem};
+use super::effects::Effect;
+use super::kit::Kit;
+use super::log::{CommitLog, Side};
+use super::pass::{Ending, Pass, Script, pass};
+
+/// Whether two results are the same to the author.
+pub(super) type Same<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
+
+/// Runs of a workflow with a crash at every commit: await it. See
+/// [`TestEnv::crash_everywhere`](super::TestEnv::crash_everywhere).
+///
+/// ```
+/// use workflow_sdk::prelude::*;
+/// use workflow_testing::{TestEnv, TestError, idempotent_effect};
+///
+/// #[workflow]
+/// async fn pay(ctx: &Ctx, cents: u64) -> Result<u64> {
+///     ctx.step("charge", || async {
+///         idempotent_effect("charge", ctx.idempotency_key());
+///         Ok::<_, Error>(cents)
+///     })
+///     .await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), TestError> {
+/// let env = TestEnv::new().register(pay).await?;
+/// let survived = env.crash_everywhere(pay, 4200).await?;
+/// assert!(survived.crashes >= 6, "the start, the outcome and the end, before and after each");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is run until this is awaited"]
+pub struct CrashEverywhere<S, W: RunsWith<S>> {
+    kit: Arc<Kit<S>>,
+    script: Result<Script, serde_json::Error>,
+    same: Option<Same<W::Output>>,
+    workflow: PhantomData<fn() -> W>,
+}
+
+/// What a workflow has survived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Survived {
+    /// Commits of the run without a crash.
+    pub commits: usize,
+    /// Workers that died, each in a run of its own.
+    pub crashes: usize,
+}
+
+impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
+    pub(super) fn new(kit: Arc<Kit<S>>, input: &W::Input) -> Self {
+        let script = serde_json::to_value(input).map(|input| Script { input, signals: Vec::new() });
+        Self { kit, script, same: None, workflow: PhantomData }
+    }
+
+    /// Sends every run this signal after its start.
+    pub fn signal(mut self, name: impl Into<String>, payload: &impl Serialize) -> Self {
+        self.script = with_signal(self.script, name.into(), payload);
+        self
+    }
+
+    /// What counts as the same result. Default: the same JSON. For results that hold what may differ after a crash, such as
+    /// the number of an attempt.
+    pub fn same(mut self, same: impl Fn(&W::Output, &W::Output) -> bool + Send + Sync + 'static) -> Self {
+        self.same = Some(Box::new(same));
+        self
+    }
+
+    async fn go(self) -> Result<Survived, TestError> {
+        let script = self.script.map_err(TestError::Input)?;
+        let (first, _) = pass::<S, W>(&self.kit, &script, CommitLog::default(), None).await?;
+        refuse_unfinished(&first)?;
+        let mut findings = findings_of::<W::Output>(&first, &first, None);
+        let mut crashes = 0;
+        if findings.is_empty() {
+            let numbers = first.commits.iter().zip(1..).filter(|(commit, _)| commit.counts).map(|(_, number)| number);
+            for (number, side) in numbers.flat_map(|number| [(number, Side::Before), (number, Side::After)]) {
+                let log = CommitLog::armed(number, side);
+                let (crashed, _) = pass::<S, W>(&self.kit, &script, log, None).await?;
+                crashes += usize::from(crashed.struck.is_some());
+                findings.extend(findings_of(&first, &crashed, self.same.as_ref()));
+            }
+        }
+        let commits = first.commits.iter().filter(|commit| commit.counts).count();
+        if findings.is_empty() {
+            return Ok(Survived { commits, crashes });
+        }
+        Err(TestError::NotCrashSafe(Box::new(CrashReport { workflow: W::NAME.into(), commits, crashes, findings })))
+    }
+}
+
+pub(super) fn with_signal(
+    script: Result<Script, serde_json::Error>,
+    name: String,
+    payload: &impl Serialize,
+) -> Result<Script, serde_json::Error> {
+    let mut script = script?;
+    script.signals.push((name, serde_json::to_value(payload)?));
+    Ok(script)
+}
+
+/// A run that does not end without a fault cannot be compared with one that had one.
+pub(super) fn refuse_unfinished(pass: &Pass) -> Result<(), TestError> {
+    let run = pass.history.run.id;
+    match &pass.ending {
+        Ending::Waits(waits_for) => Err(TestError::StillWaiting { run, waits_for: waits_for.clone() }),
+        Ending::Diverged(divergence) => Err(TestError::Diverged { divergence: divergence.clone() }),
+        Ending::TooLong(waits_for) => {
+            Err(TestError::TooLong { run, now: "the end of patience".into(), waits_for: waits_for.clone() })
+        }
+        Ending::Succeeded(_) | Ending::Failed(_) | Ending::Canceled => Ok(()),
+    }
+}
+
+fn findings_of<O: serde::de::DeserializeOwned>(first: &Pass, crashed: &Pass, same: Option<&Same<O>>) -> Vec<Finding> {
+    let mut problems = Vec::new();
+    if !is_same(&first.ending, &crashed.ending, same) {
+        problems.push(Problem::Ending { expected: first.ending.clone(), found: crashed.ending.clone() });
+    }
+    if let Some(again) = &crashed.ran_again {
+        problems.push(Problem::RanAgain { step: again.step.clone(), attempt: again.attempt });
+    }
+    problems.extend(doubled(first, crashed));
+    let boundary = &crashed.struck;
+    problems.into_iter().map(|problem| Finding { boundary: boundary.clone(), problem }).collect()
+}
+
+pub(super) fn is_same<O: serde::de::DeserializeOwned>(one: &Ending, other: &Ending, same: Option<&Same<O>>) -> bool {
+    let decode = |value: &Value| serde_json::from_value::<O>(value.clone()).ok();
+    match (one, other, same) {
+        (Ending::Succeeded(one), Ending::Succeeded(other), Some(same)) => {
+            decode(one).zip(decode(other)).is_some_and(|(one, other)| same(&one, &other))
+        }
+        // What the error says of its attempts may differ.
+        (Ending::Failed(one), Ending::Failed(other), _) => one.kind == other.kind && one.message == other.message,
+        _ => one == other,
+    }
+}
+
+/// Effects that happened more often than their keys allow.
+fn doubled(first: &Pass, crashed: &Pass) -> Vec<Problem> {
+    let mut names: Vec<&str> = crashed.effects.iter().map(|effect| effect.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().filter_map(|name| doubled_one(name, first, crashed)).collect()
+}
+
+fn doubled_one(name: &str, first: &Pass, crashed: &Pass) -> Option<Problem> {
+    let of = |pass: &Pass| -> Vec<Effect> { pass.effects.iter().filter(|it| it.name == name).cloned().collect() };
+    let (expected, found) = (of(first), of(crashed));
+    for (index, second) in found.iter().enumerate().filter(|(_, effect)| !effect.idempotent) {
+        if let Some(earlier) = found[..index].iter().find(|it| it.key == second.key) {
+            return Some(Problem::Twice { first: earlier.clone(), second: second.clone() });
+        }
+    }
+    // As many keys as without the crash: another one is another effect.
+    let (known, keys) = (keys(&expected), keys(&found));
+    if keys.len() <= known.len() {
+        return None;
+    }
+    let second = found.iter().rev().find(|it| found.iter().filter(|other| other.key == it.key).count() == 1)?;
+    let earlier = found.iter().find(|it| it.step == second.step && it.key != second.key).or(found.first())?;
+    Some(Problem::OtherKey { first: earlier.clone(), second: second.clone() })
+}
+
+fn keys(effects: &[Effect]) -> Vec<&str> {
+    let mut keys: Vec<&str> = effects.iter().map(|effect| effect.key.as_str()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+impl<S: Send + Sync + 'static, W: RunsWith<S>> IntoFuture for CrashEverywhere<S, W> {
+    type Output = Result<Survived, TestError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.go())
+    }
+}
+
+impl<S, W: RunsWith<S>> fmt::Debug for CrashEverywhere<S, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CrashEverywhere").field("workflow", &W::NAME).finish_non_exhaustive()
+    }
+}

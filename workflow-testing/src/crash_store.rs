@@ -1,0 +1,151 @@
+//! The store of an env's process: the one in memory, whose commits are counted, and at one of which the process dies.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::store::{
+    AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome, StepCommit,
+    StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+};
+use workflow_sdk::{DatabaseError, Run, RunFilter, RunId, StepAttempt};
+
+use super::log::SharedLog;
+
+#[derive(Debug)]
+pub(super) struct CrashStore {
+    pub(super) inner: Arc<dyn Store>,
+    pub(super) log: SharedLog,
+}
+
+#[async_trait]
+impl Store for CrashStore {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        let number = self.log.before(writes).await;
+        let outcomes = self.inner.commit(writes).await?;
+        self.log.after(number, writes, &outcomes).await;
+        Ok(outcomes)
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+        let transaction = self.inner.begin(claim).await?;
+        let log = Arc::clone(&self.log);
+        Ok(transaction.map(|inner| Box::new(CrashTransaction { inner, log }) as Box<dyn StepTransaction>))
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
+        self.inner.recorded(run, step_key, attempt).await
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
+        self.inner.next_due(lanes).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
+        self.inner.run(id).await
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
+        self.inner.list(filter).await
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
+        self.inner.history(id).await
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
+        self.inner.published(id, name).await
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
+        self.inner.emitted(id, name, after, limit).await
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
+        self.inner.ended(ids).await
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
+        self.inner.inbox(id, names).await
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
+        self.inner.wakes(ids).await
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        self.inner.approvals(run, limit).await
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
+        self.inner.workers().await
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
+        self.inner.due_lanes(lanes).await
+    }
+
+    async fn hint(&self) -> Result<(), DatabaseError> {
+        self.inner.hint().await
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+        self.inner.listen().await
+    }
+
+    /// Whatever is below is memory.
+    fn in_process(&self) -> bool {
+        true
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
+        self.inner.commit_within(transaction, write).await
+    }
+}
+
+/// The commit of a transactional step counts like any other.
+#[derive(Debug)]
+struct CrashTransaction {
+    inner: Box<dyn StepTransaction>,
+    log: SharedLog,
+}
+
+#[async_trait]
+impl StepTransaction for CrashTransaction {
+    fn connection(&mut self) -> &mut (dyn Any + Send) {
+        self.inner.connection()
+    }
+
+    fn database(&self) -> &'static str {
+        self.inner.database()
+    }
+
+    fn store(&self) -> StoreId {
+        self.inner.store()
+    }
+
+    async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
+        let writes = [Write::Attempt(outcome.clone())];
+        let number = self.log.before(&writes).await;
+        let committed = self.inner.commit(outcome).await;
+        let answer = match committed {
+            StepCommit::Committed => Outcome::Applied,
+            _ => Outcome::Lost,
+        };
+        self.log.after(number, &writes, &[answer]).await;
+        committed
+    }
+
+    async fn roll_back(self: Box<Self>) {
+        self.inner.roll_back().await;
+    }
+}

@@ -1,0 +1,316 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use workflow_sdk::{Client, NamesSignal, RunId, RunsWith, SignalOutcome, Start, Timestamp};
+
+use workflow_worker::Worker;
+
+use super::kit::Kit;
+use super::log::CommitLog;
+use super::world::World;
+use super::{CrashEverywhere, Effect, Interleave, TestError, TestRun};
+
+/// The time at which an env begins unless it is told otherwise: 2027-01-01T00:00:00Z.
+const DEFAULT_START: Timestamp = Timestamp::from_micros(1_798_761_600_000_000);
+
+/// A database in memory and a worker beside it, in virtual time. See the [module](super).
+///
+/// It lives on a thread of its own, with a paused clock of its own: a test may use any runtime. Time stands still but for
+/// [`TestEnv::advance`] and [`TestRun::finish`].
+pub struct TestEnv<S = ()> {
+    kit: Arc<Kit<S>>,
+    world: World,
+    state: Arc<S>,
+}
+
+impl TestEnv<()> {
+    /// An env whose workflows need no state. Returns a builder: register workflows, then await it.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_testing::{TestEnv, TestError};
+    ///
+    /// #[workflow]
+    /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+    ///     ctx.step("compose", async || Ok::<_, Error>(format!("hello, {name}"))).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), TestError> {
+    /// let env = TestEnv::new().register(greet).await?;
+    /// let run = env.start(greet, "Ada".to_string()).await?;
+    /// assert_eq!(run.result().await?, "hello, Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[expect(clippy::new_ret_no_self, reason = "an env is there once its builder was awaited")]
+    pub fn new() -> TestEnvBuilder<()> {
+        Self::with_state(|| ())
+    }
+}
+
+impl<S: Send + Sync + 'static> TestEnv<S> {
+    /// An env whose workflows get what this function makes: stubs of the outside world, and configuration. It is called once
+    /// for the env, and once more for each run that [`TestEnv::crash_everywhere`] and [`TestEnv::interleave`] make: each has
+    /// a world of its own.
+    pub fn with_state(state: impl Fn() -> S + Send + Sync + 'static) -> TestEnvBuilder<S> {
+        TestEnvBuilder(Kit {
+            state: Box::new(state),
+            registered: Vec::new(),
+            workflows: Vec::new(),
+            start: DEFAULT_START,
+            configure: None,
+            ids: AtomicU64::new(1),
+        })
+    }
+
+    /// Starts a run. Returns a builder: set its options, then await it.
+    ///
+    /// # Errors
+    /// [`TestError::NotRegistered`], [`TestError::Client`].
+    pub fn start<W: RunsWith<S>>(&self, workflow: W, input: W::Input) -> TestStart<'_, S, W> {
+        let _ = workflow;
+        TestStart { env: self, input, with: None, workflow: std::marker::PhantomData }
+    }
+
+    /// Sends a signal to a run.
+    ///
+    /// # Errors
+    /// [`TestError::Client`].
+    pub async fn signal<O, T>(
+        &self,
+        run: &TestRun<O>,
+        name: impl NamesSignal<T>,
+        payload: &T,
+    ) -> Result<SignalOutcome, TestError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let send = self.client().await?.signal(run.id(), name.signal_name(), payload);
+        let answer = self.world.call(move |process| async move {
+            let answer = send.await;
+            process.settle().await;
+            answer
+        });
+        Ok(answer.await??)
+    }
+
+    /// Lets so much time pass. Timers, retries, deadlines and leases that end in it do so in their order, and what they
+    /// bring about is done before the next. Returns when everything waits again. Months take milliseconds.
+    ///
+    /// # Errors
+    /// [`TestError::Worker`].
+    pub async fn advance(&self, by: Duration) -> Result<(), TestError> {
+        self.world.call(move |process| async move { process.advance(by).await }).await
+    }
+
+    /// Returns when everything waits, without the passing of time.
+    ///
+    /// # Errors
+    /// [`TestError::Worker`].
+    pub async fn settle(&self) -> Result<(), TestError> {
+        self.world.call(|process| async move { process.settle().await }).await
+    }
+
+    /// The present time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.world.scene.time.now()
+    }
+
+    /// Kills the worker, and the client with it: nothing of them goes on, neither futures nor what they have not committed.
+    /// Until [`TestEnv::restart`] nobody drives runs, whatever time passes. Clients and handles that were taken before are
+    /// dead; runs of the env go on with the new ones.
+    ///
+    /// # Errors
+    /// [`TestError::Thread`].
+    pub async fn crash(&self) -> Result<(), TestError> {
+        self.world.crash().await
+    }
+
+    /// Starts a worker in place of the one that died. What that had claimed is due at once: in production, that is when
+    /// others have noticed its death, within a second.
+    ///
+    /// # Errors
+    /// [`TestError::Worker`].
+    pub async fn restart(&self) -> Result<(), TestError> {
+        let restarted = self.world.call(|process| async move {
+            process.start_worker();
+            process.settle().await;
+        });
+        restarted.await
+    }
+
+    /// An ordinary client of the env's database, until the next [crash](TestEnv::crash). What it is asked it answers at once;
+    /// a wait for a result waits in real time, for virtual time that somebody else lets pass: [`TestRun`] is better at it.
+    ///
+    /// # Errors
+    /// [`TestError::Worker`].
+    pub async fn client(&self) -> Result<Client, TestError> {
+        self.world.call(|process| async move { process.client.clone() }).await
+    }
+
+    /// The run of this id, started by other means than [`TestEnv::start`].
+    #[must_use]
+    pub fn run<O>(&self, id: RunId) -> TestRun<O> {
+        TestRun::new(self.world.clone(), id)
+    }
+
+    /// The state of the env's worker, with its stubs.
+    #[must_use]
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// What stubs have marked with [`effect`](super::effect) and [`idempotent_effect`](super::idempotent_effect), in order.
+    #[must_use]
+    pub fn effects(&self) -> Vec<Effect> {
+        self.world.scene.ledger.effects()
+    }
+
+    /// Runs the workflow once without a fault, then again for every commit that it made, with a worker that dies before it,
+    /// and with one that dies after it; each time another worker goes on. Returns a builder: await it.
+    ///
+    /// Each is a run in a world of its own, with the same input, id and beginning, and a new state. A worker that dies before
+    /// the commit of a step's outcome has run the step's body: its effect is there, and the step runs again.
+    ///
+    /// # Errors
+    /// [`TestError::NotCrashSafe`] if a run ends otherwise than the first, if a body of a step began whose outcome was
+    /// recorded, or if an [`effect`](super::effect) happened more often than its key allows.
+    /// [`TestError::StillWaiting`] if the run waits for something that time does not bring.
+    pub fn crash_everywhere<W: RunsWith<S>>(&self, workflow: W, input: W::Input) -> CrashEverywhere<S, W> {
+        let _ = workflow;
+        CrashEverywhere::new(Arc::clone(&self.kit), &input)
+    }
+
+    /// Runs the workflow once, then once for each seed with the bodies of its steps held up by up to 64 ms of virtual time
+    /// that the seed draws, so that concurrent ones end in other orders. Returns a builder: await it.
+    ///
+    /// # Errors
+    /// [`TestError::OrderMatters`] if a run ends otherwise than the first, or if its history does not fit the code on replay.
+    /// [`TestError::StillWaiting`] as for [`TestEnv::crash_everywhere`].
+    pub fn interleave<W: RunsWith<S>>(
+        &self,
+        workflow: W,
+        input: W::Input,
+        seeds: impl IntoIterator<Item = u64>,
+    ) -> Interleave<S, W> {
+        let _ = workflow;
+        Interleave::new(Arc::clone(&self.kit), &input, seeds.into_iter().collect())
+    }
+}
+
+impl<S> fmt::Debug for TestEnv<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestEnv").field("kit", &self.kit).field("world", &self.world).finish_non_exhaustive()
+    }
+}
+
+/// An env that is to be: register workflows, then await it.
+#[must_use = "there is no env until this is awaited"]
+pub struct TestEnvBuilder<S>(Kit<S>);
+
+impl<S: Send + Sync + 'static> TestEnvBuilder<S> {
+    /// The env's worker also runs this workflow.
+    pub fn register<W: RunsWith<S>>(mut self, workflow: W) -> Self {
+        let _ = workflow;
+        self.0.register::<W>();
+        self
+    }
+
+    /// When the env begins. Default: 2027-01-01T00:00:00Z.
+    pub fn start_time(mut self, start: impl Into<Timestamp>) -> Self {
+        self.0.start = start.into();
+        self
+    }
+
+    /// Sets options of the env's worker, each time that one is started: `|worker| worker.max_crashes(1)`. Its defaults are
+    /// those of [`Worker`], but for: `linger` is zero, so that every wait is parked and the code after it reached by a replay;
+    /// `foreign_await` fails the run; `lease` and `poll_interval` are a day, for nobody else is there.
+    pub fn worker(mut self, configure: impl Fn(Worker<S>) -> Worker<S> + Send + Sync + 'static) -> Self {
+        self.0.configure = Some(Arc::new(configure));
+        self
+    }
+}
+
+impl<S: Send + Sync + 'static> IntoFuture for TestEnvBuilder<S> {
+    type Output = Result<TestEnv<S>, TestError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let kit = Arc::new(self.0);
+            let (world, state) = kit.world(CommitLog::default(), None)?;
+            let env = TestEnv { kit, world, state };
+            // A worker that refuses what it was given says so now.
+            env.settle().await?;
+            env.settle().await?;
+            Ok(env)
+        })
+    }
+}
+
+impl<S> fmt::Debug for TestEnvBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TestEnvBuilder").field(&self.0).finish()
+    }
+}
+
+type With<O> = Box<dyn FnOnce(Start<O>) -> Start<O> + Send>;
+
+/// A run that is to be started: await it.
+#[must_use = "no run is started until this is awaited"]
+pub struct TestStart<'a, S, W: RunsWith<S>> {
+    env: &'a TestEnv<S>,
+    input: W::Input,
+    with: Option<With<W::Output>>,
+    workflow: std::marker::PhantomData<fn() -> W>,
+}
+
+impl<S, W: RunsWith<S>> TestStart<'_, S, W> {
+    /// Sets options: `|start| start.key("order-42").deadline(Duration::from_secs(3600))`.
+    pub fn with(mut self, options: impl FnOnce(Start<W::Output>) -> Start<W::Output> + Send + 'static) -> Self {
+        self.with = Some(Box::new(options));
+        self
+    }
+}
+
+impl<'a, S: Send + Sync + 'static, W: RunsWith<S>> IntoFuture for TestStart<'a, S, W> {
+    type Output = Result<TestRun<W::Output>, TestError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { env, input, with, .. } = self;
+            env.kit.check::<W>()?;
+            let id = env.kit.next_id();
+            let started = env.world.call(move |process| {
+                let mut start = process.client.start_of::<W>(&input);
+                if let Some(id) = id {
+                    start = start.id(id);
+                }
+                if let Some(with) = with {
+                    start = with(start);
+                }
+                async move {
+                    let started = start.await;
+                    process.settle().await;
+                    started.map(|handle| handle.id())
+                }
+            });
+            Ok(env.run(started.await??))
+        })
+    }
+}
+
+impl<S, W: RunsWith<S>> fmt::Debug for TestStart<'_, S, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestStart").field("workflow", &W::NAME).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! What an env is made of: whatever is needed to make another one like it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use workflow_engine::runtime::BodyWatch;
+use workflow_sdk::{Client, RunId, RunsWith, Timestamp};
+
+use workflow_worker::{ForeignAwait, Worker};
+
+use super::TestError;
+use super::effects::Ledger;
+use super::log::{CommitLog, SharedLog};
+use super::scene::{MakeWorker, Scene};
+use super::time::VirtualTime;
+use super::watch::Watch;
+use super::world::World;
+
+/// Nobody else works on the database and no hint is lost, so claims need no renewal and nobody needs to look for work: months
+/// pass in a moment.
+const ONE_DAY: Duration = Duration::from_secs(24 * 3600);
+
+type Register<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
+type Configure<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
+
+/// See the module.
+pub(super) struct Kit<S> {
+    pub(super) state: Box<dyn Fn() -> S + Send + Sync>,
+    pub(super) registered: Vec<Register<S>>,
+    pub(super) workflows: Vec<(&'static str, &'static str)>,
+    pub(super) start: Timestamp,
+    pub(super) configure: Option<Configure<S>>,
+    pub(super) ids: AtomicU64,
+}
+
+impl<S: Send + Sync + 'static> Kit<S> {
+    pub(super) fn register<W: RunsWith<S>>(&mut self) {
+        self.registered.push(Arc::new(|worker| worker.register_type::<W>()));
+        self.workflows.push((W::NAME, W::VERSION));
+    }
+
+    /// # Errors
+    /// [`TestError::NotRegistered`].
+    pub(super) fn check<W: RunsWith<S>>(&self) -> Result<(), TestError> {
+        if self.workflows.contains(&(W::NAME, W::VERSION)) {
+            return Ok(());
+        }
+        Err(TestError::NotRegistered { name: W::NAME, version: W::VERSION })
+    }
+
+    /// A world of its own: another database, another thread, another state, the same beginning.
+    ///
+    /// # Errors
+    /// [`TestError::Thread`].
+    pub(super) fn world(self: &Arc<Self>, log: CommitLog, seed: Option<u64>) -> Result<(World, Arc<S>), TestError> {
+        let log: SharedLog = Arc::new(log);
+        let state = Arc::new((self.state)());
+        let time = Arc::new(VirtualTime::new(self.start));
+        let ledger = Ledger::new(Arc::clone(&time));
+        let watch: Arc<dyn BodyWatch> = Watch::new(&log, seed, &ledger);
+        let (kit, its_state) = (Arc::clone(self), Arc::clone(&state));
+        let worker: MakeWorker = Arc::new(move |client| {
+            let worker = kit.worker(client, &its_state, &watch)?;
+            Some(Box::pin(worker.run_until(std::future::pending())))
+        });
+        let world = World::begin(Scene::new(time, ledger, log, worker, self.workflows.clone()))?;
+        Ok((world, state))
+    }
+
+    fn worker(&self, client: Client, state: &Arc<S>, watch: &Arc<dyn BodyWatch>) -> Option<Worker<S>> {
+        if self.registered.is_empty() {
+            return None;
+        }
+        let worker = Worker::watched(client, Arc::clone(state), Arc::clone(watch));
+        let worker = self.registered.iter().fold(worker, |worker, register| register(worker));
+        let worker =
+            worker.lease(ONE_DAY).poll_interval(ONE_DAY).linger(Duration::ZERO).foreign_await(ForeignAwait::Fail);
+        Some(match &self.configure {
+            Some(configure) => configure(worker),
+            None => worker,
+        })
+    }
+
+    /// The same for the same env and number: what a run draws at random follows from its id.
+    pub(super) fn next_id(&self) -> Option<RunId> {
+        nth_id(self.start, self.ids.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A UUIDv7 of this time.
+pub(super) fn nth_id(start: Timestamp, number: u64) -> Option<RunId> {
+    let millis = u64::try_from(start.as_micros() / 1000).unwrap_or(0) & 0xffff_ffff_ffff;
+    let (high, low) = (millis >> 16, millis & 0xffff);
+    format!("{high:08x}-{low:04x}-7000-8000-{number:012x}").parse().ok()
+}
+
+impl<S> fmt::Debug for Kit<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kit").field("workflows", &self.workflows).field("start", &self.start).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! What authors use in their own tests: a database in memory with a worker beside it, in virtual time, and crashes on demand.
+//!
+//! ```
+//! use std::time::Duration;
+//! use workflow_sdk::prelude::*;
+//! use workflow_testing::{TestEnv, TestError};
+//!
+//! #[workflow]
+//! async fn remind(ctx: &Ctx, name: String) -> Result<String> {
+//!     ctx.sleep(Duration::from_secs(90 * 24 * 3600)).await?;
+//!     ctx.step("write", async || Ok::<_, Error>(format!("dear {name}"))).await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), TestError> {
+//! let env = TestEnv::new().register(remind).await?;
+//! let run = env.start(remind, "Ada".to_string()).await?;
+//!
+//! env.advance(Duration::from_secs(89 * 24 * 3600)).await?;
+//! assert_eq!(run.status().await?, RunStatus::Parked);
+//! env.advance(Duration::from_secs(24 * 3600)).await?;
+//! assert_eq!(run.result().await?, "dear Ada");
+//! run.assert_ran(["sleep", "write"]).await;
+//!
+//! env.crash_everywhere(remind, "Ada".to_string()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Time
+//! The env lives on a thread of its own, on a tokio runtime whose clock is paused; so a test may run on any runtime, also on a
+//! plain `#[tokio::test]`. Time stands still until [`TestEnv::advance`] or [`TestRun::finish`] lets it pass. Then it leaps from
+//! timer to timer, each time when nothing else can go on: durable sleeps, retries, time-outs, deadlines, and `tokio::time` in
+//! stubs. 90 days take milliseconds.
+//!
+//! A stub that answers from memory, at once or after a `tokio::time::sleep`, takes part in that. What does not:
+//! * I/O of tokio (a socket, say): the runtime has none, and the step fails with tokio's message that says so.
+//! * A blocking call in `tokio::task::spawn_blocking` holds time up for as long as it takes.
+//! * A body that blocks its thread holds everything up. One that waits for a thread of its own (`std::thread`) is given real
+//!   time by [`TestRun::result`]; where time goes on without it, that is a [`TestError::Overtaken`].
+//!
+//! # Crashes
+//! A crash drops all futures of the env's process where they are, and its memory; only what was committed is there
+//! afterwards. Destructors of what was dropped do run, unlike those of a process that is killed.
+
+mod crash_everywhere;
+mod crash_report;
+mod crash_store;
+mod effects;
+mod env;
+mod error;
+mod idle;
+mod interleave;
+mod kit;
+mod log;
+mod memory;
+mod pass;
+mod process;
+mod ran;
+mod run;
+mod scene;
+mod time;
+mod watch;
+mod world;
+
+pub use crash_everywhere::{CrashEverywhere, Survived};
+pub use crash_report::CrashReport;
+pub use effects::{Effect, effect, idempotent_effect};
+pub use env::{TestEnv, TestEnvBuilder, TestStart};
+pub use error::TestError;
+pub use interleave::{Interleave, InterleaveReport, Interleaved};
+pub use log::{Boundary, Side};
+pub use memory::MemoryDatabase;
+pub use run::TestRun;
+
+pub use workflow_sdk::testing::*;

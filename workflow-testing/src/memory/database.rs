@@ -1,0 +1,65 @@
+//! The one mutex, the clock and those who listen.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use workflow_engine::model::{Clock, Timestamp};
+use workflow_engine::store::DatabaseError;
+
+use super::hints::Listeners;
+use super::tables::Tables;
+
+/// What all handles of a database share.
+#[derive(Debug)]
+pub(super) struct Database {
+    tables: Mutex<Tables>,
+    clock: Clock,
+    listeners: Listeners,
+    handles: AtomicU64,
+}
+
+impl Database {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { tables: Mutex::default(), clock, listeners: Listeners::default(), handles: AtomicU64::new(0) }
+    }
+
+    /// A number that no other handle has.
+    pub(super) fn next_handle(&self) -> u64 {
+        self.handles.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Who listens.
+    pub(super) fn listeners(&self) -> &Listeners {
+        &self.listeners
+    }
+
+    /// Reads, at one moment.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Tables, Timestamp) -> T) -> T {
+        let tables = self.tables();
+        look(&tables, self.clock.host_now())
+    }
+
+    /// Changes, at one moment, for this handle; the others hear of it if anything changed. A change that fails must not have
+    /// changed anything.
+    pub(super) fn change<T>(
+        &self,
+        handle: u64,
+        change: impl FnOnce(&mut Tables, Timestamp) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let (result, changed) = {
+            let mut tables = self.tables();
+            // Read under the mutex, so that the times of commits rise with their order.
+            let result = change(&mut tables, self.clock.host_now());
+            (result, tables.take_changed())
+        };
+        if changed {
+            self.listeners.wake_others(handle);
+        }
+        result
+    }
+
+    /// Nothing that changes the tables panics half-way but for a bug, which the tests then find by what it left.
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

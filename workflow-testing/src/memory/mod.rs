@@ -1,0 +1,224 @@
+//! The store in memory: plain maps behind the same contract, for tests. Nothing outlives the last handle.
+//!
+//! [`Tables`](tables::Tables) and what changes it are synchronous and know neither time nor tasks; this file puts a mutex around
+//! them. A call never waits, so a commit is atomic: nobody sees a part of it, and whoever drops it has made it whole or not
+//! at all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+
+use workflow_engine::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+
+use workflow_engine::store::{
+    DatabaseError, DatabaseErrorKind, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue,
+    Outcome, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+};
+
+mod attempt;
+mod claim;
+mod commit;
+mod database;
+mod family;
+mod finish;
+mod hints;
+mod lease;
+mod read;
+mod rerun;
+mod settle;
+mod signal;
+mod start;
+mod tables;
+mod transaction;
+mod within;
+
+#[cfg(test)]
+mod transaction_tests;
+
+use database::Database;
+use within::Within;
+
+/// The kind of this database, as errors show it.
+const MEMORY: &str = "a database in memory";
+
+/// A database in memory. Its clones are the same database; each [handle](MemoryDatabase::handle) is what one process has of
+/// it.
+///
+/// ```
+/// use workflow_sdk::Client;
+/// use workflow_engine::model::Clock;
+/// use workflow_testing::MemoryDatabase;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = MemoryDatabase::new(Clock::default());
+/// let client = Client::in_memory(&database).await?;
+/// let run = client.start_by_name("checkout", &42.into()).await?;
+/// let other_process = Client::in_memory(&database).await?;
+/// assert_eq!(other_process.run(run.id()).await?.input, "42");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryDatabase(Arc<Database>);
+
+impl MemoryDatabase {
+    /// An empty database, for which this clock decides.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self(Arc::new(Database::new(clock)))
+    }
+
+    /// A new handle, as another process would have one: closing it closes no other, and it hears of what others commit.
+    #[must_use]
+    pub fn handle(&self) -> Arc<dyn Store> {
+        let number = self.0.next_handle();
+        Arc::new(MemoryStore {
+            handle: Arc::new(Handle {
+                id: StoreId::next(),
+                database: Arc::clone(&self.0),
+                number,
+                closed: AtomicBool::new(false),
+            }),
+        })
+    }
+}
+
+/// A new [handle](MemoryDatabase::handle), for `Client::in_memory`.
+impl From<&MemoryDatabase> for Arc<dyn Store> {
+    fn from(database: &MemoryDatabase) -> Self {
+        database.handle()
+    }
+}
+
+/// What one process has of a database.
+#[derive(Debug)]
+struct Handle {
+    id: StoreId,
+    database: Arc<Database>,
+    /// Tells its own commits from those of others.
+    number: u64,
+    closed: AtomicBool,
+}
+
+impl Handle {
+    /// The database, unless the handle was closed.
+    fn open(&self, operation: &'static str) -> Result<&Database, DatabaseError> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(DatabaseError::new(DatabaseErrorKind::Unreachable, operation, "the database was closed"));
+        }
+        Ok(&self.database)
+    }
+}
+
+/// Runs in memory.
+#[derive(Debug)]
+pub(crate) struct MemoryStore {
+    handle: Arc<Handle>,
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        let database = self.handle.open("commit a batch")?;
+        database.change(self.handle.number, |tables, now| commit::commit(tables, writes, now))
+    }
+
+    async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+        transaction::begin(&self.handle, claim)
+    }
+
+    async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
+        let database = self.handle.open("look for an outcome")?;
+        Ok(database.look(|tables, _| tables.attempt(run, step_key, attempt).cloned()))
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
+        let database = self.handle.open("find the next due run")?;
+        Ok(database.look(|tables, now| NextDue { now, at: read::next_due(tables, lanes) }))
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
+        let database = self.handle.open("read a run")?;
+        Ok(database.look(|tables, _| tables.run(id).cloned()))
+    }
+
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
+        let database = self.handle.open("list runs")?;
+        Ok(database.look(|tables, _| read::list(tables, filter)))
+    }
+
+    async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
+        let database = self.handle.open("read a history")?;
+        Ok(database.look(|tables, _| read::history(tables, id)))
+    }
+
+    async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
+        let database = self.handle.open("read a published value")?;
+        Ok(database.look(|tables, _| read::published(tables, id, name)))
+    }
+
+    async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
+        let database = self.handle.open("read a stream")?;
+        Ok(database.look(|tables, _| read::emitted(tables, id, name, after, limit)))
+    }
+
+    async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
+        let database = self.handle.open("read ended runs")?;
+        Ok(database.look(|tables, _| read::ended(tables, ids)))
+    }
+
+    async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
+        let database = self.handle.open("read an inbox")?;
+        Ok(database.look(|tables, _| read::inbox(tables, id, names)))
+    }
+
+    async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
+        let database = self.handle.open("look for woken runs")?;
+        Ok(database.look(|tables, _| read::wakes(tables, ids)))
+    }
+
+    async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
+        let database = self.handle.open("list approvals")?;
+        Ok(database.look(|tables, _| read::approvals(tables, run, limit)))
+    }
+
+    async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
+        lease::open(&self.handle, worker, lanes)
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
+        let database = self.handle.open("list workers")?;
+        Ok(database.look(|tables, _| tables.workers.records()))
+    }
+
+    async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
+        let database = self.handle.open("find due lanes")?;
+        Ok(database.look(|tables, now| read::due_lanes(tables, lanes, now)))
+    }
+
+    /// A commit tells the other handles by itself: there is nothing to send.
+    async fn hint(&self) -> Result<(), DatabaseError> {
+        self.handle.open("send a hint").map(drop)
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+        Ok(Box::new(hints::listen(&self.handle)?))
+    }
+
+    fn in_process(&self) -> bool {
+        true
+    }
+
+    async fn close(&self) {
+        self.handle.closed.store(true, Ordering::SeqCst);
+        self.handle.database.listeners().wake_all();
+    }
+
+    async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
+        let other = WithinError::OtherDatabase { store: MEMORY, transaction: transaction.database };
+        let within: &mut Within = transaction.connection.downcast_mut().ok_or(other)?;
+        Ok(within.write(&self.handle.database, write)?)
+    }
+}

@@ -1,0 +1,132 @@
+//! What is read outside of commits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use workflow_engine::model::{
+    AttemptStatus, InboxSignal, Lane, Run, RunFilter, RunId, StepAttempt, StepKind, Timestamp,
+};
+use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, WaitingApproval};
+
+use super::tables::Tables;
+
+/// The earliest due time of these lanes.
+pub(super) fn next_due(tables: &Tables, lanes: &[Lane]) -> Option<Timestamp> {
+    let earliest = lanes.iter().filter_map(|lane| tables.due(lane).next());
+    earliest.map(|(at, _)| at).min().filter(|at| *at < Timestamp::FAR_FUTURE)
+}
+
+/// See [`Store::list`](workflow_engine::store::Store::list).
+pub(super) fn list(tables: &Tables, filter: &RunFilter) -> Vec<Run> {
+    let page = usize::try_from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)).unwrap_or(usize::MAX);
+    tables.runs_below(filter.after).rev().filter(|run| fits(run, filter)).take(page).cloned().collect()
+}
+
+fn fits(run: &Run, filter: &RunFilter) -> bool {
+    let is = |wanted: &Option<String>, found: &String| wanted.as_ref().is_none_or(|wanted| wanted == found);
+    (filter.statuses.is_empty() || filter.statuses.contains(&run.status))
+        && is(&filter.workflow, &run.lane.workflow)
+        && is(&filter.queue, &run.lane.queue)
+        && filter.tag.as_ref().is_none_or(|(tag, value)| run.tags.get(tag) == Some(value))
+        && filter.key_prefix.as_ref().is_none_or(|prefix| match &run.key {
+            Some(key) => key.starts_with(prefix.as_str()),
+            None => false,
+        })
+        && filter.created_from.is_none_or(|from| run.created_at >= from)
+        && filter.created_before.is_none_or(|before| run.created_at < before)
+        && filter.paused.is_none_or(|paused| run.paused_at.is_some() == paused)
+}
+
+/// See [`Store::history`](workflow_engine::store::Store::history).
+pub(super) fn history(tables: &Tables, id: RunId) -> Vec<StepAttempt> {
+    let mut last_items: BTreeMap<&str, i64> = BTreeMap::new();
+    for row in tables.attempts(id).filter(|row| row.kind == StepKind::Emitted) {
+        // In the order of attempts, so the last one stays.
+        last_items.insert(&row.step_key, row.attempt);
+    }
+    let is_shown = |row: &&StepAttempt| {
+        row.kind != StepKind::Emitted || row.attempt == 0 || last_items.get(row.step_key.as_str()) == Some(&row.attempt)
+    };
+    let without_items = |row: &StepAttempt| match row.kind {
+        StepKind::Emitted if row.attempt > 0 => StepAttempt { output: None, ..row.clone() },
+        _ => row.clone(),
+    };
+    let mut rows: Vec<StepAttempt> = tables.attempts(id).filter(is_shown).map(without_items).collect();
+    // Stable: those without a position stay in the order of step key and attempt.
+    rows.sort_by_key(|row| row.position.unwrap_or(i64::MAX));
+    rows
+}
+
+/// See [`Store::published`](workflow_engine::store::Store::published).
+pub(super) fn published(tables: &Tables, id: RunId, name: &str) -> Option<String> {
+    let row = tables.attempt(id, &StepKind::Published.key_of(name), 1)?;
+    if row.kind == StepKind::Published { row.output.clone() } else { None }
+}
+
+/// See [`Store::emitted`](workflow_engine::store::Store::emitted).
+pub(super) fn emitted(tables: &Tables, id: RunId, name: &str, after: i64, limit: u32) -> Vec<EmittedItem> {
+    let key = StepKind::Emitted.key_of(name);
+    let is_asked =
+        |row: &&StepAttempt| row.kind == StepKind::Emitted && row.step_key == key && row.attempt > after.max(0);
+    let item = |row: &StepAttempt| EmittedItem { number: row.attempt, item: row.output.clone().unwrap_or_default() };
+    tables.attempts(id).filter(is_asked).take(usize::try_from(limit).unwrap_or(usize::MAX)).map(item).collect()
+}
+
+/// These runs, each once, however often it is asked for.
+fn once_each<'a>(tables: &'a Tables, ids: &[RunId]) -> impl Iterator<Item = &'a Run> {
+    let ids: BTreeSet<RunId> = ids.iter().copied().collect();
+    ids.into_iter().filter_map(|id| tables.run(id))
+}
+
+/// See [`Store::wakes`](workflow_engine::store::Store::wakes).
+pub(super) fn wakes(tables: &Tables, ids: &[RunId]) -> Vec<(RunId, i64)> {
+    once_each(tables, ids).map(|run| (run.id, run.wakes)).collect()
+}
+
+/// See [`Store::ended`](workflow_engine::store::Store::ended).
+pub(super) fn ended(tables: &Tables, ids: &[RunId]) -> Vec<EndedRun> {
+    let ended = once_each(tables, ids).filter(|run| run.status.is_terminal());
+    ended
+        .map(|run| EndedRun { id: run.id, status: run.status, output: run.output.clone(), error: run.error.clone() })
+        .collect()
+}
+
+/// See [`Store::inbox`](workflow_engine::store::Store::inbox).
+pub(super) fn inbox(tables: &Tables, id: RunId, names: &[String]) -> Option<Inbox> {
+    let run = tables.run(id)?;
+    let waiting = tables.signals(id).filter(|(_, signal)| signal.consumed_by.is_none() && names.contains(&signal.name));
+    let signals = waiting
+        .take(INBOX_PAGE as usize)
+        .map(|(seq, signal)| InboxSignal { seq, name: signal.name.clone(), payload: signal.payload.clone() })
+        .collect();
+    Some(Inbox { wakes: run.wakes, cancel_requested: run.cancel_requested_at.is_some(), signals })
+}
+
+/// See [`Store::approvals`](workflow_engine::store::Store::approvals).
+pub(super) fn approvals(tables: &Tables, run: Option<RunId>, limit: u32) -> Vec<WaitingApproval> {
+    let asked: Vec<RunId> = match run {
+        Some(run) => vec![run],
+        None => tables.runs_with_attempts().collect(),
+    };
+    let mut waiting = Vec::new();
+    for run in asked.into_iter().filter_map(|id| tables.run(id)).filter(|run| !run.status.is_terminal()) {
+        let waits = |row: &&StepAttempt| row.kind == StepKind::Approval && row.status == AttemptStatus::Running;
+        waiting.extend(tables.attempts(run.id).filter(waits).map(|row| WaitingApproval {
+            run_id: run.id,
+            lane: run.lane.clone(),
+            step_key: row.step_key.clone(),
+            output: row.output.clone(),
+            started_at: row.started_at,
+        }));
+    }
+    waiting.sort_by(|a, b| (a.started_at, a.run_id, &a.step_key).cmp(&(b.started_at, b.run_id, &b.step_key)));
+    waiting.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    waiting
+}
+
+/// See [`Store::due_lanes`](workflow_engine::store::Store::due_lanes).
+pub(super) fn due_lanes(tables: &Tables, lanes: &[Lane], now: Timestamp) -> Vec<Lane> {
+    let is_asked =
+        |found: &&Lane| lanes.iter().any(|lane| lane.queue == found.queue && lane.workflow == found.workflow);
+    let is_due = |lane: &&Lane| tables.due(lane).next().is_some_and(|(at, _)| at <= now);
+    tables.lanes().filter(is_asked).filter(is_due).cloned().collect()
+}

@@ -1,0 +1,64 @@
+//! What of an env outlives a crash of its process.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::MemoryDatabase;
+use futures::future::BoxFuture;
+use workflow_engine::model::Clock;
+use workflow_sdk::Client;
+
+use workflow_worker::WorkerError;
+
+use super::effects::Ledger;
+use super::log::SharedLog;
+use super::time::VirtualTime;
+
+/// A worker over this client that works until its process ends; `None`: no workflow is registered.
+pub(super) type MakeWorker =
+    Arc<dyn Fn(Client) -> Option<BoxFuture<'static, Result<(), WorkerError>>> + Send + Sync + 'static>;
+
+/// See the module.
+pub(super) struct Scene {
+    pub(super) database: MemoryDatabase,
+    pub(super) time: Arc<VirtualTime>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) log: SharedLog,
+    pub(super) worker: MakeWorker,
+    /// Names and versions of the workflows that the worker runs.
+    pub(super) workflows: Vec<(&'static str, &'static str)>,
+    worker_error: Mutex<Option<String>>,
+}
+
+impl Scene {
+    pub(super) fn new(
+        time: Arc<VirtualTime>,
+        ledger: Arc<Ledger>,
+        log: SharedLog,
+        worker: MakeWorker,
+        workflows: Vec<(&'static str, &'static str)>,
+    ) -> Arc<Self> {
+        let read = Arc::clone(&time);
+        let database = MemoryDatabase::new(Clock::from_fn(move || read.now()));
+        Arc::new(Self { database, time, ledger, log, worker, workflows, worker_error: Mutex::default() })
+    }
+
+    pub(super) fn serves(&self, workflow: &str, version: &str) -> bool {
+        self.workflows.contains(&(workflow, version))
+    }
+
+    pub(super) fn worker_ended(&self, error: &WorkerError) {
+        *self.worker_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+    }
+
+    /// Why there is no worker any more.
+    pub(super) fn worker_error(&self) -> Option<String> {
+        self.worker_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scene").field("workflows", &self.workflows).finish_non_exhaustive()
+    }
+}
