@@ -101,9 +101,9 @@ pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_workflow(options.into(), item.into()).into()
 }
 
-/// Makes a type an error of steps: it decides about the next attempt, and it is stored as a value.
+/// Implements `StepError`, so that an error of this type controls the retries of its step.
 ///
-/// A workflow gets the value back with `downcast`, also in a replay.
+/// The error is stored as a value. A workflow gets the value back with `downcast`, also in a replay.
 ///
 /// ```text
 /// #[derive(Debug, thiserror::Error, Serialize, Deserialize, StepError)]
