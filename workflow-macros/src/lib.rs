@@ -103,7 +103,8 @@ pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Implements `StepError`, so that an error of this type controls the retries of its step.
 ///
-/// The error is stored as a value. A workflow gets the value back with `downcast`, also in a replay.
+/// The error is stored as a value. A workflow gets the value back with `downcast`, also in a
+/// replay.
 ///
 /// ```text
 /// #[derive(Debug, thiserror::Error, Serialize, Deserialize, StepError)]
