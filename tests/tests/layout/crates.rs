@@ -1,0 +1,128 @@
+//! Which crate and which module may use which. Cargo forbids an import of a crate that is not listed; these tests keep the list.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::sources::{SHIPPED, all_shipped, root, shipped};
+
+/// For each crate, the crates of the workspace below it. Arrows point downwards only.
+const BELOW: [(&str, &[&str]); 7] = [
+    ("workflow-engine", &[]),
+    ("workflow-macros", &[]),
+    ("workflow-sqlite", &["workflow-engine"]),
+    ("workflow-postgres", &["workflow-engine"]),
+    ("workflow-sdk", &["workflow-engine", "workflow-macros", "workflow-postgres", "workflow-sqlite"]),
+    ("workflow-worker", &["workflow-engine", "workflow-sdk"]),
+    ("workflow-testing", &["workflow-engine", "workflow-sdk", "workflow-worker"]),
+];
+
+/// The crates of the workspace that a manifest depends on outside of tests.
+fn dependencies(manifest: &str) -> BTreeSet<&str> {
+    let section = manifest.split("[dependencies]").nth(1).unwrap_or_default().split("\n[").next().unwrap_or_default();
+    let names = section.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+    names.filter(|name| name.starts_with("workflow-")).collect()
+}
+
+#[test]
+fn crates_depend_only_on_crates_below_them() {
+    let mut above: BTreeSet<&str> = SHIPPED.into_iter().collect();
+    for (package, below) in BELOW {
+        let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+        let allowed: BTreeSet<&str> = below.iter().copied().collect();
+        assert_eq!(dependencies(&manifest), allowed, "{package}: left: its manifest; right: this test");
+        above.remove(package);
+        assert!(below.iter().all(|crate_below| !above.contains(crate_below)), "{package} depends on a crate above it");
+    }
+    assert!(above.is_empty(), "crates without a place: {above:?}");
+}
+
+/// The first part of each path that a file uses under `crate::`.
+fn modules_used(text: &str) -> BTreeSet<String> {
+    text.match_indices("crate::")
+        .map(|(at, found)| {
+            let rest = &text[at + found.len()..];
+            rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+        })
+        .filter(|module| module.starts_with(|c: char| c.is_lowercase()))
+        .collect()
+}
+
+#[test]
+fn modules_of_the_engine_use_only_modules_below_them() {
+    let rules: [(&str, &[&str]); 6] = [
+        ("faults/", &["faults"]),
+        ("model/", &["model"]),
+        ("replay/", &["replay", "model", "faults"]),
+        ("store/", &["store", "model", "faults"]),
+        ("runtime/", &["runtime", "replay", "store", "model", "faults"]),
+        ("executor/", &["executor", "store", "model", "faults"]),
+    ];
+    for source in shipped("workflow-engine").iter().filter(|source| source.path != "lib.rs") {
+        let rule = rules.iter().find(|(folder, _)| source.path.starts_with(folder));
+        let (folder, allowed) = rule.unwrap_or_else(|| panic!("{} has no rule", source.shown()));
+        for module in modules_used(&source.text) {
+            // The one failpoint that a store's error is made of.
+            let is_fault = source.path == "faults/failpoint.rs" && module == "store";
+            let is_allowed = is_fault || allowed.contains(&module.as_str());
+            assert!(is_allowed, "{} uses crate::{module}; {folder} may use {allowed:?}", source.shown());
+        }
+    }
+}
+
+/// A rule: no file below this path has one of these words.
+struct Refused {
+    package: &'static str,
+    folder: &'static str,
+    words: &'static [&'static str],
+}
+
+const REFUSED: [Refused; 9] = [
+    // Values of authors pass through these modules, so they write no log either.
+    Refused { package: "workflow-engine", folder: "model/", words: &["tokio", "async ", "tracing"] },
+    Refused {
+        package: "workflow-engine",
+        folder: "replay/",
+        words: &["tokio", "async ", "Instant", "SystemTime", "fastrand", "std::thread", "tracing"],
+    },
+    Refused { package: "workflow-engine", folder: "runtime/", words: &["use tokio", "Instant", "tracing"] },
+    Refused { package: "workflow-engine", folder: "", words: &["sqlx::", "SqliteStore", "PostgresStore"] },
+    Refused { package: "workflow-sdk", folder: "ctx/", words: &["use tokio", "Instant", "tracing"] },
+    Refused { package: "workflow-sdk", folder: "", words: &["sqlx::query(", "SqlitePool", "PgPool"] },
+    Refused { package: "workflow-worker", folder: "", words: &["sqlx"] },
+    Refused { package: "workflow-sqlite", folder: "", words: &["Postgres", "postgres"] },
+    Refused { package: "workflow-postgres", folder: "", words: &["Sqlite", "sqlite"] },
+];
+
+#[test]
+fn the_core_is_pure_and_databases_do_not_know_each_other() {
+    for Refused { package, folder, words } in REFUSED {
+        for source in shipped(package).iter().filter(|source| source.path.starts_with(folder)) {
+            for word in words {
+                assert!(!source.code().contains(word), "{} mentions {word}", source.shown());
+            }
+        }
+    }
+}
+
+/// A store is used through its contract alone. Downcasts of a transaction's connection stand in the drivers, and where the body
+/// of a step asks for its connection.
+#[test]
+fn no_crate_looks_behind_the_contract_of_a_store() {
+    for source in all_shipped() {
+        let text = source.code();
+        assert!(!text.contains("as_any"), "{} looks behind a contract", source.shown());
+        let in_driver = ["workflow-sqlite", "workflow-postgres"].contains(&source.package);
+        let in_memory = source.shown().starts_with("workflow-testing/memory/");
+        let is_tx = source.shown() == "workflow-sdk/transaction.rs";
+        let casts = text.contains("connection.downcast") || text.contains("connection().downcast");
+        assert!(in_driver || in_memory || is_tx || !casts, "{} casts a connection", source.shown());
+    }
+}
+
+#[test]
+fn shipped_files_are_small() {
+    for source in all_shipped() {
+        let lines = source.text.lines().count();
+        assert!(lines <= 450, "{} has {lines} lines: split it by reason to change", source.shown());
+    }
+}
