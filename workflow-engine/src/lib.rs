@@ -9,12 +9,14 @@
 //! | [`model`] | plain data and the rules that hold for it |
 //! | [`replay`] | a run's history and its calls go in, decisions come out; pure |
 //! | [`store`] | the contract between the engine and a database, and its writes |
+//! | [`observe`] | typed events of what the engine does, for logs, metrics and tests |
 //! | [`runtime`] | the place where the calls of a workflow and its worker meet; errors and payloads |
 //! | [`executor`] | the single writer of a process |
 
 pub mod executor;
 pub mod faults;
 pub mod model;
+pub mod observe;
 pub mod replay;
 pub mod runtime;
 pub mod store;

@@ -1,0 +1,214 @@
+use std::time::Duration;
+
+use crate::model::{ErrorKind, RunId, RunStatus, StepKind, Timestamp, WorkerId};
+use crate::store::DatabaseError;
+
+/// A run, as events name it.
+#[derive(Clone, Copy, Debug)]
+pub struct RunName<'a> {
+    /// The run.
+    pub id: RunId,
+    /// Its workflow.
+    pub workflow: &'a str,
+    /// The version of its workflow.
+    pub version: &'a str,
+    /// Its queue.
+    pub queue: &'a str,
+}
+
+/// An attempt of a step, as events name it.
+#[derive(Clone, Copy, Debug)]
+pub struct StepName<'a> {
+    /// The run of the step.
+    pub run_id: RunId,
+    /// The key of the step: its name, with `:1`, `:2` and so on for repeats.
+    pub key: &'a str,
+    /// The kind of the step.
+    pub kind: StepKind,
+    /// The number of the attempt, from 1.
+    pub attempt: i64,
+}
+
+/// Something that the engine did. Events hold ids, names, durations and counts, and never a payload.
+///
+/// An event of a write is sent after the commit of that write, so what an observer counts has happened. The order of events of
+/// one run is the order of its commits; events of different runs may arrive from different threads.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A client started a run. A start that found a run with the same key sends no event.
+    RunStarted {
+        /// The run.
+        run: RunName<'a>,
+    },
+    /// A worker claimed a run.
+    RunClaimed {
+        /// The run.
+        run: RunName<'a>,
+        /// The worker.
+        worker: WorkerId,
+        /// How often the run has been claimed.
+        epoch: i64,
+        /// The attempt of the run, from 1.
+        attempt: i64,
+    },
+    /// A worker claimed a run that had been claimed before and was waiting: parked, given back, or tried again.
+    RunWoken {
+        /// The run.
+        run: RunName<'a>,
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// A worker claimed a run whose last worker died while it held the run, or whose lease ended.
+    RunTakenOver {
+        /// The run.
+        run: RunName<'a>,
+        /// The worker that has the run now.
+        worker: WorkerId,
+        /// How often the workers of this run have died since it last parked.
+        crashes: i64,
+    },
+    /// A run waits without a worker.
+    RunParked {
+        /// The run.
+        run: RunName<'a>,
+        /// When it is due at the latest; `None` if it waits for a signal or a child alone.
+        until: Option<Timestamp>,
+    },
+    /// The history of a run does not fit the code. The run is parked and will be tried again.
+    RunDiverged {
+        /// The run.
+        run: RunName<'a>,
+        /// The report: names, kinds and sizes of both sides.
+        report: &'a str,
+    },
+    /// A run failed, and its policy tries it again.
+    RunRetried {
+        /// The run.
+        run: RunName<'a>,
+        /// The attempt that failed, from 1.
+        attempt: i64,
+        /// The kind of its error.
+        kind: ErrorKind,
+        /// When the next attempt is due.
+        until: Timestamp,
+    },
+    /// A run continued as new: it has a new input and an empty history.
+    RunContinued {
+        /// The run.
+        run: RunName<'a>,
+        /// How often it has continued as new.
+        generation: i64,
+    },
+    /// A worker gave a run back unfinished: the worker stops, or the run is paused or waits for the trial of another run.
+    RunReleased {
+        /// The run.
+        run: RunName<'a>,
+    },
+    /// A run ended.
+    RunEnded {
+        /// The run.
+        run: RunName<'a>,
+        /// Its terminal status.
+        status: RunStatus,
+        /// The kind of its error, if it failed.
+        kind: Option<ErrorKind>,
+        /// The time since its first claim, or since the first claim of its present generation.
+        duration: Duration,
+    },
+    /// The claim of a worker on a run is lost: the run was terminated, or another worker has claimed it.
+    LeaseLost {
+        /// The run.
+        run: RunName<'a>,
+        /// The worker that held the run.
+        worker: WorkerId,
+    },
+    /// The body of a step begins.
+    StepBegun {
+        /// The attempt.
+        step: StepName<'a>,
+    },
+    /// An attempt of a step failed, and its policy tries the step again.
+    StepRetried {
+        /// The attempt.
+        step: StepName<'a>,
+        /// The kind of its error, if it was recorded.
+        error: Option<ErrorKind>,
+        /// How long the attempt took.
+        duration: Duration,
+    },
+    /// A step has its outcome.
+    StepEnded {
+        /// The last attempt.
+        step: StepName<'a>,
+        /// The kind of its error, if it failed.
+        error: Option<ErrorKind>,
+        /// How long the last attempt took.
+        duration: Duration,
+    },
+    /// The executor committed a batch.
+    Committed {
+        /// How many writes the batch had.
+        writes: usize,
+        /// The time from the begin of the commit to its answer.
+        duration: Duration,
+    },
+    /// A commit of the executor failed.
+    CommitFailed {
+        /// How many writes the batch had.
+        writes: usize,
+        /// How often in a row.
+        failures: u32,
+        /// The delay before the executor tries again; `None` if it gives the batch up.
+        retry_after: Option<Duration>,
+        /// The database's error.
+        error: &'a DatabaseError,
+    },
+    /// A worker started.
+    WorkerStarted {
+        /// The worker.
+        worker: WorkerId,
+        /// How many lanes it serves.
+        lanes: usize,
+    },
+    /// A worker stopped.
+    WorkerStopped {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// A worker found that another one is dead and made its runs due.
+    WorkerDied {
+        /// The dead worker.
+        worker: WorkerId,
+        /// How many runs it held.
+        claims: u64,
+    },
+}
+
+impl Event<'_> {
+    /// The stable name of the event, as logs and metrics show it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::RunStarted { .. } => "run_started",
+            Self::RunClaimed { .. } => "run_claimed",
+            Self::RunWoken { .. } => "run_woken",
+            Self::RunTakenOver { .. } => "run_taken_over",
+            Self::RunParked { .. } => "run_parked",
+            Self::RunDiverged { .. } => "run_diverged",
+            Self::RunRetried { .. } => "run_retried",
+            Self::RunContinued { .. } => "run_continued",
+            Self::RunReleased { .. } => "run_released",
+            Self::RunEnded { .. } => "run_ended",
+            Self::LeaseLost { .. } => "lease_lost",
+            Self::StepBegun { .. } => "step_begun",
+            Self::StepRetried { .. } => "step_retried",
+            Self::StepEnded { .. } => "step_ended",
+            Self::Committed { .. } => "committed",
+            Self::CommitFailed { .. } => "commit_failed",
+            Self::WorkerStarted { .. } => "worker_started",
+            Self::WorkerStopped { .. } => "worker_stopped",
+            Self::WorkerDied { .. } => "worker_died",
+        }
+    }
+}

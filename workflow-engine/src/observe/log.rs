@@ -1,0 +1,103 @@
+use crate::model::RunStatus;
+
+use super::{Event, Observer};
+
+/// Writes events as `tracing` events of the target `workflow`, each with its name in the field `event`. `docs/guide/logging.md`
+/// lists names, levels and fields.
+#[derive(Clone, Copy, Debug)]
+pub struct LogObserver;
+
+/// Logs an event of a run with the fields that name the run.
+macro_rules! run {
+    ($level:ident, $event:expr, $run:expr, $($rest:tt)+) => {
+        tracing::$level!(
+            target: "workflow",
+            event = $event.name(),
+            run_id = %$run.id,
+            workflow = $run.workflow,
+            version = $run.version,
+            queue = $run.queue,
+            $($rest)+
+        )
+    };
+}
+
+/// Logs an event of a step with the fields that name the attempt.
+macro_rules! step {
+    ($event:expr, $step:expr, $($rest:tt)+) => {
+        tracing::debug!(
+            target: "workflow",
+            event = $event.name(),
+            run_id = %$step.run_id,
+            step = $step.key,
+            kind = $step.kind.as_str(),
+            attempt = $step.attempt,
+            $($rest)+
+        )
+    };
+}
+
+impl Observer for LogObserver {
+    fn event(&self, event: &Event<'_>) {
+        match *event {
+            Event::RunStarted { run } => run!(debug, event, run, "run started"),
+            Event::RunClaimed { run, worker, epoch, attempt } => {
+                run!(debug, event, run, %worker, epoch, attempt, "run claimed");
+            }
+            Event::RunWoken { run, worker } => run!(debug, event, run, %worker, "run woken"),
+            Event::RunTakenOver { run, worker, crashes } => {
+                run!(warn, event, run, %worker, crashes, "run taken over from a dead worker");
+            }
+            Event::RunParked { run, until } => run!(debug, event, run, until = ?until, "run parked"),
+            Event::RunDiverged { run, report } => run!(error, event, run, "run parked: {report}"),
+            Event::RunRetried { run, attempt, kind, until } => {
+                run!(warn, event, run, attempt, error = %kind, %until, "run failed, trying again");
+            }
+            Event::RunContinued { run, generation } => run!(debug, event, run, generation, "run continues as new"),
+            Event::RunReleased { run } => run!(debug, event, run, "run given back"),
+            Event::RunEnded { run, status, kind, duration } => {
+                let status_name = status.as_str();
+                match (status, kind) {
+                    (RunStatus::Succeeded, _) => {
+                        run!(debug, event, run, status = status_name, ?duration, "run succeeded");
+                    }
+                    (RunStatus::Canceled, _) => run!(info, event, run, status = status_name, ?duration, "run canceled"),
+                    (_, Some(kind)) => {
+                        run!(warn, event, run, status = status_name, error = %kind, ?duration, "run failed");
+                    }
+                    (_, None) => run!(warn, event, run, status = status_name, ?duration, "run failed"),
+                }
+            }
+            Event::LeaseLost { run, worker } => {
+                run!(warn, event, run, %worker, "claim lost: the run was terminated, or another worker has it");
+            }
+            Event::StepBegun { step } => step!(event, step, "step begun"),
+            Event::StepRetried { step, error, duration } => {
+                step!(event, step, error = ?error, ?duration, "step failed, trying again");
+            }
+            Event::StepEnded { step, error, duration } => step!(event, step, error = ?error, ?duration, "step ended"),
+            Event::Committed { writes, duration } => {
+                tracing::trace!(target: "workflow", event = event.name(), writes, ?duration, "batch committed");
+            }
+            Event::CommitFailed { writes, failures, retry_after: Some(delay), error } => {
+                let error = error as &dyn std::error::Error;
+                tracing::warn!(
+                    target: "workflow", event = event.name(), writes, failures, ?delay, error, "commit failed, trying again"
+                );
+            }
+            Event::CommitFailed { writes, failures, retry_after: None, error } => {
+                let error = error as &dyn std::error::Error;
+                tracing::error!(target: "workflow", event = event.name(), writes, failures, error, "commit failed");
+            }
+            Event::WorkerStarted { worker, lanes } => {
+                tracing::info!(target: "workflow", event = event.name(), %worker, lanes, "worker started");
+            }
+            Event::WorkerStopped { worker } => {
+                tracing::info!(target: "workflow", event = event.name(), %worker, "worker stopped");
+            }
+            Event::WorkerDied { worker, claims } => {
+                tracing::info!(target: "workflow", event = event.name(), %worker, claims, "worker is dead; its runs are due");
+            }
+        }
+    }
+}
