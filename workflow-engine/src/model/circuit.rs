@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use super::{Breaker, Timestamp};
 
-/// What a worker knows of the service behind a breaker's name: closed, open, or open with one probe on its way. Takes instants,
-/// has no clock.
+/// The state of the service behind a breaker's name, as one worker knows it: closed, open, or open
+/// with a running probe. It has no clock: its methods take the time.
 ///
-/// Steps that share a name are judged each by the settings of its own breaker.
+/// Steps with breakers of one name share a circuit. Each step applies the settings of its own
+/// breaker.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,15 +18,17 @@ use super::{Breaker, Timestamp};
 /// let mut circuit = Circuit::default();
 /// let now = Timestamp::from_micros(0);
 /// let admission = circuit.admit(&breaker, now).unwrap();
-/// assert_eq!(circuit.report(&breaker, admission, ServiceReport::Fails("busy"), now), Some(CircuitChange::Opened));
+/// let change = circuit.report(&breaker, admission, ServiceReport::Fails("busy"), now);
+/// assert_eq!(change, Some(CircuitChange::Opened));
 /// assert_eq!(circuit.admit(&breaker, now), Err(now + Duration::from_secs(30)));
 /// ```
 #[derive(Debug, Default)]
 pub struct Circuit {
     state: State,
-    /// Raised whenever the circuit opens or closes: what was admitted before says nothing of the service as it is now.
+    /// Rises whenever the circuit opens or closes. An attempt that was admitted in an earlier era
+    /// says nothing about the service's present state.
     era: u64,
-    /// Probes so far.
+    /// The number of probes so far.
     probes: u64,
 }
 
@@ -33,11 +36,11 @@ pub struct Circuit {
 enum State {
     Closed(Failures),
     Open {
-        /// When the next probe may begin.
+        /// The time at which the next probe may begin.
         until: Timestamp,
-        /// How long before `until` that was decided.
+        /// The distance from the decision to `until`.
         length: Duration,
-        /// The probe that is on its way.
+        /// The number of the running probe.
         probe: Option<u64>,
     },
 }
@@ -52,13 +55,13 @@ impl Default for State {
 #[derive(Debug, Default)]
 struct Failures {
     at: VecDeque<Timestamp>,
-    /// The most that any breaker of the name asks for.
+    /// The largest number of failures that any breaker of this name asks for.
     most: usize,
-    /// The widest window of any breaker of the name.
+    /// The widest window of any breaker of this name.
     widest: Duration,
 }
 
-/// Leave to begin an attempt; goes back with what came of it.
+/// The permission to begin an attempt. It is returned with a report when the attempt has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "a probe that is never reported keeps its place until its time is over"]
 pub struct Admission {
@@ -67,28 +70,29 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Whether it is the one that finds out whether the service works again.
+    /// Returns whether the attempt is the probe that finds out whether the service works again.
     #[must_use]
     pub fn is_probe(&self) -> bool {
         self.probe.is_some()
     }
 }
 
-/// What an attempt says of the service that it called.
+/// The evidence that an ended attempt gives about the service that it called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceReport<'a> {
-    /// It works.
+    /// The service works.
     Works,
-    /// It fails: which step, and the kind of its error. This is logged, so the error's text is no part of it.
+    /// The service fails. Holds the step and the kind of its error. This text is logged, so it does
+    /// not contain the error's text.
     Fails(&'a str),
     /// Nothing: the request was bad, or the body was dropped.
     Nothing,
 }
 
-/// What a report changed.
+/// The change of a circuit that a report caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CircuitChange {
-    /// Failures were enough: no attempt begins any more.
+    /// The failures reached the limit: no further attempt begins.
     Opened,
     /// The probe failed.
     StaysOpen,
@@ -97,15 +101,15 @@ pub enum CircuitChange {
 }
 
 impl Circuit {
-    /// Whether an attempt may begin now.
+    /// Admits an attempt that wants to begin now.
     ///
     /// # Errors
-    /// The instant before which it may not.
+    /// The time before which no attempt may begin.
     pub fn admit(&mut self, breaker: &Breaker, now: Timestamp) -> Result<Admission, Timestamp> {
         let State::Open { until, length, probe } = &mut self.state else {
             return Ok(Admission { era: self.era, probe: None });
         };
-        // A clock that is set back must not keep it open for longer.
+        // A clock that is set back must not keep the circuit open for longer.
         *until = (*until).min(now + *length);
         if now < *until {
             return Err(*until);
@@ -117,7 +121,7 @@ impl Circuit {
         Ok(Admission { era: self.era, probe: *probe })
     }
 
-    /// An attempt that was admitted is over.
+    /// Reports the end of an admitted attempt.
     pub fn report(
         &mut self,
         breaker: &Breaker,
@@ -138,8 +142,8 @@ impl Circuit {
                 Some(CircuitChange::Opened)
             }
             (State::Closed(_), ServiceReport::Works | ServiceReport::Nothing) => None,
-            // Also from a probe that was slow and has made room for another: otherwise a service whose every answer takes
-            // longer than that would never be found to work.
+            // The report of a slow probe that has made room for another one also counts. Otherwise
+            // a service that always answers slower than `open_for` would never be found to work.
             (State::Open { .. }, ServiceReport::Works) => {
                 self.era += 1;
                 self.state = State::default();
@@ -159,7 +163,8 @@ impl Circuit {
         }
     }
 
-    /// Whether it is closed and remembers nothing that counts: a new one would do the same.
+    /// Returns whether the circuit is closed and remembers no failure that counts. A new circuit
+    /// would then behave identically.
     #[must_use]
     pub fn is_forgettable(&self, now: Timestamp) -> bool {
         match &self.state {
@@ -175,7 +180,8 @@ fn open(breaker: &Breaker, now: Timestamp) -> State {
 }
 
 impl Failures {
-    /// Adds a failure. Says whether that makes as many as the breaker allows within its window.
+    /// Adds a failure. Returns whether the failures have reached the breaker's limit within its
+    /// window.
     fn reach_limit(&mut self, breaker: &Breaker, now: Timestamp) -> bool {
         let (limit, within) = breaker.limit();
         let limit = limit as usize;

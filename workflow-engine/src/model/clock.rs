@@ -5,25 +5,27 @@ use std::time::{Duration, SystemTime};
 
 use super::Timestamp;
 
-/// Where a store takes the time from: the one place at which tests move it.
+/// The source of a store's time: the one place at which tests can move time.
 ///
-/// By default PostgreSQL's own clock decides on PostgreSQL and the host's on SQLite, whose users all share one host.
+/// Default: PostgreSQL uses its own clock. SQLite uses the clock of its host, because all of its
+/// users run on that host.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Source);
 
 #[derive(Clone, Default)]
 enum Source {
-    /// The database or host decides.
+    /// The database or the host supplies the time.
     #[default]
     Ambient,
     /// Stands still until it is moved.
     Manual(Arc<AtomicI64>),
-    /// Asked each time.
+    /// A function that is called each time.
     Asked(Arc<dyn Fn() -> Timestamp + Send + Sync>),
 }
 
 impl Clock {
-    /// A clock that stands still at `now` until it is [advanced](Clock::advance). Its clones move with it.
+    /// Creates a clock that stands still at `now` until it is [advanced](Clock::advance). Its
+    /// clones move with it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -38,7 +40,8 @@ impl Clock {
         Self(Source::Manual(Arc::new(AtomicI64::new(now.as_micros()))))
     }
 
-    /// A clock that says what `now` does each time, which must never go back.
+    /// Creates a clock that calls `now` each time. The times that `now` returns must never
+    /// decrease.
     ///
     /// ```
     /// use workflow_sdk::{Timestamp, engine::Clock};
@@ -51,21 +54,22 @@ impl Clock {
         Self(Source::Asked(Arc::new(now)))
     }
 
-    /// Moves a manual clock forward. Without effect on another.
+    /// Moves a manual clock forward. Has no effect on any other clock.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(micros) = &self.0 {
             micros.fetch_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
         }
     }
 
-    /// Moves a manual clock back, as the clock of a host is set right. Without effect on another.
+    /// Moves a manual clock back, as happens when the clock of a host is corrected. Has no effect
+    /// on any other clock.
     pub fn set_back(&self, by: Duration) {
         if let Source::Manual(micros) = &self.0 {
             micros.fetch_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
         }
     }
 
-    /// The time of this clock; `None` where the database or host decides.
+    /// Returns the time of this clock, or `None` if the database or the host supplies the time.
     #[must_use]
     pub fn fixed(&self) -> Option<Timestamp> {
         match &self.0 {
@@ -75,7 +79,7 @@ impl Clock {
         }
     }
 
-    /// The time of this clock, or the host's.
+    /// Returns the time of this clock, or the host's time if this clock has none.
     #[must_use]
     pub fn host_now(&self) -> Timestamp {
         self.fixed().unwrap_or_else(|| SystemTime::now().into())

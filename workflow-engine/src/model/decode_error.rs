@@ -1,22 +1,23 @@
-//! What serde says of a value that it cannot decode, without the value: such texts go into the database and into logs.
+//! Removes values from serde's decoding errors, because the texts of errors go into the database
+//! and into logs.
 
 use serde_json::error::Category;
 
-/// The error without the value that it quotes.
+/// Returns the error without the value that its text quotes.
 pub fn unquoted(error: serde_json::Error) -> serde_json::Error {
     match error.classify() {
-        // Of text that is no JSON, or that ends too early, nothing is quoted.
+        // For text that is not JSON, or that ends too early, serde_json quotes nothing.
         Category::Io | Category::Syntax | Category::Eof => error,
         Category::Data => serde::de::Error::custom(redacted(&error.to_string(), |kind| kind)),
     }
 }
 
-/// serde's reason without the value that it quotes.
+/// Returns serde's reason without the value that it quotes.
 pub fn without_values(reason: &str) -> String {
     redacted(reason, |_| "found ")
 }
 
-/// The same, with a word for the kind of reason.
+/// Removes the value from `reason`. `word` chooses the words for the kind of the error.
 fn redacted(reason: &str, word: impl Fn(&'static str) -> &'static str) -> String {
     let place = reason.rfind(" at line ").map_or("", |at| &reason[at..]);
     let said = reason.strip_suffix(place).unwrap_or(reason);
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_its_place_and_no_value() {
+    fn an_error_keeps_its_line_and_column_and_no_value() {
         let error = unquoted(serde_json::from_str::<u8>("\n \"secret\"").unwrap_err());
         assert_eq!(error.to_string(), "invalid type: string, expected u8 at line 2 column 9");
         assert!(!format!("{error:?}").contains("secret"));

@@ -1,16 +1,16 @@
 use super::NewRun;
 
-/// What is committed together with the row of an attempt, or not at all.
+/// A change that is committed together with the row of an attempt, or not at all.
 #[derive(Clone, Debug, Default)]
 pub enum Effect {
-    /// Nothing.
+    /// No change.
     #[default]
     None,
-    /// The signal with this number leaves the inbox of the run.
+    /// Removes the signal with this number from the inbox of the run.
     Consume {
-        /// Its number in the inbox.
+        /// The signal's number in the inbox.
         seq: i64,
     },
-    /// A child of the run is started.
+    /// Starts a child of the run.
     Start(Box<NewRun>),
 }

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A payload in Debug output: its size. Such output is logged.
+/// Shows a payload in Debug output as its size, because Debug output is logged.
 pub(super) struct Hidden<'a>(&'a str);
 
 impl<'a> Hidden<'a> {

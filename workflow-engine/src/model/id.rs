@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The identity of a run: a UUIDv7, so ids sort by the time at which their runs were started.
+/// The id of a run: a UUIDv7, so ids sort by the time at which their runs were started.
 ///
 /// ```
 /// use workflow_sdk::RunId;
@@ -17,13 +17,13 @@ use uuid::Uuid;
 pub struct RunId(Uuid);
 
 impl RunId {
-    /// A new id, later in order than the ids made before it in this process.
+    /// Generates a new id, which sorts after every id generated before it in this process.
     #[must_use]
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }
 
-    /// The id as a UUID.
+    /// Returns the id as a UUID.
     #[must_use]
     pub fn as_uuid(self) -> Uuid {
         self.0
@@ -56,25 +56,26 @@ impl fmt::Debug for RunId {
     }
 }
 
-/// The identity of one worker for as long as it lives. A restarted worker is another one.
+/// The id of one worker during its life. A restarted worker has a new id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(Uuid);
 
 impl WorkerId {
-    /// A new, random id.
+    /// Generates a new random id.
     #[must_use]
     pub fn generate() -> Self {
         Self(Uuid::new_v4())
     }
 
-    /// The id as a UUID.
+    /// Returns the id as a UUID.
     #[must_use]
     pub fn as_uuid(self) -> Uuid {
         self.0
     }
 
-    /// The key of this worker's liveness lock where a database names locks by 64-bit numbers (PostgreSQL).
+    /// Returns the key of this worker's liveness lock in a database that names locks by 64-bit
+    /// numbers (PostgreSQL).
     #[must_use]
     pub fn lock_key(self) -> i64 {
         let (high, low) = self.0.as_u64_pair();
@@ -100,12 +101,13 @@ impl fmt::Debug for WorkerId {
     }
 }
 
-/// A worker's hold on a run. Every claim of a run has an epoch of its own, so a write that carries a claim can be told
-/// from one of an earlier owner, even when both owners are the same worker.
+/// A worker's hold on a run. Each claim of a run has its own epoch. A write that carries its claim
+/// can therefore be told from a write of an earlier claim, even if both claims belong to one
+/// worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claim {
-    /// The run that is held.
+    /// The run that the worker holds.
     pub run_id: RunId,
-    /// Rises by one with each claim of the run. The first claim has epoch 1.
+    /// The number of the claim: 1 for the run's first claim, and one more with each further claim.
     pub epoch: i64,
 }

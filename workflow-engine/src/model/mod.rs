@@ -1,4 +1,5 @@
-//! Plain data and the rules that hold for it. No async, no SQL, nothing from the rest of the crate.
+//! Plain data and the rules that hold for it. Uses neither async code nor SQL, and nothing from the
+//! other modules of this crate.
 
 mod breaker;
 mod circuit;

@@ -1,8 +1,9 @@
-//! Names come from authors and applications, go into both databases and into log lines, and are compared byte by byte.
+//! Checks names. They come from authors and applications, are written to both databases and to log
+//! lines, and are compared byte by byte.
 
 use std::fmt;
 
-/// What a refused name was to be the name of.
+/// The kind of thing that a refused name was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameSubject {
@@ -22,7 +23,7 @@ pub enum NameSubject {
     Key,
     /// The name or the value of a tag.
     Tag,
-    /// A change of a workflow's code.
+    /// A patch of a workflow's code.
     Patch,
     /// A value that a run publishes.
     Published,
@@ -51,25 +52,25 @@ impl fmt::Display for NameSubject {
     }
 }
 
-/// A name that cannot be stored or told apart.
+/// A name that is refused, because it could not be stored or could not be told from another name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{subject} {shown:?} {reason}; use 1 to {MAX_NAME_BYTES} bytes without control characters")]
 pub struct InvalidName {
-    /// What the name was for.
+    /// The kind of thing that the name was for.
     pub subject: NameSubject,
     /// The name, cut after 80 characters.
     pub shown: String,
     reason: String,
 }
 
-/// 255 bytes: the limit that DESIGN sets for every name, which also keeps index entries small on both databases.
+/// The longest name. It keeps index entries small in both databases.
 const MAX_NAME_BYTES: usize = 255;
 
 fn shown(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
-/// Accepts 1 to 255 bytes without control characters.
+/// Checks a name. Range: 1 to 255 bytes without control characters.
 ///
 /// # Errors
 /// [`InvalidName`] with the reason.
@@ -87,8 +88,8 @@ pub fn check_name(subject: NameSubject, name: &str) -> Result<(), InvalidName> {
     }
 }
 
-/// [`check_name`] for a scope, which also has no `/`: that stands between the names of nested scopes, and two scopes could
-/// not be told apart.
+/// Checks the name of a scope as [`check_name`] does, and refuses a `/`. A slash separates the
+/// names of nested scopes, so with it two scopes could have one path.
 ///
 /// # Errors
 /// [`InvalidName`] with the reason.
@@ -101,7 +102,7 @@ pub fn check_scope(name: &str) -> Result<(), InvalidName> {
     Err(InvalidName { subject: NameSubject::Scope, shown: shown(name), reason })
 }
 
-/// [`check_name`] for a queue.
+/// Checks the name of a queue as [`check_name`] does.
 ///
 /// # Errors
 /// [`InvalidName`] with the reason.
@@ -109,7 +110,7 @@ pub fn check_queue(name: &str) -> Result<(), InvalidName> {
     check_name(NameSubject::Queue, name)
 }
 
-/// Accepts the name of a tag as [`check_name`] does, and its value likewise, but for an empty value, which is fine.
+/// Checks the name and the value of a tag as [`check_name`] does. The value may also be empty.
 ///
 /// # Errors
 /// [`InvalidName`] with the reason.

@@ -2,15 +2,16 @@ use std::fmt;
 
 use super::{RunId, StepKind};
 
-/// What stands between a program and the stored form of every payload: encryption, or compression.
+/// Converts every payload to its stored form and back: encryption or compression.
 ///
-/// A client with a codec ([`Connect::codec`](crate::Connect::codec)), and every worker of that client, hands it each payload
-/// before it is written, and what is stored before it is used: inputs, outputs, values and errors of steps, signals, decisions,
-/// published values, items of streams. Workflow code, and a replay, see exactly the bytes that were handed to
-/// [`encode`](PayloadCodec::encode). Names, keys, tags and times are no payloads and stay as they are.
+/// A client connected with a codec (`Connect::codec`) and every worker of that client encode each
+/// payload before it is written and decode it before it is used. Payloads are inputs, outputs,
+/// values and errors of steps, signals, decisions, published values and items of streams. Workflow
+/// code and replays see exactly the bytes that were passed to [`encode`](PayloadCodec::encode).
+/// Names, keys, tags and times are not payloads and stay readable.
 ///
-/// It is called on the threads that talk to the database: it must not block, and keys that lie elsewhere are fetched before. A panic
-/// in it is an error of that one payload.
+/// A codec runs on the threads that talk to the database. It must not block, so fetch keys that are
+/// stored elsewhere beforehand. If a codec panics, the one payload it was called with has an error.
 ///
 /// ```
 /// use workflow_sdk::{CodecError, CodedPayload, PayloadCodec, PayloadContext, PayloadPlace};
@@ -24,7 +25,11 @@ use super::{RunId, StepKind};
 ///         Ok(CodedPayload::new("reversed", plain.iter().rev().copied().collect::<Vec<u8>>()))
 ///     }
 ///
-///     fn decode(&self, _: &PayloadContext<'_>, coded: &CodedPayload) -> Result<Vec<u8>, CodecError> {
+///     fn decode(
+///         &self,
+///         _: &PayloadContext<'_>,
+///         coded: &CodedPayload,
+///     ) -> Result<Vec<u8>, CodecError> {
 ///         match coded.key_id.as_str() {
 ///             "reversed" => Ok(coded.bytes.iter().rev().copied().collect()),
 ///             _ => Err(CodecError::UnknownKey),
@@ -40,90 +45,96 @@ use super::{RunId, StepKind};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait PayloadCodec: fmt::Debug + Send + Sync + 'static {
-    /// The stored form of a payload, JSON text.
+    /// Returns the stored form of a payload, which is JSON text.
     ///
     /// # Errors
-    /// [`CodecError`]: what was to be written is not written. A step whose outcome cannot be encoded is done again later.
+    /// [`CodecError`]: the payload is not written. A step whose outcome cannot be encoded is
+    /// attempted again later.
     fn encode(&self, context: &PayloadContext<'_>, plain: &[u8]) -> Result<CodedPayload, CodecError>;
 
-    /// What was handed to [`encode`](PayloadCodec::encode), under an equal context.
+    /// Returns the bytes that were passed to [`encode`](PayloadCodec::encode) with an equal
+    /// context.
     ///
     /// # Errors
-    /// [`CodecError`]: whoever asks gets an [`UnreadablePayload`](crate::model::UnreadablePayload); a run that needs the payload to go on
-    /// waits for a worker that can decode it.
+    /// [`CodecError`]: the reader of the payload gets an
+    /// [`UnreadablePayload`](crate::model::UnreadablePayload). A run that needs the payload waits
+    /// for a worker that can decode it.
     fn decode(&self, context: &PayloadContext<'_>, coded: &CodedPayload) -> Result<Vec<u8>, CodecError>;
 
-    /// Whether payloads that no codec has encoded are read: those that were written before there was one. Default: yes.
+    /// Returns whether payloads that were never encoded, because they are older than the codec, may
+    /// be read. Default: yes.
     fn reads_plain(&self) -> bool {
         true
     }
 }
 
-/// A payload as a codec has made it.
+/// A payload in the form that a codec produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodedPayload {
-    /// Which key, or which version of the codec, decodes it; it is stored beside the bytes, readable. Range: 1 to 64 of `a-z`,
-    /// `A-Z`, `0-9`, `.`, `_`, `-`.
+    /// The id of the key, or the version of the codec, that decodes the payload. It is stored
+    /// beside the bytes and is readable. Range: 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_`, `-`.
     pub key_id: String,
-    /// The bytes. Stored as base64: a third larger.
+    /// The encoded bytes. They are stored as base64, which is a third larger.
     pub bytes: Vec<u8>,
 }
 
 impl CodedPayload {
-    /// These bytes under this key.
+    /// Creates an encoded payload from its bytes and the id of its key.
     #[must_use]
     pub fn new(key_id: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self { key_id: key_id.into(), bytes: bytes.into() }
     }
 
-    /// Whether a key may have this id.
+    /// Returns whether `id` is a valid key id.
     #[must_use]
     pub fn is_key_id(id: &str) -> bool {
         (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
     }
 }
 
-/// Why a codec could not do its work.
+/// The reason why a codec failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
-    /// It has no key of this id.
+    /// The codec has no key with this id.
     #[error("the codec has no key of this id")]
     UnknownKey,
-    /// The payload is not what was encoded under this context.
+    /// The payload is not the one that was encoded under this context.
     #[error("the payload is not what was encoded at this place with this key")]
     NotAuthentic,
-    /// Anything else; without any of the payload in the text, which is logged and stored.
+    /// Any other reason. The text is logged and stored, so it must not contain any part of the
+    /// payload.
     #[error("the codec failed: {0}")]
     Failed(String),
 }
 
-/// Where a payload stands: a codec that authenticates binds the payload to it, so that a row that was copied elsewhere is refused.
+/// The place of a payload. A codec that authenticates binds the payload to it, so that a row copied
+/// to another place is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PayloadContext<'a> {
-    /// The run.
+    /// The run that the payload belongs to.
     pub run_id: RunId,
-    /// Which of its payloads.
+    /// The payload's place in the run.
     pub place: PayloadPlace<'a>,
 }
 
-/// Which payload of a run.
+/// The place of a payload in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PayloadPlace<'a> {
-    /// The run's input; after a continue-as-new that of its present generation.
+    /// The run's input. After a continue-as-new: the input of its present generation.
     Input,
     /// The run's output.
     Output,
     /// The run's error.
     Error,
-    /// What a step gave; of a wait, what it waits for; a published value.
+    /// The output of a step, the condition of a wait, or a published value.
     StepOutput {
         /// The step's key.
         key: &'a str,
     },
-    /// Why an attempt of a step failed.
+    /// The error of an attempt of a step.
     StepError {
         /// The step's key.
         key: &'a str,
@@ -135,7 +146,8 @@ pub enum PayloadPlace<'a> {
         /// The item's number.
         number: i64,
     },
-    /// A signal that lies in the run's inbox. A decision is one, under a name that begins with a control character.
+    /// A signal in the run's inbox. A decision is a signal whose name begins with a control
+    /// character.
     Signal {
         /// The signal's name.
         name: &'a str,
@@ -143,13 +155,13 @@ pub enum PayloadPlace<'a> {
 }
 
 impl<'a> PayloadContext<'a> {
-    /// This payload of this run.
+    /// Creates the context of this payload of this run.
     #[must_use]
     pub const fn new(run_id: RunId, place: PayloadPlace<'a>) -> Self {
         Self { run_id, place }
     }
 
-    /// The output of a row of the history.
+    /// Creates the context of the output of a row of the history.
     pub fn of_output(run_id: RunId, kind: StepKind, key: &'a str, attempt: i64) -> Self {
         let place = match kind {
             StepKind::Emitted => PayloadPlace::Item { key, number: attempt },
@@ -158,7 +170,7 @@ impl<'a> PayloadContext<'a> {
         Self { run_id, place }
     }
 
-    /// The step, where it is one's.
+    /// Returns the key of the step that the payload belongs to, if any.
     #[must_use]
     pub const fn step_key(&self) -> Option<&'a str> {
         match self.place {
@@ -169,8 +181,8 @@ impl<'a> PayloadContext<'a> {
         }
     }
 
-    /// The context as bytes, different for different contexts and the same in every release: what a codec authenticates with
-    /// the payload.
+    /// Returns the context as bytes, for a codec to authenticate with the payload. Different
+    /// contexts have different bytes, and the bytes of a context are identical in every release.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let (tag, text, number): (u8, &str, i64) = match self.place {
@@ -182,7 +194,7 @@ impl<'a> PayloadContext<'a> {
             PayloadPlace::Item { key, number } => (6, key, number),
             PayloadPlace::Signal { name } => (7, name, 0),
         };
-        // The only part of unknown length stands last.
+        // The only part of variable length is last.
         let mut bytes = vec![1, tag];
         bytes.extend_from_slice(self.run_id.as_uuid().as_bytes());
         bytes.extend_from_slice(&number.to_be_bytes());

@@ -1,29 +1,34 @@
-//! Histories without the data of their runs.
+//! Replaces the data of runs in their histories by placeholders.
 
 use serde_json::Value;
 
 use super::{AttemptStatus, RunHistory, StepKind, StoredError};
 
-/// In place of a text.
+/// Stands in place of a text.
 const REDACTED: &str = "redacted";
 
 impl RunHistory {
-    /// The history with a placeholder of the same JSON shape for each payload: texts become `"redacted"`, numbers 0; what is
-    /// `true`, `false` or `null` stays, and so do the names of fields and the lengths of lists. Texts of errors go too.
+    /// Returns the history with a placeholder of equal JSON shape for each payload.
     ///
-    /// Payloads are the input and the output, what steps, transactions, children, signals and approvals have given, and
-    /// published values. Names, keys, times and kinds stay.
+    /// Strings become `"redacted"` and numbers become 0. `true`, `false`, `null`, field names and
+    /// the lengths of lists stay. The texts of errors are replaced too.
     ///
-    /// A [replay](crate::Client::export) of it gives the code these values. Where it decides by them, or decodes a text that is
-    /// not any text (an enum, a date), it may go another way than the run did: see [`RunHistory::redact_with`].
+    /// Payloads are the input, the output, the outputs of steps, transactions, children, signals
+    /// and approvals, and published values. Names, keys, times and kinds stay.
+    ///
+    /// A replay of the redacted history (`Client::export` has an example) gives these values to the
+    /// code. If the code decides by a value, or decodes a string that must have a certain form (an
+    /// enum, a date), the replay may take another path than the run did. See
+    /// [`RunHistory::redact_with`].
     ///
     /// ```
     /// use workflow_sdk::RunHistory;
     ///
     /// # let json = r#"{
     /// #     "format": 1,
-    /// #     "run": { "id": "018f0000-0000-7000-8000-000000000001", "queue": "default", "workflow": "greet", "version": "1",
-    /// #              "status": "parked", "input": "{\"name\":\"Ada\",\"vip\":true,\"visits\":[3,4]}", "started_at": 0 },
+    /// #     "run": { "id": "018f0000-0000-7000-8000-000000000001", "queue": "default",
+    /// #              "workflow": "greet", "version": "1", "status": "parked", "started_at": 0,
+    /// #              "input": "{\"name\":\"Ada\",\"vip\":true,\"visits\":[3,4]}" },
     /// #     "steps": []
     /// # }"#;
     /// let history = RunHistory::from_json(json)?;
@@ -38,8 +43,9 @@ impl RunHistory {
         self.redact_with(|_, value| placeholder(value))
     }
 
-    /// The history with what this function makes of each payload. It gets the key of the step, or `None` for the input and
-    /// the output of the run. What it gives back should decode as the payload did, and keep what the code decides by.
+    /// Returns the history with each payload replaced by the result of `change`. The function
+    /// receives the key of the step, or `None` for the input and the output of the run. Its result
+    /// should decode as the payload did, and keep the values by which the code decides.
     #[must_use]
     pub fn redact_with(mut self, mut change: impl FnMut(Option<&str>, Value) -> Value) -> Self {
         let run = &mut self.run;
@@ -51,7 +57,8 @@ impl RunHistory {
         }
         for step in &mut self.steps {
             let key = step.step_key.as_str();
-            // What a wait writes when it begins, and what the engine writes, is no payload: a replay needs it.
+            // The note that a wait writes when it begins, and rows of the engine itself, are not
+            // payloads. A replay needs them.
             let is_payload = step.status != AttemptStatus::Running && holds_payloads(step.kind);
             if is_payload && let Some(output) = step.output.take() {
                 step.output = Some(changed(&output, |value| change(Some(key), value)));
@@ -86,7 +93,7 @@ fn redact_error(error: &mut StoredError, change: impl FnOnce(Value) -> Value) {
     }
 }
 
-/// What is no JSON is nothing that could be kept.
+/// Text that is not JSON becomes null, because no shape can be kept.
 fn changed(text: &str, change: impl FnOnce(Value) -> Value) -> String {
     change(serde_json::from_str(text).unwrap_or(Value::Null)).to_string()
 }

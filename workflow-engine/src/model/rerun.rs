@@ -1,20 +1,22 @@
-//! Which part of a history is kept when a run is tried again or forked.
+//! Decides which part of a history stays when a run is retried or forked.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{AttemptStatus, ErrorKind, Retry, RunId, StepAttempt, StepKind, StoredError, derived_fraction};
 
-/// What a fork finds under the name of a step.
+/// Where a fork that names a step leaves the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepChoice {
-    /// It is recorded: outcomes before this position are kept.
+    /// The step is recorded. The fork keeps the outcomes whose position is below this one.
     Before(i64),
-    /// Nothing is recorded under it. The keys from which the run can be forked, in the order of the history.
+    /// No step with this name is recorded. Holds the keys from which the run can be forked, in the
+    /// order of the history.
     Unknown(Vec<String>),
 }
 
-/// Where a fork from this step parts from the history. A step without an outcome parts from it at its end.
+/// Returns the position at which a fork from this step leaves the history. For a step without an
+/// outcome that is the end of the history.
 #[must_use]
 pub fn fork_position(history: &[StepAttempt], key: &str) -> StepChoice {
     let steps = || history.iter().filter(|row| is_call(row.kind));
@@ -31,7 +33,7 @@ pub fn fork_position(history: &[StepAttempt], key: &str) -> StepChoice {
     StepChoice::Unknown(keys)
 }
 
-/// Whether a row is that of a call which the workflow waits for; not the trace of something else.
+/// Returns whether rows of this kind record a call whose outcome the workflow waits for.
 fn is_call(kind: StepKind) -> bool {
     match kind {
         StepKind::Step
@@ -46,11 +48,12 @@ fn is_call(kind: StepKind) -> bool {
     }
 }
 
-/// The steps that are attempted again when a run which failed with this error is tried again.
+/// Returns the keys of the steps that are attempted again when a run that failed with `error` is
+/// retried.
 ///
-/// The step that the error names, and every failure that was delivered after it. Where the error names none: the failures
-/// after which nothing succeeded, for the error was made of them. A failure before that was handled by the workflow, and
-/// stays.
+/// These are the step that the error names and every failure delivered after it. If the error names
+/// no step, the workflow made the error from the failures after the last success, so those are
+/// attempted again. The workflow handled each earlier failure, so it stays.
 #[must_use]
 pub fn attempted_again(history: &[StepAttempt], error: Option<&StoredError>) -> Vec<String> {
     let mut outcomes: Vec<(i64, &StepAttempt)> =
@@ -63,8 +66,9 @@ pub fn attempted_again(history: &[StepAttempt], error: Option<&StoredError>) -> 
     outcomes[first..].iter().filter(|(_, row)| failed(row)).map(|(_, row)| row.step_key.clone()).collect()
 }
 
-/// The rows of a history that a fork keeps whose first position that is not kept is `before`: outcomes before it, the failed attempts
-/// before each, and the changes of the code taken. `copy_history.sql` says the same to the databases.
+/// Returns the rows that a fork keeps: outcomes at positions below `before`, the failed attempts
+/// that precede each of them, and the patches that the run has taken. `copy_history.sql` implements
+/// the same rule in both databases.
 pub fn kept_by_fork(history: Vec<StepAttempt>, before: i64) -> Vec<StepAttempt> {
     let told_to_end =
         history.iter().filter(|row| row.kind == StepKind::Interruption).filter_map(|row| row.position).min();
@@ -81,7 +85,8 @@ pub fn kept_by_fork(history: Vec<StepAttempt>, before: i64) -> Vec<StepAttempt> 
     history.into_iter().filter(is_kept).collect()
 }
 
-/// How long a run waits before its next attempt; `None`: this was the last. `attempt` is that of the run, from 1.
+/// Returns the delay before the run's next attempt, or `None` if the last attempt failed. `attempt`
+/// is the number of the run's attempt that failed, from 1.
 #[must_use]
 pub fn retry_of_run(policy: Option<Retry>, run: RunId, attempt: i64, error: &StoredError) -> Option<Duration> {
     let may_differ = match error.kind {
@@ -95,7 +100,8 @@ pub fn retry_of_run(policy: Option<Retry>, run: RunId, attempt: i64, error: &Sto
     let policy = policy.filter(|_| may_differ)?;
     let fraction = derived_fraction(run, &format!("retry of the run {attempt}"));
     let delay = policy.delay_after(u32::try_from(attempt).unwrap_or(u32::MAX), fraction)?;
-    // The delay that a step's error asks for was meant for the step, and holds for the run that waits for it all the same.
+    // A delay that a step's error asks for was meant for the step. It also applies to the run,
+    // because the run waits for that step.
     Some(error.retry_after().unwrap_or(delay))
 }
 
@@ -104,7 +110,8 @@ mod tests {
     use super::*;
     use crate::model::Timestamp;
 
-    /// `key` succeeded, or failed where it begins with `!`; in the order of positions, `_` leaves one out.
+    /// Builds a history of outcomes in the order of their positions. A word that begins with `!` is
+    /// the key of a failed step, any other word that of a succeeded one. `_` leaves a position out.
     fn history(words: &[&str]) -> Vec<StepAttempt> {
         let rows = words.iter().zip(1..).filter(|(word, _)| **word != "_");
         rows.map(|(word, position)| row(word, Some(position))).collect()
@@ -127,19 +134,21 @@ mod tests {
     }
 
     #[test]
-    fn the_failures_that_ended_a_run_are_attempted_again() {
+    fn a_retried_run_attempts_the_failures_that_ended_it_again() {
         let table: &[(&[&str], Option<&str>, &[&str])] = &[
             (&[], None, &[]),
             (&["a", "!b"], Some("b"), &["b"]),
-            // A sibling that succeeded later keeps its outcome, one that failed later does not.
+            // A sibling that succeeded later keeps its outcome; a sibling that failed later does
+            // not.
             (&["a", "!b", "c", "!d"], Some("b"), &["b", "d"]),
-            // A failure that the workflow handled before stays.
+            // A failure that the workflow handled earlier stays.
             (&["!primary", "fallback", "!ship"], Some("ship"), &["ship"]),
             (&["!primary", "fallback", "!ship"], None, &["ship"]),
             (&["a", "!b", "!c"], None, &["b", "c"]),
-            // The workflow's own error: what was handled stays, and the code is called again.
+            // The workflow's own error: handled failures stay, and only the workflow's code runs
+            // again.
             (&["!primary", "fallback"], None, &[]),
-            // The error was kept and returned later; or names a step that has no failure.
+            // The workflow returned the error later, or the error names a step that has not failed.
             (&["!b", "notify"], Some("b"), &["b"]),
             (&["a", "!b"], Some("a"), &["b"]),
             (&["a", "!b"], Some("gone"), &["b"]),
@@ -155,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_without_a_position_and_traces_are_left_alone() {
+    fn rows_without_a_position_and_compensations_are_not_attempted_again() {
         let mut rows = history(&["a", "!undo"]);
         rows[1].kind = StepKind::Compensation;
         rows.push(row("!b", None));
@@ -163,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_parts_at_the_outcome_of_its_step() {
+    fn a_fork_leaves_the_history_at_the_outcome_of_its_step() {
         let mut rows = history(&["a", "!b", "_", "c"]);
         assert_eq!(fork_position(&rows, "c"), StepChoice::Before(4));
         assert_eq!(fork_position(&rows, "b"), StepChoice::Before(2));
@@ -174,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_retried_by_its_policy_unless_that_is_in_vain() {
+    fn a_run_is_retried_by_its_policy_unless_no_retry_can_help() {
         let run = RunId::generate();
         let policy = Some(Retry::fixed(Duration::from_secs(3)).max_attempts(2));
         let error = |kind| StoredError::new(kind, "no");
@@ -191,7 +200,7 @@ mod tests {
         assert_eq!(
             retry_of_run(jittered, run, 1, &error(ErrorKind::Panic)),
             retry_of_run(jittered, run, 1, &error(ErrorKind::Panic)),
-            "the draw belongs to the run and its attempt"
+            "the random number is derived from the run and its attempt"
         );
     }
 }

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-/// When a failed attempt is followed by another one.
+/// A retry policy: decides whether and when a failed attempt is followed by another one.
 ///
-/// The delay before attempt n+1 is `initial_delay * factor^(n-1)`, at most `max_delay`, times a fraction between 0 and 1
-/// that is drawn for each attempt (full jitter), so that runs which failed together do not come back together.
+/// The delay before attempt n+1 is `initial_delay * factor^(n-1)`, at most `max_delay`. It is
+/// multiplied by a fraction between 0 and 1 that is drawn for each attempt (full jitter), so that
+/// runs that failed together do not retry together.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,19 +25,20 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// What a step does unless it says otherwise: exponential from 1 s, doubled to at most 60 s, full jitter, 10
-    /// attempts.
+    /// The policy of a step by default: exponential from 1 s, doubled to at most 60 s, full jitter,
+    /// 10 attempts.
     pub const STEP_DEFAULT: Self = Self::exponential();
 
-    /// What the body of a workflow does: 1 attempt. An error that a workflow returns is its answer, for its steps were
-    /// retried already.
+    /// The policy of a workflow by default: 1 attempt. An error that a workflow returns is its
+    /// answer, because its steps have already been retried.
     pub const WORKFLOW_DEFAULT: Self = Self::none();
 
-    /// What a compensation does unless it says otherwise: exponential from 1 s, doubled to at most 5 minutes, full jitter, 25
-    /// attempts, so for about an hour. More patient than a step, for nothing comes after it that could do its work.
+    /// The policy of a compensation by default: exponential from 1 s, doubled to at most 5 minutes,
+    /// full jitter, 25 attempts, which takes about an hour. It is more patient than a step's
+    /// policy, because nothing else undoes the step if the compensation fails.
     pub const COMPENSATION_DEFAULT: Self = Self::exponential().max_delay(Duration::from_secs(300)).max_attempts(25);
 
-    /// 1 s, doubled to at most 60 s, full jitter, 10 attempts.
+    /// Delays of 1 s, doubled to at most 60 s, with full jitter; 10 attempts.
     #[must_use]
     pub const fn exponential() -> Self {
         Self {
@@ -48,56 +50,57 @@ impl Retry {
         }
     }
 
-    /// The same delay each time, without jitter; 10 attempts.
+    /// The given delay before every attempt, without jitter; 10 attempts.
     #[must_use]
     pub const fn fixed(delay: Duration) -> Self {
         Self { initial_delay: delay, factor: 1.0, max_delay: delay, max_attempts: 10, jitter: false }
     }
 
-    /// One attempt.
+    /// A single attempt.
     #[must_use]
     pub const fn none() -> Self {
         Self { max_attempts: 1, ..Self::exponential() }
     }
 
-    /// How many attempts in all. Default: 10. Range: 1 or more; 0 is taken as 1, for a step that may not be attempted is
-    /// no step.
+    /// Sets the total number of attempts. Default: 10. Range: 1 or more; 0 is treated as 1, because
+    /// a step without an attempt could not end.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = if attempts == 0 { 1 } else { attempts };
         self
     }
 
-    /// The delay after the first attempt, before jitter. Default: 1 s.
+    /// Sets the delay after the first attempt, before jitter. Default: 1 s.
     #[must_use]
     pub const fn initial_delay(mut self, delay: Duration) -> Self {
         self.initial_delay = delay;
         self
     }
 
-    /// The longest delay. Default: 60 s.
+    /// Sets the longest delay. Default: 60 s.
     #[must_use]
     pub const fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;
         self
     }
 
-    /// What each delay is multiplied by to get the next. Default: 2. Range: 1 or more; what is less, or not a number, is
-    /// taken as 1.
+    /// Sets the factor by which each delay is multiplied to get the next one. Default: 2. Range: 1
+    /// or more; a smaller value or NaN is treated as 1.
     #[must_use]
     pub const fn factor(mut self, factor: f64) -> Self {
         self.factor = if factor >= 1.0 { factor } else { 1.0 };
         self
     }
 
-    /// Whether delays are drawn at random below their value. Default: yes, but for [`Retry::fixed`].
+    /// Sets whether each delay is drawn at random between zero and its value. Default: yes, except
+    /// for [`Retry::fixed`].
     #[must_use]
     pub const fn jitter(mut self, jitter: bool) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// How many attempts can still come after attempt number `attempt` (from 1).
+    /// Returns how many attempts can follow attempt number `attempt` (from 1).
     ///
     /// ```
     /// use workflow_sdk::Retry;
@@ -110,8 +113,8 @@ impl Retry {
         self.max_attempts.saturating_sub(attempt)
     }
 
-    /// The delay after attempt number `attempt` (from 1) failed; `None` if it was the last. `fraction`, from 0 to 1, is
-    /// the attempt's draw.
+    /// Returns the delay after attempt number `attempt` (from 1) failed, or `None` if it was the
+    /// last. `fraction`, from 0 to 1, is the random number drawn for the attempt.
     #[must_use]
     pub fn delay_after(&self, attempt: u32, fraction: f64) -> Option<Duration> {
         if attempt >= self.max_attempts {
@@ -119,13 +122,14 @@ impl Retry {
         }
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let seconds = self.initial_delay.as_secs_f64() * self.factor.powi(exponent);
-        // `min` also takes care of an overflow to infinity.
+        // `min` also handles an overflow to infinity.
         let delay = Duration::try_from_secs_f64(seconds.min(self.max_delay.as_secs_f64())).unwrap_or(self.max_delay);
         Some(if self.jitter { delay.mul_f64(fraction.clamp(0.0, 1.0)) } else { delay })
     }
 
-    /// The place of an attempt among those that the policy allows, where it begins anew whenever it was used up: for the
-    /// steps of a run that is tried again, whose attempts go on counting.
+    /// Returns the number of the attempt within its round. A round has as many attempts as the
+    /// policy allows. When a run is retried, its steps begin a new round and their attempt numbers
+    /// continue.
     pub fn round_of(&self, attempt: u32) -> u32 {
         attempt.saturating_sub(1) % self.max_attempts + 1
     }

@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 use super::hidden::Hidden;
 use super::{RunId, StartTime, StoredError, Timestamp, WorkerId};
 
-/// Where a run is in its life.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// Never claimed, or waiting for its start time or a retry, or continued as new.
+    /// The run was never claimed, waits for its start time or for a retry, or has continued as new.
     Pending,
-    /// Claimed by a worker.
+    /// A worker has claimed the run.
     Running,
-    /// Waiting without a worker.
+    /// The run waits without a worker.
     Parked,
-    /// Ended with an output.
+    /// The run ended with an output.
     Succeeded,
-    /// Ended with an error.
+    /// The run ended with an error.
     Failed,
-    /// Ended by a cancel.
+    /// A cancel ended the run.
     Canceled,
 }
 
 impl RunStatus {
-    /// Every status, in the order of a run's life.
+    /// All statuses, in the order of a run's life.
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::Running, Self::Parked, Self::Succeeded, Self::Failed, Self::Canceled];
 
-    /// The word that stands in the database.
+    /// Returns the word that is stored in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,14 +43,14 @@ impl RunStatus {
         }
     }
 
-    /// The status that [`RunStatus::as_str`] wrote.
+    /// Returns the status whose [`RunStatus::as_str`] is `word`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Whether the run has ended. Such a status is never overwritten, but for a failed run that somebody asks to be tried
-    /// again.
+    /// Returns whether a run with this status has ended. A terminal status never changes, with one
+    /// exception: a failed run can be retried on request.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         match self {
@@ -59,9 +59,11 @@ impl RunStatus {
         }
     }
 
-    /// Whether a run may go from this status to `next`. A running run may go to running: its lease ran out and another
-    /// worker claimed it; and to pending: it continued as new, or failed and is tried again. A failed run may go back to pending, by
-    /// [`Client::retry`](crate::Client::retry) alone.
+    /// Returns whether a run may go from this status to `next`.
+    ///
+    /// A running run may become running again if its lease ran out and another worker claimed it.
+    /// It may become pending if it continued as new, or if it failed and is retried. A failed run
+    /// may become pending only by `Client::retry`.
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         match (self, next) {
@@ -79,31 +81,31 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// What a worker must know to take a run: it claims only from the lanes that it serves, so runs of other workflows,
-/// versions and queues cost its claims nothing.
+/// The queue, workflow and version of a run. A worker claims only from the lanes that it serves, so
+/// runs in other lanes do not add to the cost of its claims.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Lane {
-    /// Name of the queue.
+    /// The name of the queue.
     pub queue: String,
-    /// Name of the workflow.
+    /// The name of the workflow.
     pub workflow: String,
-    /// Version of the workflow.
+    /// The version of the workflow.
     pub version: String,
 }
 
-/// What becomes of a child when its parent ends or is canceled before it.
+/// The fate of a child whose parent ends or is canceled before the child has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum OnParentEnd {
-    /// It is canceled.
+    /// The child is canceled.
     #[default]
     Cancel,
-    /// It goes on.
+    /// The child continues.
     Abandon,
 }
 
 impl OnParentEnd {
-    /// The word that stands in the database.
+    /// Returns the word that is stored in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,102 +114,105 @@ impl OnParentEnd {
         }
     }
 
-    /// What [`OnParentEnd::as_str`] wrote.
+    /// Returns the policy whose [`OnParentEnd::as_str`] is `word`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Cancel, Self::Abandon].into_iter().find(|policy| policy.as_str() == word)
     }
 }
 
-/// The run that started a run, and the step by which it did.
+/// The parent of a run, and the step of the parent that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Parent {
-    /// The run.
+    /// The parent's id.
     pub run_id: RunId,
-    /// The key of its step.
+    /// The key of the parent's step.
     pub step_key: String,
-    /// What becomes of the child when the parent ends first.
+    /// The fate of the child when the parent ends first.
     pub on_end: OnParentEnd,
 }
 
 /// A run that is to be started.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// Its id, made by the client.
+    /// The run's id, which the client generates.
     pub id: RunId,
-    /// Where it waits for a worker.
+    /// The lane in which the run waits for a worker.
     pub lane: Lane,
     /// The input as JSON text.
     pub input: String,
-    /// Idempotency key, unique for the workflow's name.
+    /// The idempotency key. It is unique per workflow name.
     pub key: Option<String>,
-    /// When it may start, counted from the commit. `None`: at once.
+    /// The time at which the run may start.
     pub start: StartTime,
-    /// When it fails if it has not ended.
+    /// The time at which the run fails if it has not ended.
     pub deadline: Option<StartTime>,
-    /// Labels to find it by.
+    /// Labels by which the run can be found.
     pub tags: BTreeMap<String, String>,
-    /// The run that starts it; `None` if the application does.
+    /// The run that starts this run. `None`: the application starts it.
     pub parent: Option<Parent>,
-    /// How many parents it has above it.
+    /// The number of ancestors: 0 for a run without a parent.
     pub depth: i64,
 }
 
-/// A run as it stands in the database.
+/// A run as it is stored in the database.
 #[derive(Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
-    /// Its id.
+    /// The run's id.
     pub id: RunId,
-    /// Its queue, workflow and version.
+    /// The run's queue, workflow and version.
     #[serde(flatten)]
     pub lane: Lane,
-    /// Where it is in its life.
+    /// The run's status.
     pub status: RunStatus,
     /// The input as JSON text.
     pub input: String,
-    /// The output as JSON text, once succeeded.
+    /// The output as JSON text, once the run has succeeded.
     pub output: Option<String>,
-    /// Why it failed; of a parked run, why it could not go on.
+    /// The error of a failed run, or the reason why a parked run could not continue.
     pub error: Option<StoredError>,
-    /// Idempotency key.
+    /// The idempotency key.
     pub key: Option<String>,
-    /// When it can next be claimed: its start time, wake time, retry time, or the end of its lease.
+    /// The time at which the run can next be claimed: its start time, its wake time, its retry
+    /// time, or the end of its lease.
     pub available_at: Timestamp,
-    /// The worker that holds it.
+    /// The worker that has claimed the run.
     pub worker_id: Option<WorkerId>,
-    /// How often it was claimed.
+    /// How often the run was claimed.
     pub epoch: i64,
-    /// How often something asked it to wake.
+    /// How often the run was asked to wake.
     pub wakes: i64,
-    /// How often its worker died while it ran, since it last parked.
+    /// How often a worker died while it drove the run, since the run last parked.
     pub crashes: i64,
-    /// 1 for the first attempt of the run.
+    /// The number of the run's attempt, from 1.
     pub attempt: i64,
-    /// How often it continued as new.
+    /// How often the run has continued as new.
     pub generation: i64,
-    /// How many parents it has above it.
+    /// The number of ancestors: 0 for a run without a parent.
     pub depth: i64,
-    /// The run that started it; `None` if the application did.
+    /// The run that started this run. `None`: the application started it.
     pub parent: Option<Parent>,
-    /// When it fails if it has not ended.
+    /// The time at which the run fails if it has not ended.
     pub deadline_at: Option<Timestamp>,
-    /// When somebody asked to cancel it.
+    /// The time at which a cancel of the run was requested.
     pub cancel_requested_at: Option<Timestamp>,
-    /// Since when no worker may claim it.
+    /// The time since which the run is paused, so that no worker may claim it.
     pub paused_at: Option<Timestamp>,
-    /// When it was started by the application.
+    /// The time at which the application started the run.
     pub created_at: Timestamp,
-    /// When a worker first claimed it; of a run that continued as new, its present generation.
+    /// The time at which a worker first claimed the run, or the present generation of a run that
+    /// has continued as new.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// The time at which the run ended.
     pub completed_at: Option<Timestamp>,
-    /// Labels to find it by.
+    /// Labels by which the run can be found.
     pub tags: BTreeMap<String, String>,
 }
 
 impl Run {
-    /// Returns a run that waits for its first claim. A store then sets the fields that its row holds.
+    /// Returns a run that waits for its first claim. A store then sets the fields that its row
+    /// holds.
     #[doc(hidden)]
     #[must_use]
     pub fn pending(id: RunId, lane: Lane, input: String, available_at: Timestamp, created_at: Timestamp) -> Self {
@@ -239,7 +244,7 @@ impl Run {
     }
 }
 
-/// Without payloads: their sizes, and of the error its kind.
+/// Shows the sizes of payloads and the kind of the error, because Debug output is logged.
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run")

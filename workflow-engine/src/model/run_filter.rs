@@ -1,6 +1,6 @@
 use super::{RunId, RunStatus, Timestamp};
 
-/// Which runs to list. Every part that is set must hold. Newest first.
+/// Selects which runs to list, newest first. A run is listed if every condition that is set holds.
 ///
 /// ```
 /// use workflow_sdk::{RunFilter, RunStatus};
@@ -15,36 +15,37 @@ use super::{RunId, RunStatus, Timestamp};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunFilter {
-    /// Any of these statuses. Default: empty, which means every status.
+    /// Lists runs that have any of these statuses. Default: empty, which means every status.
     pub statuses: Vec<RunStatus>,
-    /// Name of the workflow. Default: any.
+    /// The name of the workflow. Default: any.
     pub workflow: Option<String>,
-    /// Name of the queue. Default: any.
+    /// The name of the queue. Default: any.
     pub queue: Option<String>,
-    /// A tag's name and value. Default: any.
+    /// The name and the value of a tag. Default: any.
     pub tag: Option<(String, String)>,
-    /// What the idempotency key begins with, byte by byte. Default: any run, with or without a key.
+    /// A prefix of the idempotency key, compared byte by byte. Default: any run, with or without a
+    /// key.
     pub key_prefix: Option<String>,
-    /// Created at this instant or later. Default: any.
+    /// The earliest creation time, inclusive. Default: any.
     pub created_from: Option<Timestamp>,
-    /// Created before this instant. Default: any.
+    /// The latest creation time, exclusive. Default: any.
     pub created_before: Option<Timestamp>,
     /// Whether the run is paused. Default: any.
     pub paused: Option<bool>,
-    /// At most so many runs a page. Default: [`RunFilter::DEFAULT_PAGE_SIZE`]. Range: 1 to [`RunFilter::MAX_PAGE_SIZE`];
-    /// what lies outside is moved to the nearer end.
+    /// The largest number of runs per page. Default: [`RunFilter::DEFAULT_PAGE_SIZE`]. Range: 1 to
+    /// [`RunFilter::MAX_PAGE_SIZE`]; a value outside this range is moved to its nearer end.
     pub page_size: u32,
-    /// Only runs that come after this one in the list. Default: from the newest.
+    /// Lists only runs that follow this run in the list. Default: starts with the newest run.
     pub after: Option<RunId>,
 }
 
 impl RunFilter {
-    /// Runs a page unless the filter says otherwise.
+    /// The page size that applies by default.
     pub const DEFAULT_PAGE_SIZE: u32 = 100;
-    /// The largest page: a page is held in memory whole.
+    /// The largest page size. It is bounded because a whole page is held in memory.
     pub const MAX_PAGE_SIZE: u32 = 1000;
 
-    /// Every run.
+    /// Selects every run.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -61,70 +62,71 @@ impl RunFilter {
         }
     }
 
-    /// Also runs of this status: may be called more than once.
+    /// Also selects runs of this status. Call it once per status.
     #[must_use]
     pub fn status(mut self, status: RunStatus) -> Self {
         self.statuses.push(status);
         self
     }
 
-    /// Only runs of this workflow.
+    /// Selects only runs of this workflow.
     #[must_use]
     pub fn workflow(mut self, name: impl Into<String>) -> Self {
         self.workflow = Some(name.into());
         self
     }
 
-    /// Only runs in this queue.
+    /// Selects only runs in this queue.
     #[must_use]
     pub fn queue(mut self, name: impl Into<String>) -> Self {
         self.queue = Some(name.into());
         self
     }
 
-    /// Only runs with this tag.
+    /// Selects only runs with this tag and value.
     #[must_use]
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.tag = Some((name.into(), value.into()));
         self
     }
 
-    /// Only runs whose idempotency key begins so.
+    /// Selects only runs whose idempotency key begins with `prefix`.
     #[must_use]
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());
         self
     }
 
-    /// Only runs that were created at `from` or later.
+    /// Selects only runs that were created at `from` or later.
     #[must_use]
     pub fn created_from(mut self, from: impl Into<Timestamp>) -> Self {
         self.created_from = Some(from.into());
         self
     }
 
-    /// Only runs that were created before `before`.
+    /// Selects only runs that were created before `before`.
     #[must_use]
     pub fn created_before(mut self, before: impl Into<Timestamp>) -> Self {
         self.created_before = Some(before.into());
         self
     }
 
-    /// Only paused runs, or only those that are not.
+    /// Selects only paused runs (`true`) or only runs that are not paused (`false`).
     #[must_use]
     pub fn paused(mut self, paused: bool) -> Self {
         self.paused = Some(paused);
         self
     }
 
-    /// At most so many runs a page.
+    /// Sets the largest number of runs per page. Default: [`RunFilter::DEFAULT_PAGE_SIZE`]. Range:
+    /// 1 to [`RunFilter::MAX_PAGE_SIZE`]; a value outside this range is moved to its nearer end.
     #[must_use]
     pub fn page_size(mut self, runs: u32) -> Self {
         self.page_size = runs.clamp(1, Self::MAX_PAGE_SIZE);
         self
     }
 
-    /// The page that follows the one which ended with this run.
+    /// Selects the page that follows the page whose last run was `last`.
     #[must_use]
     pub fn after(mut self, last: RunId) -> Self {
         self.after = Some(last);

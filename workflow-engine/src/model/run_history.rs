@@ -7,22 +7,24 @@ use super::decode_error::unquoted;
 use super::hidden::Hidden;
 use super::{Run, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp};
 
-/// A run with everything that is recorded of it: what a replay needs, as a value and as a JSON document.
+/// A run and its whole history: everything that a replay needs, as a value and as a JSON document.
 ///
-/// The document is `{"format": 1, "run": {..}, "steps": [..]}`, with the fields of [`RecordedRun`] and [`StepAttempt`]. Times
-/// are microseconds since 1970. A payload stands in it as a string that holds its JSON text, for a replay must see the bytes
-/// that were written, whatever formats the document on its way. Display writes it, [`RunHistory::from_json`] reads it.
+/// The document is `{"format": 1, "run": {..}, "steps": [..]}`, with the fields of [`RecordedRun`]
+/// and [`StepAttempt`]. Times are microseconds since 1970. Each payload is a string that contains
+/// JSON text, because a replay must see the bytes that were written, even if a program has
+/// reformatted the document. Display writes the document and [`RunHistory::from_json`] reads it.
 ///
 /// ```
 /// use workflow_sdk::{HistoryError, RunHistory};
 ///
 /// let json = r#"{
 ///     "format": 1,
-///     "run": { "id": "018f0000-0000-7000-8000-000000000001", "queue": "default", "workflow": "greet", "version": "1",
+///     "run": { "id": "018f0000-0000-7000-8000-000000000001", "queue": "default",
+///              "workflow": "greet", "version": "1",
 ///              "status": "parked", "input": "\"Ada\"", "started_at": 1700000000000000 },
 ///     "steps": [
-///         { "step_key": "compose", "attempt": 1, "kind": "step", "status": "succeeded", "position": 1,
-///           "output": "\"hello, Ada\"", "error": null, "epoch": 1,
+///         { "step_key": "compose", "attempt": 1, "kind": "step", "status": "succeeded",
+///           "position": 1, "output": "\"hello, Ada\"", "error": null, "epoch": 1,
 ///           "started_at": 1700000000000000, "completed_at": 1700000000001000 }
 ///     ]
 /// }"#;
@@ -39,49 +41,50 @@ use super::{Run, RunId, RunStatus, StepAttempt, StepKind, StoredError, Timestamp
 pub struct RunHistory {
     /// The run.
     pub run: RecordedRun,
-    /// Every attempt of every step: outcomes by position, then what is not final.
+    /// All attempts of all steps: outcomes in the order of their positions, then rows without a
+    /// position.
     pub steps: Vec<StepAttempt>,
 }
 
-/// What a history says of its run.
+/// A run as a history describes it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedRun {
-    /// Its id: what the run draws at random follows from it.
+    /// The run's id. The run's random values are derived from it.
     pub id: RunId,
-    /// Its queue.
+    /// The name of the run's queue.
     pub queue: String,
-    /// Its workflow.
+    /// The name of the run's workflow.
     pub workflow: String,
-    /// The version of its workflow.
+    /// The version of the run's workflow.
     pub version: String,
-    /// Where it was in its life.
+    /// The run's status.
     pub status: RunStatus,
     /// The input as JSON text.
     pub input: String,
-    /// The output as JSON text, if it had succeeded.
+    /// The output as JSON text, if the run succeeded.
     #[serde(default)]
     pub output: Option<String>,
-    /// Why it had failed, or could not go on.
+    /// The error of a failed run, or the reason why a parked run could not continue.
     #[serde(default)]
     pub error: Option<StoredError>,
-    /// 1 for the first attempt of the run.
+    /// The number of the run's attempt, from 1.
     #[serde(default = "first_attempt")]
     pub attempt: i64,
-    /// How often it had continued as new.
+    /// How often the run has continued as new.
     #[serde(default)]
     pub generation: i64,
-    /// How many parents it has above it.
+    /// The number of ancestors: 0 for a run without a parent.
     #[serde(default)]
     pub depth: i64,
-    /// When a worker first claimed it; before that, when it was created.
+    /// The time at which a worker first claimed the run, or its creation time if none has.
     pub started_at: Timestamp,
-    /// Whether its payloads, and those of its steps, are not those of the run: see [`RunHistory::redact`].
+    /// Whether the payloads of the run and its steps are placeholders. See [`RunHistory::redact`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
 }
 
-/// Without payloads: their sizes, and of the error its kind.
+/// Shows the sizes of payloads and the kind of the error, because Debug output is logged.
 impl fmt::Debug for RecordedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordedRun")
@@ -125,37 +128,37 @@ impl From<Run> for RecordedRun {
     }
 }
 
-/// A document that is no history which this release can replay.
+/// The reason why a document is not a history that this release can replay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// It is not JSON, or not of the form of a history.
+    /// The document is not JSON, or does not have the form of a history.
     #[error("{place} of the history cannot be read: {source}; use a document as `client.export(run_id)` writes it")]
     Malformed {
-        /// Which part: `the document`, `the run`, `steps[3]`.
+        /// The malformed part: `the document`, `the run` or `steps[3]`.
         place: String,
-        /// serde_json's error.
+        /// The error of serde_json.
         source: serde_json::Error,
     },
-    /// A later release has written it.
+    /// A later release wrote the document.
     #[error(
         "the history has format {found}, this release of workflow-sdk reads format {}; \
          replay it with the release that wrote it, or a later one",
         RunHistory::FORMAT
     )]
     Format {
-        /// Its number.
+        /// The document's format number.
         found: u64,
     },
-    /// It holds a kind of step that this release does not know.
+    /// The document contains a kind of step that this release does not know.
     #[error(
         "step {step_key:?} of the history is of kind {kind:?}, which this release of workflow-sdk does not know; \
          replay it with the release that wrote it, or a later one"
     )]
     UnknownKind {
-        /// Its key.
+        /// The key of the step.
         step_key: String,
-        /// The word.
+        /// The unknown kind.
         kind: String,
     },
 }
@@ -174,7 +177,7 @@ struct Written<'a> {
     steps: &'a [StepAttempt],
 }
 
-/// Steps are looked at one by one, so that the first that is not understood is named.
+/// Steps are decoded one by one, so that the error can name the first step that is not understood.
 #[derive(Deserialize)]
 struct Read {
     run: Value,
@@ -187,26 +190,26 @@ struct Header {
 }
 
 impl RunHistory {
-    /// The number of the format that this release reads and writes. A document with a field that it does not know is read
-    /// without it.
+    /// The number of the format that this release reads and writes. Unknown fields of a document
+    /// are ignored.
     pub const FORMAT: u64 = 1;
 
-    /// A run and its steps.
+    /// Creates a history from a run and its steps.
     #[must_use]
     pub fn new(run: impl Into<RecordedRun>, steps: Vec<StepAttempt>) -> Self {
         Self { run: run.into(), steps }
     }
 
-    /// The document, indented.
+    /// Returns the document, indented.
     #[must_use]
     pub fn to_json(&self) -> String {
         self.to_string()
     }
 
-    /// The history in a document that [`RunHistory::to_json`] has written, in this release or an earlier one.
+    /// Reads a document that [`RunHistory::to_json`] wrote in this release or an earlier one.
     ///
     /// # Errors
-    /// [`HistoryError`].
+    /// [`HistoryError`] if the document is malformed or was written by a later release.
     pub fn from_json(json: &str) -> Result<Self, HistoryError> {
         let header: Header = serde_json::from_str(json).map_err(HistoryError::malformed("the document"))?;
         if header.format != Self::FORMAT {
@@ -231,7 +234,7 @@ fn read_step((index, step): (usize, Value)) -> Result<StepAttempt, HistoryError>
 impl fmt::Display for RunHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let written = Written { format: Self::FORMAT, run: &self.run, steps: &self.steps };
-        // Every part of it is plain data with text keys, which cannot fail to be written.
+        // Every part is plain data with text keys, which always serializes.
         f.write_str(&serde_json::to_string_pretty(&written).map_err(|_| fmt::Error)?)
     }
 }

@@ -3,39 +3,42 @@ use super::RunId;
 /// A signal that is to be put into the inbox of a run.
 #[derive(Clone, Debug)]
 pub struct NewSignal {
-    /// The run.
+    /// The run that receives the signal.
     pub run_id: RunId,
     /// The signal's name.
     pub name: String,
-    /// What it carries, as JSON text.
+    /// The payload as JSON text.
     pub payload: String,
-    /// Tells it from other signals to the run: one with a key that was there before changes nothing.
+    /// Identifies the signal among those of the run. A second signal with the same key changes
+    /// nothing.
     pub key: SignalKey,
 }
 
-/// What makes a signal that is sent twice one.
+/// The key by which a signal that is sent twice is recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignalKey {
-    /// The sender's own. The second signal with it is [`SignalOutcome::Repeated`].
+    /// A key that the sender chose. A second signal with it is [`SignalOutcome::Repeated`].
     Given(String),
-    /// One that nobody else has, so that a commit whose reply was lost can be repeated.
+    /// A generated key that no other signal has. It allows a commit whose reply was lost to be
+    /// repeated.
     Generated(String),
 }
 
 impl SignalKey {
-    /// A new one.
+    /// Generates a new key.
     #[must_use]
     pub fn generate() -> Self {
         Self::Generated(format!("{GENERATED}{}", RunId::generate()))
     }
 
-    /// One of a step that sends: the same in each of its attempts, so that what was accepted is not accepted again.
+    /// Returns the key of a signal that a step sends. Each attempt of the step uses the same key,
+    /// so a repeated attempt does not send the signal again.
     #[must_use]
     pub fn of_step(idempotency_key: &str) -> Self {
         Self::Generated(format!("{OF_STEP}{idempotency_key}"))
     }
 
-    /// The text that is stored.
+    /// Returns the text that is stored.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -43,7 +46,7 @@ impl SignalKey {
         }
     }
 
-    /// What became of a signal with this key that was there before.
+    /// Returns the outcome of a signal whose key is already taken.
     #[must_use]
     pub const fn met(&self) -> SignalOutcome {
         match self {
@@ -53,35 +56,37 @@ impl SignalKey {
     }
 }
 
-/// What a generated key begins with. A control character, which no name may hold, keeps it apart from those of senders.
-/// Signals with such a key go when their run continues as new.
+/// The prefix of generated keys. It is a control character, which no name may contain, so a
+/// sender's key can never equal a generated one. Signals with such a key are deleted when their run
+/// continues as new.
 const GENERATED: &str = "\u{1}";
 
-/// What the key of a step begins with. It stays, for the step may be attempted again.
+/// The prefix of the key of a signal that a step sends. Such a key stays, because the step may be
+/// attempted again.
 const OF_STEP: &str = "\u{2}";
 
-/// What became of a signal.
+/// The result of sending a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SignalOutcome {
-    /// It lies in the run's inbox until the run asks for it.
+    /// The signal is in the run's inbox and stays there until the run asks for it.
     Accepted,
-    /// A signal with its key was accepted before; nothing was changed.
+    /// A signal with this key was accepted before. Nothing was changed.
     Repeated,
-    /// The run has finished, so nobody would ever take it; nothing was changed.
+    /// The run has ended and will never receive the signal. Nothing was changed.
     Finished,
-    /// There is no such run.
+    /// The run does not exist.
     Unknown,
 }
 
 /// A signal in the inbox of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxSignal {
-    /// Its number: signals of a run are taken in this order.
+    /// The signal's number. A run receives signals in the order of their numbers.
     pub seq: i64,
-    /// Its name.
+    /// The signal's name.
     pub name: String,
-    /// What it carries, as JSON text.
+    /// The payload as JSON text.
     pub payload: String,
 }

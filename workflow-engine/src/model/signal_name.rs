@@ -1,23 +1,23 @@
-//! Names of signals that know what their signals carry.
+//! Signal names that know the type of their payload.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The name of a signal, bound to the type of what it carries, so that sender and receiver cannot disagree.
-/// Sent by [`Client::signal`](crate::Client::signal), received by [`Ctx::signal`](crate::Ctx::signal).
+/// The name of a signal, bound to the type of its payload, so that sender and receiver cannot
+/// disagree. `Client::signal` sends the signal and `Ctx::signal` receives it.
 pub struct Signal<T> {
     name: &'static str,
     payload: PhantomData<fn(T) -> T>,
 }
 
 impl<T> Signal<T> {
-    /// A signal of this name: 1 to 255 bytes without control characters.
+    /// Creates the name of a signal. Range: 1 to 255 bytes without control characters.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name, payload: PhantomData }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
@@ -38,13 +38,13 @@ impl<T> fmt::Debug for Signal<T> {
     }
 }
 
-/// What names a signal that carries a `T`: a [`Signal<T>`], or a text, which carries anything.
+/// Names a signal with a payload of type `T`: a [`Signal<T>`], or a string, which fits any type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not name a signal that carries a `{T}`",
     note = "a `Signal<T>` carries a `T` and nothing else; a text carries anything"
 )]
 pub trait NamesSignal<T> {
-    /// The name.
+    /// Returns the name.
     fn signal_name(&self) -> &str;
 }
 

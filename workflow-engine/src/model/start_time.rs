@@ -2,21 +2,21 @@ use std::time::Duration;
 
 use super::Timestamp;
 
-/// An instant that an application asks for. A delay is added to the database's clock at the commit, so that a skewed
-/// clock of the application does not matter.
+/// The time at which an application wants something to happen. A delay is added to the database's
+/// clock at the commit, so a skewed clock of the application does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StartTime {
-    /// At once.
+    /// At the commit.
     #[default]
     Now,
-    /// So long after the commit.
+    /// After this delay, measured from the commit.
     After(Duration),
-    /// At this instant.
+    /// At this time.
     At(Timestamp),
 }
 
 impl StartTime {
-    /// The instant, where `now` is the time of the commit.
+    /// Returns the time that is meant, where `now` is the time of the commit.
     #[must_use]
     pub fn resolve(self, now: Timestamp) -> Timestamp {
         match self {

@@ -6,32 +6,33 @@ use serde::{Deserialize, Serialize};
 use super::hidden::Hidden;
 use super::{StoredError, Timestamp};
 
-/// An attempt that takes longer than this gets a `running` row, so that it can be seen while it runs. A shorter one costs
-/// one row and one commit instead of two; nothing but the eye depends on the row.
+/// The running time after which an attempt gets a `running` row, so that it can be seen while it
+/// runs. A shorter attempt costs one row and one commit instead of two. Nothing in the engine
+/// depends on this row.
 pub const RUNNING_ROW_DELAY: Duration = Duration::from_millis(20);
 
-/// What kind of durable operation a step is.
+/// The kind of a durable operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StepKind {
     /// A body that has an effect.
     Step,
-    /// A wait until an instant.
+    /// A wait until a given time.
     Sleep,
     /// A wait for a signal.
     Signal,
-    /// A wait for somebody's decision.
+    /// A wait for a person's decision.
     Approval,
-    /// A run of its own, started by this one.
+    /// A run of its own that this run started.
     Child,
     /// A body whose rows are committed together with its outcome.
     Transaction,
     /// A body that undoes a step of a run that failed or was canceled.
     Compensation,
-    /// The moment at which the run was told to end: by a cancel, or by its deadline.
+    /// The moment at which the run was told to end, by a cancel or by its deadline.
     Interruption,
-    /// A change of the code that this run has taken.
+    /// A patch of the code that this run has taken.
     Patch,
     /// The last value that the run published under a name.
     Published,
@@ -40,7 +41,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 11] = [
         Self::Step,
         Self::Sleep,
@@ -55,7 +56,7 @@ impl StepKind {
         Self::Emitted,
     ];
 
-    /// The word that stands in the database.
+    /// Returns the word that is stored in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -73,13 +74,14 @@ impl StepKind {
         }
     }
 
-    /// The step key of a patch, a published value or a stream: the run has one of this name, whatever its scopes.
+    /// Returns the step key of a patch, a published value or a stream. A run has one of each name,
+    /// independent of scopes.
     #[must_use]
     pub fn key_of(self, name: &str) -> String {
         format!("{self}/{name}")
     }
 
-    /// The kind that [`StepKind::as_str`] wrote.
+    /// Returns the kind whose [`StepKind::as_str`] is `word`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
@@ -92,24 +94,24 @@ impl fmt::Display for StepKind {
     }
 }
 
-/// Where an attempt of a step is.
+/// The status of an attempt of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AttemptStatus {
-    /// Begun, or waiting.
+    /// The attempt has begun, or the call waits.
     Running,
-    /// Ended with an output.
+    /// The attempt ended with an output.
     Succeeded,
-    /// Ended with an error.
+    /// The attempt ended with an error.
     Failed,
 }
 
 impl AttemptStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 3] = [Self::Running, Self::Succeeded, Self::Failed];
 
-    /// The word that stands in the database.
+    /// Returns the word that is stored in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -119,7 +121,7 @@ impl AttemptStatus {
         }
     }
 
-    /// The status that [`AttemptStatus::as_str`] wrote.
+    /// Returns the status whose [`AttemptStatus::as_str`] is `word`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
@@ -132,32 +134,35 @@ impl fmt::Display for AttemptStatus {
     }
 }
 
-/// One attempt of a step as it stands in the database: one row of a run's history.
+/// One attempt of a step as it is stored: one row of a run's history.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepAttempt {
-    /// The step's name, with `:1`, `:2`, ... for its repeats in the run.
+    /// The step's name. Repeats of a name in the run have `:1`, `:2`, ... appended.
     pub step_key: String,
-    /// 1 for the first attempt.
+    /// The number of the attempt, from 1.
     pub attempt: i64,
-    /// What kind of operation it is.
+    /// The kind of the operation.
     pub kind: StepKind,
-    /// Where it is.
+    /// The status of the attempt.
     pub status: AttemptStatus,
-    /// The place of this outcome in the order in which outcomes were delivered. `None`: not final.
+    /// The position of the outcome in the order in which outcomes were delivered. `None`: the
+    /// attempt has no final outcome.
     pub position: Option<i64>,
-    /// JSON text: the value of a step; from its beginning, what a wait waits for.
+    /// JSON text: the value of a step, or the condition of a wait, which is stored when the wait
+    /// begins.
     pub output: Option<String>,
-    /// Why it failed; and, if another attempt follows, what is left of the retry budget.
+    /// The error of a failed attempt. If another attempt follows, it also holds the rest of the
+    /// retry budget.
     pub error: Option<StoredError>,
-    /// The epoch of the claim that wrote the row last.
+    /// The epoch of the claim that last wrote the row.
     pub epoch: i64,
-    /// When it began.
+    /// The time at which the attempt began.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The time at which the attempt ended.
     pub completed_at: Option<Timestamp>,
 }
 
-/// Without payloads: their sizes, and of the error its kind.
+/// Shows the sizes of payloads and the kind of the error, because Debug output is logged.
 impl fmt::Debug for StepAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StepAttempt")

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Timestamp, TypedPayload};
 
-/// Which of the few causes an error has that a program may want to tell apart.
+/// The cause of an error, as far as a program may want to tell causes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -22,20 +22,20 @@ pub enum ErrorKind {
     Canceled,
     /// The run was canceled, and not all of its compensations succeeded.
     Compensation,
-    /// The run's worker died too often while the run was running.
+    /// The run's worker died too often while it drove the run.
     CrashLoop,
-    /// The code asks for other steps than the run's history holds.
+    /// The code asks for other steps than the run's history contains.
     Divergence,
     /// A child was canceled.
     ChildCanceled,
-    /// The engine could not accept what the code handed it: a name, a value, a call at the wrong place.
+    /// The engine refused what the code gave it: a name, a value, or a call at the wrong place.
     Refused,
     /// The run's history reached the limit of its worker.
     HistoryLimit,
 }
 
 impl ErrorKind {
-    /// The word that stands in the database and in messages.
+    /// Returns the word that is stored in the database and shown in messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,50 +60,51 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error in the form in which it is kept: what replay sees is this, so it is also what the first run sees.
+/// An error in its stored form. A replay sees the stored form, so the first run sees it too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredError {
-    /// Which cause.
+    /// The cause of the error.
     pub kind: ErrorKind,
     /// The error's own text.
     pub message: String,
-    /// The texts of its sources, nearest first.
+    /// The texts of the error's sources, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
-    /// Whether it ended the retries.
+    /// Whether the error ended the retries.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fatal: bool,
-    /// The delay that the author asked for before the next attempt, in microseconds.
+    /// The delay before the next attempt that the author asked for, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_us: Option<u64>,
-    /// The step whose failure this is.
+    /// The key of the step that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_key: Option<String>,
     /// The error as a value, if its type derives `StepError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<TypedPayload>>,
-    /// Of a failed attempt that another one follows: how many attempts may still come, that one included. `None` in an
-    /// error that is final.
+    /// How many attempts can still follow this failed attempt. `None` in a final error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts_left: Option<u32>,
-    /// Of a failed attempt that another one follows: when that one was to come. `None` in an error that is final.
+    /// The time for which the attempt after this failed one was planned. `None` in a final error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<Timestamp>,
-    /// Of an error that is not decoded: all of it, as the [codec](crate::PayloadCodec) made it; message, causes and value are
-    /// then missing above. See [`UnreadablePayload::in_place_of_error`](crate::model::UnreadablePayload::in_place_of_error).
+    /// The whole error as the [codec](crate::model::PayloadCodec) encoded it, if this program
+    /// cannot decode it. Its message, causes and value are then missing from the other fields. See
+    /// [`in_place_of_error`](crate::model::UnreadablePayload::in_place_of_error).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coded: Option<Box<str>>,
 }
 
-/// Longer texts are cut here: errors of some drivers quote whole documents, and an error must always be storable.
+/// The longest text that is stored; longer texts are cut. The errors of some drivers quote whole
+/// documents, and every error must be storable.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// A chain of causes that is longer than this is a cycle or noise.
+/// The largest number of causes that are stored. A longer chain is a cycle or noise.
 const MAX_CAUSES: usize = 16;
 
 impl StoredError {
-    /// An error without causes.
+    /// Creates an error without causes.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
@@ -120,7 +121,7 @@ impl StoredError {
         }
     }
 
-    /// An error and the texts of its sources.
+    /// Creates a stored error from an error and the texts of its sources.
     #[must_use]
     pub fn from_error(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Self {
         let sources = std::iter::successors(error.source(), |source| source.source());
@@ -128,44 +129,45 @@ impl StoredError {
         Self { causes, ..Self::new(kind, error.to_string()) }
     }
 
-    /// The same, but no attempt follows it.
+    /// Marks the error as final: no attempt follows it.
     #[must_use]
     pub fn fatal(self) -> Self {
         Self { fatal: true, ..self }
     }
 
-    /// The same, as the failure of this step.
+    /// Marks the error as the failure of this step.
     #[must_use]
     pub fn of_step(self, step_key: &str) -> Self {
         Self { step_key: Some(step_key.to_owned()), ..self }
     }
 
-    /// The same, as that of an attempt which so many can still follow, the next of them at this time.
+    /// Records how many attempts remain and when the next one starts.
     #[must_use]
     pub fn followed(self, attempts_left: u32, next_attempt_at: Timestamp) -> Self {
         Self { attempts_left: Some(attempts_left), next_attempt_at: Some(next_attempt_at), ..self }
     }
 
-    /// The same, but the next attempt comes so much later.
+    /// Sets the delay before the next attempt.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { retry_after_us: Some(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX)), ..self }
     }
 
-    /// The same, with a last cause that says why it stands without its value.
+    /// Appends a cause that says why the error is stored without its value.
     #[must_use]
     pub fn without_payload(mut self, type_name: &str, why: &str) -> Self {
         self.causes.push(cut(format!("its value as {type_name:?} is not kept: {why}")));
         self
     }
 
-    /// The same, with its value.
+    /// Adds the error's value.
     #[must_use]
     pub fn with_payload(self, payload: TypedPayload) -> Self {
         Self { payload: Some(Box::new(payload)), ..self }
     }
 
-    /// What of the error may be read without the codec, with this in the place of the rest.
+    /// Returns the parts of the error that are readable without the codec, with `message` and
+    /// `coded` in place of the other parts.
     #[must_use]
     pub fn without_payloads(&self, message: String, coded: String) -> Self {
         let Self { kind, fatal, retry_after_us, attempts_left, next_attempt_at, .. } = *self;
@@ -173,7 +175,7 @@ impl StoredError {
         Self { fatal, retry_after_us, step_key, attempts_left, next_attempt_at, coded, ..Self::new(kind, message) }
     }
 
-    /// The delay that the author asked for before the next attempt.
+    /// Returns the delay before the next attempt that the author asked for.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_us.map(Duration::from_micros)

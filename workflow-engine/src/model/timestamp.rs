@@ -3,8 +3,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// An instant in microseconds since 1970-01-01 UTC: the form in which both databases keep time, so that a value read
-/// back is the value that was written.
+/// A time in microseconds since 1970-01-01 UTC. Both databases store times in this form, so a value
+/// that is read back equals the value that was written.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -21,23 +21,23 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Later than any wake time: the due time of a run that waits for something other than time. The last microsecond
-    /// of the year 9999, the largest year that RFC 3339 can write.
+    /// The due time of a run that waits for something other than time; later than any wake time. It
+    /// is the last microsecond of the year 9999, the last year that RFC 3339 can express.
     pub const FAR_FUTURE: Self = Self(253_402_300_799_999_999);
 
-    /// From microseconds since 1970-01-01 UTC.
+    /// Creates a timestamp from microseconds since 1970-01-01 UTC.
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since 1970-01-01 UTC.
+    /// Returns the microseconds since 1970-01-01 UTC.
     #[must_use]
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// How long ago `earlier` was; zero if it is not earlier.
+    /// Returns the time from `earlier` to this timestamp, or zero if `earlier` is not earlier.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -47,7 +47,7 @@ impl Timestamp {
 impl std::ops::Add<Duration> for Timestamp {
     type Output = Self;
 
-    /// Stops at [`Timestamp::FAR_FUTURE`] rather than to overflow.
+    /// Adds the duration, up to [`Timestamp::FAR_FUTURE`]. Does not overflow.
     fn add(self, duration: Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(micros)).min(Self::FAR_FUTURE)
@@ -79,11 +79,12 @@ impl From<Timestamp> for SystemTime {
     }
 }
 
-/// As RFC 3339 writes it, in UTC, cut to milliseconds: `2027-01-15T08:00:00.123Z`.
+/// Writes the time as RFC 3339 does, in UTC and truncated to milliseconds:
+/// `2027-01-15T08:00:00.123Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MICROS_A_DAY: i64 = 86_400_000_000;
-        let (days, micros) = (self.0.div_euclid(MICROS_A_DAY), self.0.rem_euclid(MICROS_A_DAY));
+        const MICROS_PER_DAY: i64 = 86_400_000_000;
+        let (days, micros) = (self.0.div_euclid(MICROS_PER_DAY), self.0.rem_euclid(MICROS_PER_DAY));
         let (year, month, day) = civil(days);
         let (seconds, millis) = (micros / 1_000_000, micros % 1_000_000 / 1000);
         let (hour, minute, second) = (seconds / 3600, seconds % 3600 / 60, seconds % 60);
@@ -91,12 +92,12 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The date that lies so many days after 1970-01-01. Years are counted from March, so that the leap day comes last, in eras
-/// of 400 years, after which the calendar repeats.
+/// Returns the year, month and day of the date `days` after 1970-01-01. Years are counted from
+/// March, so that the leap day comes last, in eras of 400 years, after which the calendar repeats.
 fn civil(days: i64) -> (i64, i64, i64) {
-    const DAYS_AN_ERA: i64 = 146_097;
+    const DAYS_PER_ERA: i64 = 146_097;
     let days = days.saturating_add(719_468);
-    let (era, day) = (days.div_euclid(DAYS_AN_ERA), days.rem_euclid(DAYS_AN_ERA));
+    let (era, day) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;

@@ -2,38 +2,39 @@ use serde::{Deserialize, Serialize};
 
 use super::{PayloadContext, RunId, StoredError};
 
-/// A stored payload that this program cannot decode. Nothing was changed; the run is not failed by it, but waits for a worker that
-/// can decode it.
+/// A stored payload that this program cannot decode. Nothing was changed. The run does not fail: it
+/// waits for a worker that can decode the payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{what} cannot be decoded: {}", reason.explain(key_id.as_deref()))]
 #[non_exhaustive]
 pub struct UnreadablePayload {
-    /// What it is, with its run and step.
+    /// A description of the payload that names its run and its step.
     pub what: String,
-    /// The run.
+    /// The run that the payload belongs to.
     pub run_id: RunId,
-    /// The step, where it is one's.
+    /// The key of the step, if the payload belongs to a step.
     pub step_key: Option<String>,
-    /// The key with which it was encoded; `None` for a plain payload, or one whose envelope is not understood.
+    /// The id of the key that encoded the payload. `None` if the payload is not encoded, or if its
+    /// envelope is not understood.
     pub key_id: Option<String>,
-    /// Why.
+    /// The reason why it cannot be decoded.
     pub reason: UnreadableReason,
 }
 
-/// Why a payload cannot be decoded.
+/// The reason why a payload cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UnreadableReason {
     /// This program has no codec.
     NoCodec,
-    /// Its codec does not have the key.
+    /// This program's codec does not have the key.
     UnknownKey,
-    /// It is not what was encoded at this place with this key.
+    /// The payload is not the one that was encoded at this place with this key.
     NotAuthentic,
-    /// It was not encoded, and the codec refuses such payloads.
+    /// The payload is not encoded, and the codec refuses such payloads.
     Plain,
-    /// Its envelope, or what came out of it, is not understood.
+    /// The envelope, or the decoded text, is not understood.
     Malformed,
     /// The codec failed.
     Failed(String),
@@ -53,7 +54,7 @@ impl UnreadableReason {
                 "it is not what was encoded at this place with key {key:?}; either another key has that id here, or the row was \
                  changed or moved: compare the keys, else restore the row from a backup or terminate the run"
             ),
-            Self::Plain => "it is stored in plain, and the codec refuses that; let the codec read plain payloads until those \
+            Self::Plain => "it is stored in plain, and the codec refuses that; let the codec read plain payloads until the runs \
                             that are older than it have ended"
                 .into(),
             Self::Malformed => {
@@ -66,7 +67,8 @@ impl UnreadableReason {
     }
 }
 
-/// How a text begins that stands in the place of a payload which cannot be decoded. No JSON text does.
+/// The prefix of a text that stands in the place of a payload that cannot be decoded. No JSON text
+/// begins with it.
 const MARK: &str = "unreadable:";
 
 impl UnreadablePayload {
@@ -81,20 +83,22 @@ impl UnreadablePayload {
         }
     }
 
-    /// What stands in the place of the payload.
+    /// Returns the text that stands in the place of the payload.
     pub fn to_text(&self) -> String {
-        // Plain data with text keys cannot fail to be written.
+        // Plain data with text keys always serializes.
         format!("{MARK}{}", serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// What this text says if it stands in the place of a payload that could not be decoded, as in
-    /// [`Run::input`](crate::Run::input) and [`Run::output`](crate::Run::output). `None` for every payload.
+    /// Returns the description if this text stands in the place of a payload that cannot be
+    /// decoded, as in [`Run::input`](crate::model::Run::input) and
+    /// [`Run::output`](crate::model::Run::output). Returns `None` for every payload.
     #[must_use]
     pub fn in_place_of(payload: &str) -> Option<Self> {
         serde_json::from_str(payload.strip_prefix(MARK)?).ok()
     }
 
-    /// The same of an error, as in [`Run::error`](crate::Run::error).
+    /// Returns the description if the text and value of this error cannot be decoded, as in
+    /// [`Run::error`](crate::model::Run::error). Returns `None` for every other error.
     #[must_use]
     pub fn in_place_of_error(error: &StoredError) -> Option<Self> {
         Self::in_place_of(error.coded.as_deref()?)
@@ -107,7 +111,7 @@ mod tests {
     use crate::model::PayloadPlace;
 
     #[test]
-    fn it_is_found_again_in_its_text_and_in_no_payload() {
+    fn an_unreadable_payload_is_read_back_from_its_text_and_from_no_payload() {
         let context = PayloadContext::new(RunId::generate(), PayloadPlace::StepOutput { key: "charge" });
         let unreadable = UnreadablePayload::new(&context, Some("k1"), UnreadableReason::UnknownKey);
         assert_eq!(UnreadablePayload::in_place_of(&unreadable.to_text()), Some(unreadable.clone()));

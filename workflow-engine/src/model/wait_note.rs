@@ -2,20 +2,21 @@ use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
 
-/// The name of the signal by which somebody decides about the approval with this key that is asked for since then. No
-/// sender can give it to a signal of theirs, and no decision is taken for that of another generation of the run.
+/// Returns the name of the signal that carries the decision about one approval: the one with this
+/// key that was asked for at `since`. The name contains a control character, so no sender can use
+/// it. It contains the time, so a decision for another generation of the run does not match.
 #[must_use]
 pub fn approval_signal(step_key: &str, since: Timestamp) -> String {
     format!("\u{1}approval {} {step_key}", since.as_micros())
 }
 
-/// What a wait writes down when it begins.
+/// The note that a wait records when it begins.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct WaitNote {
-    /// When it ends without a signal.
+    /// The time at which the wait ends without a signal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Who is asked.
+    /// The person or group that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }

@@ -14,13 +14,13 @@ fn at(seconds: u32) -> Timestamp {
     START + seconds * S
 }
 
-/// An attempt that begins and fails in one instant.
+/// Begins an attempt and reports its failure at the same time.
 fn fail(circuit: &mut Circuit, now: Timestamp) -> Option<CircuitChange> {
     let admission = circuit.admit(&BANK, now).unwrap();
     circuit.report(&BANK, admission, FAILS, now)
 }
 
-/// Opened at START.
+/// Returns a circuit that opened at START.
 fn opened() -> Circuit {
     let mut circuit = Circuit::default();
     let changes: Vec<_> = (0..3).map(|_| fail(&mut circuit, START)).collect();
@@ -29,7 +29,7 @@ fn opened() -> Circuit {
 }
 
 #[test]
-fn it_opens_when_failures_within_the_window_are_enough() {
+fn a_circuit_opens_after_enough_failures_within_the_window() {
     let open = Some(CircuitChange::Opened);
     let table: [(&[u32], _); 5] = [
         (&[0, 0, 0], open),
@@ -49,17 +49,17 @@ fn it_opens_when_failures_within_the_window_are_enough() {
 }
 
 #[test]
-fn neither_successes_nor_silence_count() {
+fn reports_other_than_failures_do_not_count() {
     let mut circuit = Circuit::default();
     for report in [FAILS, ServiceReport::Works, ServiceReport::Nothing, FAILS, ServiceReport::Nothing] {
         let admission = circuit.admit(&BANK, START).unwrap();
         assert_eq!(circuit.report(&BANK, admission, report, START), None);
     }
-    assert_eq!(fail(&mut circuit, START), Some(CircuitChange::Opened), "successes do not take failures back");
+    assert_eq!(fail(&mut circuit, START), Some(CircuitChange::Opened), "successes do not reset the count of failures");
 }
 
 #[test]
-fn while_it_is_open_nothing_is_admitted() {
+fn an_open_circuit_admits_nothing() {
     let mut circuit = opened();
     assert_eq!(circuit.admit(&BANK, START), Err(at(5)));
     assert_eq!(circuit.admit(&BANK, at(4)), Err(at(5)));
@@ -77,7 +77,7 @@ fn one_probe_is_let_through_and_its_success_closes() {
 }
 
 #[test]
-fn a_failed_probe_keeps_it_open_for_as_long_again() {
+fn a_failed_probe_keeps_the_circuit_open_for_the_same_time_again() {
     let mut circuit = opened();
     let probe = circuit.admit(&BANK, at(7)).unwrap();
     assert_eq!(circuit.report(&BANK, probe, FAILS, at(9)), Some(CircuitChange::StaysOpen));
@@ -86,7 +86,7 @@ fn a_failed_probe_keeps_it_open_for_as_long_again() {
 }
 
 #[test]
-fn a_probe_that_says_nothing_gives_its_place_back_at_once() {
+fn a_probe_that_says_nothing_admits_another_at_once() {
     let mut circuit = opened();
     let probe = circuit.admit(&BANK, at(5)).unwrap();
     assert_eq!(circuit.report(&BANK, probe, ServiceReport::Nothing, at(6)), None);
@@ -94,35 +94,39 @@ fn a_probe_that_says_nothing_gives_its_place_back_at_once() {
 }
 
 #[test]
-fn a_probe_that_never_reports_back_frees_its_place_and_may_still_close() {
+fn a_slow_probe_makes_room_for_another_and_may_still_close_the_circuit() {
     let mut circuit = opened();
     let slow = circuit.admit(&BANK, at(5)).unwrap();
     assert_eq!(circuit.admit(&BANK, at(9)), Err(at(10)));
     let second = circuit.admit(&BANK, at(10)).unwrap();
     assert_eq!(circuit.report(&BANK, slow, ServiceReport::Nothing, at(11)), None);
-    assert_eq!(circuit.admit(&BANK, at(11)), Err(at(15)), "the place is the second's");
+    assert_eq!(circuit.admit(&BANK, at(11)), Err(at(15)), "the second probe is running");
     assert_eq!(circuit.report(&BANK, slow, ServiceReport::Works, at(11)), Some(CircuitChange::Closed));
     assert_eq!(circuit.report(&BANK, second, FAILS, at(12)), None, "it was admitted before the circuit closed");
     assert!(circuit.admit(&BANK, at(12)).is_ok());
 }
 
 #[test]
-fn what_was_admitted_before_it_opened_or_closed_counts_no_more() {
+fn an_attempt_admitted_before_the_last_change_does_not_count() {
     let mut circuit = Circuit::default();
     let old: Vec<_> = (0..10).map(|_| circuit.admit(&BANK, START).unwrap()).collect();
     assert_eq!([(); 3].map(|()| fail(&mut circuit, START))[2], Some(CircuitChange::Opened));
-    assert_eq!(circuit.report(&BANK, old[0], ServiceReport::Works, at(1)), None, "no probe, so it closes nothing");
+    assert_eq!(
+        circuit.report(&BANK, old[0], ServiceReport::Works, at(1)),
+        None,
+        "it is not a probe, so it does not close the circuit"
+    );
     assert_eq!(circuit.report(&BANK, old[1], FAILS, at(4)), None);
     let probe = circuit.admit(&BANK, at(5)).unwrap();
     circuit.report(&BANK, probe, ServiceReport::Works, at(5));
     for admission in &old[2..] {
-        assert_eq!(circuit.report(&BANK, *admission, FAILS, at(6)), None, "slow failures of the outage that is over");
+        assert_eq!(circuit.report(&BANK, *admission, FAILS, at(6)), None, "slow failures of an outage that has ended");
     }
     assert!(circuit.admit(&BANK, at(6)).is_ok());
 }
 
 #[test]
-fn a_clock_that_is_set_back_does_not_keep_it_open_for_longer() {
+fn a_clock_that_is_set_back_does_not_keep_a_circuit_open_for_longer() {
     let mut circuit = opened();
     let before = Timestamp::from_micros(START.as_micros() - 3_600_000_000);
     assert_eq!(circuit.admit(&BANK, before), Err(before + 5 * S));
@@ -130,7 +134,7 @@ fn a_clock_that_is_set_back_does_not_keep_it_open_for_longer() {
 }
 
 #[test]
-fn steps_that_share_a_name_are_judged_by_their_own_settings() {
+fn each_step_applies_the_settings_of_its_own_breaker() {
     let patient = BANK.failures(4).within(100 * S);
     let mut circuit = Circuit::default();
     assert_eq!([0, 50, 90].map(|seconds| fail(&mut circuit, at(seconds))), [None; 3]);
@@ -139,7 +143,7 @@ fn steps_that_share_a_name_are_judged_by_their_own_settings() {
 }
 
 #[test]
-fn it_is_forgettable_when_it_is_closed_and_no_failure_counts() {
+fn a_circuit_is_forgettable_when_it_is_closed_and_no_failure_counts() {
     let mut circuit = Circuit::default();
     assert!(circuit.is_forgettable(START));
     fail(&mut circuit, START);
@@ -149,26 +153,26 @@ fn it_is_forgettable_when_it_is_closed_and_no_failure_counts() {
 }
 
 #[test]
-fn those_who_wait_come_back_spread_over_half_of_the_time_that_it_is_open() {
+fn waiting_attempts_ask_again_spread_over_half_of_the_open_time() {
     assert_eq!(BANK.asks_again_at(at(5), 0.0), at(5));
     assert_eq!(BANK.asks_again_at(at(5), 1.0), at(5) + 5 * S / 2);
     assert_eq!(BANK.open_for(Duration::MAX).asks_again_at(START, 1.0), Timestamp::FAR_FUTURE);
 }
 
-/// A second opinion: the same rules written down as plainly as they can be, over the whole past.
+/// A second implementation of the rules: as plain as possible, over the whole past.
 #[derive(Default)]
 struct Plain {
-    /// Failures since the circuit closed last, of attempts that began since then.
+    /// Failures since the circuit last closed, of attempts that began after that.
     failures: Vec<Timestamp>,
     open: bool,
-    /// When the next probe may begin.
+    /// The time at which the next probe may begin.
     next_probe: Option<Timestamp>,
-    /// How often it has opened or closed.
+    /// How often the circuit has opened or closed.
     changes: u64,
     current_probe: Option<usize>,
 }
 
-/// What is on its way: the admission, at which change, and by which number.
+/// The running attempts by number: each with its admission and the value of `changes` at that time.
 type OnItsWay = BTreeMap<usize, (Admission, u64)>;
 
 impl Plain {
@@ -219,7 +223,7 @@ fn over_random_lives_it_does_what_the_rules_say() {
         let mut rng = fastrand::Rng::with_seed(seed);
         let (mut circuit, mut plain, mut on_its_way) = (Circuit::default(), Plain::default(), OnItsWay::new());
         let mut now = START;
-        // Some services mostly work, some mostly fail.
+        // Some services mostly work and some mostly fail.
         let health = rng.u8(1..=9);
         for number in 0..100 {
             now = now + Duration::from_millis(rng.u64(..2500));
