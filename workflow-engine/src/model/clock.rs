@@ -29,7 +29,7 @@ impl Clock {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use workflow_sdk::{Timestamp, engine::Clock};
+    /// use workflow_engine::model::{Clock, Timestamp};
     ///
     /// let clock = Clock::manual(Timestamp::from_micros(0));
     /// clock.advance(Duration::from_secs(1));
@@ -44,7 +44,7 @@ impl Clock {
     /// decrease.
     ///
     /// ```
-    /// use workflow_sdk::{Timestamp, engine::Clock};
+    /// use workflow_engine::model::{Clock, Timestamp};
     ///
     /// let clock = Clock::from_fn(|| Timestamp::from_micros(7));
     /// assert_eq!(clock.fixed(), Some(Timestamp::from_micros(7)));
