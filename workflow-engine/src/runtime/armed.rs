@@ -6,18 +6,18 @@ use crate::replay::{CallId, StepOptions};
 
 use super::{Result, RunCell};
 
-/// The future of a compensation that runs.
+/// The future of a running compensation.
 pub type Compensating<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 type Run = dyn for<'a> FnOnce(&'a Arc<RunCell>, CallId, StepOptions) -> Compensating<'a> + Send;
 
-/// A compensation that waits for the end of its run.
+/// An armed compensation. It runs if the run fails or is canceled.
 pub struct Armed {
-    /// The call that took its key.
+    /// The call that holds the compensation's key.
     pub call: CallId,
-    /// Kind, retries and time-out of its step.
+    /// The kind, retry policy and timeout of the compensation's step.
     pub options: StepOptions,
-    /// Runs its step.
+    /// Starts the compensation's step.
     pub run: Box<Run>,
 }
 

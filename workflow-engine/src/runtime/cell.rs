@@ -22,36 +22,37 @@ use super::port::{BodyAtHand, PortFuture};
 
 pub use transaction::TransactionCommit;
 
-/// What a run is, for its context.
+/// The facts about a run that its context needs.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// The run.
+    /// The run's id.
     pub run_id: RunId,
-    /// The epoch of the claim under which it is driven.
+    /// The epoch of the claim under which the run is driven.
     pub epoch: i64,
-    /// How often it continued as new.
+    /// How often the run has continued as new.
     pub generation: i64,
-    /// How many parents it has above it.
+    /// The number of ancestors: 0 for a run without a parent.
     pub depth: i64,
-    /// Its queue.
+    /// The name of the run's queue.
     pub queue: String,
-    /// The attempt of the run, from 1.
+    /// The number of the run's attempt, from 1.
     pub attempt: u32,
-    /// When it, or its present generation, was first claimed.
+    /// The time at which the run, or its present generation, was first claimed.
     pub started_at: Timestamp,
-    /// Largest payload, in bytes of JSON text.
+    /// The largest payload, in bytes of JSON text.
     pub payload_limit: usize,
 }
 
-/// The place where the calls of a workflow and its drive meet. The calls hold it while they are polled, the drive between
-/// polls: so nobody ever waits for the lock, and it is never held over an await or a body.
+/// The state that the calls of a workflow and its drive share. Calls lock it while they are polled
+/// and the drive locks it between polls, so the lock is never contended. It is never held over an
+/// await or a body.
 pub struct RunCell {
     settings: RunSettings,
     port: Arc<dyn Port>,
     woken: Arc<Woken>,
     inner: Mutex<Inner>,
-    /// Compensations, in the order in which they were armed. Apart from the rest, for they hold authors' values, whose
-    /// destructors may come back to the run.
+    /// The armed compensations, in the order in which they were armed. They have a lock of their
+    /// own, because they hold authors' values, whose destructors may call the run.
     armed: Mutex<Vec<Armed>>,
 }
 
@@ -61,29 +62,29 @@ struct Inner {
     /// The call whose body is being called, polled or dropped.
     current: Option<CallId>,
     draws: u64,
-    /// Transactions whose bodies have ended, to be committed.
+    /// The transactions whose bodies have ended and that are to be committed.
     commits: Vec<TransactionCommit>,
 }
 
-/// What the cell keeps for a call beside the machine's own record.
+/// The state of a call that the machine does not need.
 #[derive(Default)]
 struct Slot {
-    /// Wakes the future of the call inside whatever combinator holds it.
+    /// Wakes the call's future inside of the combinator that holds it.
     waker: Option<Waker>,
     body_waker: Option<Arc<BodyWaker>>,
     draws: u64,
     /// The attempt that a breaker has admitted.
     guarded: Option<Box<Guarded>>,
-    /// The transaction in which its body did its work.
+    /// The transaction in which the body has done its work.
     transaction: Option<OpenTransaction>,
 }
 
-/// Calls whose bodies were woken since the drive last looked.
+/// The calls whose bodies were woken since the drive last looked.
 #[derive(Default)]
 struct Woken(Mutex<Vec<CallId>>);
 
-/// The waker that a body gets. It is not the workflow's own, so that a wake of the workflow by anything but its calls
-/// can be told apart.
+/// The waker of a body. It differs from the workflow's own waker, so that foreign wakes of the
+/// workflow can be recognized.
 struct BodyWaker {
     call: CallId,
     ready: AtomicBool,
@@ -104,13 +105,13 @@ impl Wake for BodyWaker {
     }
 }
 
-/// A poisoned lock is taken all the same: panics of authors' code are caught outside of it.
+/// Locks the mutex even if it is poisoned. Panics of authors' code are caught outside of the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RunCell {
-    /// A run with this history.
+    /// Creates the cell of a run with this history.
     #[must_use]
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
         let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
@@ -120,9 +121,9 @@ impl RunCell {
     }
 }
 
-/// The calls' side.
+/// The methods that calls of the workflow use.
 impl RunCell {
-    /// A call is made under this name.
+    /// Registers a call with this name.
     pub fn call(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
         let mut inner = lock(&self.inner);
         if let Some(outer) = inner.current {
@@ -135,7 +136,7 @@ impl RunCell {
         Ok(inner.machine.call(name, location))
     }
 
-    /// A scope is opened under this path: gives the path that it has got.
+    /// Opens a scope under this path. Returns the path that it was given.
     pub fn open_scope(&self, path: &str, location: &'static Location<'static>) -> Result<String, StoredError> {
         let mut inner = lock(&self.inner);
         match inner.current {
@@ -144,7 +145,7 @@ impl RunCell {
         }
     }
 
-    /// A scope that was opened under this path is not used.
+    /// Notes that a scope that was opened under this path is not used.
     pub fn close_scope(&self, path: &str, given: &str) {
         lock(&self.inner).machine.close_scope(path, given);
     }
@@ -159,19 +160,20 @@ impl RunCell {
         use_it(&mut lock(&self.armed))
     }
 
-    /// Arms a compensation: it runs if the run fails or is canceled.
+    /// Arms a compensation, which runs if the run fails or is canceled.
     pub fn arm(&self, compensation: Armed) {
         self.with_armed(|armed| armed.push(compensation));
     }
 
-    /// Polls a step: says whether its body begins, goes on, or has ended.
+    /// Polls a step. Returns whether its body begins, continues or has ended.
     pub fn poll_step(&self, call: CallId, options: StepOptions, waker: &Waker) -> CallPoll {
         let mut inner = lock(&self.inner);
         if let Some(refused) = inner.refuse_in_body(call) {
             return refused;
         }
         inner.keep_waker(call, waker);
-        // To read the clock is dear, and a call that runs or takes its outcome has no use for it.
+        // Reading the clock is expensive, and a call that runs or takes its outcome does not need
+        // it.
         let is_to_begin = inner.machine.is_to_begin(call);
         if is_to_begin && !self.port.may_begin() {
             inner.machine.hold(true);
@@ -185,7 +187,7 @@ impl RunCell {
                 slot.body_waker = Some(self.body_waker(call));
                 poll
             }
-            // Another branch of the workflow moved, not this body.
+            // Another branch of the workflow was woken, not this body.
             CallPoll::Run if !slot.body_waker.as_ref().is_some_and(|waker| waker.ready.load(Ordering::Acquire)) => {
                 CallPoll::Pending
             }
@@ -208,7 +210,7 @@ impl RunCell {
         self.poll_wait(call, waker, |machine, now| machine.poll_child(call, child, now))
     }
 
-    /// Polls a call that has no body.
+    /// Polls a call without a body.
     fn poll_wait(
         &self,
         call: CallId,
@@ -228,12 +230,12 @@ impl RunCell {
         Arc::new(BodyWaker { call, ready: AtomicBool::new(true), woken, port })
     }
 
-    /// Whether the attempt that a call has at hand is still the one that runs.
+    /// Returns whether `attempt` is the attempt of this call that runs now.
     pub fn runs_attempt(&self, call: CallId, attempt: u32) -> bool {
         lock(&self.inner).machine.attempt(call) == Some(attempt)
     }
 
-    /// Enters the body of a call: from here to the end of the returned guard, `ctx` belongs to that body.
+    /// Enters the body of a call. Until the returned guard is dropped, `ctx` belongs to that body.
     pub fn enter(&self, call: CallId) -> (InBody<'_>, Waker) {
         let mut inner = lock(&self.inner);
         let outer = inner.current.replace(call);
@@ -250,7 +252,7 @@ impl RunCell {
         (InBody { cell: self, outer, _activity: in_body() }, waker)
     }
 
-    /// The body of a call begins: what is to be awaited before it.
+    /// Notes that the body of a call begins. Returns the future to be awaited before it.
     pub fn body_begins(&self, call: CallId) -> Option<PortFuture<()>> {
         let watch = self.port.watch()?;
         let inner = lock(&self.inner);
@@ -264,7 +266,7 @@ impl RunCell {
         inner.machine.attempt_ended(call, result, self.port.now());
         let unused = inner.keep_commit(call);
         drop(inner);
-        // Outside of the lock: it rolls back, in the driver's code.
+        // Dropped outside of the lock, because it rolls back in the driver's code.
         drop(unused);
     }
 
@@ -284,7 +286,7 @@ impl RunCell {
         drop(slot.transaction);
     }
 
-    /// Asks the machine for something that is no call, and that a body may not ask for.
+    /// Runs `ask` on the machine for an operation that is not a call. Refuses it inside of a body.
     pub fn ask<R>(
         &self,
         what: impl FnOnce() -> String,
@@ -304,7 +306,7 @@ impl RunCell {
         inner.machine.publish(name, value, in_body, self.port.now())
     }
 
-    /// Returns how often the run continued as new.
+    /// Returns how often the run has continued as new.
     pub fn generation(&self) -> i64 {
         self.settings.generation
     }
@@ -314,7 +316,7 @@ impl RunCell {
         self.settings.payload_limit
     }
 
-    /// Returns the key of a call, as it stands in the history.
+    /// Returns the key of a call as the history has it.
     pub fn step_key(&self, call: CallId) -> String {
         lock(&self.inner).machine.key(call).to_owned()
     }
@@ -340,7 +342,8 @@ impl Inner {
         BodyAtHand { run_id, step_key: self.machine.key(call), attempt: self.machine.attempt(call).unwrap_or(0) }
     }
 
-    /// A call that was made outside of a body and is awaited inside of one: no replay would await it.
+    /// Refuses a call that was made outside of a body and is awaited inside of one, because a
+    /// replay would never await it.
     fn refuse_in_body(&self, call: CallId) -> Option<CallPoll> {
         let outer = self.current?;
         let refusal = self.refusal(&format!("{:?} is awaited", self.machine.key(call)), outer);
@@ -364,10 +367,10 @@ impl Inner {
     }
 }
 
-/// While it lives, a body is called, polled or dropped.
+/// Exists while a body is called, polled or dropped.
 pub struct InBody<'a> {
     cell: &'a RunCell,
-    /// The body in which this one is dropped.
+    /// The body inside of which this one is dropped.
     outer: Option<CallId>,
     _activity: ActivityGuard,
 }

@@ -1,4 +1,4 @@
-//! The error that workflow code sees and returns.
+//! The error type of workflow code.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use crate::model::{ErrorKind, StoredError};
 use crate::runtime::{StepError, keep_typed};
 
-/// Any error, boxed.
+/// Any boxed error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// What workflow code returns.
+/// The result type of workflow code.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error in workflow code.
 ///
-/// Any error turns into it by `?`. An error that comes back from a step is in the form in which it was stored: its
-/// [kind](Error::kind), its [message](Error::message), the texts of its causes. That is so on the first run too, so code
-/// that looks at it does the same whenever the run is replayed.
+/// Any error converts into it by `?`. An error that a step returns has its stored form: its
+/// [kind](Error::kind), its [message](Error::message) and the texts of its causes. It has this form
+/// on the first run too, so code that examines it takes the same path on every replay.
 ///
 /// ```
 /// use workflow_sdk::{Error, ErrorKind};
@@ -34,17 +34,19 @@ pub struct Error(Box<Inner>);
 struct Inner {
     stored: StoredError,
     source: Option<BoxError>,
-    /// The next input of a run that continues as new: then it is no error, but says so.
+    /// The next input of a run that continues as new. The value then carries it and is not a
+    /// failure.
     next_input: Option<String>,
 }
 
 impl Error {
-    /// An error with this text. A step that returns it is retried.
+    /// Creates an error with this text. A step that returns it is retried.
     pub fn msg(message: impl fmt::Display) -> Self {
         StoredError::new(ErrorKind::Application, message.to_string()).into()
     }
 
-    /// An error after which a step is not attempted again, whatever was said of it before.
+    /// Creates an error after which a step is not attempted again. Overrides every earlier
+    /// [`Error::retry_after`].
     ///
     /// ```
     /// use workflow_sdk::Error;
@@ -57,48 +59,51 @@ impl Error {
         error
     }
 
-    /// An error after which a step is attempted again so much later, whatever its policy says about delays. The policy's
-    /// number of attempts still holds. It undoes a `fatal` that was said before: what is said last holds.
+    /// Creates an error after which a step is attempted again after exactly `delay`, overriding the
+    /// delays of its retry policy. The policy's number of attempts still holds. Overrides an
+    /// earlier [`Error::fatal`].
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
         let mut error = Self::from_boxed(error.into());
         error.0.stored = StoredError { fatal: false, ..error.0.stored }.after(delay);
         error
     }
 
-    /// Which cause it has.
+    /// Returns the cause of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.stored.kind
     }
 
-    /// The error's own text, without its causes.
+    /// Returns the error's own text, without its causes.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.stored.message
     }
 
-    /// The texts of its causes, nearest first.
+    /// Returns the texts of the error's causes, nearest first.
     #[must_use]
     pub fn causes(&self) -> &[String] {
         &self.0.stored.causes
     }
 
-    /// The key of the step that failed with it.
+    /// Returns the key of the step that failed with this error.
     #[must_use]
     pub fn step_key(&self) -> Option<&str> {
         self.0.stored.step_key.as_deref()
     }
 
-    /// Whether it ended, or would end, the retries of a step.
+    /// Returns whether the error ended, or would end, the retries of a step.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         self.0.stored.fatal
     }
 
-    /// The error as the author's own value, if it is a `T`: `None` if it is of another type, if its value was not kept
-    /// (see [`StepError`]), or if what was kept is no `T` any more.
+    /// Returns the error as the author's own value. Returns `None` if the error has another type,
+    /// if its value was not stored (see [`StepError`]), or if the stored value does not decode as
+    /// `T`.
     ///
-    /// It is decoded from what is stored, so the first run and every replay get the same.
+    /// The value is decoded from its stored form, so the first run and every replay get equal
+    /// values.
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
@@ -119,7 +124,7 @@ impl Error {
         self.0.stored.downcast()
     }
 
-    /// Any error that a body may return, including this type in its boxed form.
+    /// Converts any error that a body may return, including a boxed error of this type.
     pub fn from_boxed(error: BoxError) -> Self {
         match error.downcast::<Carrier>() {
             Ok(carrier) => carrier.0,
@@ -131,7 +136,8 @@ impl Error {
         }
     }
 
-    /// What [`Ctx::continue_as_new`](crate::Ctx::continue_as_new) gives. As an error it says what became of it.
+    /// Creates the value that `Ctx::continue_as_new` returns. If it is used as an error, its text
+    /// says that it was not returned from the workflow.
     pub fn continue_with(next_input: String) -> Self {
         let message = "ctx.continue_as_new gave this, and it was not returned from the workflow as it is";
         let mut error = Self::from(StoredError::new(ErrorKind::Refused, message).fatal());
@@ -139,12 +145,12 @@ impl Error {
         error
     }
 
-    /// The next input of a run that continues as new.
+    /// Returns the next input of a run that continues as new.
     pub fn next_input(&self) -> Option<&str> {
         self.0.next_input.as_deref()
     }
 
-    /// The next input, or the error in the form in which it is kept.
+    /// Returns the next input of a run that continues as new, or else the error in its stored form.
     pub fn into_end(self) -> std::result::Result<String, StoredError> {
         match self.0.next_input {
             Some(input) => Ok(input),
@@ -173,7 +179,8 @@ where
     }
 }
 
-/// `Error` cannot be a `std::error::Error` itself, for then `?` could not turn every error into it. This is it in a box.
+/// An [`Error`] in a box. `Error` itself cannot implement `std::error::Error`, because then `?`
+/// could not convert every error into it.
 struct Carrier(Error);
 
 impl From<Error> for BoxError {
@@ -218,7 +225,7 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Says of the error of a result how a step goes on after it.
+/// Marks the error of a result as fatal, or sets the delay before the next attempt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -230,16 +237,16 @@ impl fmt::Debug for Error {
 /// assert!(!busy.unwrap_err().is_fatal());
 /// ```
 pub trait ErrorExt<T> {
-    /// No attempt follows: see [`Error::fatal`].
+    /// Marks the error as fatal, so that no attempt follows: see [`Error::fatal`].
     ///
     /// # Errors
-    /// The error, marked.
+    /// The marked error.
     fn fatal(self) -> Result<T>;
 
-    /// The next attempt comes so much later: see [`Error::retry_after`].
+    /// Sets the delay before the next attempt: see [`Error::retry_after`].
     ///
     /// # Errors
-    /// The error, marked.
+    /// The marked error.
     fn retry_after(self, delay: Duration) -> Result<T>;
 }
 

@@ -1,4 +1,5 @@
-//! Where the calls of a workflow and its worker meet: the cell of a run, its polling, and the values and errors that pass.
+//! Connects the calls of a workflow with the worker that drives it: the run cell, the poller, and
+//! the values and errors that cross between them.
 
 mod armed;
 mod cell;

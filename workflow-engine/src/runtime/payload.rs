@@ -1,4 +1,4 @@
-//! A value in the form in which it is kept: JSON text.
+//! Converts values to their stored form, JSON text, and checks that they can be read back.
 
 use std::fmt;
 
@@ -7,58 +7,58 @@ use serde::de::DeserializeOwned;
 
 use crate::model::unquoted;
 
-/// Largest payload unless a client or worker says otherwise: 2 MiB, the limit that Temporal sets, and small enough that a
-/// batch of them fits in memory.
+/// The default limit of a payload: 2 MiB. A batch of such payloads fits in memory.
 pub const DEFAULT_PAYLOAD_LIMIT: usize = 2 * 1024 * 1024;
 
-/// A value that cannot be kept.
+/// The reason why a value cannot be stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayloadError {
-    /// Its own `Serialize` failed, or it has a form that JSON lacks.
+    /// The value's own `Serialize` failed, or the value has a form that JSON lacks.
     #[error("{subject} of type {type_name} cannot be written as JSON: {source}")]
     Encode {
-        /// What the value is.
+        /// A description of the value.
         subject: String,
-        /// Its Rust type.
+        /// The value's Rust type.
         type_name: &'static str,
-        /// serde_json's error.
+        /// The error of serde_json.
         source: serde_json::Error,
     },
-    /// It can be written but not read back: a NaN or infinite number, a value nested deeper than 127, a `Serialize` and a
-    /// `Deserialize` that do not fit together.
+    /// The value can be written but not read back. It contains a NaN, an infinite number or more
+    /// than 127 levels of nesting, or its `Serialize` and `Deserialize` do not match.
     #[error(
         "{subject} of type {type_name} can be written but not read back ({source}); \
          it may hold a NaN, an infinite number, or a nesting deeper than 127"
     )]
     RoundTrip {
-        /// What the value is.
+        /// A description of the value.
         subject: String,
-        /// Its Rust type.
+        /// The value's Rust type.
         type_name: &'static str,
-        /// serde_json's error.
+        /// The error of serde_json.
         source: serde_json::Error,
     },
-    /// It is larger than the limit.
+    /// The value is larger than the limit.
     #[error(
         "{subject} is {bytes} bytes, the limit is {limit}; \
          keep large data elsewhere and pass a reference, or raise payload_limit"
     )]
     TooLarge {
-        /// What the value is.
+        /// A description of the value.
         subject: String,
-        /// Its size as JSON text.
+        /// The value's size in bytes of JSON text.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
-/// The value as JSON text, and the value that this text stands for: what later readers get, so what the first one must
-/// get too.
+/// Returns the value as JSON text, and the value that this text decodes to. Every later reader gets
+/// the decoded value, so the first reader must get it too.
 ///
 /// # Errors
-/// [`PayloadError`]: a value that was accepted can be read back.
+/// [`PayloadError`] if the value cannot be written and read back, or if its text is longer than
+/// `limit`.
 pub fn round_trip<T>(
     subject: &(impl fmt::Display + ?Sized),
     value: &T,
@@ -76,10 +76,11 @@ where
     Ok((text, value))
 }
 
-/// The value as JSON text, of a value whose type need not be one that is read.
+/// Returns the value as JSON text and checks that the text can be read back. It needs no type to
+/// read the value as.
 ///
 /// # Errors
-/// As [`round_trip`].
+/// See [`round_trip`].
 pub fn encode_readable<T: Serialize>(
     subject: &(impl fmt::Display + ?Sized),
     value: &T,
@@ -94,7 +95,7 @@ pub fn encode_readable<T: Serialize>(
     Ok(text)
 }
 
-/// The value as JSON text, for whoever reads it back as another type.
+/// Returns the value as JSON text, which the receiver may decode as another type.
 ///
 /// # Errors
 /// [`PayloadError::Encode`], [`PayloadError::TooLarge`].

@@ -13,39 +13,39 @@ use crate::runtime::Result;
 
 use super::Port;
 
-/// A workflow's future, boxed: gives the output as JSON text.
+/// A workflow's boxed future. Its output is JSON text.
 pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<String>> + Send>>;
 
-/// What a poll of a workflow gave.
+/// The result of polling a workflow.
 #[derive(Debug)]
 pub enum Polled {
-    /// It waits.
+    /// The workflow waits.
     Pending,
-    /// It ended.
+    /// The workflow ended.
     Ended(std::result::Result<String, StoredError>),
-    /// Its run continues as new, with this input.
+    /// The run continues as new, with this input.
     Continued(String),
 }
 
-/// Polls a workflow, and tells wakes by its own calls from wakes by anything else.
+/// Polls a workflow and distinguishes wakes by its own calls from foreign wakes.
 pub struct Poller {
     future: WorkflowFuture,
     root: Arc<RootWaker>,
 }
 
-/// After so many polls in a row that each woke the workflow again, it lets others use its thread for a moment. What wakes
-/// itself for so long is taken for something that is no call.
+/// The number of consecutive polls after which the workflow yields its thread if each poll woke it
+/// again. Something that is not a call of the context then keeps waking it.
 const MAX_POLLS: u32 = 10_000;
 
 impl Poller {
-    /// Over this future.
+    /// Creates a poller of this future.
     pub fn new(future: WorkflowFuture, port: Arc<dyn Port>) -> Self {
         let root = RootWaker { again: AtomicBool::new(false), foreign: AtomicBool::new(false), port };
         Self { future, root: Arc::new(root) }
     }
 
-    /// Polls until the workflow is quiet. Combinators such as `FuturesUnordered` wake themselves to be polled again; that
-    /// must be over before the next outcome is delivered.
+    /// Polls the workflow until it no longer wakes itself. Combinators such as `FuturesUnordered`
+    /// wake themselves to be polled again, and this must end before the next outcome is delivered.
     pub fn poll(&mut self) -> Polled {
         for _ in 0..MAX_POLLS {
             match self.poll_once() {
@@ -69,13 +69,15 @@ impl Poller {
         catch_unwind(AssertUnwindSafe(|| future.poll(&mut Context::from_waker(&waker))))
     }
 
-    /// Runs what wakes calls, so that these wakes do not count as foreign.
+    /// Runs `wake`, which wakes calls of this workflow, so that these wakes do not count as
+    /// foreign.
     pub fn waking<R>(&self, wake: impl FnOnce() -> R) -> R {
         let _waking = Activity::Waking(self.root.address()).begin();
         wake()
     }
 
-    /// Whether, since the last call, the workflow was woken by something that is no call of its context.
+    /// Returns whether a foreign wake has occurred since the last call: the workflow was woken by
+    /// something other than a call of its context.
     pub fn take_foreign_wake(&self) -> bool {
         self.root.foreign.swap(false, Ordering::AcqRel)
     }
@@ -87,15 +89,17 @@ impl fmt::Debug for Poller {
     }
 }
 
-/// What this thread is at. A wake of a workflow belongs to it only if it comes from the thread that is at that workflow: so
-/// a wake from elsewhere is neither lost nor missed, whenever it comes.
+/// The present activity of a thread. A wake counts as the workflow's own only if it comes from the
+/// thread that works on that workflow. A wake from another thread is therefore always recognized as
+/// foreign, whenever it comes.
 #[derive(Clone, Copy)]
 enum Activity {
-    /// Nothing of a workflow's own: no drive, or the body of a step.
+    /// Nothing that belongs to a workflow: no drive, or the body of a step.
     Other,
-    /// Polls the workflow with this root. If the workflow is woken, it asks to be polled again.
+    /// Polls the workflow with this root. If the workflow is woken meanwhile, it is polled again.
     Polling(usize),
-    /// Wakes calls of the workflow with this root: their wakes reach the root through their combinators.
+    /// Wakes calls of the workflow with this root. Their wakes reach the root through their
+    /// combinators.
     Waking(usize),
 }
 
@@ -104,14 +108,14 @@ thread_local! {
 }
 
 impl Activity {
-    /// Begins it; it ends with the returned guard.
+    /// Begins this activity. It ends when the returned guard is dropped.
     fn begin(self) -> ActivityGuard {
         ActivityGuard { outer: ACTIVITY.replace(self) }
     }
 }
 
-/// Until it is dropped, this thread runs the body of a step. If that wakes the workflow (by a channel, say), the wake is
-/// foreign: no replay would bring it.
+/// Marks that this thread runs the body of a step until the guard is dropped. If the body wakes the
+/// workflow, through a channel for example, the wake is foreign: no replay would repeat it.
 pub(super) fn in_body() -> ActivityGuard {
     Activity::Other.begin()
 }
@@ -128,15 +132,15 @@ impl Drop for ActivityGuard {
 
 /// The waker with which the workflow itself is polled.
 struct RootWaker {
-    /// The workflow asks to be polled again.
+    /// Whether the workflow asks to be polled again.
     again: AtomicBool,
-    /// It was woken by something that is none of its calls.
+    /// Whether something other than its calls has woken the workflow.
     foreign: AtomicBool,
     port: Arc<dyn Port>,
 }
 
 impl RootWaker {
-    /// Tells it from the roots of other workflows.
+    /// Returns a number that distinguishes this root from the roots of other workflows.
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -162,12 +166,12 @@ impl Wake for RootWaker {
     }
 }
 
-/// A caught panic as an error.
+/// Converts a caught panic into an error.
 pub fn panic_error(place: &str, panic: &(dyn Any + Send)) -> StoredError {
     let text = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a value that is no text");
+        .unwrap_or("a value that is not text");
     StoredError::new(ErrorKind::Panic, format!("{place} panicked: {text}"))
 }

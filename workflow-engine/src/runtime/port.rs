@@ -10,73 +10,74 @@ use crate::model::{
 use crate::runtime::Result;
 use crate::store::OpenTransaction;
 
-/// A future of the engine, boxed.
+/// A boxed future of the engine.
 pub type PortFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What a context needs from outside: the one door between workflow code and the engine.
+/// The interface through which workflow code reaches the engine. It is the only one.
 pub trait Port: fmt::Debug + Send + Sync + 'static {
-    /// The time by the database's clock.
+    /// Returns the time of the database's clock.
     fn now(&self) -> Timestamp;
 
-    /// Whether the body of a step may begin at this moment. Asked right before, for the body that was polled before may have
-    /// held its thread for long.
+    /// Returns whether the body of a step may begin now. It is called immediately before each body,
+    /// because the body polled before it may have blocked the thread for a long time.
     fn may_begin(&self) -> bool {
         true
     }
 
-    /// Sends a signal to another run. Says what became of it after the commit.
+    /// Sends a signal to another run. Returns the result after the commit.
     fn signal(&self, signal: NewSignal) -> PortFuture<Result<SignalOutcome>>;
 
-    /// Opens a transaction on the run's database, under the run's claim. Where the claim is lost it never answers, for then
-    /// nothing of the run goes on.
+    /// Opens a transaction on the run's database, under the run's claim. If the claim is lost, the
+    /// future never completes, because nothing of the run may continue.
     fn begin_transaction(&self) -> BoxFuture<'_, Result<OpenTransaction, StoredError>> {
         let refusal =
             StoredError::new(ErrorKind::Refused, "there is no database here to begin a transaction on").fatal();
         Box::pin(std::future::ready(Err(refusal)))
     }
 
-    /// Whether an attempt of a step with this breaker may begin at this moment. Default: always.
+    /// Asks whether an attempt of a step with this breaker may begin now. Default: it may.
     ///
     /// # Errors
-    /// The instant before which it may not.
+    /// The time before which the attempt may not begin.
     fn breaker_admits(&self, _breaker: &Breaker) -> Result<Admission, Timestamp> {
         Ok(Admission::default())
     }
 
-    /// What an attempt that was admitted has shown. Default: nobody wants to know.
+    /// Reports what an admitted attempt has shown. Default: the report is ignored.
     fn breaker_report(&self, _breaker: &Breaker, _admission: Admission, _report: ServiceReport<'_>) {}
 
-    /// Who watches the bodies of this run. Default: nobody.
+    /// Returns the observer of this run's bodies. Default: none.
     fn watch(&self) -> Option<&dyn BodyWatch> {
         None
     }
 
-    /// Something that the run waits for has moved: the drive is to look. Called from any thread.
+    /// Notifies the drive that something has changed that the run waits for. Called from any
+    /// thread.
     fn wake(&self);
 }
 
-/// The attempt of a step whose body a thread is at.
+/// The attempt of a step whose body a thread enters.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyAtHand<'a> {
     /// The run.
     pub run_id: RunId,
     /// The step's key.
     pub step_key: &'a str,
-    /// The attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// Who watches bodies: a test kit.
+/// Observes bodies. A test kit implements it.
 pub trait BodyWatch: fmt::Debug + Send + Sync {
-    /// A body begins. What this gives is awaited before the body is polled.
+    /// Called when a body begins. The returned future is awaited before the body is polled.
     fn begins(&self, body: BodyAtHand<'_>) -> Option<PortFuture<()>>;
 
-    /// This thread calls, polls or drops the body.
+    /// Called when this thread begins to call, poll or drop the body.
     fn enters(&self, body: BodyAtHand<'_>);
 
-    /// It is done with what it entered last.
+    /// Called when this thread leaves the body that it entered last.
     fn leaves(&self);
 
-    /// This thread, which may be any, wakes something of this run.
+    /// Called when this thread, which may be any thread, wakes something of this run.
     fn woken(&self, run_id: RunId);
 }

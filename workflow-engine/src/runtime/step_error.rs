@@ -1,7 +1,8 @@
-//! Authors' own error types: how a step goes on after one, and how its value is kept.
+//! Authors' own error types: whether a step is retried after an error, and how its value is stored.
 //!
-//! [`Error`](crate::Error) takes any error by `?`, so there can be no second conversion for some of them. Each type is
-//! therefore registered when the program is loaded, and looked up when one of its values becomes an `Error`.
+//! [`Error`](crate::runtime::Error) converts from every error type by `?`, so some types cannot
+//! have a conversion of their own. Each type is therefore registered when the program is loaded,
+//! and looked up when one of its values becomes an `Error`.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -12,24 +13,27 @@ use serde::de::DeserializeOwned;
 use crate::model::{StoredError, TypedPayload};
 use crate::runtime::{PayloadError, round_trip};
 
-/// What an error says about the next attempt of its step.
+/// The advice of an error about the next attempt of its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryAdvice {
-    /// The step's [policy](crate::Step::retry) decides.
+    /// The step's retry policy (`Step::retry`) decides.
     Policy,
     /// No attempt follows.
     Never,
-    /// The next attempt comes so much later. The policy's number of attempts still holds.
+    /// The next attempt starts after exactly this delay. The policy's number of attempts still
+    /// holds.
     After(Duration),
 }
 
-/// An author's own error type, which says how a step goes on after it and comes back as a value.
+/// An author's own error type. It decides whether its step is retried, and its values can be read
+/// back.
 ///
-/// Derive it beside `Serialize`, `Deserialize` and an implementation of `std::error::Error`. Its values then turn into an
-/// [`Error`](crate::Error) by `?` as those of every type do, and are stored with it:
-/// [`Error::downcast`](crate::Error::downcast) gives them back on the first run, after any replay, and to a client whose run
-/// failed ([`StoredError::downcast`]). What `.fatal()` and `.retry_after(..)` say at a call outweighs what the type says.
+/// Derive it together with `Serialize`, `Deserialize` and an implementation of `std::error::Error`.
+/// A value converts into an [`Error`](crate::runtime::Error) by `?`, as every error does, and is
+/// stored with it. [`Error::downcast`](crate::runtime::Error::downcast) returns the value on the
+/// first run, after every replay, and to a client whose run failed ([`StoredError::downcast`]).
+/// `.fatal()` and `.retry_after(..)` at a call override the advice of the type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,36 +66,41 @@ pub enum RetryAdvice {
 /// }
 /// ```
 ///
-/// # What is kept
-/// The value as JSON text, at most 64 KiB ([`TypedPayload::MAX_BYTES`]). A value that is larger, or that cannot be written
-/// and read back, is not kept: the error stands in the history all the same, with its text, its advice, and a last cause
-/// that says why there is no value. A step whose effect failed must not fail differently because its error is large.
+/// # Stored value
+/// The value is stored as JSON text of at most 64 KiB ([`TypedPayload::MAX_BYTES`]). A value that
+/// is larger, or that cannot be written and read back, is not stored. The error is then stored with
+/// its text, its advice, and a last cause that says why its value is missing. A step whose effect
+/// failed must not fail differently because its error is large.
 ///
-/// # Its name
-/// A value is found again by [`StepError::NAME`], which is the path of the type unless `#[step_error(name = "...")]` says
-/// otherwise. Set the name before you rename or move a type of which unfinished runs may hold values: they come back only
-/// to a type of the same name.
+/// # Name
+/// A stored value is found by [`StepError::NAME`], which is the path of the type unless
+/// `#[step_error(name = "...")]` sets another name. Set the name before you rename or move a type
+/// if unfinished runs may hold its values, because values are returned only to a type with their
+/// name.
 ///
-/// # Which errors are looked at
-/// The error that a body or a workflow returns, also inside of [`Error::fatal`](crate::Error::fatal) and the like; not its
-/// [`source`](StdError::source)s, nor what another error type wraps.
+/// # Which errors are examined
+/// The error that a body or a workflow returns is examined, also inside of
+/// [`Error::fatal`](crate::runtime::Error::fatal) and
+/// [`Error::retry_after`](crate::runtime::Error::retry_after). Its [`source`](StdError::source)s,
+/// and errors inside of another error type, are not.
 ///
-/// An implementation by hand is not registered, so nothing would ask it: derive it.
+/// Always derive this trait: an implementation by hand is not registered and has no effect.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an error type of steps",
     note = "add `StepError`, `serde::Serialize` and `serde::Deserialize` to its `#[derive(..)]`"
 )]
 pub trait StepError: StdError + Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The name under which values are kept.
+    /// The name under which values are stored.
     const NAME: &'static str;
 
-    /// How the step goes on after this error.
+    /// Returns the advice about the next attempt after this error.
     fn retry_advice(&self) -> RetryAdvice;
 }
 
 impl StoredError {
-    /// The error as the author's own value: what [`Error::downcast`](crate::Error::downcast) gives in workflow code, for an
-    /// error that was read from a run or from its history.
+    /// Returns the error as the author's own value, for an error that was read from a run or from
+    /// its history. [`Error::downcast`](crate::runtime::Error::downcast) does this in workflow
+    /// code.
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
@@ -126,17 +135,17 @@ pub struct Registered {
 inventory::collect!(Registered);
 
 impl Registered {
-    /// This type.
+    /// Creates the entry of the type `T`.
     #[must_use]
     pub const fn of<T: StepError>() -> Self {
         Self { name: T::NAME, describe: describe::<T> }
     }
 }
 
-/// What a registered type says of one of its values.
+/// The description that a registered type gives of one of its values.
 struct Described {
     advice: RetryAdvice,
-    /// The value as JSON text, or why it cannot be kept.
+    /// The value as JSON text, or the reason why it cannot be stored.
     json: Result<String, String>,
 }
 
@@ -144,16 +153,17 @@ fn describe<T: StepError>(error: &(dyn StdError + 'static)) -> Option<Described>
     let error = error.downcast_ref::<T>()?;
     let json = match round_trip("it", error, TypedPayload::MAX_BYTES) {
         Ok((json, _)) => Ok(json),
-        // Its own text would send the reader to an option that does not move this limit.
+        // The text of `TooLarge` would point the reader to an option that does not change this
+        // limit.
         Err(PayloadError::TooLarge { bytes, limit, .. }) => Err(format!("it is {bytes} bytes, the limit is {limit}")),
         Err(why) => Err(why.to_string()),
     };
     Some(Described { advice: error.retry_advice(), json })
 }
 
-/// Adds to `stored` what the type of `error` says, if it is registered.
+/// Adds the advice and the value of `error` to `stored` if the type of `error` is registered.
 ///
-/// The search is linear: a program has few such types, and looks for one only when something has failed.
+/// The search is linear, because a program has few such types and searches only after a failure.
 pub(crate) fn keep_typed(error: &(dyn StdError + 'static), stored: StoredError) -> StoredError {
     let described = inventory::iter::<Registered>().find_map(|entry| Some((entry.name, (entry.describe)(error)?)));
     let Some((name, described)) = described else { return stored };
@@ -168,7 +178,7 @@ pub(crate) fn keep_typed(error: &(dyn StdError + 'static), stored: StoredError) 
     }
 }
 
-/// Two types of one name could read each other's values.
+/// Refuses a name that several types have, because they could read each other's values.
 fn unambiguous(name: &str) -> Result<(), String> {
     match inventory::iter::<Registered>().filter(|entry| entry.name == name).count() {
         0 | 1 => Ok(()),
@@ -176,13 +186,13 @@ fn unambiguous(name: &str) -> Result<(), String> {
     }
 }
 
-/// A field that `#[retry(after = ..)]` can name.
+/// A field type that `#[retry(after = ..)]` accepts.
 #[diagnostic::on_unimplemented(
     message = "`#[retry(after = ..)]` names a field of type `Duration` or `Option<Duration>`, found `{Self}`",
-    label = "this is no delay"
+    label = "this is not a delay"
 )]
 pub trait RetryDelay {
-    /// What the value says.
+    /// Returns the advice of the field's value.
     fn advice(&self) -> RetryAdvice;
 }
 

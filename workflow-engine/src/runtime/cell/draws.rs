@@ -1,4 +1,5 @@
-//! What a run draws instead of the world: who it is, which attempt it is at, and what looks random.
+//! Supplies the values of a run that replace those of the outside world: its identity, the number
+//! of its attempt, and random values.
 
 use uuid::Uuid;
 
@@ -7,16 +8,17 @@ use crate::model::{derived_u64, derived_uuid, in_generation};
 use super::{RunCell, lock};
 
 impl RunCell {
-    /// Returns the number of the present attempt: of the step inside a body, of the run outside.
+    /// Returns the number of the present attempt: inside a body the step's, outside the run's.
     pub fn attempt(&self) -> u32 {
         let inner = lock(&self.inner);
         inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(self.settings.attempt)
     }
 
-    /// Returns a text that is equal in every attempt of the present step, or of the run outside of a body.
+    /// Returns a text that is equal in every attempt of the present step or, outside of a body, of
+    /// the run.
     pub fn idempotency_key(&self) -> String {
         let inner = lock(&self.inner);
-        // A run's id is of one length, so no step's key can be mistaken for a generation.
+        // All run ids have one length, so a step's key cannot be mistaken for a generation.
         let run = match self.settings.generation {
             0 => self.settings.run_id.to_string(),
             generation => format!("{}.{generation}", self.settings.run_id),
@@ -27,17 +29,18 @@ impl RunCell {
         }
     }
 
-    /// Draws the next random number: equal on every replay.
+    /// Returns the next random number. It is equal on every replay.
     pub fn random(&self) -> u64 {
         derived_u64(self.settings.run_id, &self.draw("random"))
     }
 
-    /// Draws the next random UUID: equal on every replay.
+    /// Returns the next random UUID. It is equal on every replay.
     pub fn uuid(&self) -> Uuid {
         derived_uuid(self.settings.run_id, &self.draw("uuid"))
     }
 
-    /// Names a draw. Bodies have counters of their own: how often a body runs is not part of the history.
+    /// Names the next random value. Bodies have counters of their own, because the number of times
+    /// that a body runs is not part of the history.
     fn draw(&self, what: &str) -> String {
         let mut inner = lock(&self.inner);
         let inner = &mut *inner;

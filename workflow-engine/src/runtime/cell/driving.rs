@@ -1,4 +1,4 @@
-//! What the drive of a run does with its cell, between two polls of the workflow.
+//! The methods of the run cell that the drive of a run calls between two polls of the workflow.
 
 use std::task::Waker;
 
@@ -10,7 +10,7 @@ use crate::replay::{
 use super::{Inner, RunCell, lock};
 
 impl RunCell {
-    /// What the drive is to do next. The calls that it concerns are woken.
+    /// Returns the drive's next action and wakes the calls that it concerns.
     pub fn next(&self) -> Next {
         let mut inner = lock(&self.inner);
         let next = inner.machine.next(|| self.port.now());
@@ -24,13 +24,13 @@ impl RunCell {
         next
     }
 
-    /// Wakes the calls whose bodies were woken. Says whether there were any.
+    /// Wakes the calls whose bodies were woken. Returns whether there were any.
     pub fn wake_bodies(&self) -> bool {
         let calls = std::mem::take(&mut *lock(&self.woken.0));
         self.wake_calls(&calls)
     }
 
-    /// Does what is due by now. Says whether anything was.
+    /// Fires the timers that are due now. Returns whether any was.
     pub fn fire_timers(&self) -> bool {
         let calls = lock(&self.inner).machine.fire_timers(self.port.now());
         self.report_timeouts(&calls);
@@ -43,95 +43,100 @@ impl RunCell {
         !calls.is_empty()
     }
 
-    /// Whether there are records or transactions to be committed.
+    /// Returns whether records or transactions wait to be committed.
     pub fn has_records(&self) -> bool {
         let inner = lock(&self.inner);
         inner.machine.has_records() || !inner.commits.is_empty()
     }
 
-    /// The records to be committed, in order. Each is answered by [`RunCell::committed`], in the same order.
+    /// Takes the records to be committed, in order. Each of them is answered by
+    /// [`RunCell::committed`], in that order.
     pub fn take_outbox(&self) -> Vec<OutboxRow> {
         lock(&self.inner).machine.take_outbox()
     }
 
-    /// The oldest record that was handed out is committed.
+    /// Notes that the oldest record that was handed out is committed.
     pub fn committed(&self) {
         lock(&self.inner).machine.committed();
     }
 
-    /// What the run waits for outside, if somebody has to look for it now. Answered by [`RunCell::looked`].
+    /// Returns the external events that the run waits for, if the drive has to look for them now.
+    /// Answered by [`RunCell::looked`].
     pub fn begin_look(&self) -> Option<Awaited> {
         lock(&self.inner).machine.begin_look()
     }
 
-    /// Something has happened outside: whoever waits for it has to look.
+    /// Notes that an external event has occurred, so the drive has to look again.
     pub fn look_again(&self) {
         lock(&self.inner).machine.look_again();
     }
 
-    /// Whether the run waits for something that others do.
+    /// Returns whether the run waits for an external event.
     pub fn awaits_outside(&self) -> bool {
         lock(&self.inner).machine.awaits_outside()
     }
 
-    /// What a look has found: see `Machine::looked`.
+    /// Passes on what a look has found: see `Machine::looked`.
     pub fn looked(&self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>) {
         lock(&self.inner).machine.looked(signals, more, ended, self.port.now());
     }
 
-    /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
+    /// Notes that the oldest record that was handed out started a child whose key belongs to
+    /// another run. Neither the record nor the child was written.
     pub fn key_taken(&self, by: RunId) {
         lock(&self.inner).machine.key_taken(by, self.port.now());
     }
 
-    /// Whether the run may have children.
+    /// Returns whether the run may have children.
     pub fn has_children(&self) -> bool {
         lock(&self.inner).machine.has_children()
     }
 
-    /// The run is told to end: as soon as that is committed, its pending calls are. Only the first time counts.
+    /// Tells the run to end. Its pending calls end as soon as this is committed. Only the first
+    /// interruption counts.
     pub fn interrupt(&self, by: Interruption) {
         lock(&self.inner).machine.interrupt(by, self.port.now());
     }
 
-    /// What told the run to end, if anything has.
+    /// Returns what told the run to end, if anything has.
     pub fn interrupted(&self) -> Option<Interrupted> {
         lock(&self.inner).machine.interrupted()
     }
 
-    /// Drops the compensations that are armed: authors' values, whose destructors may panic.
+    /// Drops the armed compensations. They hold authors' values, whose destructors may panic.
     pub fn drop_compensations(&self) {
         let armed = std::mem::take(&mut *lock(&self.armed));
         drop(armed);
     }
 
-    /// How large the history is, what is on its way included.
+    /// Returns the size of the history, including records that are not committed yet.
     pub fn history_size(&self) -> HistorySize {
         lock(&self.inner).machine.size()
     }
 
-    /// Whether a body runs.
+    /// Returns whether a body runs.
     pub fn is_running(&self) -> bool {
         lock(&self.inner).machine.is_running()
     }
 
-    /// Lets no body begin, or lets them begin again. Says whether any may now.
+    /// Forbids bodies to begin, or allows it again. Returns whether a body may begin now.
     pub fn hold(&self, held: bool) -> bool {
         let calls = lock(&self.inner).machine.hold(held);
         self.wake_calls(&calls)
     }
 
-    /// Why the run cannot go on with this code.
+    /// Returns why the run cannot continue with this code.
     pub fn divergence(&self) -> Option<Divergence> {
         lock(&self.inner).machine.divergence().cloned()
     }
 
-    /// Where the replay has come to, once nothing recorded can be delivered any more.
+    /// Returns how far the replay has come, once no recorded outcome can be delivered.
     pub fn standstill(&self) -> Standstill {
         lock(&self.inner).machine.standstill()
     }
 
-    /// The workflow function has ended: a divergence if recorded outcomes are left that it never asked for.
+    /// Notes that the workflow function has ended. Returns a divergence if recorded outcomes are
+    /// left that it never asked for.
     pub fn ended(&self) -> Option<Divergence> {
         lock(&self.inner).machine.ended().cloned()
     }

@@ -1,4 +1,5 @@
-//! Attempts of steps with a breaker: asked for before they begin, reported when they are over, however that comes.
+//! Asks a step's breaker before each attempt, and reports to it when the attempt has ended in any
+//! way.
 
 use crate::model::{Admission, Breaker, ErrorKind, ServiceReport, StoredError, derived_fraction};
 use crate::replay::{CallId, StepOptions};
@@ -13,12 +14,13 @@ pub(super) struct Guarded {
 }
 
 impl RunCell {
-    /// Before each poll of a step with a breaker. If that poll would begin an attempt, asks whether it may; if it may not, the
-    /// call waits instead.
+    /// Called before each poll of a step with a breaker. If the poll would begin an attempt, asks
+    /// the breaker for admission. If the breaker refuses, the call waits.
     pub fn ask_breaker(&self, call: CallId, options: StepOptions, breaker: &Breaker) {
         let mut inner = lock(&self.inner);
         let inner = &mut *inner;
-        // An attempt that was admitted and did not begin, for the run was held, is still admitted.
+        // An attempt may have been admitted but not begun, because the run was held. It is still
+        // admitted.
         if inner.current.is_some() || inner.slots[call.index()].guarded.is_some() || !self.port.may_begin() {
             return;
         }
@@ -32,7 +34,8 @@ impl RunCell {
                     Some(Box::new(Guarded { breaker: breaker.clone(), admission, attempt }));
             }
             Err(not_before) => {
-                // Another draw each time: otherwise the same run would be the probe each time, whatever it sends.
+                // The random number depends on the time, because otherwise one run would be the
+                // probe every time, whatever its request.
                 let purpose = format!("breaker {} {}", inner.machine.key(call), not_before.as_micros());
                 let fraction = derived_fraction(self.settings.run_id, &purpose);
                 inner.machine.hold_back(call, breaker.asks_again_at(not_before, fraction));
@@ -40,7 +43,7 @@ impl RunCell {
         }
     }
 
-    /// The body of an attempt has ended by itself.
+    /// Reports the result of an attempt whose body has ended by itself.
     pub(super) fn report_attempt(&self, call: CallId, result: &Result<String, StoredError>) {
         let mut inner = lock(&self.inner);
         let Some(guarded) = inner.slots[call.index()].guarded.take() else { return };
@@ -49,12 +52,13 @@ impl RunCell {
         match result {
             Ok(_) => self.report(*guarded, ServiceReport::Works),
             Err(error) if error.fatal => self.report(*guarded, ServiceReport::Nothing),
-            // It goes to the log, where what an author writes has no place.
+            // This text goes to the log, so it must not contain texts of the author's code.
             Err(error) => self.report(*guarded, ServiceReport::Fails(&format!("step {key:?}: {}", error.kind))),
         }
     }
 
-    /// Of the calls for which a timer has fired: those whose attempts are over without the end of their bodies.
+    /// Reports the attempts among these calls that have timed out. A timer of each call has fired;
+    /// an attempt that is over although its body has not ended has timed out.
     pub fn report_timeouts(&self, calls: &[CallId]) {
         for call in calls {
             let mut inner = lock(&self.inner);
@@ -67,14 +71,14 @@ impl RunCell {
         }
     }
 
-    /// The future of a call was dropped.
+    /// Reports that the future of a call was dropped.
     pub(super) fn report_drop(&self, guarded: Option<Box<Guarded>>) {
         if let Some(guarded) = guarded {
             self.report(*guarded, ServiceReport::Nothing);
         }
     }
 
-    /// Not under the lock: the port may take its time to tell of it.
+    /// Reports to the breaker. Must not hold the lock, because the port may take its time.
     fn report(&self, guarded: Guarded, report: ServiceReport<'_>) {
         self.port.breaker_report(&guarded.breaker, guarded.admission, report);
     }
