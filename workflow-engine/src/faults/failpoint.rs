@@ -1,13 +1,14 @@
-//! Named points at which a test makes something go wrong, to see that what was promised there survives. Compiled to nothing
-//! without the feature `failpoints`; never in a release.
+//! Named points at which a test injects a failure, to see that the engine keeps its promises there.
+//! They compile to nothing without the feature `failpoints`, which a release never has.
 //!
-//! The variable `WORKFLOW_FAILPOINT` arms them: `NAME[@HIT][:ACTION]`, several separated by commas. `HIT` is the time it is reached
-//! that counts: `3` the third (default: the first), `3+` the third and every later one. `ACTION` is one of [`Action`]'s words
-//! (default `kill`); `delay` may say how many milliseconds: `delay=50`. What a point did is said on standard error, in a line
-//! `failpoint NAME: ACTION`.
+//! The variable `WORKFLOW_FAILPOINT` arms points: `NAME[@HIT][:ACTION]`, several of them separated
+//! by commas. `HIT` says when the point acts: `3` is the third time that it is reached, `3+` the
+//! third and every later time (default: the first time). `ACTION` is one of the words of [`Action`]
+//! (default: `kill`). `delay` accepts a number of milliseconds: `delay=50`. When a point acts, it
+//! writes a line `failpoint NAME: ACTION` to standard error.
 //!
-//! All points of the engine, what is true there, and what they can do: `POINTS` in `failpoint/points.rs`. A name that is not
-//! among them is a point of a test's own workflow.
+//! `POINTS` in `failpoint/points.rs` lists every point of the engine with its state and its
+//! actions. Any other name is a point of a test's own workflow.
 
 use crate::store::DatabaseError;
 
@@ -19,34 +20,34 @@ mod points;
 #[cfg(feature = "failpoints")]
 pub use points::{Action, POINTS, Point};
 
-/// An error that a failpoint makes: as of a database that went away.
+/// An error that a failpoint injects. It looks like an unreachable database.
 #[cfg(feature = "failpoints")]
 #[derive(Debug)]
 pub struct Fault(&'static str);
 
-/// There are none without the feature `failpoints`.
+/// Has no values, because no point acts without the feature `failpoints`.
 #[cfg(not(feature = "failpoints"))]
 #[derive(Debug)]
 pub enum Fault {}
 
-// What is returned at each point takes no room, and no code reads it.
+// The result of each point has no size and no code reads it.
 #[cfg(not(feature = "failpoints"))]
 const _: () = assert!(size_of::<Result<(), Fault>>() == 0);
 
-/// A point at which nothing can be answered: it kills, stops or delays.
+/// Marks a point that cannot return an error: it kills, stops or delays.
 #[inline(always)]
 pub fn failpoint(name: &'static str) {
     #[cfg(feature = "failpoints")]
-    // An action that makes an error is refused when such a point is armed with it.
+    // Arming such a point with an action that returns an error is refused.
     drop(armed::reach(name));
     #[cfg(not(feature = "failpoints"))]
     let _ = name;
 }
 
-/// A point that can also answer with an error: `failpoint_error("...")?`.
+/// Marks a point that can also return an error: `failpoint_error("...")?`.
 ///
 /// # Errors
-/// [`Fault`], if it was armed with `error` or `lost`.
+/// [`Fault`] if the point is armed with `error` or `lost`.
 #[inline(always)]
 pub fn failpoint_error(name: &'static str) -> Result<(), Fault> {
     #[cfg(feature = "failpoints")]
@@ -61,7 +62,7 @@ pub fn failpoint_error(name: &'static str) -> Result<(), Fault> {
 impl From<Fault> for DatabaseError {
     #[cfg(feature = "failpoints")]
     fn from(Fault(point): Fault) -> Self {
-        let why = format!("a fault of the failpoint {point}");
+        let why = format!("injected by the failpoint {point}");
         Self::new(crate::store::DatabaseErrorKind::Unreachable, "reach a failpoint", why)
     }
 

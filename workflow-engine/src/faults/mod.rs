@@ -1,4 +1,5 @@
-//! What tests break on purpose: failpoints and planted bugs. Both compile to nothing without their features.
+//! Faults that tests cause on purpose: failpoints and planted bugs. Both compile to nothing without
+//! their features.
 
 mod failpoint;
 mod planted;

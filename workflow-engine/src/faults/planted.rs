@@ -1,8 +1,9 @@
-//! Bugs that a test switches on, to see that its checks find them. Only with the feature `planted-bugs`, never in a release:
-//! without it [`planted`] is `false` when the program is compiled, and nothing of a bug is left in it.
+//! Bugs that a test switches on, to see that its checks find them. They exist only with the feature
+//! `planted-bugs`, which a release never has. Without it [`planted`] is `false` at compile time,
+//! and the program contains nothing of a bug.
 //!
-//! `WORKFLOW_PLANTED=<name>` switches one on for a process, [`plant`] from inside. All of them, with what each breaks and which
-//! check finds it: `BUGS` in `planted/bugs.rs`.
+//! `WORKFLOW_PLANTED=<name>` switches a bug on for a process; [`plant`] does so from inside. `BUGS`
+//! in `planted/bugs.rs` lists all bugs with what each one breaks and which check finds it.
 
 #[cfg(feature = "planted-bugs")]
 mod bugs;
@@ -14,7 +15,7 @@ pub use bugs::{BUGS, Check, PlantedBug};
 #[cfg(feature = "planted-bugs")]
 pub use switch::plant;
 
-/// Whether this bug is switched on.
+/// Returns whether this bug is switched on.
 #[inline(always)]
 #[must_use]
 pub fn planted(name: &'static str) -> bool {
@@ -27,12 +28,12 @@ pub fn planted(name: &'static str) -> bool {
     }
 }
 
-/// The statement; with this bug switched on, one that has `bad` in the place of `good`.
+/// Returns the statement. If this bug is switched on, `good` in it is replaced by `bad`.
 #[inline(always)]
 pub fn altered(name: &'static str, statement: &'static str, good: &str, bad: &str) -> &'static str {
     #[cfg(feature = "planted-bugs")]
     if switch::is_on(name) && statement.contains(good) {
-        // A test's process: what it leaks, it leaks for seconds.
+        // Leaking is acceptable: this is the short-lived process of a test.
         return Box::leak(statement.replace(good, bad).into_boxed_str());
     }
     let _ = (name, good, bad);

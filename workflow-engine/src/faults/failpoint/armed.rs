@@ -1,4 +1,4 @@
-//! What the variable `WORKFLOW_FAILPOINT` asks for, and what is done about it.
+//! Parses the variable `WORKFLOW_FAILPOINT` and executes the actions that it asks for.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,23 +9,24 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::Fault;
 use super::points::{Action, POINTS};
 
-/// How long a delay takes that does not say.
+/// The delay of the action `delay` by default.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// A point that is to do something.
+/// One entry of the variable: a point that is to act.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     point: String,
-    /// The first time that counts.
+    /// The first hit at which the point acts.
     hit: u64,
-    /// Whether every later one counts too.
+    /// Whether it also acts at every later hit.
     and_later: bool,
     action: Action,
     delay: Duration,
 }
 
-/// A point with all that it is to do. One count for all of it: of several, two threads that come at once could each find another one
-/// at its number, and one of them two.
+/// A point with all of its entries, which share one counter of hits. With a counter per entry, two
+/// threads that reach the point together could each hit the number of a different entry, or one
+/// thread the numbers of both.
 struct Armed {
     hits: AtomicU64,
     wanted: Vec<Wanted>,
@@ -55,12 +56,12 @@ impl Armed {
     }
 }
 
-/// Notes that a point was reached, and does what it is armed with.
+/// Counts a hit of this point and acts if it is armed for this hit.
 pub(super) fn reach(name: &'static str) -> Result<(), Fault> {
     static ARMED: LazyLock<Vec<Armed>> = LazyLock::new(|| match std::env::var("WORKFLOW_FAILPOINT") {
         Ok(text) => Armed::all(&text).unwrap_or_else(|why| {
             eprintln!("WORKFLOW_FAILPOINT={text}: {why}");
-            // A test that arms nothing proves nothing, and must not pass.
+            // A test that arms nothing proves nothing and must not pass.
             std::process::abort();
         }),
         Err(_) => Vec::new(),
@@ -71,16 +72,18 @@ pub(super) fn reach(name: &'static str) -> Result<(), Fault> {
 fn act(name: &'static str, wanted: &Wanted) -> Result<(), Fault> {
     eprintln!("failpoint {name}: {}", wanted.action.word());
     match wanted.action {
-        // SIGKILL, not abort: nothing of this process may run after this point, no handler and no destructor.
+        // SIGKILL instead of an abort, so that no handler and no destructor of this process runs
+        // after this point.
         Action::Kill => {
             let _ = kill_process(getpid(), Signal::KILL);
         }
         Action::Stop => {
             let _ = kill_process(getpid(), Signal::STOP);
-            // Another thread may take the signal: this one must not go past the point before it stands still.
+            // Another thread may receive the signal first. This thread must not pass the point
+            // before the process has stopped.
             std::thread::sleep(Duration::from_millis(50));
         }
-        // The thread, not the call: as on a machine that is starved.
+        // Blocks the thread, not only the call, as on an overloaded machine.
         Action::Delay => std::thread::sleep(wanted.delay),
         Action::Error | Action::Lost => return Err(Fault(name)),
     }
@@ -92,18 +95,18 @@ fn parse(text: &str) -> Result<Wanted, String> {
     let (point, hit) = place.split_once('@').unwrap_or((place, "1"));
     let (hit, and_later) = hit.strip_suffix('+').map_or((hit, false), |hit| (hit, true));
     if point.is_empty() {
-        return Err("it names no point".into());
+        return Err("it does not name a point".into());
     }
-    let hit = hit.parse().ok().filter(|hit| *hit > 0).ok_or(format!("{hit:?} is no number of a hit"))?;
+    let hit = hit.parse().ok().filter(|hit| *hit > 0).ok_or(format!("{hit:?} is not the number of a hit"))?;
     let (action, delay) = match action.split_once('=') {
         Some((action, millis)) if action == Action::Delay.word() => {
-            let millis = millis.parse().map_err(|_| format!("{millis:?} is no number of milliseconds"))?;
+            let millis = millis.parse().map_err(|_| format!("{millis:?} is not a number of milliseconds"))?;
             (action, Duration::from_millis(millis))
         }
         _ => (action, DELAY),
     };
     let known = Action::ALL.into_iter().find(|known| known.word() == action);
-    let action = known.ok_or(format!("{action:?} is no action"))?;
+    let action = known.ok_or(format!("{action:?} is not an action"))?;
     let allowed = POINTS.iter().find(|known| known.name == point).map_or(Action::OF_TESTS, |point| point.actions);
     if !allowed.contains(&action) {
         return Err(format!("{point} cannot {:?}, only {allowed:?}", action.word()));
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn an_invalid_entry_is_refused() {
         for text in [
             "",
             "step.body@0",
@@ -150,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn each_number_is_one_hit_however_many_threads_come_at_once() {
+    fn each_entry_acts_at_its_own_hit_when_threads_come_together() {
         for _ in 0..200 {
             let armed = Armed::all("park.before_commit@1:error,park.before_commit@2:error,park.before_commit@3:error");
-            let [armed] = armed.expect("it is understood").try_into().ok().expect("one point");
+            let [armed] = armed.expect("the text is valid").try_into().ok().expect("one point");
             let faults = std::thread::scope(|scope| {
                 let threads = [(); 4].map(|()| scope.spawn(|| armed.reach("park.before_commit").is_err()));
-                threads.map(|thread| thread.join().expect("it ends")).iter().filter(|fault| **fault).count()
+                threads.map(|thread| thread.join().expect("the thread ends")).iter().filter(|fault| **fault).count()
             });
             assert_eq!(faults, 3);
         }

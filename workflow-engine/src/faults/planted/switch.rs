@@ -1,4 +1,4 @@
-//! Which bug is switched on.
+//! Remembers which bug is switched on.
 
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -8,7 +8,7 @@ static PLANTED: LazyLock<RwLock<Option<&'static str>>> = LazyLock::new(|| {
     let Ok(wanted) = std::env::var("WORKFLOW_PLANTED") else { return RwLock::new(None) };
     let Some(bug) = BUGS.iter().find(|bug| bug.name == wanted) else {
         eprintln!("WORKFLOW_PLANTED={wanted}: there is no such bug");
-        // A check that finds nothing because nothing was planted would pass for one that is blind.
+        // A test with a misspelled bug would look like a test whose check does not find the bug.
         std::process::abort();
     };
     eprintln!("planted bug {}: {}", bug.name, bug.breaks);
@@ -20,7 +20,8 @@ pub(super) fn is_on(name: &'static str) -> bool {
     *PLANTED.read().unwrap_or_else(PoisonError::into_inner) == Some(name)
 }
 
-/// Switches this bug on in the whole process; `None`: none. Statements that were loaded before stay as they are.
+/// Switches this bug on in the whole process. `None` switches every bug off. Statements that were
+/// loaded before stay as they are.
 pub fn plant(name: Option<&'static str>) {
     *PLANTED.write().unwrap_or_else(PoisonError::into_inner) = name;
 }
