@@ -1,18 +1,12 @@
 //! What the tests of the workspace share: databases that live as long as a test, data with good defaults, and waiting
 //! for facts instead of for time.
 
-pub mod audit;
-pub mod campaign;
 pub mod captured;
 pub mod cases;
-pub mod checker;
 pub mod declined;
 pub mod disclosed;
 pub mod faulty;
 pub mod fixture;
-pub mod image;
-pub mod ledger;
-pub mod ledger_worker;
 pub mod live;
 pub mod make;
 pub mod marked;
@@ -20,16 +14,8 @@ pub mod outcome;
 pub mod planted;
 pub mod postgres;
 pub mod probe;
-pub mod program;
-pub mod proxy;
-pub mod racer;
 pub mod raw;
-pub mod scene;
-pub mod simulation;
-pub mod skew;
 pub mod until;
-pub mod worker_process;
-pub mod workflows;
 pub mod working;
 
 pub use declined::Declined;

@@ -1,0 +1,122 @@
+//! Runs a long fault campaign on real processes: `campaign KIND --seed N --count N --database sqlite|postgres`. Prints what it
+//! did and found, and ends with 1 if anything is wrong, or if it proves too little. `campaign planted` plants one bug after the
+//! other, and ends with 1 if one of them is not found.
+
+use std::error::Error;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use workflow_tests::Database;
+use workflow_torture::campaign::{self, KINDS, Plan};
+
+/// The bug that is planted into the engine, for the campaign to find.
+const PLANTED: &str = "WORKFLOW_PLANTED";
+
+/// How it ends where the machine cannot do what a kind needs: neither a success nor a failure.
+const REFUSED: u8 = 3;
+
+#[derive(Debug, Parser)]
+#[command(about = "A fault campaign on real processes", after_help = kinds())]
+struct Arguments {
+    /// The kind of campaign; or planted.
+    kind: String,
+    /// Decides what the campaign decides.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Faults; for programs and races, how many of those.
+    #[arg(long, default_value_t = 100)]
+    count: usize,
+    /// sqlite or postgres.
+    #[arg(long, default_value = "sqlite")]
+    database: String,
+    /// A bug that is planted into the engine.
+    #[arg(long)]
+    planted: Option<String>,
+    /// Rounds at once.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Where rounds keep their data. Default: the directory for temporary files.
+    #[arg(long)]
+    directory: Option<std::path::PathBuf>,
+    /// The report as one line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn kinds() -> String {
+    let kinds =
+        KINDS.iter().map(|kind| format!("  {:12} {}\n{:14} delivered: {}\n", kind.name, kind.what, "", kind.delivered));
+    let planted =
+        format!("  {:12} plants one bug after the other, and sees that the campaign of its kind finds it\n", "planted");
+    format!("Kinds:\n{}{planted}", kinds.collect::<String>())
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    // The workers of a campaign are this same program, so that it needs no other beside it.
+    if let Some(settings) = std::env::args().nth(1).filter(|argument| argument.starts_with('{')) {
+        workflow_torture::ledger_worker::work(&settings)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let arguments = Arguments::parse();
+    if let Some(planted) = &arguments.planted
+        && std::env::var(PLANTED).as_ref() != Ok(planted)
+    {
+        // The clients in this process shall have the bug too.
+        let again =
+            Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(PLANTED, planted).status()?;
+        return Ok(if again.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(run(arguments))
+}
+
+/// Seeks every planted bug, and says what found it.
+fn seek_planted(database: Database, seed: u64) -> ExitCode {
+    let mut missed = 0;
+    for (bug, kind) in campaign::planted::bugs(database) {
+        if let Some(why) = campaign::refusal(kind) {
+            println!("{:26} {:10} not done here: {why}", bug.name, kind.name);
+            continue;
+        }
+        let sought = campaign::planted::seek(bug, kind, database, seed);
+        missed += usize::from(sought.violation.is_none());
+        let found = sought.violation.as_deref().unwrap_or("NOT FOUND");
+        println!("{:26} {:10} {:5.1} s  {found}", bug.name, kind.name, sought.took.as_secs_f64());
+    }
+    if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let database = match arguments.database.as_str() {
+        "sqlite" => Database::Sqlite,
+        "postgres" => Database::Postgres,
+        other => return Err(format!("there is no database {other:?}; there are sqlite and postgres").into()),
+    };
+    if arguments.kind == "planted" {
+        return Ok(seek_planted(database, arguments.seed));
+    }
+    let Some(kind) = campaign::kind(&arguments.kind) else {
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        return Err(
+            format!("there is no kind {:?}; there are {}, and planted", arguments.kind, names.join(", ")).into()
+        );
+    };
+    if !kind.databases.contains(&database) {
+        return Err(format!("{} is not for {}", kind.name, arguments.database).into());
+    }
+    if let Some(why) = campaign::refusal(kind) {
+        eprintln!("not done here: {why}");
+        return Ok(ExitCode::from(REFUSED));
+    }
+    let mut plan = Plan::new(arguments.seed, arguments.count, database);
+    plan.jobs = arguments.jobs.max(1);
+    plan.program = Some(std::env::current_exe()?);
+    plan.directory = arguments.directory;
+    plan.is_loud = true;
+    let report = campaign::run(kind, plan).await;
+    match arguments.json {
+        true => println!("{}", serde_json::to_string(&report)?),
+        false => println!("{report}"),
+    }
+    Ok(if report.failure().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

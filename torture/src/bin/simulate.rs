@@ -1,0 +1,48 @@
+//! Simulates the cases of many seeds: `simulate --seeds 100000 --first 0 --threads 2`. Prints figures; at the first seed that finds
+//! something wrong, that seed, what is wrong, the smallest case and its trace, and exits with 1.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use workflow_torture::simulation::{Figures, run};
+
+fn main() -> ExitCode {
+    let (seeds, first, threads) = (argument("--seeds", 1000), argument("--first", 0), argument("--threads", 2));
+    let (begun, next, failed) = (Instant::now(), AtomicU64::new(first), AtomicBool::new(false));
+    let all = Mutex::new(Figures::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !failed.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + seeds {
+                        return;
+                    }
+                    match run(seed) {
+                        Ok(figures) => all.lock().expect("figures").add(figures),
+                        Err(failure) => {
+                            failed.store(true, Ordering::Relaxed);
+                            println!("{failure}");
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (all, took) = (all.into_inner().expect("figures"), begun.elapsed());
+    let rate = all.seeds as f64 / took.as_secs_f64();
+    let failed = failed.into_inner();
+    println!("{all}; {:.0} s, {rate:.0} seeds/s, violations: {}", took.as_secs_f64(), u8::from(failed));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The number after this word, or else this one.
+fn argument(name: &str, otherwise: u64) -> u64 {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    match arguments.nth(1) {
+        Some(number) => number.parse().unwrap_or_else(|_| panic!("{name} takes a number, not {number:?}")),
+        None => otherwise,
+    }
+}

@@ -1,0 +1,224 @@
+//! A PostgreSQL server of a campaign's own, which keeps what it commits. Its postmaster is a child of this process, so that
+//! it can be killed, reaped and started again: one that is not reaped passes for alive.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sqlx::{Connection, Executor, PgConnection};
+use tempfile::TempDir;
+
+use workflow_tests::postgres::PASSWORD;
+
+const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
+
+/// How long sessions may take to end when their clients are gone.
+pub(super) const GOODBYE: Duration = Duration::from_secs(10);
+
+/// The server. Stopped and removed when dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    directory: PathBuf,
+    /// Removes it; `None`: it belongs to another.
+    _made: Option<TempDir>,
+    programs: PathBuf,
+    port: u16,
+    postmaster: Child,
+}
+
+impl Cluster {
+    /// Makes one and starts it.
+    ///
+    /// # Panics
+    /// If PostgreSQL is not installed or does not start; it says why.
+    pub async fn start(parent: Option<&Path>) -> Self {
+        let found = Command::new(FIND).arg("--find").output().expect("run scripts/postgres");
+        let programs = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim().to_owned());
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        let directory = match parent {
+            Some(parent) => tempfile::tempdir_in(parent),
+            None => tempfile::tempdir(),
+        };
+        let directory = directory.expect("a directory for the cluster");
+        own(directory.path());
+        let mut initdb = as_owner(&programs.join("initdb"));
+        initdb.arg("--pgdata").arg(directory.path().join("data"));
+        initdb.args([
+            "--username=postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-instructions",
+            "--no-sync",
+        ]);
+        let made = initdb.current_dir(directory.path()).output().expect("run initdb");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let port = free_port();
+        let postmaster = postmaster(&programs, directory.path(), port);
+        let mut cluster =
+            Self { directory: directory.path().to_owned(), _made: Some(directory), programs, port, postmaster };
+        cluster.ready().await;
+        cluster.look_into_tables().await;
+        cluster
+    }
+
+    /// The checker looks with `amcheck` whether tables and indexes are whole. Some systems have it in a package of its own.
+    async fn look_into_tables(&self) {
+        let mut connection = self.connect().await;
+        let known = "SELECT count(*) > 0 FROM pg_available_extensions WHERE name = 'amcheck'";
+        match sqlx::query_scalar(known).fetch_one(&mut connection).await.expect("extensions") {
+            true => drop(connection.execute("CREATE EXTENSION amcheck").await.expect("amcheck")),
+            false => {
+                eprintln!("tables and indexes are not looked through: PostgreSQL is here without amcheck (contrib)")
+            }
+        }
+    }
+
+    async fn connect(&self) -> PgConnection {
+        PgConnection::connect(&self.url()).await.expect("connect to the cluster")
+    }
+
+    /// Waits so long until no session is left of clients that are gone; gives what is left, with its last statement.
+    pub async fn sessions_left(&self, patience: Duration) -> Vec<String> {
+        let others = "SELECT state || ': ' || left(query, 100) FROM pg_stat_activity
+            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let (mut connection, begun) = (self.connect().await, Instant::now());
+        loop {
+            let left: Vec<String> = sqlx::query_scalar(others).fetch_all(&mut connection).await.expect("sessions");
+            if left.is_empty() || begun.elapsed() > patience {
+                return left;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Starts another on what a power cut has left of the directory of one.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub async fn recover(&self, left: &Path) -> Self {
+        // It names a process that the machine does not have any more, or so it would be.
+        let _ = std::fs::remove_file(left.join("data/postmaster.pid"));
+        let (programs, port) = (self.programs.clone(), free_port());
+        let postmaster = postmaster(&programs, left, port);
+        let mut cluster = Self { directory: left.to_owned(), _made: None, programs, port, postmaster };
+        cluster.ready().await;
+        cluster
+    }
+
+    /// Where it keeps its data.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Its URL. The server trusts everybody: the password is there to be sought where none may be.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The process id of its postmaster.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.postmaster.id()
+    }
+
+    /// Sends the postmaster a signal: KILL, or QUIT for an immediate stop. Waits for its end.
+    pub fn end_by(&mut self, signal: Signal) {
+        kill_process(Pid::from_child(&self.postmaster), signal).expect("send a signal to the postmaster");
+        self.postmaster.wait().expect("reap the postmaster");
+    }
+
+    /// Starts it again, and waits until it takes connections.
+    pub async fn restart(&mut self) {
+        let begun = Instant::now();
+        loop {
+            self.postmaster = postmaster(&self.programs, &self.directory, self.port);
+            if self.answers().await {
+                return;
+            }
+            // The old server's children may still hold its shared memory; then the new one refuses to start.
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not start again: {}", self.log());
+        }
+    }
+
+    async fn ready(&mut self) {
+        assert!(self.answers().await, "PostgreSQL does not start: {}", self.log());
+    }
+
+    /// Waits until it takes connections; false if it has ended instead.
+    async fn answers(&mut self) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(60) {
+            if PgConnection::connect(&self.url()).await.is_ok() {
+                return true;
+            }
+            if self.postmaster.try_wait().expect("look at the postmaster").is_some() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        false
+    }
+
+    /// The end of what it wrote.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let log = std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(10).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.postmaster), Signal::QUIT);
+        let _ = self.postmaster.wait();
+    }
+}
+
+fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
+    let log = File::options().create(true).append(true).open(directory.join("log")).expect("open the server's log");
+    let mut command = as_owner(&programs.join("postgres"));
+    command.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string()]);
+    // A worker has up to ten connections, a round four workers, and there is a round or two a core.
+    for setting in ["listen_addresses=127.0.0.1", "max_connections=1000", "fsync=on", "synchronous_commit=on"] {
+        command.args(["-c", setting]);
+    }
+    command.arg("-c").arg(format!("unix_socket_directories={}", directory.display()));
+    command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command.spawn().expect("start the postmaster")
+}
+
+/// A command as somebody under whom PostgreSQL runs: it refuses to run as root. The process is the program's own, so its
+/// parent is this one, and it is told to stop at once when that dies, or a campaign that is killed would leave its server
+/// behind. In a group of its own, or the interrupt of a terminal would reach it first. What a shell starts in the background
+/// ignores QUIT, and so would the server until it has a handler.
+fn as_owner(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.arg("--pdeathsig=QUIT");
+    if rustix::process::getuid().is_root() {
+        command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
+    }
+    command.args(["--", "env", "--default-signal=QUIT"]).arg(program);
+    command.process_group(0);
+    command
+}
+
+fn own(directory: &Path) {
+    if rustix::process::getuid().is_root() {
+        let owned = Command::new("chown").arg("postgres").arg(directory).status().expect("run chown");
+        assert!(owned.success(), "there is no user postgres, and PostgreSQL does not run as root");
+    }
+}
+
+/// One that nobody listens on now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}

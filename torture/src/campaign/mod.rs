@@ -1,0 +1,282 @@
+//! Long fault campaigns on real processes: work is kept under way, faults hit it, and once everything has ended a
+//! [checker](crate::checker) says what is wrong.
+//!
+//! A campaign is cut into rounds, each with a database, a ledger and a seed of its own; so a round can be repeated alone, and
+//! what the checker reads stays small. A new kind is one more line of [`KINDS`] and a file beside this one: a function that
+//! puts faults into a [`Round`] until enough were delivered.
+
+mod cluster;
+mod disk;
+mod equal;
+mod kill;
+mod load;
+pub mod planted;
+mod postmaster;
+mod power;
+mod programs;
+mod races;
+mod report;
+mod rolling;
+mod round;
+mod skew;
+mod wire;
+mod zombie;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fastrand::Rng;
+use futures::StreamExt;
+use futures::future::LocalBoxFuture;
+use futures::stream;
+
+use crate::image::Image;
+use crate::skew::Skew;
+use workflow_tests::Database;
+
+use cluster::GOODBYE;
+
+pub use cluster::Cluster;
+pub use load::{Load, Told};
+pub use report::{Report, RoundViolation};
+pub use round::{Round, RoundOptions, replay_ended};
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Decides everything that a campaign decides; the rest is left to the machine.
+    pub seed: u64,
+    /// Faults that are to be delivered; programs, races or files, for kinds of those.
+    pub count: usize,
+    /// Which database.
+    pub database: Database,
+    /// Rounds at once.
+    pub jobs: usize,
+    /// The program whose argument are a worker's settings; `None`: the one that was built with this.
+    pub program: Option<PathBuf>,
+    /// Where rounds keep their data; `None`: the directory for temporary files.
+    pub directory: Option<PathBuf>,
+    /// Says how far it is, on standard error.
+    pub is_loud: bool,
+}
+
+impl Plan {
+    /// A plan of this many faults, one round at a time.
+    #[must_use]
+    pub fn new(seed: u64, count: usize, database: Database) -> Self {
+        Self { seed, count, database, jobs: 1, program: None, directory: None, is_loud: false }
+    }
+}
+
+/// One round of a campaign: its part of the count, its seed.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The whole.
+    pub plan: Arc<Plan>,
+    /// A campaign of one round with this seed repeats it.
+    pub seed: u64,
+    /// What this round is to do.
+    pub count: usize,
+    /// The server of the campaign, on PostgreSQL, unless rounds make their own.
+    pub server: Option<String>,
+}
+
+/// A kind of campaign.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// What counts as a delivered fault.
+    pub delivered: &'static str,
+    /// The databases that it is for.
+    pub databases: &'static [Database],
+    /// How much of the count one round does.
+    pub round: usize,
+    /// Whether each round makes its own server.
+    pub has_own_servers: bool,
+    /// Does one round.
+    pub run: fn(Part) -> LocalBoxFuture<'static, Report>,
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kind").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+const BOTH: &[Database] = &[Database::Sqlite, Database::Postgres];
+
+/// Every kind.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "kill",
+        what: "workers die of SIGKILL at random moments, several a second, and are replaced at once",
+        delivered: "the process had a body that had begun and not ended, or held the claim of a run",
+        databases: BOTH,
+        round: 50,
+        has_own_servers: false,
+        run: |part| Box::pin(kill::round(part)),
+    },
+    Kind {
+        name: "postmaster",
+        what: "the PostgreSQL server dies of SIGKILL or stops at once, under load, and is started again",
+        delivered: "a body was under way in a worker, or a session was in a transaction just before",
+        databases: &[Database::Postgres],
+        round: 50,
+        has_own_servers: true,
+        run: |part| Box::pin(postmaster::round(part)),
+    },
+    Kind {
+        name: "zombie",
+        what: "workers stand still (SIGSTOP) for 1 to 5 leases of a second, and go on",
+        delivered: "a claim that the worker held when it was stopped was taken over while it stood",
+        databases: BOTH,
+        round: 25,
+        has_own_servers: false,
+        run: |part| Box::pin(zombie::round(part)),
+    },
+    Kind {
+        name: "races",
+        what: "clients in several processes start by one key, and signal, cancel and wait for runs that are about to end",
+        delivered: "two starts by the key were under way at once; the run ended between the first call and the last reply",
+        databases: BOTH,
+        round: 240,
+        has_own_servers: false,
+        run: |part| Box::pin(races::round(part)),
+    },
+    Kind {
+        name: "equal",
+        what: "the same programs on SQLite and PostgreSQL, without faults: what a user sees is the same",
+        delivered: "there are no faults; the count is that of the programs",
+        databases: &[Database::Postgres],
+        round: 500,
+        has_own_servers: false,
+        run: |part| Box::pin(equal::round(part)),
+    },
+    Kind {
+        name: "programs",
+        what: "random programs with a known answer, while workers die of SIGKILL about once a second",
+        delivered: "as for kill; the count is that of the programs",
+        databases: BOTH,
+        round: 2000,
+        has_own_servers: false,
+        run: |part| Box::pin(programs::round(part)),
+    },
+    Kind {
+        name: "wire",
+        what: "the connections of a worker and of a client are cut, torn, stalled or slowed, half of them at a COMMIT",
+        delivered: "the connection was at work: at a COMMIT or its answer, within a transaction, or within a request",
+        databases: &[Database::Postgres],
+        round: 50,
+        has_own_servers: false,
+        run: |part| Box::pin(wire::round(part)),
+    },
+    Kind {
+        name: "disk",
+        what: "the disk under SQLite is full, or the files of a worker may not grow, until somebody is refused and a little longer",
+        delivered: "a commit of a worker was refused for want of space",
+        databases: &[Database::Sqlite],
+        round: 10,
+        has_own_servers: false,
+        run: |part| Box::pin(disk::round(part)),
+    },
+    Kind {
+        name: "power",
+        what: "a copy of the disk, as it is at one moment, is what a power cut leaves: it is opened and compared with the ledger",
+        delivered: "somebody had been told of a commit within the last quarter of a second",
+        databases: BOTH,
+        round: 20,
+        has_own_servers: true,
+        run: |part| Box::pin(power::round(part)),
+    },
+    Kind {
+        name: "skew",
+        what: "on PostgreSQL the clocks of workers are off by an hour or ten years; on SQLite that of the host is set back and forth",
+        delivered: "the process whose clock moved had a body that had begun and not ended, or held the claim of a run",
+        databases: BOTH,
+        round: 40,
+        has_own_servers: false,
+        run: |part| Box::pin(skew::round(part)),
+    },
+    Kind {
+        name: "rolling",
+        what: "workers of two releases replace each other, forward and back, at last under a migration of the schema",
+        delivered: "the process that was replaced had a body that had begun and not ended, or held the claim of a run",
+        databases: BOTH,
+        round: 15,
+        has_own_servers: false,
+        run: |part| Box::pin(rolling::round(part)),
+    },
+];
+
+/// Why this machine cannot do a kind, in one line; `None`: it can.
+#[must_use]
+pub fn refusal(kind: &Kind) -> Option<String> {
+    match kind.name {
+        "disk" | "power" => Image::available().err(),
+        "skew" => Skew::available().err(),
+        _ => None,
+    }
+}
+
+/// The kind of this name.
+#[must_use]
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// Runs a campaign to its end.
+///
+/// # Panics
+/// If the kind is not for this database.
+pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
+    assert!(kind.databases.contains(&plan.database), "{} is not for {:?}", kind.name, plan.database);
+    let begun = Instant::now();
+    let cluster = match plan.database {
+        Database::Postgres if !kind.has_own_servers => Some(Cluster::start(plan.directory.as_deref()).await),
+        _ => None,
+    };
+    let server = cluster.as_ref().map(Cluster::url);
+    let mut total = Report::new(kind.name, &plan);
+    let plan = Arc::new(plan);
+    let mut seeds = Rng::with_seed(plan.seed);
+    let rounds = plan.count.div_ceil(kind.round);
+    let parts: Vec<Part> = (0..rounds)
+        .map(|n| Part {
+            plan: Arc::clone(&plan),
+            // The first is the campaign's own, so that a campaign of one round repeats it.
+            seed: if n == 0 { plan.seed } else { seeds.u64(..) },
+            count: kind.round.min(plan.count - n * kind.round),
+            server: server.clone(),
+        })
+        .collect();
+    let mut reports = stream::iter(parts)
+        .map(|part| tokio::task::spawn_blocking(move || alone(kind, part)))
+        .buffer_unordered(plan.jobs);
+    while let Some(report) = reports.next().await {
+        let report = report.unwrap_or_else(|error| Report::broken(kind.name, &plan, &error.to_string()));
+        if plan.is_loud {
+            // At once: the end of a long campaign is hours away.
+            report.violations.iter().for_each(|violation| eprintln!("  {}", violation.violation));
+        }
+        total.add(report);
+        if plan.is_loud {
+            total.wall = begun.elapsed();
+            eprintln!("{}", total.line());
+        }
+    }
+    if let Some(cluster) = &cluster {
+        total.sessions(&plan, cluster.sessions_left(GOODBYE).await);
+    }
+    total.wall = begun.elapsed();
+    total
+}
+
+/// On a runtime of its own: what a round waits for need not be sent between threads.
+fn alone(kind: &'static Kind, part: Part) -> Report {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.expect("a runtime for a round").block_on((kind.run)(part))
+}

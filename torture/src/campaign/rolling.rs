@@ -1,0 +1,177 @@
+//! Two releases side by side, and a schema that changes under them.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use sqlx::{AssertSqlSafe, Executor, raw_sql};
+use workflow_sdk::RunId;
+
+use super::load::patiently;
+use super::wire::until;
+use super::{Part, Report, Round, RoundOptions};
+use crate::ledger::What;
+use crate::worker_process::WorkerProcess;
+use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
+use workflow_tests::RawConnection;
+
+/// A migration that the next release may bring: it adds, and changes nothing that this release knows.
+const NEXT_MIGRATION: &str = "
+    ALTER TABLE workflow_runs ADD COLUMN next_release TEXT;
+    ALTER TABLE step_attempts ADD COLUMN next_release TEXT DEFAULT 'none';
+    ALTER TABLE workflow_signals ADD COLUMN next_release TEXT;
+    CREATE INDEX next_release ON workflow_runs (next_release) WHERE next_release IS NOT NULL;
+    CREATE TABLE workflow_next_release (id TEXT PRIMARY KEY);
+    INSERT INTO workflow_schema SELECT max(version) + 1 FROM workflow_schema";
+
+const LOCK_TABLES: &str = "
+    LOCK TABLE workflow_runs, step_attempts, workflow_signals, workflow_workers IN ACCESS EXCLUSIVE MODE";
+
+/// What no process may write. That a run does not fit the code of an older release is an error that it must name.
+const FORBIDDEN: &[&str] = &["panicked", "deadlock", "database is locked", "SQLITE_BUSY"];
+
+/// How long somebody may take to go on: a run that a later release began waits for half a minute before it is looked at again.
+const RECOVERY: Duration = Duration::from_secs(90);
+
+/// Processes at a time.
+const WORKERS: usize = 3;
+
+pub(super) async fn round(part: Part) -> Report {
+    let count = part.count;
+    let options = RoundOptions { workers: WORKERS, forbidden: FORBIDDEN, ..RoundOptions::default() };
+    let mut round = Round::begin(part, "rolling", options).await;
+    let mut runs: Vec<(RunId, u64)> = Vec::new();
+    // The last of the count is the migration.
+    for _ in 1..count {
+        start(&mut round, &mut runs).await;
+        tokio::time::sleep(Duration::from_millis(round.random.u64(50..600))).await;
+        let was_at_work = replace(&mut round).await;
+        round.report.faults += 1;
+        round.report.delivered += usize::from(was_at_work);
+        round.report.done += 1;
+    }
+    // Forward to the later release, for only it knows every run.
+    round.settings.release = 1;
+    for _ in 0..WORKERS {
+        end_one(&mut round, 0).await;
+        round.spawn();
+    }
+    start(&mut round, &mut runs).await;
+    let was_at_work = migrate(&mut round).await;
+    round.report.faults += 1;
+    round.report.delivered += usize::from(was_at_work);
+    round.report.done += 1;
+    start(&mut round, &mut runs).await;
+    let ids: Vec<RunId> = runs.iter().map(|(id, _)| *id).collect();
+    let mut ended = Vec::new();
+    for _ in 0..RECOVERY.as_secs() * 10 {
+        ended = round.scene.client.store().ended(&ids).await.expect("look for ended runs");
+        if ended.len() == ids.len() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    if ended.len() < ids.len() {
+        let left = ids.len() - ended.len();
+        round.violation("I-Live", format!("{left} of {} runs of two releases have not ended", ids.len()));
+    }
+    for (id, output) in runs {
+        let run = round.scene.client.run(id).await.expect("an acknowledged start is never lost");
+        if run.status.is_terminal() && run.output.as_deref() != Some(output.to_string().as_str()) {
+            round.violation("I-Answer", format!("{id} was to give {output}, and is {run:?}"));
+        }
+    }
+    round.finish().await
+}
+
+/// Some of each that changes.
+async fn start(round: &mut Round, runs: &mut Vec<(RunId, u64)>) {
+    let client = round.scene.client.clone();
+    for n in 0..2 {
+        let changing = patiently(|| client.start(rolled, n)).await.expect("start a run").id();
+        let first = patiently(|| client.start(FirstVersion, n)).await.expect("start a run").id();
+        let second = patiently(|| client.start(SecondVersion, n)).await.expect("start a run").id();
+        for (id, output) in [(changing, n + 3), (first, n + 1), (second, n + 2)] {
+            round.scene.ledger.append(What::Started, &id.to_string(), 0);
+            runs.push((id, output));
+        }
+    }
+}
+
+/// A worker goes, as in a deploy or as in a crash, and one of either release comes.
+async fn replace(round: &mut Round) -> bool {
+    let victim = round.busiest();
+    let was_at_work = match round.random.u32(0..3) {
+        0 => {
+            round.note("killed", 1);
+            round.kill(victim).await
+        }
+        _ => {
+            round.note("told to end", 1);
+            end_one(round, victim).await
+        }
+    };
+    round.settings.release = round.random.u32(0..2);
+    round.note(if round.settings.release > 0 { "forward" } else { "back" }, 1);
+    round.spawn();
+    was_at_work
+}
+
+/// Asks a worker to end, and says whether it was at work.
+async fn end_one(round: &mut Round, number: usize) -> bool {
+    // In their order: the oldest is the first, and goes first.
+    let mut worker = round.workers.remove(number);
+    round.ledger.read();
+    let was_at_work = round.ledger.is_cut(worker.pid()) || round.held_by(&worker).await > 0;
+    // A process that has not begun to listen for it ends of it at once, as it should.
+    until(RECOVERY, || worker.id().is_some() || worker.ended().is_some()).await;
+    worker.signal(Signal::TERM);
+    if !until(RECOVERY, || worker.ended().is_some()).await {
+        round.violation("I-Live", format!("process {} did not end when it was asked to", worker.pid()));
+    } else if let Some(status) = worker.ended().filter(|status| !status.success()) {
+        round.violation("I-Clean", format!("process {} ended with {status}", worker.pid()));
+    }
+    round.dead.push(worker);
+    was_at_work
+}
+
+/// The schema of the next release comes under the workers. They go on; this release does not begin to work on it.
+async fn migrate(round: &mut Round) -> bool {
+    until(RECOVERY, || round.workers.iter().all(|worker| worker.id().is_some())).await;
+    let was_at_work = round.workers.iter().any(|worker| round.ledger.is_cut(worker.pid()));
+    match round.scene.raw().await {
+        RawConnection::Sqlite(mut connection) => {
+            let patiently = format!("PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE; {NEXT_MIGRATION}; COMMIT");
+            connection.execute(raw_sql(AssertSqlSafe(patiently))).await.expect("migrate");
+        }
+        // As the engine's own: all tables or none, and no longer than the server takes to look for a deadlock.
+        RawConnection::Postgres(mut connection) => {
+            let migrate = format!(
+                "BEGIN; SET LOCAL statement_timeout = '500ms'; {LOCK_TABLES}; SET LOCAL statement_timeout = 0; {NEXT_MIGRATION}; COMMIT"
+            );
+            while let Err(error) = connection.execute(raw_sql(AssertSqlSafe(migrate.clone()))).await {
+                let state = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+                assert_eq!(state.as_deref(), Some("57014"), "migrate: {error}");
+                connection.execute("ROLLBACK").await.expect("roll a migration back");
+                round.note("migrations that were put off", 1);
+            }
+        }
+    }
+    round.ledger.read();
+    let lines = round.ledger.lines.len();
+    let pids: Vec<u32> = round.workers.iter().map(WorkerProcess::pid).collect();
+    let ledger = &mut round.ledger;
+    let all_go_on = until(RECOVERY, || {
+        ledger.read();
+        pids.iter().all(|pid| ledger.lines[lines..].iter().any(|line| line.pid == *pid))
+    });
+    if !all_go_on.await {
+        round.violation("I-Live", "a worker did not go on through a migration".into());
+    }
+    let mut late = round.scene.spawn("late", &round.settings);
+    if !until(RECOVERY, || late.ended().is_some()).await {
+        round.violation("I-Clean", "a worker of an older release was not refused".into());
+    } else if late.ended().is_some_and(|status| status.success()) || !late.log().contains("NewerSchema") {
+        round.violation("I-Clean", format!("a worker of an older release was not told why: {}", late.log()));
+    }
+    was_at_work
+}

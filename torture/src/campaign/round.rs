@@ -1,0 +1,317 @@
+//! One scene, its workers, its load, and its end.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use rustix::process::Signal;
+use workflow_engine::model::Clock;
+use workflow_sdk::Replayed;
+use workflow_sdk::testing::replay;
+
+use super::{Load, Part, Report, RoundViolation, Told};
+use crate::checker::{self, Evidence, Violation};
+use crate::ledger::LedgerReader;
+use crate::program::{Shape, program};
+use crate::scene::{Scene, SceneOptions};
+use crate::worker_process::{WorkerProcess, WorkerSettings};
+use crate::workflows::Site;
+use workflow_tests::disclosed;
+
+/// How a round is made.
+#[derive(Clone, Debug)]
+pub struct RoundOptions {
+    /// Worker processes.
+    pub workers: usize,
+    /// Programs under way.
+    pub at_once: usize,
+    /// Programs at most.
+    pub most: usize,
+    /// How large they are.
+    pub shape: Shape,
+    /// Words that no log may have.
+    pub forbidden: &'static [&'static str],
+    /// The directory of SQLite's file, if it is not that of the scene.
+    pub files: Option<PathBuf>,
+    /// The clock of the client, if it is not the true one; then those of the workers are not either.
+    pub clock: Option<Clock>,
+}
+
+/// Words that no process may write, whatever becomes of others.
+pub const FORBIDDEN: &[&str] = &["ERROR", "panicked", "database is locked", "SQLITE_BUSY", "deadlock"];
+
+impl Default for RoundOptions {
+    fn default() -> Self {
+        Self {
+            workers: 3,
+            at_once: 24,
+            most: usize::MAX,
+            shape: Shape::default(),
+            forbidden: FORBIDDEN,
+            files: None,
+            clock: None,
+        }
+    }
+}
+
+/// A round that is under way.
+#[derive(Debug)]
+pub struct Round {
+    /// What it is a part of.
+    pub part: Part,
+    /// Decides what the kind decides.
+    pub random: Rng,
+    /// The database, the ledger.
+    pub scene: Scene,
+    /// How workers work; a change counts for those that are spawned later.
+    pub settings: WorkerSettings,
+    /// Those that live.
+    pub workers: Vec<WorkerProcess>,
+    /// Those that were killed.
+    pub dead: Vec<WorkerProcess>,
+    /// Processes that may have lost claims while they lived.
+    pub disturbed: BTreeSet<u32>,
+    /// Processes whose sessions may have been cut while they lived.
+    pub unlocked: BTreeSet<u32>,
+    /// What was written so far.
+    pub ledger: LedgerReader,
+    /// What is under way.
+    pub load: Load,
+    /// Counts, kept by the kind.
+    pub report: Report,
+    options: RoundOptions,
+    spawned: usize,
+}
+
+impl Round {
+    /// A fresh database, so many workers, and programs under way.
+    pub async fn begin(part: Part, kind: &'static str, options: RoundOptions) -> Self {
+        Self::begin_with(part, kind, options, |_| {}).await
+    }
+
+    /// The same, with other settings of the workers.
+    pub async fn begin_with(
+        part: Part,
+        kind: &'static str,
+        options: RoundOptions,
+        change: impl FnOnce(&mut WorkerSettings),
+    ) -> Self {
+        let mut scene_options = SceneOptions::new(part.plan.database);
+        scene_options.server.clone_from(&part.server);
+        scene_options.directory.clone_from(&part.plan.directory);
+        scene_options.program.clone_from(&part.plan.program);
+        scene_options.files.clone_from(&options.files);
+        scene_options.clock.clone_from(&options.clock);
+        let scene = Scene::with(scene_options).await;
+        scene.make_effects().await;
+        let mut settings = scene.settings();
+        settings.concurrency = 12;
+        settings.linger = 20;
+        settings.pause = 3;
+        // Chance may hit the same run every time.
+        settings.max_crashes = Some(MAX_CRASHES);
+        change(&mut settings);
+        let mut random = Rng::with_seed(part.seed);
+        let load =
+            Load::start(&scene.client, &scene.ledger, random.u64(..), options.shape, options.at_once, options.most);
+        let report = Report::new(kind, &part.plan);
+        let mut round = Self {
+            random,
+            settings,
+            workers: Vec::new(),
+            dead: Vec::new(),
+            disturbed: BTreeSet::new(),
+            unlocked: BTreeSet::new(),
+            ledger: scene.ledger.reader(),
+            load,
+            report,
+            spawned: 0,
+            scene,
+            part,
+            options,
+        };
+        for _ in 0..round.options.workers {
+            round.spawn();
+        }
+        round
+    }
+
+    /// One more worker.
+    pub fn spawn(&mut self) {
+        self.spawned += 1;
+        self.workers.push(self.scene.spawn(&format!("worker-{}", self.spawned), &self.settings));
+    }
+
+    /// Runs that the worker of this process holds, as the database says: its log says which worker it is.
+    pub async fn held_by(&self, worker: &WorkerProcess) -> i64 {
+        let log = worker.log();
+        let Some(id) = log.split("worker started worker=").nth(1).and_then(|rest| rest.split_whitespace().next())
+        else {
+            return 0;
+        };
+        let held = format!("SELECT count(*) FROM workflow_runs WHERE worker_id = '{id}' AND status = 'running'");
+        self.scene.raw().await.number(held).await
+    }
+
+    /// Kills a worker, and says whether it was at work: whether a body of it was cut off, or it held the claim of a run.
+    pub async fn kill(&mut self, number: usize) -> bool {
+        let mut victim = self.workers.swap_remove(number);
+        victim.kill();
+        self.ledger.read();
+        let was_at_work = self.ledger.is_cut(victim.pid()) || self.held_by(&victim).await > 0;
+        self.dead.push(victim);
+        was_at_work
+    }
+
+    /// The worker that wrote to the ledger last, if it lives; else any.
+    pub fn busiest(&mut self) -> usize {
+        self.ledger.read();
+        let pid = self.ledger.lines.iter().rev().map(|line| line.pid);
+        let busy = pid.take(50).find_map(|pid| self.workers.iter().position(|worker| worker.pid() == pid));
+        busy.unwrap_or_else(|| self.random.usize(0..self.workers.len()))
+    }
+
+    /// Something that the kind itself finds wrong.
+    pub fn violation(&mut self, invariant: &'static str, what: String) {
+        let violation = Violation { invariant, run: String::new(), what };
+        let (seed, count) = (self.part.seed, self.part.count);
+        self.report.violations.push(RoundViolation { violation, seed, count });
+    }
+
+    /// Counts something that the report is to name.
+    pub fn note(&mut self, what: &str, count: usize) {
+        *self.report.notes.entry(what.to_owned()).or_default() += count;
+    }
+
+    /// Waits until a worker is in the middle of a step, for a while.
+    pub async fn wait_for_a_body(&mut self) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(3) {
+            self.ledger.read();
+            if self.workers.iter().any(|worker| self.ledger.is_cut(worker.pid())) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits for the end of everything, ends the workers, and checks.
+    pub async fn finish(self) -> Report {
+        self.finish_with(|_| Vec::new()).await
+    }
+
+    /// The same, and looks for what only the kind knows of.
+    pub async fn finish_with(mut self, look: impl FnOnce(&Evidence) -> Vec<Violation>) -> Report {
+        let (part, mut report) =
+            (self.part.clone(), std::mem::replace(&mut self.report, Report::new("", &self.part.plan)));
+        let (mut scene, evidence) = self.settle().await;
+        let mut found = checker::violations(&evidence);
+        found.extend(look(&evidence));
+        report.take(&evidence, found, &part);
+        match report.violations.is_empty() {
+            true => scene.sweep().await,
+            false => scene.keep(),
+        }
+        report
+    }
+
+    /// Waits for the end of everything, ends the workers, and reads what there is to be checked.
+    pub async fn settle(self) -> (Scene, Evidence) {
+        let Self { scene, mut workers, dead, disturbed, unlocked, load, options, settings, .. } = self;
+        let Told { foretold, mut complaints, gave_up } = load.end().await;
+        if !gave_up {
+            settle(&scene).await;
+        }
+        for worker in &mut workers {
+            complaints.extend(end(worker).await);
+        }
+        let secrets = disclosed::handed_over(&settings.url, &mut scene.raw().await).await;
+        for worker in dead.iter().chain(&workers) {
+            let log = worker.log();
+            let bad = log.lines().filter(|line| options.forbidden.iter().any(|word| line.contains(word)));
+            complaints.extend(bad.take(3).map(|line| format!("process {}: {line}", worker.pid())));
+            let shown = disclosed::shown(&secrets, &log);
+            complaints
+                .extend(shown.iter().take(3).map(|line| format!("process {} shows a value: {line}", worker.pid())));
+        }
+        let misfits = replay_ended(&scene).await;
+        let mut evidence = Evidence::of(&scene).await;
+        evidence.misfits = misfits;
+        evidence.foretold = foretold;
+        evidence.workers =
+            dead.iter().chain(&workers).filter_map(|worker| Some((worker.id()?, worker.pid()))).collect();
+        evidence.dead = dead.iter().map(WorkerProcess::pid).collect();
+        evidence.disturbed = disturbed;
+        evidence.unlocked = unlocked;
+        evidence.complaints = complaints;
+        evidence.has_wrong_clocks = options.clock.is_some();
+        evidence.max_crashes = settings.max_crashes.map_or(i64::MAX, i64::from);
+        (scene, evidence)
+    }
+}
+
+/// The limit of crashes in rounds in which chance may hit one run again and again.
+const MAX_CRASHES: u32 = 1000;
+
+/// Runs of a round that are replayed at its end, the newest.
+const REPLAYED: i64 = 200;
+
+/// Replays programs that have succeeded, and gives those that do not end so again, with the reason. What they are given goes to
+/// the ledger, for the checker to compare.
+///
+/// # Panics
+/// If a run cannot be read.
+pub async fn replay_ended(scene: &Scene) -> Vec<(String, String)> {
+    let ended = format!(
+        "SELECT CAST(id AS text) AS line FROM workflow_runs
+        WHERE workflow_name = 'program' AND status = 'succeeded' ORDER BY id DESC LIMIT {REPLAYED}"
+    );
+    let mut misfits = Vec::new();
+    for run in scene.raw().await.lines(ended, "line").await {
+        let history = scene.client.export(run.parse().expect("an id")).await.expect("export a run");
+        let site = Site::new(scene.directory().to_owned(), Duration::ZERO, 1);
+        match replay(program, site, &history.to_json()) {
+            Ok(Replayed::Ended(Ok(_))) => {}
+            other => misfits.push((run, format!("{other:?}"))),
+        }
+    }
+    misfits
+}
+
+/// Waits until no run is left, children included; gives up once nothing ends any more.
+async fn settle(scene: &Scene) {
+    let mut raw = scene.raw().await;
+    let (mut left, mut since) = (i64::MAX, Instant::now());
+    while left > 0 && since.elapsed() < Duration::from_secs(90) {
+        let open = "SELECT count(*) FROM workflow_runs WHERE status IN ('pending', 'running', 'parked')";
+        let now = raw.number(open).await;
+        if now < left {
+            (left, since) = (now, Instant::now());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Ends a worker as an operator does.
+async fn end(worker: &mut WorkerProcess) -> Option<String> {
+    if let Some(status) = worker.ended() {
+        return Some(format!("process {} had ended by itself, {status}: {}", worker.pid(), last_lines(worker)));
+    }
+    worker.signal(Signal::TERM);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(60) {
+        if let Some(status) = worker.ended() {
+            let failed = format!("process {} ended with {status}: {}", worker.pid(), last_lines(worker));
+            return (!status.success()).then_some(failed);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Some(format!("process {} did not end when it was asked to", worker.pid()))
+}
+
+fn last_lines(worker: &WorkerProcess) -> String {
+    let log = worker.log();
+    let lines: Vec<&str> = log.lines().rev().take(3).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}

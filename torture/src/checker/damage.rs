@@ -1,0 +1,44 @@
+//! What the database says of itself.
+
+use workflow_tests::{Database, RawConnection};
+
+pub(super) async fn damage(raw: &mut RawConnection, database: Database) -> Vec<String> {
+    let mut damage = Vec::new();
+    match database {
+        Database::Memory => unreachable!("a scene is on a database of its own"),
+        Database::Sqlite => {
+            let check = raw.lines("PRAGMA integrity_check", "integrity_check").await;
+            damage.extend(check.into_iter().filter(|line| line != "ok"));
+        }
+        Database::Postgres => {
+            let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+            let deadlocks = raw.number(deadlocks).await;
+            if deadlocks > 0 {
+                damage.push(format!("{deadlocks} deadlocks"));
+            }
+            let invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
+            if raw.number(invalid).await > 0 {
+                damage.push("an index is not valid".into());
+            }
+            damage.extend(corruption(raw).await);
+        }
+    }
+    damage
+}
+
+/// What PostgreSQL's own check of tables finds, where the server has it: a [cluster](crate::campaign::Cluster) of a campaign does.
+async fn corruption(raw: &mut RawConnection) -> Vec<String> {
+    if raw.number("SELECT count(*) FROM pg_extension WHERE extname = 'amcheck'").await == 0 {
+        return Vec::new();
+    }
+    let tables = "SELECT c.relname || ': ' || v.msg AS line FROM pg_class AS c, public.verify_heapam(c.oid) AS v
+        WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace";
+    let mut found = raw.lines(tables, "line").await;
+    let indexes =
+        "SELECT c.oid::text AS line FROM pg_class AS c JOIN pg_am AS a ON a.oid = c.relam AND a.amname = 'btree'
+        WHERE c.relkind = 'i' AND c.relnamespace = current_schema()::regnamespace";
+    for index in raw.lines(indexes, "line").await {
+        found.extend(raw.refused(format!("SELECT public.bt_index_check({index}, true)")).await);
+    }
+    found
+}

@@ -1,0 +1,17 @@
+//! Campaigns of faults on real processes, the checker of their results, and the simulation. Not a part of the default test graph:
+//! `scripts/test` and `scripts/campaign` build it.
+
+pub mod audit;
+pub mod campaign;
+pub mod checker;
+pub mod image;
+pub mod ledger;
+pub mod ledger_worker;
+pub mod program;
+pub mod proxy;
+pub mod racer;
+pub mod scene;
+pub mod simulation;
+pub mod skew;
+pub mod worker_process;
+pub mod workflows;

@@ -1,0 +1,76 @@
+//! The application: starts runs, signals and cancels them, until each is acknowledged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::sleep;
+use workflow_engine::model::{Lane, NewRun, NewSignal, SignalKey, StartTime};
+use workflow_engine::store::{Outcome, Write};
+use workflow_sdk::{Client, RunId, Workflow};
+
+use super::case::RunPlan;
+use super::program::{SIGNAL, signal, simulated};
+use super::stage::Stage;
+use workflow_tests::make::DAWN;
+
+/// The id of the run of this number.
+pub(super) fn id_of(stage: &Stage, number: usize) -> RunId {
+    let millis = u64::try_from(DAWN.as_micros() / 1000).unwrap_or(0);
+    let mut tail = [0; 10];
+    tail[..8].copy_from_slice(&stage.case.seed.to_be_bytes());
+    tail[9] = u8::try_from(number + 1).unwrap_or(u8::MAX);
+    uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
+}
+
+/// All that the application does.
+pub(super) async fn run(stage: Arc<Stage>, client: Client) {
+    let runs = stage.case.runs.iter().enumerate();
+    join_all(runs.map(|(number, plan)| one(&stage, &client, id_of(&stage, number), plan))).await;
+    stage.application_ends();
+    std::future::pending::<()>().await;
+}
+
+async fn one(stage: &Stage, client: &Client, id: RunId, plan: &RunPlan) {
+    sleep(Duration::from_millis(plan.start_millis)).await;
+    let lane = Lane { queue: "default".into(), workflow: simulated::NAME.into(), version: simulated::VERSION.into() };
+    let new = NewRun {
+        id,
+        lane,
+        input: serde_json::to_string(&plan.program).expect("a program is JSON"),
+        key: Some(id.to_string()),
+        start: StartTime::Now,
+        deadline: None,
+        tags: BTreeMap::new(),
+        parent: None,
+        depth: 0,
+    };
+    acknowledged(client, Write::Start(new)).await;
+    stage.started(id);
+    let cancel = async {
+        if let Some(millis) = plan.cancel_millis {
+            sleep(Duration::from_millis(millis)).await;
+            acknowledged(client, Write::Cancel(id)).await;
+        }
+    };
+    let signals = async {
+        for n in 1..=plan.program.signals() {
+            sleep(Duration::from_millis(plan.gap_millis)).await;
+            let key = SignalKey::Given(n.to_string());
+            let new = NewSignal { run_id: id, name: SIGNAL.into(), payload: signal(n).to_string(), key };
+            acknowledged(client, Write::Signal(new)).await;
+        }
+    };
+    tokio::join!(cancel, signals);
+}
+
+/// Sends the write until somebody says that it is done.
+async fn acknowledged(client: &Client, write: Write) {
+    loop {
+        match client.executor().commit(write.clone()).await {
+            Ok(Outcome::Refused(_)) | Err(_) => sleep(Duration::from_millis(100)).await,
+            Ok(_) => return,
+        }
+    }
+}

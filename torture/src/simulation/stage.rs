@@ -1,0 +1,299 @@
+//! What all processes of a simulation share: the database, the time, the trace, and what was found wrong.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use workflow_engine::model::{Clock, WorkerId};
+use workflow_engine::store::Store;
+use workflow_sdk::{RunId, Timestamp};
+use workflow_testing::MemoryDatabase;
+
+use super::audit::Audit;
+use super::case::{Case, Fault};
+use workflow_tests::make::DAWN;
+
+/// Why a process stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// It is dead.
+    Died,
+    /// For so many milliseconds.
+    Stopped(u64),
+}
+
+/// The stage.
+pub(super) struct Stage {
+    pub(super) case: Case,
+    pub(super) database: MemoryDatabase,
+    /// Past all wires.
+    pub(super) auditor: Arc<dyn Store>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    time: Arc<Mutex<Time>>,
+    trace: Vec<String>,
+    violation: Option<String>,
+    /// Calls of each process, over all its lives.
+    calls: Vec<u32>,
+    /// Up to which call of each process everything fails.
+    partitioned: Vec<u32>,
+    halts: Vec<Option<Halt>>,
+    halted: Vec<Arc<Notify>>,
+    workers: Vec<Option<WorkerId>>,
+    delivered: u32,
+    /// How often the body of each attempt began.
+    begun: BTreeMap<(RunId, String), u32>,
+    audit: Audit,
+    /// Runs whose starts were acknowledged.
+    acknowledged: Vec<RunId>,
+    application_ended: bool,
+}
+
+/// The time: that of the process which has its turn.
+#[derive(Debug, Default)]
+struct Time {
+    micros: i64,
+    turn: Option<(Instant, i64)>,
+}
+
+impl Time {
+    fn now(&mut self) -> i64 {
+        if let Some((origin, born)) = self.turn {
+            let now = born + i64::try_from(origin.elapsed().as_micros()).unwrap_or(i64::MAX);
+            self.micros = self.micros.max(now);
+        }
+        self.micros
+    }
+}
+
+impl Stage {
+    pub(super) fn new(case: Case) -> Arc<Self> {
+        let time = Arc::new(Mutex::new(Time::default()));
+        let asked = Arc::clone(&time);
+        let clock =
+            Clock::from_fn(move || Timestamp::from_micros(DAWN.as_micros() + asked.lock().expect("time").now()));
+        let database = MemoryDatabase::new(clock);
+        let processes = case.workers + 1;
+        let inner = Inner {
+            time,
+            trace: Vec::new(),
+            violation: None,
+            calls: vec![0; processes],
+            partitioned: vec![0; processes],
+            halts: vec![None; processes],
+            halted: (0..processes).map(|_| Arc::default()).collect(),
+            workers: vec![None; processes],
+            delivered: 0,
+            begun: BTreeMap::new(),
+            audit: Audit::default(),
+            acknowledged: Vec::new(),
+            application_ended: false,
+        };
+        Arc::new(Self { case, auditor: database.handle(), database, inner: Mutex::new(inner) })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("the stage")
+    }
+
+    /// A process that was born then, by its own clock at `origin`, has its turn.
+    pub(super) fn turn(&self, origin: Instant, born: i64) {
+        self.inner().time.lock().expect("time").turn = Some((origin, born));
+    }
+
+    /// The turn is over; it is at least this late.
+    pub(super) fn turn_ends(&self, micros: i64) {
+        let inner = self.inner();
+        let mut time = inner.time.lock().expect("time");
+        time.turn = None;
+        time.micros = time.micros.max(micros);
+    }
+
+    /// The time, in microseconds since the beginning.
+    pub(super) fn now(&self) -> i64 {
+        self.inner().time.lock().expect("time").now()
+    }
+
+    /// The start of a run was acknowledged.
+    pub(super) fn started(&self, run: RunId) {
+        self.inner().acknowledged.push(run);
+    }
+
+    /// Runs whose starts were acknowledged.
+    pub(super) fn acknowledged(&self) -> Vec<RunId> {
+        self.inner().acknowledged.clone()
+    }
+
+    /// The application has done all that it wanted.
+    pub(super) fn application_ends(&self) {
+        self.inner().application_ended = true;
+    }
+
+    /// Whether it has.
+    pub(super) fn has_application_ended(&self) -> bool {
+        self.inner().application_ended
+    }
+
+    /// Adds a line to the trace.
+    pub(super) fn note(&self, process: usize, what: impl fmt::Display) {
+        let mut inner = self.inner();
+        let now = inner.time.lock().expect("time").now();
+        inner.trace.push(format!("{:>12.3} ms  {}  {what}", now as f64 / 1000.0, self.name(process)));
+    }
+
+    fn name(&self, process: usize) -> String {
+        if process == self.case.workers { "application".into() } else { format!("worker {process}") }
+    }
+
+    /// Something is wrong. The first counts.
+    pub(super) fn violated(&self, what: String) {
+        let mut inner = self.inner();
+        inner.trace.push(format!("VIOLATION: {what}"));
+        inner.violation.get_or_insert(what);
+    }
+
+    /// What is wrong.
+    pub(super) fn violation(&self) -> Option<String> {
+        self.inner().violation.clone()
+    }
+
+    /// Counts a call, and says what goes wrong with it.
+    pub(super) fn next_call(&self, process: usize) -> Option<Fault> {
+        let mut inner = self.inner();
+        let call = inner.calls[process];
+        inner.calls[process] += 1;
+        let fault = self.case.faults.get(&(process, call)).copied();
+        if let Some(fault) = fault {
+            inner.delivered += 1;
+            if let Fault::Partition(calls) = fault {
+                inner.partitioned[process] = call + calls;
+            }
+        }
+        if call < inner.partitioned[process] { Some(Fault::FailBefore) } else { fault }
+    }
+
+    /// How many calls there were, and faults that came to pass.
+    pub(super) fn counted(&self) -> (u64, u32) {
+        let inner = self.inner();
+        (inner.calls.iter().copied().map(u64::from).sum(), inner.delivered)
+    }
+
+    /// The process is to stand still from now on.
+    pub(super) fn halt(&self, process: usize, halt: Halt) {
+        let halted = {
+            let mut inner = self.inner();
+            inner.halts[process].get_or_insert(halt);
+            Arc::clone(&inner.halted[process])
+        };
+        halted.notify_one();
+    }
+
+    /// Whether the process is dead.
+    pub(super) fn is_dead(&self, process: usize) -> bool {
+        self.inner().halts[process] == Some(Halt::Died)
+    }
+
+    /// What tells that a process is to stand still.
+    pub(super) fn halted(&self, process: usize) -> Arc<Notify> {
+        Arc::clone(&self.inner().halted[process])
+    }
+
+    /// Why the process stands still. It goes on, or is born again.
+    pub(super) fn take_halt(&self, process: usize) -> Option<Halt> {
+        let mut inner = self.inner();
+        inner.halted[process] = Arc::default();
+        inner.halts[process].take()
+    }
+
+    /// The worker of a process.
+    pub(super) fn set_worker(&self, process: usize, worker: WorkerId) {
+        self.inner().workers[process] = Some(worker);
+    }
+
+    /// The worker of a process.
+    pub(super) fn worker(&self, process: usize) -> Option<WorkerId> {
+        self.inner().workers[process]
+    }
+
+    /// Compares what is stored of these runs with what was stored before.
+    pub(super) async fn audit(&self, runs: &[RunId]) {
+        for id in runs {
+            let run = self.auditor.run(*id).await.expect("the auditor reads");
+            let rows = self.auditor.history(*id).await.expect("the auditor reads");
+            let Some(run) = run else { continue };
+            let found = self.inner().audit.check(run, rows);
+            if let Err(violation) = found {
+                self.violated(violation);
+            }
+        }
+    }
+
+    /// How often the bodies of each attempt of a run began.
+    pub(super) fn begun(&self, run: RunId) -> Vec<(String, u32)> {
+        let inner = self.inner();
+        let of_run = inner.begun.iter().filter(|((of, _), _)| *of == run);
+        of_run.map(|((_, label), times)| (label.clone(), *times)).collect()
+    }
+
+    /// How many bodies began.
+    pub(super) fn bodies(&self) -> u64 {
+        self.inner().begun.values().copied().map(u64::from).sum()
+    }
+
+    /// The trace so far.
+    pub(super) fn trace(&self) -> Vec<String> {
+        self.inner().trace.clone()
+    }
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stage").field("case", &self.case).finish_non_exhaustive()
+    }
+}
+
+/// The state of a worker: where bodies leave their mark.
+#[derive(Clone, Debug)]
+pub struct Body {
+    pub(super) process: usize,
+    pub(super) stage: Arc<Stage>,
+}
+
+impl Body {
+    /// The body of an attempt begins.
+    pub(super) async fn begin(&self, run: RunId, key: &str, attempt: u32) {
+        if self.stage.is_dead(self.process) {
+            std::future::pending::<()>().await;
+        }
+        let step = key.split_once('/').map_or(key, |(_, step)| step);
+        self.stage.note(self.process, format_args!("body of {} {step} attempt {attempt}", short(run)));
+        *self.stage.inner().begun.entry((run, format!("{key}#{attempt}"))).or_default() += 1;
+        self.check_not_recorded(run, step).await;
+    }
+
+    /// The owner of a run must not run the body of a step whose outcome is recorded.
+    async fn check_not_recorded(&self, run: RunId, step: &str) {
+        let auditor = &self.stage.auditor;
+        let stored = auditor.run(run).await.expect("the auditor reads").expect("a run that runs exists");
+        let owns = stored.worker_id.is_some() && stored.worker_id == self.stage.worker(self.process);
+        if !owns || stored.generation > 0 || self.stage.inner().audit.was_claimed_again(run) {
+            return;
+        }
+        let rows = auditor.history(run).await.expect("the auditor reads");
+        if let Some(row) = rows.iter().find(|row| row.step_key == step && row.position.is_some()) {
+            let epoch = stored.epoch;
+            self.stage
+                .violated(format!("the owner (epoch {epoch}) runs the body of {step}, which is recorded: {row:?}"));
+        }
+    }
+}
+
+/// A run in a trace.
+pub(super) fn short(run: RunId) -> String {
+    let text = run.to_string();
+    format!("run {}", &text[text.len() - 4..])
+}

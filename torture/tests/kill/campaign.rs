@@ -1,0 +1,33 @@
+//! A short form of each kind of campaign, with a fixed seed. The program `campaign` runs the long
+//! forms.
+
+use workflow_tests::Database;
+use workflow_torture::campaign::{self, Plan};
+
+/// Fails with the report, which says how to repeat the campaign.
+pub(crate) async fn slice(kind: &str, database: Database, count: usize) {
+    let kind = campaign::kind(kind).expect("a kind of campaign");
+    let report = campaign::run(kind, Plan::new(1, count, database)).await;
+    println!("{report}");
+    // A slice has too few faults to ask for a share of them that meet running work. At least one
+    // must.
+    assert!(report.violations.is_empty() && report.done == count, "{report}");
+    assert!(report.delivered > 0 || report.faults == 0, "{report}");
+    assert_eq!(report.ended, report.runs, "{report}");
+}
+
+pub async fn workers_die(database: Database) {
+    slice("kill", database, 8).await;
+}
+
+pub async fn zombies_come_back(database: Database) {
+    slice("zombie", database, 3).await;
+}
+
+pub async fn programs_return_the_predicted_results(database: Database) {
+    slice("programs", database, 60).await;
+}
+
+pub async fn clients_race(database: Database) {
+    slice("races", database, 24).await;
+}

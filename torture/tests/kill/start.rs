@@ -1,0 +1,47 @@
+//! A process that starts runs and is killed.
+
+use futures::future::join_all;
+use workflow_sdk::RunId;
+use workflow_tests::Database;
+use workflow_torture::ledger::What;
+
+use workflow_torture::scene::{Scene, Started};
+
+/// Every acknowledged start is stored. Every stored run ends, whether its start was acknowledged or
+/// not.
+pub async fn an_acknowledged_start_survives_its_process(database: Database) {
+    let mut points = vec!["executor.before_commit@20", "executor.after_commit@20"];
+    // On PostgreSQL, a batch of starts is one statement, so no transaction is open between two
+    // statements.
+    if database == Database::Sqlite {
+        points.push("store.in_transaction@20");
+    }
+    join_all(points.into_iter().map(|failpoint| kill_starter(database, failpoint))).await;
+}
+
+async fn kill_starter(database: Database, failpoint: &str) {
+    let scene = Scene::new(database).await;
+    let mut settings = scene.settings();
+    settings.starts_runs = true;
+    scene.spawn_to_die("starter", &settings, failpoint).end_by_kill().await;
+    let acknowledged = scene.ledger.lines().into_iter().filter(|line| line.what == What::Started);
+    let acknowledged: Vec<RunId> = acknowledged.map(|line| line.subject.parse().expect("a run id")).collect();
+    assert!(acknowledged.len() >= 19, "each batch before the last had a start: {}", acknowledged.len());
+    for id in &acknowledged {
+        scene.client.run(*id).await.expect("an acknowledged start is never lost");
+    }
+
+    settings.starts_runs = false;
+    let worker = scene.spawn("worker", &settings);
+    let mut runs = Vec::new();
+    let mut raw = scene.raw().await;
+    for row in raw.lines("SELECT CAST(id AS text) || ' ' || input AS run FROM workflow_runs", "run").await {
+        let (id, n) = row.split_once(' ').expect("id and input");
+        runs.push(Started { id: id.parse().expect("a run id"), output: 5 * n.parse::<u64>().expect("a number") + 10 });
+    }
+    assert!(runs.len() >= acknowledged.len());
+    scene.all_end(&runs).await;
+    scene.check(&runs, &[]).await;
+    worker.assert_no_warnings();
+    scene.sweep().await;
+}

@@ -1,0 +1,116 @@
+//! A worker takes over the runs of another worker that died.
+
+use std::time::{Duration, SystemTime};
+
+use workflow_tests::{Database, until};
+
+use workflow_torture::scene::Scene;
+use workflow_torture::worker_process::WorkerSettings;
+
+const RUNS: usize = 5;
+
+/// The documented bound is 2 seconds: two checks half a second apart, and the claim. One more
+/// second is allowed for a machine that runs other tests at the same time. A lease would take 30
+/// seconds.
+const BOUND: Duration = Duration::from_secs(3);
+
+pub async fn runs_of_a_killed_worker_resume_at_once(database: Database) {
+    let scene = Scene::new(database).await;
+    let settings = scene.settings();
+    let mut runs = Vec::new();
+    for n in 0..RUNS as u64 {
+        runs.push(scene.start_gated(n).await);
+    }
+    let mut killed = scene.spawn("killed", &settings);
+    scene.begun(RUNS).await;
+    let other = scene.spawn("other", &settings);
+    other.ready().await;
+    killed.kill();
+    let killed_at = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
+
+    let begins = scene.begun(2 * RUNS).await.split_off(RUNS);
+    assert!(begins.iter().all(|line| line.pid == other.pid()));
+    let after = begins.iter().map(|line| Duration::from_micros(line.at as u64).saturating_sub(killed_at));
+    let (first, last) = (after.clone().min().expect("a line"), after.max().expect("a line"));
+    println!("{database:?}: {RUNS} runs of a killed worker resumed after {first:?} to {last:?}");
+    assert!(last < BOUND, "the last of {RUNS} runs resumed after {last:?}");
+
+    scene.open_gate("one");
+    scene.open_gate("two");
+    scene.all_end(&runs).await;
+    scene.check(&runs, &[killed.pid()]).await;
+    other.assert_no_warnings();
+    scene.sweep().await;
+}
+
+/// A live worker loses its connection or lock file, until it counts as dead. Both workers run the
+/// step to its end, and one of them commits. Afterwards the first worker is recorded and watched
+/// again.
+pub async fn a_worker_cut_off_and_its_successor_never_both_commit(database: Database) {
+    let scene = Scene::new(database).await;
+    let settings = scene.settings();
+    let run = scene.start_gated(3).await;
+    // With one permit, the worker cannot claim the run again while its body runs.
+    let mut cut_off = scene.spawn("cut-off", &WorkerSettings { concurrency: 1, ..settings.clone() });
+    scene.begins_in(&cut_off).await;
+    let worker = scene.raw().await.text("SELECT CAST(id AS text) FROM workflow_workers").await;
+    let mut successor = scene.spawn("successor", &settings);
+    let mut raw = scene.raw().await;
+    until("the successor takes over", async || {
+        cut(&scene, &mut raw, &worker).await;
+        scene.ledger.begins().iter().any(|line| line.pid == successor.pid()).then_some(())
+    })
+    .await;
+    scene.open_gate("one");
+    cut_off.says("claim lost").await;
+    scene.open_gate("two");
+    scene.all_end(&[run]).await;
+    assert_eq!(scene.epoch(run.id).await, 2);
+    let begun = scene.ledger.begins();
+    assert_eq!(begun.iter().filter(|line| line.pid == cut_off.pid()).count(), 1, "{begun:?}");
+    scene.check(&[run], &[cut_off.pid()]).await;
+
+    until("the first worker is recorded again", async || {
+        (raw.number("SELECT count(*) FROM workflow_workers").await == 2).then_some(())
+    })
+    .await;
+    successor.kill();
+    scene.close_gate("one");
+    scene.close_gate("two");
+    let next = scene.start_gated(4).await;
+    scene.step_begins(next.id, "one").await;
+    let last = scene.spawn("last", &settings);
+    last.ready().await;
+    cut_off.kill();
+    scene.begins_in(&last).await;
+    scene.open_gate("one");
+    scene.open_gate("two");
+    scene.all_end(&[next]).await;
+    scene.check(&[run, next], &[cut_off.pid()]).await;
+    for process in [&cut_off, &successor, &last] {
+        process.assert_no_errors();
+    }
+    scene.sweep().await;
+}
+
+/// Removes the liveness lock of this worker: ends the session that holds it, or deletes its file.
+async fn cut(scene: &Scene, raw: &mut workflow_tests::RawConnection, worker: &str) {
+    match scene.database {
+        Database::Memory => unreachable!("these cases do not run on the in-memory store"),
+        Database::Sqlite => {
+            let file = scene.directory().join("test.db-workers").join(format!("{worker}.lock"));
+            match std::fs::remove_file(file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("remove a lock file: {error}"),
+                _ => {}
+            }
+        }
+        Database::Postgres => {
+            raw.number(format!(
+                "SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks AS l
+                 JOIN workflow_workers AS w ON w.lock_key = (l.classid::bigint << 32) | l.objid::bigint
+                 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND w.id = '{worker}'"
+            ))
+            .await;
+        }
+    }
+}
