@@ -1,4 +1,4 @@
-//! How attempts and sleeps begin and end, and what is due when.
+//! Begins and ends attempts and sleeps, and keeps their timers.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::call::{Attempt, Phase, Work};
 use super::records::Record;
 use super::{CallId, Machine, StepOptions, Wait};
 
-/// What a transaction that took too long may have done.
+/// The end of the error text of a transaction that took too long.
 const HUNG_TRANSACTION: &str = " and was rolled back; on SQLite nothing else of its process is written while a \
      transaction is open, so its body must not await another write: start runs with .within(&mut tx)";
 
 impl Machine {
-    /// Lets an idle call start: a body at its next poll, a sleep here.
+    /// Lets an idle call begin. A body begins at its next poll, a wait begins here.
     pub(super) fn grant(&mut self, id: CallId, now: Timestamp) {
         match std::mem::replace(&mut self.calls[id.0].phase, Phase::Called) {
             Phase::Idle(Work::Body(options)) => self.grant_body(id, options),
@@ -29,8 +29,9 @@ impl Machine {
         let key = &self.calls[id.0].key;
         let last = self.history.step(key).map(|step| &step.last);
         match last.map(|last| (last.number, last.failure.as_ref())) {
-            // A recorded failure without a position was to be followed by another attempt. Where the policy was tightened
-            // since, that attempt still comes, at once: its predecessor's row can no longer become the outcome.
+            // A recorded failure without a position was to be followed by another attempt. If the
+            // policy was tightened since then, that attempt still begins, at once, because the row
+            // of the failed attempt can no longer become the outcome.
             Some((number, Some((failed_at, error)))) => {
                 let delay = self.retry_delay(key, number, error, options).unwrap_or_default();
                 self.back_off(id, number.saturating_add(1), *failed_at + delay, options);
@@ -59,7 +60,8 @@ impl Machine {
         self.running += 1;
         let started_at = self.tick(now);
         let transaction = options.kind == StepKind::Transaction;
-        // The time of a transaction counts from the moment at which it is open, and on SQLite nothing is written beside it.
+        // The timeout of a transaction counts from the moment at which the transaction is open.
+        // While it is open, SQLite cannot write a `running` row.
         let times_out_at = options.timeout.filter(|_| !transaction).map(|timeout| started_at + timeout);
         let shows_at = Some(started_at + RUNNING_ROW_DELAY).filter(|_| !transaction);
         self.timers.extend(times_out_at.into_iter().chain(shows_at).map(|at| (at, id)));
@@ -86,7 +88,7 @@ impl Machine {
         self.wait(until, id);
     }
 
-    /// A body ended, with a value that the call keeps, or with an error.
+    /// Notes that a body has ended, with a value that the call keeps or with an error.
     pub fn attempt_ended(&mut self, id: CallId, result: Result<String, StoredError>, now: Timestamp) {
         let Phase::Running(attempt) = self.calls[id.0].phase else { return };
         self.stop_body(id, attempt);
@@ -101,7 +103,7 @@ impl Machine {
         }
     }
 
-    /// Another attempt follows the failed one, or its error is the outcome.
+    /// Plans the next attempt after a failed one, or makes its error the outcome.
     pub(super) fn attempt_failed(&mut self, id: CallId, attempt: Attempt, error: StoredError, completed_at: Timestamp) {
         let record = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
         let error = error.of_step(&self.calls[id.0].key);
@@ -109,7 +111,7 @@ impl Machine {
         match delay {
             Some(delay) => {
                 let next_attempt_at = completed_at + delay;
-                // For readers only: what a replay does follows from the policy of the code that replays.
+                // The stored plan is for readers only. A replay follows the policy of its own code.
                 let error = error.followed(attempt.options.retry.attempts_left(attempt.number), next_attempt_at);
                 self.record(id, Record { error: Some(error), completed_at: Some(completed_at), ..record });
                 self.back_off(id, attempt.number.saturating_add(1), next_attempt_at, attempt.options);
@@ -118,7 +120,7 @@ impl Machine {
         }
     }
 
-    /// The delay before the next attempt; `None`: there is none.
+    /// Returns the delay before the next attempt, or `None` if no attempt follows.
     fn retry_delay(&self, key: &str, attempt: u32, error: &StoredError, options: StepOptions) -> Option<Duration> {
         if error.fatal {
             return None;
@@ -138,13 +140,15 @@ impl Machine {
         }
     }
 
-    /// Times of one run never go back, even where the clock does.
+    /// Returns the time of a new record. The times of one run never go back, even if the clock
+    /// does.
     pub(super) fn tick(&mut self, now: Timestamp) -> Timestamp {
         self.latest = self.latest.max(now);
         self.latest
     }
 
-    /// Does what is due: ends sleeps and back-offs, times attempts out, shows long attempts. Says which calls to poll.
+    /// Fires the timers that are due: ends sleeps and back-offs, ends attempts at their timeouts,
+    /// records long attempts. Returns the calls to poll.
     pub fn fire_timers(&mut self, now: Timestamp) -> Vec<CallId> {
         let mut fired = Vec::new();
         while let Some((at, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {

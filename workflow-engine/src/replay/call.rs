@@ -6,25 +6,25 @@ use crate::model::{Retry, RunId, StepKind, StoredError, Timestamp};
 use super::outside::Receiving;
 use super::{ChildCall, SignalWait};
 
-/// A call of the context: its number in the order of calls.
+/// A call of the context, identified by its number in the order of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub(super) usize);
 
 impl CallId {
-    /// Its number, from 0.
+    /// Returns the call's number, from 0.
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// How a step is attempted.
+/// The options of a step's attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct StepOptions {
-    /// What kind of body it has.
+    /// The kind of the step's body.
     pub kind: StepKind,
-    /// What follows a failed attempt.
+    /// The policy that decides whether another attempt follows a failed one.
     pub retry: Retry,
-    /// How long one attempt may take.
+    /// The longest time of one attempt.
     pub timeout: Option<Duration>,
 }
 
@@ -34,26 +34,26 @@ impl Default for StepOptions {
     }
 }
 
-/// What a sleep waits for.
+/// The end of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wait {
-    /// So long from the moment at which it begins.
+    /// This long after the sleep begins.
     For(Duration),
-    /// This instant.
+    /// At this time.
     Until(Timestamp),
 }
 
-/// What a polled call is to do.
+/// The next action of a polled call.
 #[derive(Debug, PartialEq)]
 pub enum CallPoll {
-    /// Nothing. A body that is still at hand belongs to an attempt that is over.
+    /// Do nothing. A body that the call still has belongs to an attempt that has ended.
     Pending,
     /// Begin this attempt.
     Start {
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
-    /// Go on with the attempt.
+    /// Continue the attempt.
     Run,
     /// Take the outcome.
     Ended(Delivered),
@@ -64,13 +64,13 @@ pub enum CallPoll {
 pub enum Delivered {
     /// A recorded value, as JSON text.
     Recorded(String),
-    /// The value that this call has produced itself and kept.
+    /// The value that this call has produced and kept.
     Kept,
     /// An error.
     Failed(StoredError),
 }
 
-/// What a call waits for once it may start.
+/// The work of a call that may begin.
 #[derive(Debug)]
 pub(super) enum Work {
     Body(StepOptions),
@@ -95,40 +95,41 @@ pub(super) struct Call {
     pub(super) key: String,
     pub(super) location: &'static Location<'static>,
     pub(super) phase: Phase,
-    /// First polled inside of a shield: an interruption passes it by.
+    /// Whether the call was first polled inside of a shield. An interruption does not end it.
     pub(super) shielded: bool,
-    /// A value was delivered to it.
+    /// Whether a value was delivered to the call.
     pub(super) succeeded: bool,
 }
 
-/// Where a call is. Each phase holds only what is true in it.
+/// The phase of a call. Each phase holds only what is true in it.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Made, not polled yet.
+    /// The call was made and not polled yet.
     Called,
-    /// Polled; its outcome, recorded at this position, waits for its turn.
+    /// The call was polled. Its outcome is recorded at this position and waits for its turn.
     Replaying(i64),
-    /// Polled, not recorded; waits for leave to start.
+    /// The call was polled, has no record, and waits for permission to begin.
     Idle(Work),
-    /// May begin this attempt at the next poll.
+    /// The call may begin this attempt at its next poll.
     Granted { attempt: u32, options: StepOptions },
     /// An attempt runs.
     Running(Attempt),
-    /// Waits to begin the next attempt.
+    /// The call waits to begin its next attempt.
     BackingOff { attempt: u32, until: Timestamp, options: StepOptions },
-    /// A sleep that has begun.
+    /// A sleep has begun.
     Sleeping { until: Timestamp, started_at: Timestamp },
-    /// A wait for a signal or a decision.
+    /// A wait for a signal or a decision has begun.
     Receiving(Box<Receiving>),
-    /// A wait for the end of a child.
+    /// A wait for the end of a child has begun.
     AwaitingChild { run_id: RunId, started_at: Timestamp },
-    /// The body of a transaction ended; its commit, which writes the outcome too, is on its way.
+    /// The body of a transaction has ended. Its commit, which includes the outcome, is not
+    /// finished.
     Committing { attempt: Attempt, completed_at: Timestamp },
-    /// Its outcome is on its way to the database.
+    /// The outcome is final and waits for its commit or its delivery.
     Decided { outcome: Delivered, completed_at: Timestamp },
-    /// Its outcome is the one to be taken at the next poll.
+    /// The call takes this outcome at its next poll.
     Ready(Delivered),
-    /// Its outcome was taken, or its future was dropped.
+    /// The outcome was taken, or the future of the call was dropped.
     Over,
 }
 
@@ -138,6 +139,6 @@ pub(super) struct Attempt {
     pub(super) started_at: Timestamp,
     pub(super) options: StepOptions,
     pub(super) times_out_at: Option<Timestamp>,
-    /// When its `running` row is to be written; `None` once it was.
+    /// The time at which the attempt's `running` row is to be written; `None` once it was written.
     pub(super) shows_at: Option<Timestamp>,
 }

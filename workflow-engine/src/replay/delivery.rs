@@ -1,4 +1,4 @@
-//! Which outcome the workflow gets next, and when it may start, wait or be parked.
+//! Decides which outcome the workflow receives next, and when it may begin a body, wait or park.
 
 use crate::faults::planted;
 use crate::model::Timestamp;
@@ -15,31 +15,34 @@ pub(super) struct Undelivered {
     pub(super) committed: bool,
 }
 
-/// What the drive is to do next.
+/// The drive's next action.
 #[derive(Debug, PartialEq)]
 pub enum Next {
     /// Poll the workflow: this call takes its outcome.
     Deliver(CallId),
-    /// Poll the workflow: the run was told to end, and these calls, if any, end with that.
+    /// Poll the workflow: the run was told to end, and these calls end with that. There may be
+    /// none.
     Interrupt(Vec<CallId>),
     /// Poll the workflow: these calls may begin.
     Start(Vec<CallId>),
-    /// Send the records: a wait was met.
+    /// Send the records: a wait has received its signal.
     Send,
-    /// Wait: for a body, a commit, or the timer.
+    /// Wait for a body, a commit or the timer.
     Wait {
-        /// When [`Machine::fire_timers`] has something to do.
+        /// The time at which [`Machine::fire_timers`] has something to do.
         timer: Option<Timestamp>,
-        /// The run may be parked until then: nothing runs, nothing is on its way, every active call is a durable wait.
+        /// The time until which the run may be parked. It is set only if no body runs, no record
+        /// waits for its commit, and every active call is a durable wait.
         park_until: Option<Timestamp>,
     },
 }
 
 impl Machine {
-    /// What the drive is to do, after the workflow was polled until it was quiet. `now` is asked only where something begins.
+    /// Returns the drive's next action. Call it after the workflow was polled until it was quiet.
+    /// `now` is called only if something begins.
     pub fn next(&mut self, now: impl Fn() -> Timestamp) -> Next {
         self.interrupting = false;
-        // What follows a patch must not be seen, and have no effect, before the patch is committed.
+        // Code behind a patch must not be seen or have an effect before the patch is committed.
         if self.unconfirmed > 0 {
             return Next::Wait { timer: self.timers.first().map(|(at, _)| *at), park_until: None };
         }
@@ -61,8 +64,9 @@ impl Machine {
         Next::Wait { timer: self.timers.first().map(|(at, _)| *at), park_until: self.park_until() }
     }
 
-    /// The recorded outcome with the lowest position among active calls. For the code that made the record that is always
-    /// the next one; a call that was added since finds its outcome after a later position, hence the look ahead.
+    /// Delivers the recorded outcome with the lowest position among active calls. With the code
+    /// that wrote the history, this is always the next outcome. A call that was added since then
+    /// receives its outcome after a later position, hence the search.
     fn deliver_recorded(&mut self) -> Option<Next> {
         let blocked = |receiver: &Receiver| *receiver == Receiver::Run && !self.interruption_is_due();
         let position = *self.deliverable.iter().find(|(_, receiver)| !blocked(receiver))?.0;
@@ -76,7 +80,8 @@ impl Machine {
         }
     }
 
-    /// The next new outcome. One whose call was dropped meanwhile is passed over, as every replay will.
+    /// Delivers the next new outcome. An outcome whose call was dropped meanwhile is skipped, as in
+    /// every replay.
     fn deliver_committed(&mut self) -> Option<Next> {
         let mut place = 0;
         loop {
@@ -100,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// Where the outcome with this position is among those that are not delivered.
+    /// Returns the index of the undelivered outcome with this position.
     pub(super) fn undelivered_place(&self, position: i64) -> Option<usize> {
         self.undelivered.binary_search_by_key(&position, |next| next.position).ok()
     }
@@ -114,16 +119,17 @@ impl Machine {
     }
 
     fn park_until(&self) -> Option<Timestamp> {
-        // An interruption that waits for a recorded outcome before it is no reason to stay.
+        // An interruption may wait for an earlier recorded outcome. That does not prevent a park.
         let delivered = self.undelivered.iter().all(|next| next.committed && next.receiver == Receiver::Run);
         let written = self.outbox.is_empty() && self.in_flight.is_empty() && delivered;
-        // A signal that could not be taken yet, for the run is held: its wake was seen, and nobody would wake the run again.
+        // A signal may be unconsumed only because the run is held. The run has seen its wake, and
+        // no other event would wake the run, so it must not park.
         let met = self.waits_with_a_signal();
         let quiet = self.bodies == 0 && self.idle.is_empty() && written && !met;
         self.waits.first().map(|(until, _)| *until).filter(|_| quiet)
     }
 
-    /// Whether no outcome is on its way to the workflow, neither decided nor committed.
+    /// Returns whether no outcome is on its way to the workflow, neither recorded nor new.
     pub(super) fn nothing_undelivered(&self) -> bool {
         self.undelivered.is_empty() && self.deliverable.is_empty()
     }

@@ -4,44 +4,47 @@ use crate::model::{ErrorKind, StepKind, StoredError, without_values};
 
 use super::{CurrentCall, RecordedCall};
 
-/// The code asks for something else than the run's history holds: the code was changed, or it is not deterministic.
+/// A conflict between the run's history and the code: the code was changed, or it is not
+/// deterministic.
 ///
-/// Display writes a report in the manner of a compiler: what is recorded, what the code does now and on which line, the first
-/// thing in which they differ, and the way out. It shows no payloads, only names, kinds, types and sizes; and the first line of
-/// the error with which the function ended, if it did.
+/// Display writes a report like a compiler's: the recorded calls, the present calls with their
+/// source lines, the first difference, and ways to solve it. The report shows names, kinds, types
+/// and sizes, but no payloads. If the function ended with an error, it shows the first line of the
+/// error's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence(pub(super) Box<Parts>);
 
-/// In a box, for a divergence travels in results that are mostly something else.
+/// Boxed, because most results that can hold a divergence hold none.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Parts {
     pub(super) recorded: Vec<RecordedCall>,
     pub(super) current: Vec<CurrentCall>,
     pub(super) difference: Difference,
     pub(super) before: Option<RecordedCall>,
-    /// How many there were before the lists were cut.
+    /// The number of calls before the lists were cut.
     pub(super) recorded_count: usize,
     pub(super) current_count: usize,
 }
 
-/// More calls than these are not kept: a history may hold a hundred thousand outcomes that nobody asks for, and a preflight
-/// keeps the divergences of many runs.
+/// The largest number of calls that are kept. A history may hold a hundred thousand outcomes that
+/// no call asks for, and a preflight keeps the divergences of many runs.
 const MAX_KEPT: usize = 20;
 
-/// The first thing in which history and code differ.
+/// The first difference between history and code.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Difference {
     /// The call has another kind.
     Kind,
-    /// The recorded value is none of this type.
+    /// The recorded value does not decode as this type.
     Output { type_name: String, reason: String },
-    /// The function ended without asking for recorded outcomes; with an error, where it says so.
+    /// The function ended without asking for recorded outcomes. Holds its error if the report shows
+    /// one.
     Unasked { error: Option<String> },
-    /// The code goes another way, on which it cannot come to the recorded outcomes.
+    /// The code takes another path, on which it cannot reach the recorded outcomes.
     Passed,
-    /// The code takes a patch as taken by every run, and this one is older.
+    /// The code assumes that every run has taken a patch, and this run is older than the patch.
     Patch { name: String },
-    /// The run has ended, and the function ends otherwise.
+    /// The run has ended, and the function ends differently.
     End { recorded: String, current: String, what: String },
 }
 
@@ -60,12 +63,13 @@ impl Divergence {
         Self(Box::new(Parts { recorded, current, difference, before, recorded_count, current_count }))
     }
 
-    /// A step is recorded under a key that the code now uses for another kind.
+    /// Creates the divergence of a step whose key the code now uses for another kind of call.
     pub(super) fn kind(recorded: RecordedCall, current: CurrentCall, before: Option<RecordedCall>) -> Self {
         Self::of(vec![recorded], vec![current], Difference::Kind, before)
     }
 
-    /// The recorded output is no value of the type that the code now expects.
+    /// Creates the divergence of a recorded output that does not decode as the type that the code
+    /// expects.
     pub(super) fn output(
         recorded: RecordedCall,
         current: CurrentCall,
@@ -77,7 +81,8 @@ impl Divergence {
         Self::of(vec![recorded], vec![current], difference, before)
     }
 
-    /// The function ended without asking for these; it has made these calls, which are not recorded.
+    /// Creates the divergence of a function that has ended without asking for the recorded calls.
+    /// `current` are the calls that it made and that are not recorded.
     pub(super) fn unasked(
         recorded: Vec<RecordedCall>,
         current: Vec<CurrentCall>,
@@ -86,7 +91,8 @@ impl Divergence {
         Self::of(recorded, current, Difference::Unasked { error: None }, before)
     }
 
-    /// The same, where it lies past these calls, which are not recorded and have not run.
+    /// Changes the divergence of an ended function to one whose code makes these calls, which are
+    /// not recorded and have not run.
     pub fn past(self, current: Vec<CurrentCall>, before: Option<RecordedCall>) -> Self {
         match self.0.difference {
             Difference::Unasked { .. } => {
@@ -99,13 +105,14 @@ impl Divergence {
         }
     }
 
-    /// The run has ended so, and the function ends otherwise, in this.
+    /// Creates the divergence of a run that has ended while the function now ends differently.
     pub fn end(recorded: String, current: String, what: String, before: Option<RecordedCall>) -> Self {
         let difference = Difference::End { recorded, current, what };
         Self::of(Vec::new(), Vec::new(), difference, before)
     }
 
-    /// The same, where the function has ended with this error: often the reason why it asked for nothing more.
+    /// Adds the error with which the function has ended, which is often the reason why it asked for
+    /// nothing more.
     #[must_use]
     pub fn with_error(mut self, error: &StoredError) -> Self {
         if let Difference::Unasked { error: shown } = &mut self.0.difference {
@@ -114,43 +121,44 @@ impl Divergence {
         self
     }
 
-    /// Whether the function has ended with an error.
+    /// Returns whether the report shows an error with which the function has ended.
     pub fn has_error(&self) -> bool {
         matches!(self.0.difference, Difference::Unasked { error: Some(_) })
     }
 
-    /// What is recorded where history and code part: one call, or the outcomes that the code does not ask for, up to 20
-    /// of them. Empty where they differ in how the run ends.
+    /// Returns the recorded side of the divergence: one call, or at most 20 outcomes that the code
+    /// does not ask for. Empty if the difference is how the run ends.
     #[must_use]
     pub fn recorded(&self) -> &[RecordedCall] {
         &self.0.recorded
     }
 
-    /// What the code calls there: one call, or the calls that it makes and that are not recorded, up to 20 of them.
+    /// Returns the code's side of the divergence: one call, or at most 20 calls that the code makes
+    /// and that are not recorded.
     #[must_use]
     pub fn current(&self) -> &[CurrentCall] {
         &self.0.current
     }
 
-    /// The last recorded outcome on which both agree.
+    /// Returns the last recorded outcome on which history and code agree.
     #[must_use]
     pub fn before(&self) -> Option<&RecordedCall> {
         self.0.before.as_ref()
     }
 
-    /// The code has only the way of a patch that the run did not take.
+    /// Creates the divergence of a run that did not take a patch which the code requires.
     pub(super) fn patch(name: &str, location: &'static Location<'static>) -> Self {
         let current = CurrentCall { key: name.into(), kind: StepKind::Patch, location };
         Self::of(Vec::new(), vec![current], Difference::Patch { name: name.into() }, None)
     }
 
-    /// As an error that can be stored.
+    /// Returns the divergence as an error that can be stored.
     #[must_use]
     pub fn to_stored(&self) -> StoredError {
         StoredError::new(ErrorKind::Divergence, self.to_string())
     }
 
-    /// The recorded call that is missed, and the new call that stands in its place, where there is one.
+    /// Returns the missed recorded call, and the new call that replaces it, if any.
     pub(super) fn pair(&self) -> Option<(&RecordedCall, Option<(&CurrentCall, Likeness)>)> {
         let recorded = self.0.recorded.first()?;
         let same_kind = || self.0.current.iter().filter(|current| current.kind == recorded.kind);
@@ -168,16 +176,16 @@ impl Divergence {
     }
 }
 
-/// Why a new call is taken for the successor of a recorded one.
+/// The reason why a new call is regarded as the successor of a recorded one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Likeness {
-    /// Their names are alike.
+    /// Their names are similar.
     Name,
-    /// It comes where the recorded one came.
+    /// The new call has the place of the recorded one.
     Place,
 }
 
-/// How many characters two names have in common at their beginnings and ends.
+/// Returns how many characters two names have in common at their beginnings and ends.
 fn likeness(one: &str, other: &str) -> usize {
     let shorter = one.chars().count().min(other.chars().count());
     let front = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
@@ -185,7 +193,7 @@ fn likeness(one: &str, other: &str) -> usize {
     (front + back).min(shorter)
 }
 
-/// A name without the number of its repeat.
+/// Returns a name without the number of its repeat.
 fn base(key: &str) -> &str {
     match key.rsplit_once(':') {
         Some((name, repeat)) if repeat.chars().all(|c| c.is_ascii_digit()) => name,
@@ -193,7 +201,8 @@ fn base(key: &str) -> &str {
     }
 }
 
-/// Whether more than half of the longer name, or all of the shorter, is in both. Repeats of one name are not alike.
+/// Returns whether the names share more than half of the longer one, or the whole shorter one.
+/// Repeats of one name are not similar.
 pub(super) fn is_like(one: &str, other: &str) -> bool {
     if base(one) == base(other) {
         return false;
@@ -215,7 +224,7 @@ mod tests {
     use super::is_like;
 
     #[test]
-    fn names_are_alike_if_most_of_them_is_the_same() {
+    fn names_are_similar_if_they_share_most_characters() {
         for (one, other) in
             [("charge", "charge-card"), ("charge", "charge_2"), ("sendMail", "send_mail"), ("mail", "email")]
         {

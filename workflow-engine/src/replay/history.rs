@@ -8,29 +8,29 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 #[derive(Debug, Default)]
 pub(super) struct History {
     steps: HashMap<String, RecordedStep>,
-    /// How many of them no call has been active for yet.
+    /// The number of recorded steps for which no call has been active yet.
     steps_left: usize,
-    /// Keys of patches that the run has taken.
+    /// The keys of the patches that the run has taken.
     pub(super) patches: HashSet<String>,
-    /// How often it published, by key.
+    /// How often the run has published, by key.
     pub(super) published: HashMap<String, i64>,
-    /// How far its streams have come, by key.
+    /// The recorded end of each stream, by key.
     pub(super) emitted: HashMap<String, RecordedStream>,
     pub(super) size: HistorySize,
-    /// Outcomes that no call has asked for yet, in the order of their positions.
+    /// The outcomes that no call has asked for yet, in the order of their positions.
     unasked: BTreeMap<i64, String>,
-    /// That the run was told to end.
+    /// The interruption, if the run was told to end.
     pub(super) interrupted: Option<Interrupted>,
-    /// The position that the next outcome gets.
+    /// The position of the next outcome.
     pub(super) next_position: i64,
-    /// The first position that is missing. A failure stood there until the run was tried again, and what came after it may
-    /// belong to a way that the run does not go again.
+    /// The first missing position. A failure had this position until the run was retried. Later
+    /// outcomes may belong to a path that the run does not take again.
     first_gap: i64,
-    /// The latest time in it.
+    /// The latest time in the history.
     pub(super) latest: Option<Timestamp>,
 }
 
-/// What is recorded of one step.
+/// The record of one step.
 #[derive(Debug)]
 pub(super) struct RecordedStep {
     pub(super) kind: StepKind,
@@ -46,14 +46,14 @@ pub(super) struct RecordedOutcome {
     pub(super) completed_at: Timestamp,
 }
 
-/// The latest attempt of a step that is recorded.
+/// The latest recorded attempt of a step.
 #[derive(Debug)]
 pub(super) struct LastAttempt {
     pub(super) number: u32,
     pub(super) started_at: Timestamp,
-    /// Of a sleep: when it ends, as JSON text.
+    /// The end of a sleep, or the note of a wait, as JSON text.
     pub(super) output: Option<String>,
-    /// When and how it failed. `None`: it was running when it was last heard of.
+    /// The time and the error of a failure. `None`: the attempt has not failed.
     pub(super) failure: Option<(Timestamp, StoredError)>,
 }
 
@@ -86,7 +86,8 @@ impl History {
         history
     }
 
-    /// What an earlier generation published counts for the client, not for the replay of this one.
+    /// Counts what this generation has published. Clients see the values of earlier generations,
+    /// but a replay of this generation ignores them.
     fn add_published(&mut self, row: &StepAttempt, generation: i64) {
         if let Some(recorded) = Recorded::of(row).filter(|recorded| recorded.generation == generation) {
             self.published.insert(row.step_key.clone(), recorded.count);
@@ -136,7 +137,7 @@ impl History {
         self.steps.get(key)
     }
 
-    /// Notes that a call asks for this step, and says at which position its outcome is recorded.
+    /// Notes that a call asks for this step. Returns the position of its recorded outcome.
     pub(super) fn ask(&mut self, key: &str) -> Option<i64> {
         let step = self.steps.get_mut(key)?;
         if !std::mem::replace(&mut step.asked, true) {
@@ -147,17 +148,18 @@ impl History {
         Some(position)
     }
 
-    /// The outcome, which nobody needs here any more.
+    /// Takes the outcome, which is not needed here after its delivery.
     pub(super) fn take_outcome(&mut self, key: &str) -> Option<RecordedOutcome> {
         self.steps.get_mut(key)?.outcome.take()
     }
 
-    /// The recorded outcomes that no call has asked for, and that code which fits the history asks for, by position.
+    /// Returns the recorded outcomes, by position, that no call has asked for although code that
+    /// fits the history would ask for them.
     pub(super) fn unasked(&self) -> impl Iterator<Item = (i64, &str)> {
         self.unasked.range(..self.first_gap).map(|(position, key)| (*position, key.as_str()))
     }
 
-    /// Whether no step is recorded, final or not, whose call has not been active yet.
+    /// Returns whether every recorded step, final or not, has had an active call.
     pub(super) fn all_active(&self) -> bool {
         self.steps_left == 0
     }

@@ -1,5 +1,6 @@
-//! A run is told to end: by a cancel, or by its deadline. That is an outcome like any other. It has a position, it is
-//! delivered after its commit, and a replay delivers it at the same place: so what a workflow does about it replays exactly.
+//! Tells a run to end, by a cancel or by its deadline. An interruption is an outcome like any
+//! other. It has a position, it is delivered after its commit, and a replay delivers it at an equal
+//! place. The workflow's reaction to it therefore replays exactly.
 
 use crate::model::{AttemptStatus, Effect, ErrorKind, StepAttempt, StepKind, StoredError, Timestamp};
 
@@ -7,15 +8,15 @@ use super::call::Phase;
 use super::records::{Receiver, Sent};
 use super::{CallId, Delivered, Machine, OutboxRow};
 
-/// The key of its row. No call gets it.
+/// The key of the interruption's row. No call receives this key.
 pub(super) const KEY: &str = "interruption";
 
-/// What told a run to end.
+/// The reason why a run was told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
-    /// Somebody canceled it.
+    /// The run was canceled.
     Canceled,
-    /// Its deadline has passed.
+    /// The run's deadline has passed.
     Deadline,
 }
 
@@ -31,7 +32,7 @@ impl Interruption {
         if json == Self::Deadline.as_json() { Self::Deadline } else { Self::Canceled }
     }
 
-    /// The error that the pending calls of the run end with.
+    /// Returns the error with which the pending calls of the run end.
     #[must_use]
     pub fn error(self) -> StoredError {
         match self {
@@ -42,17 +43,18 @@ impl Interruption {
     }
 }
 
-/// An interruption of this run, on its way to the workflow or there.
+/// An interruption of this run, delivered or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted {
-    /// What told the run to end.
+    /// The reason why the run was told to end.
     pub by: Interruption,
-    /// When. The grace counts from here.
+    /// The time of the interruption, from which the grace counts.
     pub at: Timestamp,
-    /// Whether the workflow has come to it.
+    /// Whether the interruption was delivered to the workflow.
     pub delivered: bool,
     pub(super) position: i64,
-    /// No call was there to take it: the next unshielded one does.
+    /// Whether no call could take the interruption when it was delivered. The next unshielded call
+    /// then takes it.
     pub(super) owed: bool,
 }
 
@@ -69,7 +71,7 @@ impl Interrupted {
 }
 
 impl Machine {
-    /// The run is told to end. Only the first time counts.
+    /// Tells the run to end. Only the first interruption counts.
     pub fn interrupt(&mut self, by: Interruption, now: Timestamp) {
         if self.interrupted.is_some() {
             return;
@@ -92,19 +94,21 @@ impl Machine {
         self.interrupted = Some(Interrupted { by, at, delivered: false, position, owed: false });
     }
 
-    /// What told the run to end, if anything has.
+    /// Returns what told the run to end, if anything has.
     #[must_use]
     pub fn interrupted(&self) -> Option<Interrupted> {
         self.interrupted
     }
 
-    /// Marks the calls that are polled for the first time from here on as shielded, or not. Says what held before.
+    /// Sets whether calls that are polled for the first time from now on are shielded. Returns the
+    /// previous value.
     pub fn shield(&mut self, shielding: bool) -> bool {
         std::mem::replace(&mut self.shielding, shielding)
     }
 
-    /// Whether the interruption is the next thing that the workflow is to see, once it is committed. Not while a recorded
-    /// outcome before it waits for its call: a step that was added to the code may have to run first.
+    /// Returns whether the interruption is next to be delivered, once it is committed. It is not
+    /// while an earlier recorded outcome waits for its call: a step that was added to the code may
+    /// have to run first.
     pub(super) fn interruption_is_due(&self) -> bool {
         self.interrupted.is_some_and(|interrupted| {
             let earlier = self.history.unasked().next().is_some_and(|(position, ..)| position < interrupted.position);
@@ -112,7 +116,7 @@ impl Machine {
         })
     }
 
-    /// Ends every call that is active and not shielded. Says which, in the order of calls.
+    /// Ends every active call that is not shielded. Returns these calls in the order of calls.
     pub(super) fn deliver_interruption(&mut self) -> Vec<CallId> {
         let Some(interrupted) = &mut self.interrupted else { return Vec::new() };
         let pending = |(_, call): &(usize, &super::call::Call)| {
@@ -131,14 +135,15 @@ impl Machine {
         ids
     }
 
-    /// The interruption, for a call that is polled for the first time after it, if none has taken it before.
+    /// Returns the interruption for a call that is first polled after it, unless another call has
+    /// taken it.
     pub(super) fn take_owed(&mut self, id: CallId) -> Option<StoredError> {
         let interrupted = self.interrupted.as_mut().filter(|it| it.owed && !self.shielding)?;
         interrupted.owed = false;
         Some(interrupted.by.error().of_step(&self.calls[id.0].key))
     }
 
-    /// Whether a body may not begin because its call is about to be interrupted.
+    /// Returns whether a body may not begin because its call is about to be interrupted.
     pub(super) fn awaits_interruption(&self, id: CallId) -> bool {
         !self.calls[id.0].shielded && self.interruption_is_due()
     }

@@ -1,5 +1,6 @@
-//! What a run shows while it runs: published values and streams. Replay publishes and emits nothing again: the code does it
-//! in the same order each time, and its rows are committed in that order, so a number says what is there already.
+//! Published values and streams: the data that a run shows while it runs. The code publishes and
+//! emits in an equal order on every replay, and the rows are committed in that order. A count
+//! therefore says which rows exist already, and a replay writes none of them again.
 
 use serde::Deserialize;
 
@@ -8,7 +9,7 @@ use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp}
 use super::Machine;
 use super::records::Note;
 
-/// How often a generation of the run had published when it published this.
+/// The number of times that a generation of the run had published when it published this value.
 #[derive(Debug, Deserialize)]
 pub(super) struct Recorded {
     pub(super) generation: i64,
@@ -21,17 +22,18 @@ impl Recorded {
     }
 }
 
-/// How far a stream has come. Its items are numbered from 1, through all generations of the run.
+/// The recorded end of a stream. Its items are numbered from 1 through all generations of the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RecordedStream {
-    /// The last number.
+    /// The number of the last item.
     last: i64,
-    /// The last number of earlier generations, where this one is known to have begun to emit.
+    /// The number of the last item of earlier generations, if this generation is known to have
+    /// begun to emit.
     base: Option<i64>,
 }
 
 impl RecordedStream {
-    /// The number 0 is no item: it says where a generation began.
+    /// Adds a row. The row with number 0 is not an item: it records where a generation began.
     pub(super) fn add(&mut self, row: &StepAttempt, generation: i64) {
         if row.attempt > 0 {
             self.last = self.last.max(row.attempt);
@@ -40,20 +42,20 @@ impl RecordedStream {
         }
     }
 
-    /// How many items there were before this generation.
+    /// Returns the number of items before this generation.
     fn base(&self, generation: i64) -> i64 {
         self.base.unwrap_or(if generation == 0 { 0 } else { self.last })
     }
 
-    /// How many items this generation has.
+    /// Returns the number of items of this generation.
     pub(super) fn len(&self, generation: i64) -> u64 {
         u64::try_from(self.last - self.base(generation)).unwrap_or(0)
     }
 }
 
 impl Machine {
-    /// Publishes a value, JSON text, under this name; not if that was recorded. From the body of a step it is published
-    /// whenever the body does, for no replay runs it.
+    /// Publishes a value, JSON text, under this name, unless that is recorded. The body of a step
+    /// publishes every time, because no replay runs the body.
     ///
     /// # Errors
     /// Kind [`ErrorKind::Refused`](crate::model::ErrorKind::Refused) if a step has the key.
@@ -81,10 +83,10 @@ impl Machine {
         Ok(())
     }
 
-    /// Appends an item, JSON text, to the stream of this name; not if that was recorded.
+    /// Appends an item, JSON text, to the stream with this name, unless that is recorded.
     ///
-    /// An item that is refused has a number too: whether it is depends on a limit that may be another one on replay, and the
-    /// numbers of those after it must not.
+    /// A refused item also takes a number. Whether it is refused depends on a limit that may differ
+    /// on replay, and the numbers of later items must not differ.
     ///
     /// # Errors
     /// Kind [`ErrorKind::Refused`](crate::model::ErrorKind::Refused) if a step has the key.
@@ -103,7 +105,7 @@ impl Machine {
         }
         let at = self.tick(now);
         let kind = StepKind::Emitted;
-        // Later generations begin where earlier ones ended; a replay must know where that was.
+        // A later generation begins where the earlier ones ended. A replay must know that number.
         if self.generation > 0 && recorded.base.is_none() {
             let output = format!("{{\"generation\":{},\"count\":{base}}}", self.generation);
             self.note(&key, Note { kind, attempt: 0, status: AttemptStatus::Running, output, at });
@@ -115,7 +117,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether the code has published and emitted all that is recorded.
+    /// Returns whether the code has published and emitted everything that is recorded.
     pub(super) fn has_published_all(&self) -> bool {
         let count = |key: &str| self.counts.get(key).copied().unwrap_or(0);
         let published = self.history.published.iter().all(|(key, recorded)| *recorded <= count(key));

@@ -16,8 +16,9 @@ use super::{
     interruption,
 };
 
-/// Room for so many calls from the first one on: as many as fit into what an allocator has at hand (a kilobyte in glibc). To grow
-/// to that by steps moves each of them.
+/// The number of calls for which space is reserved at the first call. They fit into the largest
+/// block that an allocator keeps ready (a kilobyte in glibc). Growing to this size in steps would
+/// move each call.
 pub const FEW_CALLS: usize = 5;
 
 /// A run as a state machine.
@@ -25,59 +26,63 @@ pub const FEW_CALLS: usize = 5;
 pub struct Machine {
     pub(super) run_id: RunId,
     pub(super) epoch: i64,
-    /// The run was tried again, and so are the steps that failed in it.
+    /// Whether the run was retried, so that its failed steps are attempted again.
     pub(super) tried_again: bool,
-    /// Boxed: with it, a run would be larger than what an allocator has at hand (a kilobyte in glibc).
+    /// Boxed, because with it a run would be larger than the blocks that an allocator keeps ready
+    /// (a kilobyte in glibc).
     pub(super) history: Box<History>,
     pub(super) calls: Vec<Call>,
     pub(super) keys: Names,
     pub(super) scopes: Names,
-    /// Recorded outcomes whose calls are active, and a recorded interruption, by position.
+    /// The recorded outcomes whose calls are active, and a recorded interruption, by position.
     pub(super) deliverable: BTreeMap<i64, Receiver>,
-    /// New outcomes, in the order of their positions. One is delivered only after all before it, whichever of them is committed first.
+    /// The new outcomes in the order of their positions. An outcome is delivered only after every
+    /// outcome with a lower position, whichever of them is committed first.
     pub(super) undelivered: VecDeque<Undelivered>,
-    /// Records that were handed out and are not committed.
+    /// The records that were handed out and are not committed.
     pub(super) in_flight: VecDeque<Sent>,
     pub(super) outbox: Vec<OutboxRow>,
-    /// Outcomes of transactions, each to be committed by its transaction.
+    /// The outcomes of transactions, each to be committed by its transaction.
     pub(super) commits: Vec<CommitRow>,
     /// The patches that the code has asked for, by key.
     pub(super) patches: HashMap<String, Patch>,
     /// How often the code has published or emitted, by key.
     pub(super) counts: HashMap<String, i64>,
-    /// So many records, from the oldest that is not committed, must be committed before anything is delivered or begins.
+    /// The number of records, counted from the oldest that is not committed, that must be committed
+    /// before an outcome is delivered or a body begins.
     pub(super) unconfirmed: usize,
     pub(super) size: HistorySize,
     pub(super) idle: BTreeSet<CallId>,
     pub(super) timers: BTreeSet<(Timestamp, CallId)>,
     pub(super) waits: BTreeSet<(Timestamp, CallId)>,
-    /// Bodies that run or may begin.
+    /// The number of bodies that run or may begin.
     pub(super) bodies: usize,
-    /// Bodies that run.
+    /// The number of bodies that run.
     pub(super) running: usize,
-    /// That the run was told to end.
+    /// The interruption, if the run was told to end.
     pub(super) interrupted: Option<Interrupted>,
-    /// The workflow is polled with the end of several calls at once: what one branch begins after that, the next may drop.
+    /// Whether the workflow is being polled with the end of several calls at once. A call that one
+    /// branch begins then may be dropped by the next branch.
     pub(super) interrupting: bool,
-    /// Calls that become active are shielded from that.
+    /// Whether calls that become active are shielded from an interruption.
     pub(super) shielding: bool,
-    /// No body may begin for now.
+    /// Whether no body may begin for now.
     pub(super) held: bool,
     pub(super) now: Timestamp,
     pub(super) latest: Timestamp,
     pub(super) divergence: Option<Divergence>,
     pub(super) trail: Trail,
     pub(super) outside: Outside,
-    /// How often the run continued as new.
+    /// How often the run has continued as new.
     pub(super) generation: i64,
     pub(super) has_children: bool,
 }
 
 impl Machine {
-    /// A run with this history, whose first claim was at `started_at`.
+    /// Creates the machine of a run with this history that was first claimed at `started_at`.
     #[must_use]
     pub fn new(run_id: RunId, epoch: i64, generation: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
-        // Of an earlier generation nobody knows any more whether it had children.
+        // The history does not show whether an earlier generation had children.
         let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
         let history = Box::new(History::new(rows, generation));
         let interrupted = history.interrupted;
@@ -117,32 +122,32 @@ impl Machine {
         }
     }
 
-    /// The same in this attempt of the run, from 1. After the first, a step whose attempts were used up has its policy's
-    /// number of attempts once more.
+    /// Sets the number of the run's attempt, from 1. From the second attempt on, a step that has
+    /// used up its attempts has its policy's number of attempts again.
     #[must_use]
     pub fn of_attempt(self, attempt: u32) -> Self {
         Self { tried_again: attempt > 1, ..self }
     }
 
-    /// The time of the last outcome that was delivered.
+    /// Returns the time of the last delivered outcome.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Why the run cannot go on with this code.
+    /// Returns why the run cannot continue with this code.
     #[must_use]
     pub fn divergence(&self) -> Option<&Divergence> {
         self.divergence.as_ref()
     }
 
-    /// The key of a call.
+    /// Returns the key of a call.
     #[must_use]
     pub fn key(&self, id: CallId) -> &str {
         &self.calls[id.0].key
     }
 
-    /// The attempt of a call whose body runs.
+    /// Returns the number of the attempt of a call whose body runs or may begin.
     #[must_use]
     pub fn attempt(&self, id: CallId) -> Option<u32> {
         match &self.calls[id.0].phase {
@@ -152,7 +157,8 @@ impl Machine {
         }
     }
 
-    /// A call is made: it takes its key now, so that keys follow the order of calls and not that of polls.
+    /// Registers a call. The call takes its key now, so that keys follow the order of calls and not
+    /// the order of polls.
     pub fn call(&mut self, name: &str, location: &'static Location<'static>) -> CallId {
         let id = CallId(self.calls.len());
         let key = self.keys.take(name);
@@ -163,17 +169,19 @@ impl Machine {
         id
     }
 
-    /// A scope is opened: it takes its path now, as a call takes its key.
+    /// Opens a scope. It takes its path now, as a call takes its key.
     pub fn open_scope(&mut self, path: &str) -> String {
         self.scopes.take(path)
     }
 
-    /// A scope that was opened under this path gets another, before any call in it.
+    /// Gives back the path of a scope before any call in it, so that the scope can take another
+    /// path.
     pub fn close_scope(&mut self, path: &str, given: &str) {
         self.scopes.give_back(path, given);
     }
 
-    /// Whether the next poll of this call may begin something, which takes leave and the time.
+    /// Returns whether the next poll of this call may begin something. That needs permission and
+    /// the time.
     #[must_use]
     pub fn is_to_begin(&self, id: CallId) -> bool {
         matches!(self.calls[id.0].phase, Phase::Called | Phase::Granted { .. })
@@ -223,7 +231,8 @@ impl Machine {
         }
     }
 
-    /// The first poll of a call: from here on it can get its recorded outcome, or leave to start.
+    /// Handles the first poll of a call. From now on the call can receive its recorded outcome or
+    /// begin.
     pub(super) fn activate(&mut self, id: CallId, work: Work, now: Timestamp) {
         let call = &mut self.calls[id.0];
         if let Some(recorded) = self.history.step(&call.key)
@@ -258,24 +267,25 @@ impl Machine {
         }
     }
 
-    /// The keys of the calls to which a value was delivered, in the order of calls.
+    /// Returns the keys of the calls to which a value was delivered, in the order of calls.
     pub fn succeeded(&self) -> impl Iterator<Item = &str> {
         self.calls.iter().filter(|call| call.succeeded).map(|call| call.key.as_str())
     }
 
-    /// How large the history is, what is on its way included.
+    /// Returns the size of the history, including records that are not committed yet.
     #[must_use]
     pub fn size(&self) -> HistorySize {
         self.size
     }
 
-    /// Whether a body runs.
+    /// Returns whether a body runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.running > 0
     }
 
-    /// Lets no body begin, or lets them begin again; in that case says which calls to poll.
+    /// Forbids bodies to begin (`true`), or allows it again. Returns the calls to poll when bodies
+    /// may begin again.
     pub fn hold(&mut self, held: bool) -> Vec<CallId> {
         if std::mem::replace(&mut self.held, held) == held || held {
             return Vec::new();
@@ -284,12 +294,12 @@ impl Machine {
         self.calls.iter().enumerate().filter(granted).map(|(index, _)| CallId(index)).collect()
     }
 
-    /// The future of a call was dropped.
+    /// Notes that the future of a call was dropped.
     pub fn dropped(&mut self, id: CallId) {
         self.leave_phase(id, Phase::Over);
     }
 
-    /// Ends what a call was at.
+    /// Moves a call to its next phase, and undoes the timers and counts of its present phase.
     pub(super) fn leave_phase(&mut self, id: CallId, next: Phase) {
         match std::mem::replace(&mut self.calls[id.0].phase, next) {
             Phase::Running(attempt) => self.stop_body(id, attempt),
@@ -306,12 +316,12 @@ impl Machine {
             Phase::Replaying(position) => {
                 self.deliverable.remove(&position);
             }
-            // A commit that is on its way is not called back.
+            // A commit that has been sent cannot be recalled.
             Phase::Called | Phase::Committing { .. } | Phase::Decided { .. } | Phase::Ready(_) | Phase::Over => {}
         }
     }
 
-    /// A recorded output could not be decoded.
+    /// Reports a recorded output that could not be decoded.
     pub fn undecodable(&mut self, id: CallId, type_name: &str, reason: &str) {
         let recorded = self.given(id);
         let before = self.delivered_before(recorded.position);
@@ -319,7 +329,8 @@ impl Machine {
         self.divergence = Some(Divergence::output(recorded, current, type_name, reason, before));
     }
 
-    /// The workflow function has ended. A recorded outcome that it never asked for is a divergence.
+    /// Notes that the workflow function has ended. A recorded outcome that it never asked for is a
+    /// divergence.
     pub fn ended(&mut self) -> Option<&Divergence> {
         if self.divergence.is_none() {
             self.divergence = self.passed_over();

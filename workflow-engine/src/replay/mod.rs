@@ -1,8 +1,10 @@
-//! The pure core: a run's history and its calls go in, decisions come out. No I/O, no clock, no randomness, no threads.
+//! The pure core of replay: takes a run's history and its calls, and returns decisions. It has no
+//! I/O, no clock, no randomness and no threads.
 //!
-//! A workflow function is a deterministic function of the *sequence of outcomes* that is delivered to it. So outcomes are
-//! delivered one at a time, in one recorded order, and a replay delivers the recorded ones in that same order before any
-//! body runs. A plain memo table, which answers every recorded call at once, would let a race go the other way.
+//! A workflow function is a deterministic function of the *sequence of outcomes* delivered to it.
+//! Outcomes are therefore delivered one at a time, in one recorded order. A replay delivers the
+//! recorded outcomes in that order before any body runs. A plain memo table would answer every
+//! recorded call at once, and a race could then have another winner.
 
 mod attempts;
 mod call;

@@ -1,30 +1,31 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Room for so many names from the start: what most workflows have, and no more than one small piece of memory.
+/// The number of names for which space is reserved at first. It is enough for most workflows and
+/// takes one small block of memory.
 const FEW: usize = 7;
 
-/// Hands out each name once: `name`, then `name:1`, `name:2`, ..., in the order in which they are asked for.
+/// Gives out each name once: `name`, then `name:1`, `name:2`, ..., in the order of the requests.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// What is taken, each with the number to try next for those that ask for it again.
+    /// The names that are taken, each with the number to try at its next request.
     taken: HashMap<String, u64>,
 }
 
 impl Names {
-    /// Hands out no name that is exactly this.
+    /// Creates a set of names in which `name` is already taken.
     pub(super) fn without(name: &str) -> Self {
         let mut taken = HashMap::with_capacity(FEW);
         taken.insert(name.to_owned(), 1);
         Self { taken }
     }
 
-    /// Hands out no name that is exactly this from now on.
+    /// Marks `name` as taken.
     pub(super) fn reserve(&mut self, name: &str) {
         self.taken.entry(name.to_owned()).or_insert(1);
     }
 
-    /// Skips what an author's own name has taken.
+    /// Gives out `name`, or the next numbered form of it that no author's own name has taken.
     pub(super) fn take(&mut self, name: &str) -> String {
         loop {
             let Some(next) = self.taken.get_mut(name) else {
@@ -40,7 +41,8 @@ impl Names {
         }
     }
 
-    /// Takes a name back that `take(name)` gave, where nobody has asked for it since: the next one gets it again.
+    /// Takes back a name that `take(name)` gave out, unless a later request has built on it. The
+    /// next request then gets it again.
     pub(super) fn give_back(&mut self, name: &str, given: &str) {
         if self.taken.get(given) != Some(&1) {
             return;
@@ -56,7 +58,7 @@ impl Names {
     }
 }
 
-/// Without the machinery of `format!`, which took as long as all the rest of a repeated call.
+/// Formats without the machinery of `format!`, whose cost would dominate a repeated call.
 fn numbered(name: &str, number: u64) -> String {
     let number = number.to_string();
     let mut numbered = String::with_capacity(name.len() + 1 + number.len());
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_given_again() {
+    fn a_name_that_was_given_back_is_given_out_again() {
         let mut names = Names::default();
         assert_eq!(names.take("a"), "a");
         names.give_back("a", "a");
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_were_numbered_after_stays_taken() {
+    fn a_name_that_later_names_build_on_stays_taken() {
         let mut names = Names::default();
         assert_eq!([names.take("a"), names.take("a"), names.take("a")], ["a", "a:1", "a:2"]);
         names.give_back("a", "a");

@@ -1,4 +1,4 @@
-//! Waits for what others do: signals, decisions, and the ends of children.
+//! Waits for external events: signals, decisions, and the ends of children.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -19,40 +19,40 @@ use super::{CallId, CallPoll, Delivered, Machine};
 pub struct SignalWait {
     /// [`StepKind::Signal`] or [`StepKind::Approval`].
     pub kind: StepKind,
-    /// The signal's name. `None`: one of the call's own, made from its key.
+    /// The signal's name. `None`: a name derived from the call's key.
     pub name: Option<String>,
-    /// How long it may take, from its beginning.
+    /// The longest time of the wait, from its beginning.
     pub timeout: Option<Duration>,
-    /// Who is asked.
+    /// The person or group that is asked for a decision.
     pub to: Option<String>,
 }
 
 /// A child that is to be started.
 #[derive(Clone, Debug)]
 pub struct ChildCall {
-    /// The run, but for its id and its parent.
+    /// The run to start. Its id and its parent are set later.
     pub run: Box<NewRun>,
-    /// What becomes of it when this run ends first.
+    /// The fate of the child when this run ends first.
     pub on_parent_end: OnParentEnd,
-    /// Whether nobody waits for its end.
+    /// Whether the call does not wait for the child's end.
     pub detached: bool,
 }
 
-/// How a child ended.
+/// The end of a child.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChildEnd {
-    /// The child.
+    /// The child's id.
     pub run_id: RunId,
-    /// Its output as JSON text, or why it has none.
+    /// The child's output as JSON text, or its error.
     pub result: Result<String, StoredError>,
 }
 
-/// What the run waits for that others do.
+/// The external events that a run waits for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Awaited {
-    /// Names of signals.
+    /// The names of signals.
     pub signals: Vec<String>,
-    /// Children.
+    /// The ids of children.
     pub children: Vec<RunId>,
 }
 
@@ -61,7 +61,7 @@ struct ChildNote {
     run_id: RunId,
 }
 
-/// A wait that has begun.
+/// A wait for a signal or a decision that has begun.
 #[derive(Clone, Debug)]
 pub(super) struct Receiving {
     kind: StepKind,
@@ -69,22 +69,24 @@ pub(super) struct Receiving {
     pub(super) until: Option<Timestamp>,
     started_at: Timestamp,
     to: Option<String>,
-    /// Whether its row is written.
+    /// Whether the row of the wait was written.
     shown: bool,
 }
 
-/// What is known of the outside, and which calls wait for it.
+/// The known external events, and the calls that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Outside {
-    /// Signals that were read and not taken, by name.
+    /// The signals that were read and not consumed, by name.
     inbox: BTreeMap<String, VecDeque<InboxSignal>>,
-    /// The last signal of each name that was taken: what is read again until its consumption is committed.
+    /// The number of the last signal of each name that was consumed. It is read again until its
+    /// consumption is committed.
     taken: HashMap<String, i64>,
     receiving: BTreeSet<CallId>,
     children: BTreeMap<RunId, CallId>,
-    /// A wait began that nobody has looked for, or something has happened since.
+    /// Whether the drive has to look: a wait has begun, or an event may have occurred, since the
+    /// last look.
     unlooked: bool,
-    /// More signals may lie in the database than were read.
+    /// Whether the database may hold more signals than the last look has read.
     more: bool,
 }
 
@@ -99,7 +101,8 @@ impl Machine {
         self.poll(id, || Work::Child(child()), now)
     }
 
-    /// What the run waits for outside, if somebody has to look for it now. Answered by [`Machine::looked`].
+    /// Returns the external events that the run waits for, if the drive has to look for them now.
+    /// Answered by [`Machine::looked`].
     pub fn begin_look(&mut self) -> Option<Awaited> {
         if !std::mem::take(&mut self.outside.unlooked) || !self.awaits_outside() {
             return None;
@@ -109,19 +112,19 @@ impl Machine {
         Some(Awaited { signals, children: self.outside.children.keys().copied().collect() })
     }
 
-    /// Something has happened outside: whoever waits for it has to look.
+    /// Notes that an external event may have occurred, so the drive has to look again.
     pub fn look_again(&mut self) {
         self.outside.unlooked |= self.awaits_outside();
     }
 
-    /// Whether the run waits for something that others do.
+    /// Returns whether the run waits for an external event.
     #[must_use]
     pub fn awaits_outside(&self) -> bool {
         !self.outside.receiving.is_empty() || !self.outside.children.is_empty()
     }
 
-    /// What a look has found: the first signals, more of them if `more`, and children that have ended. Waits for which
-    /// nothing was found are written down.
+    /// Takes the results of a look: the first signals, whether there are more, and the children
+    /// that have ended. Records the waits for which nothing was found.
     pub fn looked(&mut self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>, now: Timestamp) {
         self.outside.more = more;
         for signal in signals {
@@ -164,8 +167,10 @@ impl Machine {
         self.record(id, record);
     }
 
-    /// Gives the oldest wait that has a signal its signal. Only while no other outcome is on its way: that one might drop
-    /// the wait, as in a race, and the signal would be consumed by nobody. Says whether it did.
+    /// Gives the oldest wait that has a signal its signal. Returns whether it did.
+    ///
+    /// It does so only if no other outcome is undelivered. Such an outcome could drop the wait, as
+    /// in a race, and the consumed signal would be lost.
     pub(super) fn take_signal(&mut self, now: &impl Fn() -> Timestamp) -> bool {
         if self.outside.receiving.is_empty() || !self.nothing_undelivered() {
             return false;
@@ -174,7 +179,8 @@ impl Machine {
         let Some((id, wait)) = met else { return false };
         let Some(signal) = self.outside.inbox.get_mut(&wait.name).and_then(VecDeque::pop_front) else { return false };
         self.outside.taken.insert(wait.name.clone(), signal.seq);
-        // Those that it might have met go by their times again.
+        // The signal may have kept the timers of other waits for this name from firing, so set them
+        // again.
         let left = self.receiving().filter(|(other, left)| *other != id && left.name == wait.name);
         let left: Vec<_> = left.filter_map(|(other, left)| Some((left.until?, other))).collect();
         self.timers.extend(left);
@@ -183,17 +189,18 @@ impl Machine {
         true
     }
 
-    /// Whether there is a wait whose signal is there.
+    /// Returns whether any wait has its signal.
     pub(super) fn waits_with_a_signal(&self) -> bool {
         self.receiving().any(|(_, wait)| self.has_signal(&wait.name))
     }
 
-    /// Whether this is a wait whose signal is there and only has to wait for its turn: its time cannot end it any more.
+    /// Returns whether this wait has its signal and only waits for its turn. Its timeout can no
+    /// longer end it.
     pub(super) fn is_met(&self, id: CallId) -> bool {
         matches!(&self.calls[id.0].phase, Phase::Receiving(wait) if self.has_signal(&wait.name))
     }
 
-    /// The time of a wait is over.
+    /// Ends a wait whose timeout has passed.
     pub(super) fn receive_nothing(&mut self, id: CallId, now: Timestamp) {
         let Phase::Receiving(wait) = &self.calls[id.0].phase else { return };
         let wait = wait.as_ref().clone();
@@ -209,7 +216,7 @@ impl Machine {
     }
 
     fn forget_receiving(&mut self, id: CallId, until: Option<Timestamp>) {
-        // The page may have been full of signals for this wait alone.
+        // The page of signals may have been full of signals for this wait alone.
         self.outside.unlooked |= self.outside.more;
         self.outside.receiving.remove(&id);
         self.waits.remove(&(until.unwrap_or(Timestamp::FAR_FUTURE), id));
@@ -238,7 +245,7 @@ impl Machine {
         self.calls[id.0].phase = Phase::Receiving(Box::new(receiving));
     }
 
-    /// Nobody waits any more. What stands in the database must not look as if somebody did.
+    /// Ends a wait whose call was dropped. Its row must not look as if the run still waited.
     pub(super) fn drop_receiving(&mut self, id: CallId, wait: &Receiving) {
         self.forget_receiving(id, wait.until);
         if wait.shown {
@@ -305,7 +312,8 @@ impl Machine {
         self.waits.remove(&(Timestamp::FAR_FUTURE, id));
     }
 
-    /// The oldest record that was handed out started a child whose key belongs to another run. Neither was written.
+    /// Notes that the oldest record that was handed out started a child whose key belongs to
+    /// another run. Neither the record nor the child was written.
     pub fn key_taken(&mut self, by: RunId, now: Timestamp) {
         self.unconfirmed = self.unconfirmed.saturating_sub(1);
         let id = match self.in_flight.pop_front() {
@@ -333,14 +341,14 @@ impl Machine {
         self.decide(id, completed_at, Record { error: Some(error), ..Record::begun(1, StepKind::Child, started_at) });
     }
 
-    /// Whether the run may have children.
+    /// Returns whether the run may have children.
     #[must_use]
     pub fn has_children(&self) -> bool {
         self.has_children
     }
 }
 
-/// Our own notes are plain data: they always have a text.
+/// The engine's own notes are plain data and always serialize.
 fn json(note: &impl Serialize) -> Option<String> {
     serde_json::to_string(note).ok()
 }

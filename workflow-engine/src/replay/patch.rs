@@ -1,4 +1,5 @@
-//! Changes of the code that a run takes or, if it has passed their place before they were there, does not.
+//! Decides whether a run takes a patch of the code. A run that passed the patch's place before the
+//! patch existed does not take it.
 
 use std::panic::Location;
 
@@ -15,12 +16,15 @@ pub(super) struct Patch {
 }
 
 impl Machine {
-    /// Whether this run takes the patch of this name. A run that has it in its history does. One whose history holds
-    /// anything that the code has not come to yet does not: it passed here before the patch was there. Any other run takes
-    /// it from now on, and nothing that follows is seen or has an effect before that is committed.
+    /// Returns whether this run takes the patch with this name.
+    ///
+    /// A run with the patch in its history takes it. A run whose history contains anything that the
+    /// code has not reached yet does not take it, because it passed this place before the patch
+    /// existed. Any other run takes the patch from now on. Nothing after it is seen or has an
+    /// effect before that is committed.
     ///
     /// # Errors
-    /// Kind [`ErrorKind::Refused`] for a name that the code uses at two places.
+    /// Kind [`ErrorKind::Refused`] if the code uses the name in two places.
     pub fn patched(
         &mut self,
         name: &str,
@@ -48,10 +52,11 @@ impl Machine {
         Ok(taken)
     }
 
-    /// As [`Machine::patched`] for code that has only the new way: a run that does not take the patch has diverged.
+    /// Declares that the code has only the patched form. A run that does not take the patch has
+    /// diverged.
     ///
     /// # Errors
-    /// As [`Machine::patched`].
+    /// See [`Machine::patched`].
     pub fn deprecate_patch(
         &mut self,
         name: &str,
@@ -64,7 +69,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether the code has come to everything that is recorded.
+    /// Returns whether the code has reached everything that is recorded.
     fn is_past_history(&self) -> bool {
         let told_to_end = self.history.interrupted.is_some() && self.interrupted.is_some_and(|it| !it.delivered);
         self.history.all_active() && self.has_published_all() && !told_to_end

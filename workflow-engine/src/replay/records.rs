@@ -1,4 +1,4 @@
-//! What goes to the database, and in which order.
+//! Builds the records that go to the database, and keeps their order.
 
 use crate::model::{AttemptStatus, Effect, StepAttempt, StepKind, StoredError, Timestamp};
 
@@ -12,56 +12,56 @@ pub(super) struct Record {
     pub(super) attempt: u32,
     pub(super) kind: StepKind,
     pub(super) started_at: Timestamp,
-    /// `None`: it has not ended.
+    /// The time at which the attempt ended. `None`: it has not ended.
     pub(super) completed_at: Option<Timestamp>,
     pub(super) output: Option<String>,
     pub(super) error: Option<StoredError>,
     pub(super) effect: Effect,
 }
 
-/// Who gets an outcome.
+/// The receiver of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiver {
-    /// The call whose outcome it is.
+    /// The call that the outcome belongs to.
     Call(CallId),
-    /// Every call that the run has: it is an interruption.
+    /// Every call of the run: the outcome is an interruption.
     Run,
 }
 
-/// A row that belongs to no call, and that is no outcome.
+/// A row that does not belong to a call and is not an outcome.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) kind: StepKind,
     pub(super) attempt: i64,
-    /// `Running`: a later row of the same key and attempt replaces it.
+    /// The status of the row. A later row of equal key and attempt replaces a `Running` one.
     pub(super) status: AttemptStatus,
     pub(super) output: String,
     pub(super) at: Timestamp,
 }
 
-/// A record on its way out.
+/// A record that is to be committed.
 #[derive(Debug)]
 pub struct OutboxRow {
     /// The row.
     pub row: StepAttempt,
-    /// What is committed with it.
+    /// The change that is committed together with the row.
     pub effect: Effect,
     pub(super) sent: Sent,
 }
 
-/// A record that is not committed.
+/// The meaning of a record that was handed out and is not committed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sent {
-    /// Something that belongs to no call.
+    /// The record does not belong to a call.
     Free,
-    /// Something about this call that is no outcome.
+    /// The record belongs to this call and is not an outcome.
     Note(CallId),
-    /// The outcome with this position, and who gets it.
+    /// The outcome with this position, and its receiver.
     Outcome(i64, Receiver),
 }
 
 impl Record {
-    /// An attempt, or a sleep, that has begun.
+    /// Creates the row of an attempt, a sleep or a wait that has begun.
     pub(super) fn begun(attempt: u32, kind: StepKind, started_at: Timestamp) -> Self {
         Self { attempt, kind, started_at, completed_at: None, output: None, error: None, effect: Effect::None }
     }
@@ -76,19 +76,19 @@ impl Record {
 }
 
 impl Machine {
-    /// Writes something that is no outcome.
+    /// Writes a row that is not an outcome.
     pub(super) fn record(&mut self, id: CallId, record: Record) {
         let (row, effect) = self.row(id, record, None);
         self.post(OutboxRow { row, effect, sent: Sent::Note(id) });
     }
 
-    /// The outcome of a call is final: an error, or a value that the call has kept.
+    /// Makes the outcome of a call final: an error, or a value that the call has kept.
     pub(super) fn decide(&mut self, id: CallId, completed_at: Timestamp, record: Record) {
         let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
         self.decide_as(id, completed_at, record, outcome);
     }
 
-    /// The outcome of a call is final: its record takes the run's next position.
+    /// Makes the outcome of a call final. Its record takes the run's next position.
     pub(super) fn decide_as(&mut self, id: CallId, completed_at: Timestamp, record: Record, outcome: Delivered) {
         let receiver = Receiver::Call(id);
         let position = self.take_position(receiver);
@@ -97,7 +97,7 @@ impl Machine {
         self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
     }
 
-    /// Writes a row that belongs to no call.
+    /// Writes a row that does not belong to a call.
     pub(super) fn note(&mut self, step_key: &str, note: Note) {
         let row = StepAttempt {
             step_key: step_key.to_owned(),
@@ -114,17 +114,17 @@ impl Machine {
         self.post(OutboxRow { row, effect: Effect::None, sent: Sent::Free });
     }
 
-    /// Puts a record with those that are to be committed.
+    /// Adds a record to those that are to be committed.
     pub(super) fn post(&mut self, record: OutboxRow) {
         self.size.add(&record.row);
-        // Mostly it is alone, and room for four more is more than the allocator has at hand.
+        // Mostly there is one record, and the space for four is more than an allocator keeps ready.
         if self.outbox.is_empty() {
             self.outbox.reserve_exact(1);
         }
         self.outbox.push(record);
     }
 
-    /// The next position, for an outcome that this one gets.
+    /// Takes the next position for an outcome of this receiver.
     pub(super) fn take_position(&mut self, receiver: Receiver) -> i64 {
         let position = self.history.next_position;
         self.history.next_position += 1;
@@ -132,14 +132,14 @@ impl Machine {
         position
     }
 
-    /// The outcome with this position is in the database.
+    /// Notes that the outcome with this position is committed.
     pub(super) fn position_committed(&mut self, position: i64) {
         if let Some(place) = self.undelivered_place(position) {
             self.undelivered[place].committed = true;
         }
     }
 
-    /// Nobody gets this position.
+    /// Gives up a position that no outcome will have.
     pub(super) fn give_position_up(&mut self, position: i64) {
         if let Some(place) = self.undelivered_place(position) {
             self.undelivered.remove(place);
@@ -162,20 +162,21 @@ impl Machine {
         (row, record.effect)
     }
 
-    /// Whether there are any to be committed.
+    /// Returns whether there are records to be committed.
     #[must_use]
     pub fn has_records(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// The records to be committed, in order. Each is answered by [`Machine::committed`], in the same order.
+    /// Takes the records to be committed, in order. Each of them is answered by
+    /// [`Machine::committed`], in that order.
     pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
         let rows = std::mem::take(&mut self.outbox);
         self.in_flight.extend(rows.iter().map(|row| row.sent));
         rows
     }
 
-    /// The oldest record that was handed out is committed.
+    /// Notes that the oldest record that was handed out is committed.
     pub fn committed(&mut self) {
         self.unconfirmed = self.unconfirmed.saturating_sub(1);
         if let Some(Sent::Outcome(position, _)) = self.in_flight.pop_front() {

@@ -5,10 +5,10 @@ use std::fmt;
 use super::divergence::{Difference, Likeness};
 use super::{CurrentCall, Divergence, RecordedCall};
 
-/// More calls than these are counted instead of listed.
+/// The largest number of calls that are listed. Further calls are counted.
 pub const MAX_LISTED: usize = 4;
 
-/// What the code around a change is to be, in the words of the report.
+/// The patch that the report suggests, in the words of the report.
 struct Patch {
     name: String,
     new: String,
@@ -16,7 +16,7 @@ struct Patch {
 }
 
 impl Divergence {
-    /// The first thing in which they differ, in one line.
+    /// Returns the first difference between history and code, in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let pair = self.pair();
@@ -106,7 +106,7 @@ impl Divergence {
     }
 }
 
-/// Counts what was not listed.
+/// Writes the number of calls that were not listed.
 pub fn write_rest(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
     match count.checked_sub(MAX_LISTED) {
         None | Some(0) => Ok(()),

@@ -1,16 +1,18 @@
 use crate::model::{AttemptStatus, StepAttempt, StepKind};
 
-/// How large a run's history is: what a replay reads and goes through. Of a run that continued as new, since then.
+/// The size of a run's history: the amount that a replay reads. For a run that has continued as
+/// new, the size of its present generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HistorySize {
-    /// Attempts that have ended, sleeps, patches, items of streams.
+    /// The number of ended attempts, sleeps, patches and items of streams.
     pub steps: u64,
-    /// Bytes of their outputs and errors, but for items of streams: a replay does not read those.
+    /// The number of bytes of outputs and errors. Items of streams do not count, because a replay
+    /// does not read them.
     pub bytes: u64,
 }
 
 impl HistorySize {
-    /// Counts a row, once it is final. Items of streams are counted by their numbers.
+    /// Counts a row if it is final. Items of streams are counted by their numbers.
     pub(super) fn add(&mut self, row: &StepAttempt) {
         if row.status == AttemptStatus::Running || row.kind == StepKind::Emitted {
             return;

@@ -1,4 +1,5 @@
-//! What a replay has come past: so that a divergence can say where it is, and what stands in whose place.
+//! Remembers how far a replay has come, so that a divergence can name its place and the calls that
+//! differ.
 
 use std::fmt;
 use std::panic::Location;
@@ -10,18 +11,18 @@ use super::divergence::is_like;
 use super::history::RecordedStep;
 use super::{CallId, Delivered, Divergence, Machine};
 
-/// A call that the history holds. Values are not shown, for the text of a divergence is stored and logged: only how it ended,
-/// and the size of its payload.
+/// A call in the history. It shows how the call ended and the size of its payload, but no values,
+/// because the text of a divergence is stored and logged.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RecordedCall {
-    /// Its step key.
+    /// The step key.
     pub key: String,
-    /// Its kind.
+    /// The kind.
     pub kind: StepKind,
-    /// Its place in the order of outcomes; `None` if it has no outcome.
+    /// The position of the outcome; `None` if the call has no outcome.
     pub position: Option<i64>,
-    /// How it ended: `succeeded, 11 bytes`.
+    /// How the call ended, such as `succeeded, 11 bytes`.
     pub ending: String,
 }
 
@@ -38,11 +39,11 @@ impl fmt::Display for RecordedCall {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CurrentCall {
-    /// Its step key.
+    /// The step key.
     pub key: String,
-    /// Its kind.
+    /// The kind.
     pub kind: StepKind,
-    /// Where it stands in the source.
+    /// The location of the call in the source.
     pub location: &'static Location<'static>,
 }
 
@@ -52,32 +53,33 @@ impl fmt::Display for CurrentCall {
     }
 }
 
-/// Where a replay has come to when nothing recorded can be delivered any more.
+/// The state of a replay when no recorded outcome can be delivered any more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standstill {
-    /// Calls that wait and have no outcome in the history, in the order in which they became active.
+    /// The calls that wait and have no recorded outcome, in the order in which they became active.
     pub waiting: Vec<CurrentCall>,
-    /// Outcomes that no call has asked for, by position.
+    /// The outcomes that no call has asked for, by position.
     pub unasked: Vec<RecordedCall>,
-    /// The last outcome before the first of them; without any, the last of all.
+    /// The last outcome before the first unasked one, or the last outcome of all if none is
+    /// unasked.
     pub before: Option<RecordedCall>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Trail {
-    /// Active calls that have no recorded outcome.
+    /// The active calls without a recorded outcome.
     live: Vec<(CallId, StepKind)>,
-    /// Outcomes that were delivered, with their positions.
+    /// The delivered outcomes with their positions.
     delivered: Vec<(i64, CallId, &'static str)>,
 }
 
 impl Trail {
-    /// A call has become active, and no outcome is recorded for it.
+    /// Notes that a call has become active that has no recorded outcome.
     pub(super) fn live(&mut self, id: CallId, kind: StepKind) {
         self.live.push((id, kind));
     }
 
-    /// A call gets this outcome, which has this position.
+    /// Notes that a call receives the outcome with this position.
     pub(super) fn delivered(&mut self, position: i64, id: CallId, outcome: &Delivered) {
         let ending = if matches!(outcome, Delivered::Failed(_)) { "failed" } else { "succeeded" };
         self.delivered.push((position, id, ending));
@@ -85,7 +87,7 @@ impl Trail {
 }
 
 impl Machine {
-    /// Where the replay has come to.
+    /// Returns how far the replay has come.
     #[must_use]
     pub fn standstill(&self) -> Standstill {
         let over = |id: &CallId| matches!(self.calls[id.0].phase, Phase::Over);
@@ -95,9 +97,12 @@ impl Machine {
         Standstill { waiting: waiting.map(|(id, kind)| self.current_call(*id, *kind)).collect(), unasked, before }
     }
 
-    /// The calls that may stand in the place of a recorded one: every call that had no outcome in the history, whatever became
-    /// of it since; and those whose outcomes come later in it under a like name, for a drive that diverged has recorded the
-    /// new calls, and the next one is to say the same.
+    /// Returns the calls that may have replaced a recorded one.
+    ///
+    /// These are all calls that had no outcome in the history, even if they have ended since. Also
+    /// included are calls whose outcomes come later in the history under a similar name: a drive
+    /// that diverged may have recorded the new calls, and the next drive must report an equal
+    /// divergence.
     fn successors(&self, missed: &RecordedCall) -> Vec<CurrentCall> {
         let later = self.trail.delivered.iter().filter(|(place, id, _)| {
             missed.position.is_some_and(|position| *place > position) && is_like(&missed.key, &self.calls[id.0].key)
@@ -132,7 +137,7 @@ impl Machine {
         }
     }
 
-    /// An outcome that this call was given.
+    /// Returns the outcome that was delivered to this call.
     pub(super) fn given(&self, id: CallId) -> RecordedCall {
         let delivered = self.trail.delivered.iter().rev().find(|(_, other, _)| *other == id);
         let call = self.recorded_call(&self.calls[id.0].key);
@@ -146,14 +151,14 @@ impl Machine {
         }
     }
 
-    /// The last outcome that was delivered with a position before this one.
+    /// Returns the last delivered outcome with a position before this one.
     pub(super) fn delivered_before(&self, position: Option<i64>) -> Option<RecordedCall> {
         let before = |place: i64| position.is_none_or(|position| place < position);
         let last = self.trail.delivered.iter().filter(|(place, ..)| before(*place)).max_by_key(|(place, ..)| *place)?;
         Some(self.given(last.1))
     }
 
-    /// The end of the function, with recorded outcomes left that it never asked for.
+    /// Returns the divergence of a function that has ended without asking for recorded outcomes.
     pub(super) fn passed_over(&self) -> Option<Divergence> {
         let missed = self.recorded_call(self.history.unasked().next()?.1);
         let Standstill { unasked, before, .. } = self.standstill();
@@ -161,7 +166,7 @@ impl Machine {
     }
 }
 
-/// The size of a payload.
+/// Returns the size of a payload as text.
 pub fn bytes(payload: &str) -> String {
     match payload.len() {
         1 => "1 byte".into(),

@@ -1,4 +1,4 @@
-//! Outcomes that are not written through the outbox: a transaction commits its own.
+//! Outcomes of transactional steps. Each is committed by its own transaction instead of the outbox.
 
 use crate::model::{StepAttempt, StoredError, Timestamp};
 
@@ -6,19 +6,21 @@ use super::call::{Attempt, Phase};
 use super::records::{Receiver, Record};
 use super::{CallId, Delivered, Machine};
 
-/// The outcome of a transaction, to be committed by that transaction. Answered by [`Machine::transaction_ended`].
+/// The outcome of a transaction, to be committed by that transaction. Answered by
+/// [`Machine::transaction_ended`].
 #[derive(Debug)]
 pub struct CommitRow {
-    /// Whose outcome it is.
+    /// The call that the outcome belongs to.
     pub call: CallId,
-    /// The place of the outcome, taken already: what is decided meanwhile comes after it.
+    /// The position of the outcome. It is already taken, so a later decision has a later position.
     pub position: i64,
     /// The row.
     pub row: StepAttempt,
 }
 
 impl Machine {
-    /// The body of a transaction runs from now on: its time counts from here, and not from the wait for a connection.
+    /// Notes that the transaction is open and its body runs. The timeout counts from now, without
+    /// the wait for a connection.
     pub fn transaction_opened(&mut self, id: CallId, now: Timestamp) {
         let now = self.tick(now);
         let Phase::Running(attempt) = &mut self.calls[id.0].phase else { return };
@@ -27,7 +29,8 @@ impl Machine {
         self.timers.extend(times_out_at.map(|at| (at, id)));
     }
 
-    /// The body of a transaction ended well: its outcome takes the run's next position, and its transaction is to commit it.
+    /// Takes the run's next position for the outcome of a transaction whose body has succeeded. Its
+    /// transaction is to commit the outcome.
     pub(super) fn commit(&mut self, id: CallId, attempt: Attempt, completed_at: Timestamp, record: Record) {
         let position = self.take_position(Receiver::Call(id));
         let (row, _) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
@@ -35,17 +38,18 @@ impl Machine {
         self.calls[id.0].phase = Phase::Committing { attempt, completed_at };
     }
 
-    /// The outcomes to be committed by their transactions.
+    /// Takes the outcomes to be committed by their transactions.
     pub fn take_commits(&mut self) -> Vec<CommitRow> {
         std::mem::take(&mut self.commits)
     }
 
-    /// A transaction committed the outcome with this position, or failed to. In that case nobody gets the position, and the
-    /// attempt has failed.
+    /// Notes that a transaction committed the outcome with this position, or failed to. If it
+    /// failed, the position is given up and the attempt has failed.
     pub fn transaction_ended(&mut self, id: CallId, position: i64, result: Result<(), StoredError>, now: Timestamp) {
         let committing = match self.calls[id.0].phase {
             Phase::Committing { attempt, completed_at } => Some((attempt, completed_at)),
-            // The call was dropped meanwhile. So will it be in every replay: by an outcome that stands before this one.
+            // The call was dropped meanwhile, by an outcome with an earlier position. Every replay
+            // will drop it too.
             _ => None,
         };
         match (result, committing) {
