@@ -16,7 +16,7 @@ use crate::store::OpenTransaction;
 use guarded::Guarded;
 
 use super::Port;
-use super::armed::Armed;
+use super::compensation::ArmedCompensation;
 use super::poller::{ActivityGuard, in_body};
 use super::port::{BodyAtHand, PortFuture};
 
@@ -53,7 +53,7 @@ pub struct RunCell {
     inner: Mutex<Inner>,
     /// The armed compensations, in the order in which they were armed. They have a lock of their
     /// own, because they hold authors' values, whose destructors may call the run.
-    armed: Mutex<Vec<Armed>>,
+    armed: Mutex<Vec<ArmedCompensation>>,
 }
 
 struct Inner {
@@ -156,13 +156,13 @@ impl RunCell {
     }
 
     /// Runs `use_it` on the armed compensations, in the order in which they were armed.
-    pub fn with_armed<R>(&self, use_it: impl FnOnce(&mut Vec<Armed>) -> R) -> R {
+    pub fn with_compensations<R>(&self, use_it: impl FnOnce(&mut Vec<ArmedCompensation>) -> R) -> R {
         use_it(&mut lock(&self.armed))
     }
 
     /// Arms a compensation, which runs if the run fails or is canceled.
-    pub fn arm(&self, compensation: Armed) {
-        self.with_armed(|armed| armed.push(compensation));
+    pub fn arm(&self, compensation: ArmedCompensation) {
+        self.with_compensations(|armed| armed.push(compensation));
     }
 
     /// Polls a step. Returns whether its body begins, continues or has ended.

@@ -1,16 +1,16 @@
 //! Connects the calls of a workflow with the worker that drives it: the run cell, the poller, and
 //! the values and errors that cross between them.
 
-mod armed;
 mod cell;
+mod compensation;
 mod error;
 mod payload;
 mod poller;
 mod port;
 mod step_error;
 
-pub use armed::{Armed, Compensating};
 pub use cell::{InBody, RunCell, RunSettings, TransactionCommit};
+pub use compensation::{ArmedCompensation, CompensationFuture};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError, encode, encode_readable, round_trip};
 pub use poller::{Polled, Poller, WorkflowFuture, panic_error};

@@ -13,7 +13,7 @@ use workflow_engine::model::{ErrorKind, Retry, StepKind, StoredError};
 use workflow_engine::replay::{CallId, StepOptions};
 
 use super::step::{Body, BodyFuture, Step};
-use workflow_engine::runtime::{Armed, Compensating};
+use workflow_engine::runtime::{ArmedCompensation, CompensationFuture};
 
 use super::{Ctx, RunCell};
 
@@ -36,7 +36,7 @@ fn run<'a, T: Serialize + DeserializeOwned + Send + 'static>(
     call: CallId,
     options: StepOptions,
     mut body: impl FnMut() -> BodyFuture<'static, T> + Send + 'static,
-) -> Compensating<'a> {
+) -> CompensationFuture<'a> {
     let body: Body<'a, T> = Box::new(move || body());
     let step = Step::with_options(cell, Ok(call), options, body);
     Box::pin(async move { step.await.map(drop) })
@@ -97,7 +97,7 @@ impl<S: Send + Sync + 'static> Ctx<S> {
             Box::pin(async move { attempt.await.map_err(|error| crate::Error::from_boxed(error.into())) })
         };
         let options = StepOptions { kind: StepKind::Compensation, retry: Retry::COMPENSATION_DEFAULT, timeout: None };
-        self.cell.arm(Armed {
+        self.cell.arm(ArmedCompensation {
             call,
             options,
             run: Box::new(move |cell, call, options| run(cell, call, options, body)),
@@ -119,7 +119,7 @@ impl Compensation<'_> {
     }
 
     fn set(self, change: impl FnOnce(&mut StepOptions)) -> Self {
-        self.cell.with_armed(|armed| {
+        self.cell.with_compensations(|armed| {
             if let Some(armed) = armed.iter_mut().find(|armed| armed.call == self.call) {
                 change(&mut armed.options);
             }
@@ -171,7 +171,7 @@ impl Compensation<'_> {
     /// Takes it back: it will not run, whatever becomes of the run.
     pub fn disarm(self) {
         let call = self.call;
-        let disarmed = self.cell.with_armed(|armed| {
+        let disarmed = self.cell.with_compensations(|armed| {
             let place = armed.iter().position(|armed| armed.call == call);
             place.map(|place| armed.remove(place))
         });

@@ -41,7 +41,7 @@ pub async fn settle(
 
 /// What armed compensations would undo is not known to the next generation, so a run does not leave them behind.
 fn armed_at_continue(cell: &RunCell) -> Option<StoredError> {
-    let armed = cell.with_armed(|armed| armed.len());
+    let armed = cell.with_compensations(|armed| armed.len());
     let message = format!(
         "the run cannot continue as new: {armed} of its compensations are armed, and the next generation does not know them; \
          disarm them first"
@@ -58,7 +58,7 @@ fn will_retry(cell: &RunCell, policy: Option<Retry>, error: &StoredError) -> boo
 /// Runs the armed compensations, the last first. Gives the errors of those that failed.
 async fn compensate(cell: &Arc<RunCell>) -> Vec<StoredError> {
     let mut failures = Vec::new();
-    while let Some(armed) = cell.with_armed(Vec::pop) {
+    while let Some(armed) = cell.with_compensations(Vec::pop) {
         if let Err(error) = armed.run(cell).await {
             failures.push(error.into_stored());
         }

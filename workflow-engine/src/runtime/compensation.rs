@@ -7,12 +7,12 @@ use crate::replay::{CallId, StepOptions};
 use super::{Result, RunCell};
 
 /// The future of a running compensation.
-pub type Compensating<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+pub type CompensationFuture<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
-type Run = dyn for<'a> FnOnce(&'a Arc<RunCell>, CallId, StepOptions) -> Compensating<'a> + Send;
+type Run = dyn for<'a> FnOnce(&'a Arc<RunCell>, CallId, StepOptions) -> CompensationFuture<'a> + Send;
 
 /// An armed compensation. It runs if the run fails or is canceled.
-pub struct Armed {
+pub struct ArmedCompensation {
     /// The call that holds the compensation's key.
     pub call: CallId,
     /// The kind, retry policy and timeout of the compensation's step.
@@ -21,15 +21,15 @@ pub struct Armed {
     pub run: Box<Run>,
 }
 
-impl Armed {
+impl ArmedCompensation {
     /// Attempts the compensation until its outcome is final.
-    pub fn run(self, cell: &Arc<RunCell>) -> Compensating<'_> {
+    pub fn run(self, cell: &Arc<RunCell>) -> CompensationFuture<'_> {
         (self.run)(cell, self.call, self.options)
     }
 }
 
-impl std::fmt::Debug for Armed {
+impl std::fmt::Debug for ArmedCompensation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Armed").field("call", &self.call).finish_non_exhaustive()
+        f.debug_struct("ArmedCompensation").field("call", &self.call).finish_non_exhaustive()
     }
 }
