@@ -112,7 +112,7 @@ impl Machine {
 
     fn deliver(&mut self, position: i64, id: CallId, outcome: Delivered, completed_at: Timestamp) {
         self.now = self.now.max(completed_at);
-        self.trail.delivered(position, id, &outcome);
+        self.position.delivered(position, id, &outcome);
         let call = &mut self.calls[id.0];
         call.succeeded = !matches!(outcome, Delivered::Failed(_));
         call.phase = Phase::Ready(outcome);

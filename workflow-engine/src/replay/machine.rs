@@ -10,7 +10,7 @@ use super::names::Names;
 use super::outside::Outside;
 use super::patch::Patch;
 use super::records::{Receiver, Sent};
-use super::trail::Trail;
+use super::replay_position::ReplayPosition;
 use super::{
     CallId, CallPoll, CommitRow, Delivered, Divergence, HistorySize, Interrupted, OutboxRow, StepOptions, Wait,
     interruption,
@@ -71,7 +71,7 @@ pub struct Machine {
     pub(super) now: Timestamp,
     pub(super) latest: Timestamp,
     pub(super) divergence: Option<Divergence>,
-    pub(super) trail: Trail,
+    pub(super) position: ReplayPosition,
     pub(super) outside: Outside,
     /// How often the run has continued as new.
     pub(super) generation: i64,
@@ -115,7 +115,7 @@ impl Machine {
             held: false,
             now: started_at,
             divergence: None,
-            trail: Trail::default(),
+            position: ReplayPosition::default(),
             outside: Outside::default(),
             generation,
             has_children,
@@ -249,7 +249,7 @@ impl Machine {
             self.deliverable.insert(position, Receiver::Call(id));
             return;
         }
-        self.trail.live(id, work.kind());
+        self.position.live(id, work.kind());
         call.phase = Phase::Idle(work);
         if let Some(error) = self.take_owed(id) {
             self.calls[id.0].phase = Phase::Ready(Delivered::Failed(error));

@@ -3,7 +3,7 @@
 //! recorded one (a rename, say), and the run would diverge after its body had run.
 
 use workflow_engine::model::{AttemptStatus, StepAttempt, StepKind};
-use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall, Standstill};
+use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall, Snapshot};
 
 use super::dry_replay::{Added, Halt, Misfit, Replayed};
 
@@ -21,7 +21,7 @@ const MAX_ROWS: usize = 1_000_000;
 
 /// The verdict on a replay that came to new calls before it had come to all that is recorded.
 pub(super) fn look_past(
-    still: Standstill,
+    still: Snapshot,
     steps: &[StepAttempt],
     replay: &dyn Fn(&[StepAttempt]) -> Halt,
 ) -> Result<Replayed, Misfit> {
@@ -52,7 +52,7 @@ enum Answer {
 }
 
 impl Search<'_> {
-    fn past(&mut self, still: &Standstill) -> Answer {
+    fn past(&mut self, still: &Snapshot) -> Answer {
         let Some(call) = still.waiting.iter().find(|call| matches!(call.kind, StepKind::Step | StepKind::Sleep)) else {
             return Answer::Unknown;
         };

@@ -10,7 +10,7 @@ use workflow_engine::model::{
     AttemptStatus, ErrorKind, NewSignal, RunHistory, RunStatus, SignalOutcome, StepAttempt, StoredError, Timestamp,
 };
 use workflow_engine::replay::{
-    CurrentCall, Divergence, MAX_LISTED, Next, OutboxRow, RecordedCall, Standstill, bytes, write_rest,
+    CurrentCall, Divergence, MAX_LISTED, Next, OutboxRow, RecordedCall, Snapshot, bytes, write_rest,
 };
 
 use super::added::look_past;
@@ -105,7 +105,7 @@ pub fn dry_replay(entry: &Entry, history: &RunHistory, payload_limit: usize) -> 
 pub(super) enum Halt {
     Ended { result: Result<String, StoredError>, before: Option<RecordedCall> },
     Diverged(Divergence),
-    Quiet(Standstill),
+    Quiet(Snapshot),
 }
 
 /// What the context reaches in a dry replay: a clock that stands still.
@@ -163,7 +163,7 @@ fn drive(cell: &RunCell, poller: &mut Poller) -> Halt {
     loop {
         let polled = poller.poll();
         if let Some(result) = ended(polled) {
-            let before = cell.standstill().before;
+            let before = cell.snapshot().before;
             return match (cell.ended(), result) {
                 (Some(divergence), Err(error)) => Halt::Diverged(divergence.with_error(&error)),
                 (Some(divergence), Ok(_)) => Halt::Diverged(divergence),
@@ -177,7 +177,7 @@ fn drive(cell: &RunCell, poller: &mut Poller) -> Halt {
         if let Next::Wait { .. } = poller.waking(|| cell.next()) {
             foreign_wakes += 1;
             if !poller.take_foreign_wake() || foreign_wakes > MAX_FOREIGN_WAKES {
-                return Halt::Quiet(cell.standstill());
+                return Halt::Quiet(cell.snapshot());
             }
         }
     }

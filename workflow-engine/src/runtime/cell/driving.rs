@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use crate::model::{InboxSignal, RunId};
 use crate::replay::{
-    Awaited, CallId, ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next, OutboxRow, Standstill,
+    Awaited, CallId, ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next, OutboxRow, Snapshot,
 };
 
 use super::{Inner, RunCell, lock};
@@ -131,8 +131,8 @@ impl RunCell {
     }
 
     /// Returns how far the replay has come, once no recorded outcome can be delivered.
-    pub fn standstill(&self) -> Standstill {
-        lock(&self.inner).machine.standstill()
+    pub fn snapshot(&self) -> Snapshot {
+        lock(&self.inner).machine.snapshot()
     }
 
     /// Notes that the workflow function has ended. Returns a divergence if recorded outcomes are

@@ -55,7 +55,7 @@ impl fmt::Display for CurrentCall {
 
 /// The state of a replay when no recorded outcome can be delivered any more.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standstill {
+pub struct Snapshot {
     /// The calls that wait and have no recorded outcome, in the order in which they became active.
     pub waiting: Vec<CurrentCall>,
     /// The outcomes that no call has asked for, by position.
@@ -66,14 +66,14 @@ pub struct Standstill {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Trail {
+pub(super) struct ReplayPosition {
     /// The active calls without a recorded outcome.
     live: Vec<(CallId, StepKind)>,
     /// The delivered outcomes with their positions.
     delivered: Vec<(i64, CallId, &'static str)>,
 }
 
-impl Trail {
+impl ReplayPosition {
     /// Notes that a call has become active that has no recorded outcome.
     pub(super) fn live(&mut self, id: CallId, kind: StepKind) {
         self.live.push((id, kind));
@@ -89,12 +89,12 @@ impl Trail {
 impl Machine {
     /// Returns how far the replay has come.
     #[must_use]
-    pub fn standstill(&self) -> Standstill {
+    pub fn snapshot(&self) -> Snapshot {
         let over = |id: &CallId| matches!(self.calls[id.0].phase, Phase::Over);
-        let waiting = self.trail.live.iter().filter(|(id, _)| !over(id));
+        let waiting = self.position.live.iter().filter(|(id, _)| !over(id));
         let unasked: Vec<_> = self.history.unasked().map(|(_, key)| self.recorded_call(key)).collect();
         let before = self.delivered_before(unasked.first().and_then(|call| call.position));
-        Standstill { waiting: waiting.map(|(id, kind)| self.current_call(*id, *kind)).collect(), unasked, before }
+        Snapshot { waiting: waiting.map(|(id, kind)| self.current_call(*id, *kind)).collect(), unasked, before }
     }
 
     /// Returns the calls that may have replaced a recorded one.
@@ -104,11 +104,11 @@ impl Machine {
     /// that diverged may have recorded the new calls, and the next drive must report an equal
     /// divergence.
     fn successors(&self, missed: &RecordedCall) -> Vec<CurrentCall> {
-        let later = self.trail.delivered.iter().filter(|(place, id, _)| {
+        let later = self.position.delivered.iter().filter(|(place, id, _)| {
             missed.position.is_some_and(|position| *place > position) && is_like(&missed.key, &self.calls[id.0].key)
         });
         let recorded = later.map(|(_, id, _)| (*id, self.given(*id).kind)).filter(|(_, kind)| *kind == missed.kind);
-        let mut calls: Vec<_> = recorded.chain(self.trail.live.iter().copied()).collect();
+        let mut calls: Vec<_> = recorded.chain(self.position.live.iter().copied()).collect();
         calls.sort_unstable_by_key(|(id, _)| *id);
         calls.dedup_by_key(|(id, _)| *id);
         calls.into_iter().map(|(id, kind)| self.current_call(id, kind)).collect()
@@ -139,9 +139,9 @@ impl Machine {
 
     /// Returns the outcome that was delivered to this call.
     pub(super) fn given(&self, id: CallId) -> RecordedCall {
-        let delivered = self.trail.delivered.iter().rev().find(|(_, other, _)| *other == id);
+        let delivered = self.position.delivered.iter().rev().find(|(_, other, _)| *other == id);
         let call = self.recorded_call(&self.calls[id.0].key);
-        let live = self.trail.live.iter().find(|(other, _)| *other == id).map(|(_, kind)| *kind);
+        let live = self.position.live.iter().find(|(other, _)| *other == id).map(|(_, kind)| *kind);
         let call = RecordedCall { kind: live.unwrap_or(call.kind), ..call };
         match delivered {
             Some((position, _, ending)) => {
@@ -154,14 +154,15 @@ impl Machine {
     /// Returns the last delivered outcome with a position before this one.
     pub(super) fn delivered_before(&self, position: Option<i64>) -> Option<RecordedCall> {
         let before = |place: i64| position.is_none_or(|position| place < position);
-        let last = self.trail.delivered.iter().filter(|(place, ..)| before(*place)).max_by_key(|(place, ..)| *place)?;
+        let last =
+            self.position.delivered.iter().filter(|(place, ..)| before(*place)).max_by_key(|(place, ..)| *place)?;
         Some(self.given(last.1))
     }
 
     /// Returns the divergence of a function that has ended without asking for recorded outcomes.
     pub(super) fn passed_over(&self) -> Option<Divergence> {
         let missed = self.recorded_call(self.history.unasked().next()?.1);
-        let Standstill { unasked, before, .. } = self.standstill();
+        let Snapshot { unasked, before, .. } = self.snapshot();
         Some(Divergence::unasked(unasked, self.successors(&missed), before))
     }
 }
