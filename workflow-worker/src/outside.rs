@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use workflow_engine::faults::failpoint_error;
-use workflow_engine::replay::{Awaited, ChildEnd};
+use workflow_engine::replay::{AwaitedEvents, ChildEnd};
 use workflow_engine::store::{EndedRun, INBOX_PAGE, Inbox};
 use workflow_sdk::{DatabaseError, ErrorKind, RunId, RunStatus, StoredError};
 
@@ -28,7 +28,7 @@ impl Drive<'_> {
     /// Looks for what the run waits for, if nobody has. Says whether it looked.
     pub(crate) async fn look_outside(&mut self) -> Result<bool, Exit> {
         let Some(awaited) = self.cell.begin_look() else {
-            self.claim.board.listen(self.cell.awaits_outside().then_some(self.wakes));
+            self.claim.board.listen(self.cell.awaits_external_events().then_some(self.wakes));
             return Ok(false);
         };
         // Before the query, with what was known: a hint that comes meanwhile is then not taken for an old one.
@@ -62,7 +62,7 @@ impl Drive<'_> {
 type Read = Result<(Option<Inbox>, Vec<EndedRun>), DatabaseError>;
 
 /// The wakes first: what happens after they were read makes the run due, should it be parked with them.
-async fn read_outside(shared: &Shared, run_id: RunId, awaited: &Awaited) -> Read {
+async fn read_outside(shared: &Shared, run_id: RunId, awaited: &AwaitedEvents) -> Read {
     failpoint_error("drive.before_look")?;
     let store = shared.client.store();
     let inbox = store.inbox(run_id, &awaited.signals).await?;

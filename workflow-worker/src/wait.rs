@@ -63,7 +63,7 @@ impl Drive<'_> {
 
     /// How much longer a run stays in memory that waits for what others do, which may come at any moment.
     fn lingers_for(&self) -> Duration {
-        if !self.cell.awaits_outside() {
+        if !self.cell.awaits_external_events() {
             return Duration::MAX;
         }
         let left = self.shared.options.linger.saturating_sub(self.quiet_since.elapsed());

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::model::{Retry, RunId, StepKind, StoredError, Timestamp};
 
-use super::outside::Receiving;
+use super::external_events::Receiving;
 use super::{ChildCall, SignalWait};
 
 /// A call of the context, identified by its number in the order of calls.

@@ -5,9 +5,9 @@ use crate::model::{RunId, StepAttempt, StepKind, Timestamp};
 
 use super::call::{Call, Phase, Work};
 use super::delivery::Undelivered;
+use super::external_events::ExternalEvents;
 use super::history::History;
 use super::names::Names;
-use super::outside::Outside;
 use super::patch::Patch;
 use super::records::{Receiver, Sent};
 use super::replay_position::ReplayPosition;
@@ -72,7 +72,7 @@ pub struct Machine {
     pub(super) latest: Timestamp,
     pub(super) divergence: Option<Divergence>,
     pub(super) position: ReplayPosition,
-    pub(super) outside: Outside,
+    pub(super) external: ExternalEvents,
     /// How often the run has continued as new.
     pub(super) generation: i64,
     pub(super) has_children: bool,
@@ -116,7 +116,7 @@ impl Machine {
             now: started_at,
             divergence: None,
             position: ReplayPosition::default(),
-            outside: Outside::default(),
+            external: ExternalEvents::default(),
             generation,
             has_children,
         }

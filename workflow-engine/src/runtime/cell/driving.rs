@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use crate::model::{InboxSignal, RunId};
 use crate::replay::{
-    Awaited, CallId, ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next, OutboxRow, Snapshot,
+    AwaitedEvents, CallId, ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next, OutboxRow, Snapshot,
 };
 
 use super::{Inner, RunCell, lock};
@@ -62,7 +62,7 @@ impl RunCell {
 
     /// Returns the external events that the run waits for, if the drive has to look for them now.
     /// Answered by [`RunCell::looked`].
-    pub fn begin_look(&self) -> Option<Awaited> {
+    pub fn begin_look(&self) -> Option<AwaitedEvents> {
         lock(&self.inner).machine.begin_look()
     }
 
@@ -72,8 +72,8 @@ impl RunCell {
     }
 
     /// Returns whether the run waits for an external event.
-    pub fn awaits_outside(&self) -> bool {
-        lock(&self.inner).machine.awaits_outside()
+    pub fn awaits_external_events(&self) -> bool {
+        lock(&self.inner).machine.awaits_external_events()
     }
 
     /// Passes on what a look has found: see `Machine::looked`.

@@ -49,7 +49,7 @@ pub struct ChildEnd {
 
 /// The external events that a run waits for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Awaited {
+pub struct AwaitedEvents {
     /// The names of signals.
     pub signals: Vec<String>,
     /// The ids of children.
@@ -75,7 +75,7 @@ pub(super) struct Receiving {
 
 /// The known external events, and the calls that wait for one.
 #[derive(Debug, Default)]
-pub(super) struct Outside {
+pub(super) struct ExternalEvents {
     /// The signals that were read and not consumed, by name.
     inbox: BTreeMap<String, VecDeque<InboxSignal>>,
     /// The number of the last signal of each name that was consumed. It is read again until its
@@ -103,30 +103,30 @@ impl Machine {
 
     /// Returns the external events that the run waits for, if the drive has to look for them now.
     /// Answered by [`Machine::looked`].
-    pub fn begin_look(&mut self) -> Option<Awaited> {
-        if !std::mem::take(&mut self.outside.unlooked) || !self.awaits_outside() {
+    pub fn begin_look(&mut self) -> Option<AwaitedEvents> {
+        if !std::mem::take(&mut self.external.unlooked) || !self.awaits_external_events() {
             return None;
         }
         let names: BTreeSet<&str> = self.receiving().map(|(_, wait)| wait.name.as_str()).collect();
         let signals = names.into_iter().map(str::to_owned).collect();
-        Some(Awaited { signals, children: self.outside.children.keys().copied().collect() })
+        Some(AwaitedEvents { signals, children: self.external.children.keys().copied().collect() })
     }
 
     /// Notes that an external event may have occurred, so the drive has to look again.
     pub fn look_again(&mut self) {
-        self.outside.unlooked |= self.awaits_outside();
+        self.external.unlooked |= self.awaits_external_events();
     }
 
     /// Returns whether the run waits for an external event.
     #[must_use]
-    pub fn awaits_outside(&self) -> bool {
-        !self.outside.receiving.is_empty() || !self.outside.children.is_empty()
+    pub fn awaits_external_events(&self) -> bool {
+        !self.external.receiving.is_empty() || !self.external.children.is_empty()
     }
 
     /// Takes the results of a look: the first signals, whether there are more, and the children
     /// that have ended. Records the waits for which nothing was found.
     pub fn looked(&mut self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>, now: Timestamp) {
-        self.outside.more = more;
+        self.external.more = more;
         for signal in signals {
             self.keep_signal(signal);
         }
@@ -141,19 +141,19 @@ impl Machine {
     }
 
     fn receiving(&self) -> impl Iterator<Item = (CallId, &Receiving)> {
-        self.outside.receiving.iter().filter_map(|id| match &self.calls[id.0].phase {
+        self.external.receiving.iter().filter_map(|id| match &self.calls[id.0].phase {
             Phase::Receiving(wait) => Some((*id, wait.as_ref())),
             _ => None,
         })
     }
 
     fn has_signal(&self, name: &str) -> bool {
-        self.outside.inbox.get(name).is_some_and(|signals| !signals.is_empty())
+        self.external.inbox.get(name).is_some_and(|signals| !signals.is_empty())
     }
 
     fn keep_signal(&mut self, signal: InboxSignal) {
-        let kept = self.outside.inbox.entry(signal.name.clone()).or_default();
-        let last = kept.back().map(|last| last.seq).max(self.outside.taken.get(&signal.name).copied());
+        let kept = self.external.inbox.entry(signal.name.clone()).or_default();
+        let last = kept.back().map(|last| last.seq).max(self.external.taken.get(&signal.name).copied());
         if last.is_none_or(|last| signal.seq > last) {
             kept.push_back(signal);
         }
@@ -172,13 +172,13 @@ impl Machine {
     /// It does so only if no other outcome is undelivered. Such an outcome could drop the wait, as
     /// in a race, and the consumed signal would be lost.
     pub(super) fn take_signal(&mut self, now: &impl Fn() -> Timestamp) -> bool {
-        if self.outside.receiving.is_empty() || !self.nothing_undelivered() {
+        if self.external.receiving.is_empty() || !self.nothing_undelivered() {
             return false;
         }
         let met = self.receiving().find(|(_, wait)| self.has_signal(&wait.name)).map(|(id, wait)| (id, wait.clone()));
         let Some((id, wait)) = met else { return false };
-        let Some(signal) = self.outside.inbox.get_mut(&wait.name).and_then(VecDeque::pop_front) else { return false };
-        self.outside.taken.insert(wait.name.clone(), signal.seq);
+        let Some(signal) = self.external.inbox.get_mut(&wait.name).and_then(VecDeque::pop_front) else { return false };
+        self.external.taken.insert(wait.name.clone(), signal.seq);
         // The signal may have kept the timers of other waits for this name from firing, so set them
         // again.
         let left = self.receiving().filter(|(other, left)| *other != id && left.name == wait.name);
@@ -217,8 +217,8 @@ impl Machine {
 
     fn forget_receiving(&mut self, id: CallId, until: Option<Timestamp>) {
         // The page of signals may have been full of signals for this wait alone.
-        self.outside.unlooked |= self.outside.more;
-        self.outside.receiving.remove(&id);
+        self.external.unlooked |= self.external.more;
+        self.external.receiving.remove(&id);
         self.waits.remove(&(until.unwrap_or(Timestamp::FAR_FUTURE), id));
         if let Some(until) = until {
             self.timers.remove(&(until, id));
@@ -240,8 +240,8 @@ impl Machine {
         let receiving = Receiving { kind: wait.kind, name, until, started_at, to, shown };
         self.waits.insert((receiving.until.unwrap_or(Timestamp::FAR_FUTURE), id));
         self.timers.extend(receiving.until.map(|until| (until, id)));
-        self.outside.receiving.insert(id);
-        self.outside.unlooked = true;
+        self.external.receiving.insert(id);
+        self.external.unlooked = true;
         self.calls[id.0].phase = Phase::Receiving(Box::new(receiving));
     }
 
@@ -265,7 +265,7 @@ impl Machine {
             Some((note.run_id, step.last.started_at))
         });
         if let Some((run_id, started_at)) = begun {
-            self.outside.unlooked = true;
+            self.external.unlooked = true;
             return self.await_child(id, run_id, started_at);
         }
         let now = self.tick(now);
@@ -284,13 +284,13 @@ impl Machine {
     }
 
     fn await_child(&mut self, id: CallId, run_id: RunId, started_at: Timestamp) {
-        self.outside.children.insert(run_id, id);
+        self.external.children.insert(run_id, id);
         self.waits.insert((Timestamp::FAR_FUTURE, id));
         self.calls[id.0].phase = Phase::AwaitingChild { run_id, started_at };
     }
 
     fn child_ended(&mut self, end: ChildEnd, now: Timestamp) {
-        let Some(id) = self.outside.children.remove(&end.run_id) else { return };
+        let Some(id) = self.external.children.remove(&end.run_id) else { return };
         let Phase::AwaitingChild { started_at, .. } = self.calls[id.0].phase else { return };
         self.waits.remove(&(Timestamp::FAR_FUTURE, id));
         let completed_at = self.tick(now);
@@ -308,7 +308,7 @@ impl Machine {
     }
 
     pub(super) fn drop_child(&mut self, id: CallId, run_id: RunId) {
-        self.outside.children.remove(&run_id);
+        self.external.children.remove(&run_id);
         self.waits.remove(&(Timestamp::FAR_FUTURE, id));
     }
 
