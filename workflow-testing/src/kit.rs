@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use workflow_engine::runtime::BodyWatch;
+use workflow_engine::runtime::BodyHooks;
 use workflow_sdk::{Client, RunId, RunsWith, Timestamp};
 
 use workflow_worker::{ForeignAwait, Worker};
@@ -59,7 +59,7 @@ impl<S: Send + Sync + 'static> Kit<S> {
         let state = Arc::new((self.state)());
         let time = Arc::new(VirtualTime::new(self.start));
         let ledger = Ledger::new(Arc::clone(&time));
-        let watch: Arc<dyn BodyWatch> = Watch::new(&log, seed, &ledger);
+        let watch: Arc<dyn BodyHooks> = Watch::new(&log, seed, &ledger);
         let (kit, its_state) = (Arc::clone(self), Arc::clone(&state));
         let worker: MakeWorker = Arc::new(move |client| {
             let worker = kit.worker(client, &its_state, &watch)?;
@@ -69,7 +69,7 @@ impl<S: Send + Sync + 'static> Kit<S> {
         Ok((world, state))
     }
 
-    fn worker(&self, client: Client, state: &Arc<S>, watch: &Arc<dyn BodyWatch>) -> Option<Worker<S>> {
+    fn worker(&self, client: Client, state: &Arc<S>, watch: &Arc<dyn BodyHooks>) -> Option<Worker<S>> {
         if self.registered.is_empty() {
             return None;
         }

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_engine::runtime::{BodyAtHand, BodyWatch, PortFuture};
+use workflow_engine::runtime::{BodyAttempt, BodyHooks, PortFuture};
 use workflow_sdk::RunId;
 
 use super::effects::{Ledger, enter_body, leave_body};
@@ -27,14 +27,14 @@ impl Watch {
     }
 }
 
-impl BodyWatch for Watch {
-    fn begins(&self, body: BodyAtHand<'_>) -> Option<PortFuture<()>> {
+impl BodyHooks for Watch {
+    fn begins(&self, body: BodyAttempt<'_>) -> Option<PortFuture<()>> {
         self.log.body_begins(body.run_id, body.step_key, body.attempt);
         let delay = delay_of(self.seed?, &body);
         Some(Box::pin(async move { tokio::time::sleep(delay).await }))
     }
 
-    fn enters(&self, body: BodyAtHand<'_>) {
+    fn enters(&self, body: BodyAttempt<'_>) {
         enter_body(body.step_key, body.attempt);
         self.ledger.body_at_work(body.run_id);
     }
@@ -49,7 +49,7 @@ impl BodyWatch for Watch {
 }
 
 /// The same for the same seed and body, whatever ran before it.
-fn delay_of(seed: u64, body: &BodyAtHand<'_>) -> Duration {
+fn delay_of(seed: u64, body: &BodyAttempt<'_>) -> Duration {
     let mut hasher = DefaultHasher::new();
     (seed, body.step_key, body.attempt).hash(&mut hasher);
     Duration::from_millis(hasher.finish() % LONGEST_DELAY)

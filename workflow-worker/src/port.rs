@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::model::{Admission, Claim, NewSignal, ServiceReport};
-use workflow_engine::runtime::{BodyWatch, Port, PortFuture};
+use workflow_engine::runtime::{BodyHooks, Port, PortFuture};
 use workflow_engine::store::{Outcome, StepTransaction, Write};
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
@@ -25,7 +25,7 @@ pub(crate) struct DrivePort {
     pub(crate) claim: Claim,
     pub(crate) held: Arc<Held>,
     pub(crate) circuits: Arc<Circuits>,
-    pub(crate) watch: Option<Arc<dyn BodyWatch>>,
+    pub(crate) watch: Option<Arc<dyn BodyHooks>>,
 }
 
 impl Port for DrivePort {
@@ -58,7 +58,7 @@ impl Port for DrivePort {
         self.circuits.report(breaker, admission, report, self.clock.now());
     }
 
-    fn watch(&self) -> Option<&dyn BodyWatch> {
+    fn body_hooks(&self) -> Option<&dyn BodyHooks> {
         self.watch.as_deref()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{Lane, WorkerId};
-use workflow_engine::runtime::BodyWatch;
+use workflow_engine::runtime::BodyHooks;
 use workflow_sdk::Client;
 
 use crate::WorkerOptions;
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) suspicion: Suspicion,
     pub(crate) circuits: Arc<Circuits>,
     /// Of a test kit.
-    pub(crate) watch: Option<Arc<dyn BodyWatch>>,
+    pub(crate) watch: Option<Arc<dyn BodyHooks>>,
     warned: Mutex<HashSet<String>>,
 }
 
@@ -42,7 +42,7 @@ impl Shared {
         client: Client,
         options: WorkerOptions,
         registry: Registry,
-        watch: Option<Arc<dyn BodyWatch>>,
+        watch: Option<Arc<dyn BodyHooks>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id: WorkerId::generate(),

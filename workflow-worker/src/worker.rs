@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use workflow_engine::executor::ExecutorStopped;
-use workflow_engine::runtime::BodyWatch;
+use workflow_engine::runtime::BodyHooks;
 use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
@@ -29,7 +29,7 @@ pub struct Worker<S> {
     state: Arc<S>,
     registry: Registry,
     options: WorkerOptions,
-    watch: Option<Arc<dyn BodyWatch>>,
+    watch: Option<Arc<dyn BodyHooks>>,
 }
 
 impl<S: Send + Sync + 'static> Worker<S> {
@@ -41,7 +41,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// A worker that shares its state with others and reports the bodies of its steps. For the test kit.
     #[doc(hidden)]
-    pub fn watched(client: Client, state: Arc<S>, watch: Arc<dyn BodyWatch>) -> Self {
+    pub fn watched(client: Client, state: Arc<S>, watch: Arc<dyn BodyHooks>) -> Self {
         let (registry, options) = (Registry::default(), WorkerOptions::default());
         Self { client, state, registry, options, watch: Some(watch) }
     }

@@ -18,7 +18,7 @@ use guarded::Guarded;
 use super::Port;
 use super::compensation::ArmedCompensation;
 use super::poller::{ActivityGuard, in_body};
-use super::port::{BodyAtHand, PortFuture};
+use super::port::{BodyAttempt, PortFuture};
 
 pub use transaction::TransactionCommit;
 
@@ -246,17 +246,17 @@ impl RunCell {
             }
             None => Waker::noop().clone(),
         };
-        if let Some(watch) = self.port.watch() {
-            watch.enters(inner.at_hand(self.settings.run_id, call));
+        if let Some(hooks) = self.port.body_hooks() {
+            hooks.enters(inner.body_attempt(self.settings.run_id, call));
         }
         (InBody { cell: self, outer, _activity: in_body() }, waker)
     }
 
     /// Notes that the body of a call begins. Returns the future to be awaited before it.
     pub fn body_begins(&self, call: CallId) -> Option<PortFuture<()>> {
-        let watch = self.port.watch()?;
+        let hooks = self.port.body_hooks()?;
         let inner = lock(&self.inner);
-        watch.begins(inner.at_hand(self.settings.run_id, call))
+        hooks.begins(inner.body_attempt(self.settings.run_id, call))
     }
 
     /// Takes the result of a body that has ended by itself.
@@ -338,8 +338,8 @@ impl RunCell {
 }
 
 impl Inner {
-    fn at_hand(&self, run_id: RunId, call: CallId) -> BodyAtHand<'_> {
-        BodyAtHand { run_id, step_key: self.machine.key(call), attempt: self.machine.attempt(call).unwrap_or(0) }
+    fn body_attempt(&self, run_id: RunId, call: CallId) -> BodyAttempt<'_> {
+        BodyAttempt { run_id, step_key: self.machine.key(call), attempt: self.machine.attempt(call).unwrap_or(0) }
     }
 
     /// Refuses a call that was made outside of a body and is awaited inside of one, because a
@@ -378,8 +378,8 @@ pub struct InBody<'a> {
 impl Drop for InBody<'_> {
     fn drop(&mut self) {
         lock(&self.cell.inner).current = self.outer;
-        if let Some(watch) = self.cell.port.watch() {
-            watch.leaves();
+        if let Some(hooks) = self.cell.port.body_hooks() {
+            hooks.leaves();
         }
     }
 }

@@ -14,6 +14,6 @@ pub use compensation::{ArmedCompensation, CompensationFuture};
 pub use error::{BoxError, Error, ErrorExt, Result};
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError, encode, encode_readable, round_trip};
 pub use poller::{Polled, Poller, WorkflowFuture, panic_error};
-pub use port::{BodyAtHand, BodyWatch, Port, PortFuture};
+pub use port::{BodyAttempt, BodyHooks, Port, PortFuture};
 pub(crate) use step_error::keep_typed;
 pub use step_error::{Registered, RetryAdvice, RetryDelay, StepError};

@@ -47,7 +47,7 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     fn breaker_report(&self, _breaker: &Breaker, _admission: Admission, _report: ServiceReport<'_>) {}
 
     /// Returns the observer of this run's bodies. Default: none.
-    fn watch(&self) -> Option<&dyn BodyWatch> {
+    fn body_hooks(&self) -> Option<&dyn BodyHooks> {
         None
     }
 
@@ -58,7 +58,7 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
 
 /// The attempt of a step whose body a thread enters.
 #[derive(Clone, Copy, Debug)]
-pub struct BodyAtHand<'a> {
+pub struct BodyAttempt<'a> {
     /// The run.
     pub run_id: RunId,
     /// The step's key.
@@ -68,12 +68,12 @@ pub struct BodyAtHand<'a> {
 }
 
 /// Observes bodies. A test kit implements it.
-pub trait BodyWatch: fmt::Debug + Send + Sync {
+pub trait BodyHooks: fmt::Debug + Send + Sync {
     /// Called when a body begins. The returned future is awaited before the body is polled.
-    fn begins(&self, body: BodyAtHand<'_>) -> Option<PortFuture<()>>;
+    fn begins(&self, body: BodyAttempt<'_>) -> Option<PortFuture<()>>;
 
     /// Called when this thread begins to call, poll or drop the body.
-    fn enters(&self, body: BodyAtHand<'_>);
+    fn enters(&self, body: BodyAttempt<'_>);
 
     /// Called when this thread leaves the body that it entered last.
     fn leaves(&self);
