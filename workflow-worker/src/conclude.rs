@@ -1,7 +1,7 @@
 //! The end of a drive: what its function has come to, and the write that says so.
 
 use workflow_engine::faults::{failpoint, failpoint_error};
-use workflow_engine::model::{attempted_again, retry_of_run};
+use workflow_engine::model::{run_retry_delay, steps_to_retry};
 use workflow_engine::replay::{Divergence, Interrupted, Interruption};
 use workflow_engine::store::{ClaimedRun, Outcome, RetryWrite, Write};
 use workflow_sdk::internal::Entry;
@@ -120,7 +120,7 @@ impl Drive<'_> {
         let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
         let ClaimedRun { claim, lane, attempt, .. } = self.run;
         let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
-        let Some(delay) = retry_of_run(policy, claim.run_id, *attempt, &error) else {
+        let Some(delay) = run_retry_delay(policy, claim.run_id, *attempt, &error) else {
             return Ok(Exit::Ended(Err(error), None));
         };
         // Told to end, but it ended by itself before it came to that.
@@ -132,7 +132,7 @@ impl Drive<'_> {
             self.take_outcome(outcome)?;
         }
         let history = self.shared.client.store().history(claim.run_id).await.map_err(Exit::Unreadable)?;
-        let again = attempted_again(&history, Some(&error));
+        let again = steps_to_retry(&history, Some(&error));
         let until = self.shared.clock.now() + delay;
         Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
     }

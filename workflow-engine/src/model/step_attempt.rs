@@ -81,6 +81,14 @@ impl StepKind {
         format!("{self}/{name}")
     }
 
+    /// Returns whether rows of this kind record a call whose outcome the workflow waits for.
+    pub(super) const fn is_call(self) -> bool {
+        match self {
+            Self::Step | Self::Sleep | Self::Signal | Self::Approval | Self::Child | Self::Transaction => true,
+            Self::Compensation | Self::Interruption | Self::Patch | Self::Published | Self::Emitted => false,
+        }
+    }
+
     /// Returns the kind whose [`StepKind::as_str`] is `word`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

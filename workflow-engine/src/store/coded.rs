@@ -53,7 +53,7 @@ impl CodedStore {
         let mut kept = Vec::new();
         if fork.before > 1 {
             let history = self.history(fork.source).await?;
-            for row in crate::model::kept_by_fork(history, fork.before) {
+            for row in crate::model::rows_kept_by_fork(history, fork.before) {
                 kept.push(self.coding.encode_row(new.id, &row)?);
             }
         }

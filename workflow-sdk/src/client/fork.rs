@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use workflow_engine::model::{
-    Lane, NameSubject, NewRun, Run, RunId, StartTime, StepChoice, Timestamp, UnreadablePayload, check_name,
-    check_queue, check_tag, fork_position,
+    ForkPoint, Lane, NameSubject, NewRun, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue,
+    check_tag, find_fork_point,
 };
 use workflow_engine::runtime::{PayloadError, encode_readable};
 use workflow_engine::store::{ForkWrite, Outcome, StartOutcome, Write};
@@ -171,9 +171,9 @@ impl<O> Fork<O> {
 }
 
 async fn position(client: &Client, source: RunId, key: String) -> Result<i64, ClientError> {
-    match fork_position(&client.store().history(source).await?, &key) {
-        StepChoice::Before(position) => Ok(position),
-        StepChoice::Unknown(keys) => Err(ClientError::UnknownStep { run_id: source, near: nearest(&key, keys), key }),
+    match find_fork_point(&client.store().history(source).await?, &key) {
+        ForkPoint::Before(position) => Ok(position),
+        ForkPoint::Unknown(keys) => Err(ClientError::UnknownStep { run_id: source, near: nearest(&key, keys), key }),
     }
 }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use workflow_engine::model::{RunId, RunStatus, StartTime, StepKind, Timestamp, attempted_again};
+use workflow_engine::model::{RunId, RunStatus, StartTime, StepKind, Timestamp, steps_to_retry};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, ReviveWrite, Write};
 
 use super::{Client, ClientError, RunHandle};
@@ -72,7 +72,7 @@ impl<O> RetryRun<O> {
         {
             return Err(ClientError::DeadlinePassed { run_id, deadline });
         }
-        let again = attempted_again(&history, run.error.as_ref());
+        let again = steps_to_retry(&history, run.error.as_ref());
         Ok(ReviveWrite { run_id, attempt: run.attempt, again, deadline: self.deadline })
     }
 }

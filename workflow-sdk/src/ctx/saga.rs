@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::Result;
-use workflow_engine::model::{ErrorKind, Retry, StoredError, retry_of_run};
+use workflow_engine::model::{ErrorKind, Retry, StoredError, run_retry_delay};
 
 use super::RunCell;
 use super::shield::Shield;
@@ -52,7 +52,8 @@ fn armed_at_continue(cell: &RunCell) -> Option<StoredError> {
 /// Whether the run will be attempted again after this error: then nothing is undone yet.
 fn will_retry(cell: &RunCell, policy: Option<Retry>, error: &StoredError) -> bool {
     let settings = cell.settings();
-    cell.interrupted().is_none() && retry_of_run(policy, settings.run_id, i64::from(settings.attempt), error).is_some()
+    cell.interrupted().is_none()
+        && run_retry_delay(policy, settings.run_id, i64::from(settings.attempt), error).is_some()
 }
 
 /// Runs the armed compensations, the last first. Gives the errors of those that failed.
