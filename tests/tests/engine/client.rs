@@ -223,7 +223,7 @@ pub async fn a_result_of_another_type_is_an_error(db: Live) {
     assert_eq!(
         error.to_string(),
         format!(
-            "the output of run {} is no u64: invalid type: string, expected u64 at line 1 column 7; \
+            "the output of run {} does not decode as u64: invalid type: string, expected u64 at line 1 column 7; \
              ask for the type that the workflow returns, or for serde_json::Value",
             run.id()
         )

@@ -9,24 +9,25 @@ use workflow_engine::store::{Outcome, WaitingApproval, Write};
 
 use super::{Client, ClientError};
 
-/// Approvals read at once.
+/// Approvals that one call reads at most.
 const MAX_APPROVALS: u32 = 1000;
 
 /// An approval that a run waits for.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PendingApproval {
-    /// The run.
+    /// The run that waits.
     pub run_id: RunId,
     /// The run's queue, workflow and version.
     pub lane: Lane,
-    /// What [`Client::approve`] takes: the approval's name, with `:1`, `:2`, ... for its repeats in the run.
+    /// The key that [`Client::approve`] takes: the name of the approval, with `:1`, `:2`, ... for
+    /// repeats in the run.
     pub key: String,
-    /// Who is asked.
+    /// The person or group that is asked.
     pub to: Option<String>,
-    /// Since when.
+    /// When the run began to wait.
     pub since: Timestamp,
-    /// When the run gives up waiting.
+    /// When the run stops waiting; `None` if it waits without a limit.
     pub until: Option<Timestamp>,
 }
 
@@ -39,7 +40,7 @@ impl From<WaitingApproval> for PendingApproval {
     }
 }
 
-/// A decision that is to be made: set its options, then await it.
+/// A builder for a decision about an approval: set its options, then await it.
 #[must_use = "nothing is decided until this is awaited"]
 pub struct Decide {
     client: Client,
@@ -53,7 +54,7 @@ impl Decide {
         Self { client: client.clone(), run_id, key: key.to_owned(), decision: Decision::new(approved, by) }
     }
 
-    /// What there is to say about it. Default: nothing.
+    /// Adds a note, which the run receives with the decision. Default: none.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.decision.note = Some(note.into());
         self
@@ -65,7 +66,7 @@ impl Decide {
         let subject = format!("decision about {key:?} of run {run_id}");
         let (payload, _) = round_trip(&subject, &decision, client.payload_limit())?;
         let name = approval_signal(&key, since);
-        // One decision an approval: of two people who decide at the same time the first one has decided.
+        // One key per approval: if two people decide at the same moment, the first decision counts.
         let signal = NewSignal { run_id, payload, key: SignalKey::Given(name.clone()), name };
         match client.commit(Write::Signal(signal)).await? {
             Outcome::Signaled(SignalOutcome::Unknown) => Err(ClientError::UnknownRun { run_id }),
@@ -91,19 +92,19 @@ impl fmt::Debug for Decide {
 }
 
 impl Client {
-    /// Approvals that runs wait for, the longest waiting first; 1000 at most. One that was decided stays in the list until a
-    /// worker has resumed its run.
+    /// Returns approvals that runs wait for, the longest waiting first; at most 1000. An approval
+    /// that was decided stays in the list until a worker has resumed its run.
     ///
     /// # Errors
-    /// Those of the database.
+    /// [`ClientError::Database`] if the database cannot be reached.
     pub async fn approvals(&self) -> Result<Vec<PendingApproval>, ClientError> {
         self.read_approvals(None).await
     }
 
-    /// Approvals that this run waits for.
+    /// Returns the approvals that this run waits for.
     ///
     /// # Errors
-    /// [`ClientError::UnknownRun`], or one of the database.
+    /// [`ClientError::UnknownRun`], [`ClientError::Database`].
     pub async fn approvals_of(&self, run_id: RunId) -> Result<Vec<PendingApproval>, ClientError> {
         let approvals = self.read_approvals(Some(run_id)).await?;
         if approvals.is_empty() {
@@ -112,15 +113,18 @@ impl Client {
         Ok(approvals)
     }
 
-    /// Approves what a run asks for, in the name of somebody: see [`Ctx::approval`](crate::Ctx::approval). `key` is that of
-    /// a [`PendingApproval`]. Returns a builder: set its options, then await it.
+    /// Approves what a run asks for, in the name of a person: see
+    /// [`Ctx::approval`](crate::Ctx::approval). `key` is the key of a [`PendingApproval`]. Returns
+    /// a builder: set its options, then await it.
     ///
     /// # Errors
-    /// Awaiting it gives [`ClientError::NotAsked`] if the run does not wait for this approval;
-    /// [`ClientError::UnknownRun`]; those of the database. [`SignalOutcome::Repeated`]: somebody has decided before.
+    /// Awaiting the builder returns [`ClientError::NotAsked`] if the run does not wait for this
+    /// approval, [`ClientError::UnknownRun`], or [`ClientError::Database`]. The outcome
+    /// [`SignalOutcome::Repeated`] means that a decision was made before.
     ///
     /// # Cancel safety
-    /// Dropping the awaited future leaves it open whether the decision was made; make it again.
+    /// If the awaited future is dropped, the decision may or may not have been made. Making it
+    /// again is safe.
     ///
     /// ```
     /// use workflow_sdk::{Client, ClientError};
@@ -138,7 +142,7 @@ impl Client {
         Decide::new(self, run_id, key, true, by.into())
     }
 
-    /// Rejects what a run asks for. Otherwise as [`Client::approve`].
+    /// Rejects what a run asks for. Works like [`Client::approve`].
     pub fn reject(&self, run_id: RunId, key: &str, by: impl Into<String>) -> Decide {
         Decide::new(self, run_id, key, false, by.into())
     }
@@ -148,7 +152,7 @@ impl Client {
         Ok(approvals.into_iter().map(PendingApproval::from).collect())
     }
 
-    /// A decision under a mistyped name would lie in the inbox for ever.
+    /// A decision under a mistyped name would stay in the inbox for ever.
     async fn asked_since(&self, run_id: RunId, key: &str) -> Result<Timestamp, ClientError> {
         let pending = self.approvals_of(run_id).await?;
         if let Some(approval) = pending.iter().find(|approval| approval.key == key) {

@@ -7,7 +7,7 @@ use workflow_engine::store::{CancelOutcome, Outcome, Write};
 use super::within::commit_within;
 use super::{Client, ClientError};
 
-/// A cancel of a run: await it.
+/// A builder for the cancel of a run: await it.
 #[must_use = "no run is canceled until this is awaited"]
 #[derive(Clone, Debug)]
 pub struct Cancel {
@@ -20,12 +20,13 @@ impl Cancel {
         Self { client, run }
     }
 
-    /// Cancels the run in a transaction of the application's own, on the client's database: if and only if that transaction
-    /// commits. A worker that holds the run learns of it at its next heartbeat after the commit.
+    /// Cancels the run in a transaction of the application, on the client's database: the cancel
+    /// exists if and only if that transaction commits. A worker that holds the run learns of it at
+    /// its next heartbeat after the commit.
     ///
     /// # Errors
-    /// As for [`Client::cancel`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
-    /// back.
+    /// See [`Client::cancel`]; also [`ClientError::OtherDatabase`]. After an error of the database,
+    /// roll the transaction back.
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,
@@ -35,34 +36,40 @@ impl Cancel {
 }
 
 impl Client {
-    /// Cancels a run. Returns a builder: await it, or await it [within](Cancel::within) a transaction.
+    /// Cancels a run. Returns a builder: await it, or call [`Cancel::within`] to cancel in a
+    /// transaction.
     ///
-    /// One that no worker has claimed yet is canceled when this returns. Another is asked to end: its pending
-    /// call fails with kind [`Canceled`](crate::ErrorKind::Canceled), once, so that the function can clean up and its
-    /// compensations run, within the worker's grace (60 s unless it says otherwise). A worker of this process hears of it at
-    /// once, one of another within a heartbeat.
+    /// A run that was never claimed is canceled when this returns. Any other run is asked to end:
+    /// its pending call fails once with kind [`Canceled`](crate::ErrorKind::Canceled), so that the
+    /// function can clean up and its compensations run. The worker's grace limits this; default: 60
+    /// s. A worker of this process learns of the cancel at once, a worker of another process within
+    /// a heartbeat.
     ///
-    /// A run of a workflow that no worker knows stays as it is until one does, or until it is terminated.
+    /// A run of a workflow that no worker serves stays as it is until a worker does, or until it is
+    /// terminated.
     ///
-    /// A second cancel, called after the first one has returned, is a [`Client::terminate`]. Two at the same moment are one.
+    /// A second cancel, called after the first one has returned, works like [`Client::terminate`].
+    /// Two cancels at the same moment count as one.
     ///
     /// # Errors
-    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
+    /// Awaiting the builder returns [`ClientError::UnknownRun`] or [`ClientError::Database`].
     ///
     /// # Cancel safety
-    /// Dropping the awaited future leaves it open whether the run was canceled; it can be canceled again.
+    /// If the awaited future is dropped, the run may or may not have been canceled. Canceling it
+    /// again is safe.
     pub fn cancel(&self, id: RunId) -> Cancel {
         Cancel::new(self.clone(), id)
     }
 
-    /// Ends a run as canceled at once: nothing of it goes on, no clean-up and no compensation. Its worker drops it, at once if
-    /// it is of this process, else within a heartbeat; what it would still write is refused.
+    /// Ends a run as canceled at once: no code of it runs any more, neither clean-up nor
+    /// compensations. A worker of this process drops the run at once, a worker of another process
+    /// within a heartbeat; its later writes are refused.
     ///
     /// # Errors
-    /// [`ClientError::UnknownRun`], or one of the database.
+    /// [`ClientError::UnknownRun`], [`ClientError::Database`].
     ///
     /// # Cancel safety
-    /// Dropping the future leaves it open whether the run was ended.
+    /// If the future is dropped, the run may or may not have ended.
     ///
     /// ```
     /// use workflow_sdk::{CancelOutcome, prelude::*};
@@ -92,8 +99,8 @@ impl IntoFuture for Cancel {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            // Asked here and not by the write: that may be applied twice, if the reply to its commit is lost, and must not
-            // then take itself for the second.
+            // The client asks, not the write: a write whose reply was lost is applied again, and
+            // must not pass for a second cancel.
             match self.client.run(self.run).await?.cancel_requested_at {
                 None => commit(&self.client, self.run, Write::Cancel(self.run)).await,
                 Some(_) => self.client.terminate(self.run).await,
@@ -102,7 +109,7 @@ impl IntoFuture for Cancel {
     }
 }
 
-/// Asks a run to end, or ends it.
+/// Commits a write that asks a run to end, or ends it.
 pub(super) async fn commit(client: &Client, run: RunId, write: Write) -> Result<CancelOutcome, ClientError> {
     answer(run, client.commit(write).await?)
 }

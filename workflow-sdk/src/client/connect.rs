@@ -8,7 +8,7 @@ use workflow_engine::store::{Coding, ConnectError, Store, StoreOptions, redact};
 
 use super::{Client, open};
 
-/// A connection that is to be made: set its options, then await it.
+/// A builder for a connection: set its options, then await it.
 #[must_use = "nothing is connected until this is awaited"]
 #[derive(Clone)]
 pub struct Connect {
@@ -18,12 +18,12 @@ pub struct Connect {
     coding: Coding,
 }
 
-/// What a connection leads to.
+/// The store that the client will use.
 #[derive(Clone)]
 pub(super) enum Database {
-    /// The database of this URL.
+    /// The database at this URL.
     Url(String),
-    /// This store, which is open.
+    /// A store that is open already.
     Open(Arc<dyn Store>),
 }
 
@@ -32,39 +32,43 @@ impl Connect {
         Self { to, options: StoreOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT, coding: Coding::default() }
     }
 
-    /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes; a worker opens another for its
-    /// lease, and one for hints. Default: 8. Range: 1 to 1000.
+    /// Sets the number of connections for reads and, on PostgreSQL, for the transactions of steps.
+    /// The executor uses one more; a worker opens another one for its lease, and one for
+    /// notifications. Default: 8. Range: 1 to 1000.
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.options.pool_size = connections;
         self
     }
 
-    /// PostgreSQL schema that holds the tables; created if missing. SQLite ignores it. Default: `workflow`. Range: 1 to 31
-    /// of `a-z`, `0-9`, `_`, not beginning with a digit.
+    /// Sets the PostgreSQL schema that holds the tables; it is created if missing. SQLite ignores
+    /// it. Default: `workflow`. Range: 1 to 31 of `a-z`, `0-9`, `_`, not beginning with a digit.
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.options.schema = name.into();
         self
     }
 
-    /// Largest input, output or step value, in bytes of JSON text. Default: [`DEFAULT_PAYLOAD_LIMIT`], 2 MiB. Range: up to
-    /// 64 MiB; more is taken as that, for one batch may hold many.
+    /// Sets the size limit of an input, output or step value, in bytes of JSON text. Default:
+    /// [`DEFAULT_PAYLOAD_LIMIT`], 2 MiB. Range: up to 64 MiB; a larger value is lowered to that,
+    /// because one batch may hold many payloads.
     pub fn payload_limit(mut self, bytes: usize) -> Self {
         const MAX: usize = 64 * 1024 * 1024;
         self.payload_limit = bytes.min(MAX);
         self
     }
 
-    /// What encodes every payload before it is stored and decodes what is read, for this client and its workers: encryption, for
-    /// one (feature `encryption`, `docs/guide/security.md`). Every program that works on the same runs needs a codec that decodes what
-    /// the others write. The payload limit is that of the plain text. Default: none; payloads are stored as JSON text.
+    /// Sets a codec that encodes every payload before it is stored and decodes it when it is read,
+    /// for this client and its workers. Encryption is one (feature `encryption`,
+    /// `docs/guide/security.md`). Every program that works on the same runs needs a codec that
+    /// decodes what the others write. The payload limit applies to the plain text. Default: none;
+    /// payloads are stored as JSON text.
     ///
-    /// See [`PayloadCodec`](crate::PayloadCodec) for one of your own.
+    /// Implement [`PayloadCodec`](crate::PayloadCodec) for a codec of your own.
     pub fn codec(mut self, codec: impl PayloadCodec) -> Self {
         self.coding = Coding::new(Arc::new(codec));
         self
     }
 
-    /// A clock that tests move.
+    /// Sets a clock that tests move.
     #[doc(hidden)]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.options.clock = clock;

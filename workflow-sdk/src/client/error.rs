@@ -4,11 +4,11 @@ use workflow_engine::model::{InvalidName, RunId, RunStatus, StoredError, Timesta
 use workflow_engine::runtime::PayloadError;
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome};
 
-/// Why a client could not do what it was asked. Nothing was changed unless the variant says otherwise.
+/// Why a call of a client failed. Nothing was changed unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// There is no run of this id in this database.
+    /// This database has no run with this id.
     #[error(
         "there is no run {run_id} in this database; check the id, and that the client is connected to the database of the run"
     )]
@@ -16,17 +16,17 @@ pub enum ClientError {
         /// The id.
         run_id: RunId,
     },
-    /// The key was used before, for a run with another input.
+    /// The key is taken by a run with another input.
     #[error(
         "key {key:?} of workflow {workflow:?} belongs to run {run_id}, which has another input; \
          use another key for another input, or look at that run"
     )]
     KeyConflict {
-        /// Name of the workflow.
+        /// The name of the workflow.
         workflow: String,
         /// The key.
         key: String,
-        /// The run that has it.
+        /// The run that has the key.
         run_id: RunId,
     },
     /// The run does not wait for this approval.
@@ -37,9 +37,9 @@ pub enum ClientError {
     NotAsked {
         /// The run.
         run_id: RunId,
-        /// What was to be decided.
+        /// The key of the approval that was to be decided.
         key: String,
-        /// What it does wait for.
+        /// The keys of the approvals that the run waits for.
         asked: Vec<String>,
     },
     /// A name cannot be stored.
@@ -48,14 +48,14 @@ pub enum ClientError {
     /// The input cannot be stored.
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    /// A fork names a step of which the run has no record.
+    /// A fork names a step that the run has no record of.
     #[error("run {run_id} has no step {key:?}{}", did_you_mean(near))]
     UnknownStep {
         /// The run that was to be forked.
         run_id: RunId,
         /// The key.
         key: String,
-        /// Keys that the run has, those that are most like it first; at most 5.
+        /// The most similar keys that the run has; at most 5.
         near: Vec<String>,
     },
     /// Only a failed run can be tried again.
@@ -66,10 +66,10 @@ pub enum ClientError {
     NotFailed {
         /// The run.
         run_id: RunId,
-        /// What it is.
+        /// The status of the run.
         status: RunStatus,
     },
-    /// The run has undone steps, so it cannot go on from them.
+    /// The run has run compensations, so it cannot continue from the steps that they undid.
     #[error(
         "run {run_id} has undone steps by their compensations, so it cannot go on where it failed; \
          fork it from the first step that is to be done again"
@@ -78,7 +78,7 @@ pub enum ClientError {
         /// The run.
         run_id: RunId,
     },
-    /// The run would fail at once: its deadline has passed.
+    /// The run would fail at once because its deadline has passed.
     #[error("the deadline of run {run_id} passed at {deadline}; try it again with another one: .deadline(..)")]
     DeadlinePassed {
         /// The run.
@@ -100,9 +100,9 @@ pub enum ClientError {
         /// The run.
         run_id: RunId,
     },
-    /// The run succeeded, but its output is no value of the type that was asked for.
+    /// The run succeeded, but its output does not decode as the requested type.
     #[error(
-        "the output of run {run_id} is no {type_name}: {source}; ask for the type that the workflow returns, or for serde_json::Value"
+        "the output of run {run_id} does not decode as {type_name}: {source}; ask for the type that the workflow returns, or for serde_json::Value"
     )]
     Decode {
         /// The run.
@@ -112,12 +112,14 @@ pub enum ClientError {
         /// serde_json's error.
         source: serde_json::Error,
     },
-    /// A value that the run published or emitted is none of the type that was asked for.
-    #[error("{what} of run {run_id} is no {type_name}: {source}; ask for the type that the workflow hands over")]
+    /// A value that the run published or emitted does not decode as the requested type.
+    #[error(
+        "{what} of run {run_id} does not decode as {type_name}: {source}; ask for the type that the workflow hands over"
+    )]
     DecodeLive {
         /// The run.
         run_id: RunId,
-        /// The published value by its name, or the item by its stream and number.
+        /// The name of the published value, or the stream and the number of the item.
         what: String,
         /// The Rust type that was asked for.
         type_name: &'static str,
@@ -129,19 +131,20 @@ pub enum ClientError {
         "the client is connected to {client}, but the transaction is one of {transaction}; use a transaction on the client's own database"
     )]
     OtherDatabase {
-        /// The client's kind.
+        /// The kind of the client's database.
         client: &'static str,
-        /// The transaction's kind.
+        /// The kind of the transaction's database.
         transaction: &'static str,
     },
     /// The transaction of a step was used after the end of its body.
     #[error(transparent)]
     TransactionOver(#[from] TransactionOver),
-    /// A payload that the call needs was encoded, and this program cannot decode it.
+    /// The codec of this program cannot decode a payload that the call needs.
     #[error(transparent)]
     Unreadable(#[from] UnreadablePayload),
-    /// The database answered with an error. Where its kind is [`Unreachable`](DatabaseErrorKind::Unreachable) or
-    /// [`Busy`](DatabaseErrorKind::Busy) it is unknown whether the call had its effect.
+    /// The database answered with an error. If its kind is
+    /// [`Unreachable`](DatabaseErrorKind::Unreachable) or [`Busy`](DatabaseErrorKind::Busy), the
+    /// call may or may not have had its effect.
     #[error(transparent)]
     Database(DatabaseError),
     /// The executor of this process has stopped.
@@ -150,7 +153,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// A refusal, or an outcome that does not belong to the write.
+    /// Turns a refusal, or an outcome that does not belong to the write, into an error.
     pub(super) fn unexpected(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Refused(error) => error.into(),

@@ -6,77 +6,80 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::WorkerRecord;
 
-/// What a run waits for, as far as the database says. Made by [`Client::explain`](crate::Client::explain).
+/// The reason why a run waits, as far as the database shows it. Made by
+/// [`Client::explain`](crate::Client::explain).
 ///
-/// Its `Display` is one sentence for people, which may change; a program looks at the variant.
+/// `Display` gives one sentence for people; its wording may change. Programs match on the variant.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Explanation {
-    /// For nothing: it has ended.
+    /// The run has ended.
     Ended {
-        /// How.
+        /// Its terminal status.
         status: RunStatus,
-        /// When.
+        /// When it ended.
         at: Timestamp,
-        /// Why, if it failed.
+        /// Its error, if it failed.
         error: Option<StoredError>,
     },
-    /// For somebody to resume it.
+    /// The run is paused.
     Paused {
         /// When it was paused.
         since: Timestamp,
-        /// A worker that still lets running steps end.
+        /// The worker that lets the running steps end, if one still holds the run.
         worker: Option<WorkerId>,
     },
-    /// For its steps: a worker holds it.
+    /// A worker is running its steps.
     Running {
         /// The worker.
         worker: WorkerId,
-        /// When the run was claimed for the first time.
+        /// When the run was first claimed.
         since: Timestamp,
-        /// Steps whose bodies run, as far as they have been running for long enough to be seen.
+        /// The steps whose bodies run. A body appears after it has run for a moment.
         steps: Vec<Awaited>,
     },
-    /// For its start time.
+    /// The run waits for its start time.
     Scheduled {
         /// The start time.
         at: Timestamp,
     },
-    /// For its next attempt, after it failed: see [`Workflow::RETRY`](crate::Workflow::RETRY).
+    /// The run failed and waits for its next attempt: see
+    /// [`Workflow::RETRY`](crate::Workflow::RETRY).
     Retrying {
-        /// When it begins.
+        /// When the attempt begins.
         at: Timestamp,
-        /// Its number.
+        /// The number of the attempt.
         attempt: i64,
-        /// Why the last one failed.
+        /// The error of the last attempt.
         error: StoredError,
     },
-    /// For other code: its history does not fit the code that its workers have, or cannot be read.
+    /// The history of the run does not fit the code of its workers, or cannot be read. The run
+    /// waits for other code.
     Diverged {
-        /// When a worker tries again.
+        /// When a worker tries the run again.
         at: Timestamp,
-        /// How they differ.
+        /// How history and code differ.
         error: StoredError,
     },
-    /// For a sleep, a signal, a decision, a child, or the next attempt of a step.
+    /// The run waits for a sleep, a signal, a decision, a child, or the next attempt of a step.
     Waiting {
-        /// When it goes on whatever happens; `None`: not before something happens.
+        /// When the run goes on at the latest; `None` if only an event wakes it.
         until: Option<Timestamp>,
-        /// What it waits for.
+        /// The steps that it waits for.
         on: Vec<Awaited>,
     },
-    /// For a worker that has room: it is due.
+    /// The run is due and waits for a worker with room.
     Due {
-        /// Since when.
+        /// Since when the run is due.
         since: Timestamp,
-        /// How many live workers serve it.
+        /// How many live workers serve the run.
         workers: usize,
     },
-    /// For a worker that knows it: it is due, and none of the live ones does.
+    /// The run is due, but no live worker serves its lane.
     Unserved {
-        /// Since when it is due.
+        /// Since when the run is due.
         since: Timestamp,
-        /// Its queue, workflow and version.
+        /// The queue, workflow and version of the run.
         lane: Lane,
         /// The lanes in which live workers serve the same workflow.
         served: Vec<Lane>,
@@ -87,18 +90,18 @@ pub enum Explanation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Awaited {
-    /// What kind of operation it is.
+    /// The kind of the step.
     pub kind: StepKind,
-    /// Its key.
+    /// The key of the step.
     pub key: String,
-    /// The attempt that runs, or that comes next; 1 for waits.
+    /// The attempt that runs or comes next; 1 for waits.
     pub attempt: i64,
-    /// When it began, or when its last attempt failed.
+    /// When the step began, or when its last attempt failed.
     pub since: Timestamp,
 }
 
 impl Explanation {
-    /// Says it of this run at this time.
+    /// Explains what this run waits for at this time.
     pub(super) fn of(run: &Run, history: &[StepAttempt], workers: &[WorkerRecord], now: Timestamp) -> Self {
         if run.status.is_terminal() {
             let at = run.completed_at.unwrap_or(run.available_at);
@@ -151,7 +154,7 @@ fn ends_at(row: &StepAttempt) -> Option<Timestamp> {
     serde_json::from_str(row.output.as_deref()?).ok()
 }
 
-/// Of the steps without an outcome, those whose last attempt is such a one.
+/// Returns the steps without an outcome whose last attempt passes the filter.
 fn awaited(history: &[StepAttempt], is_awaited: impl Fn(&StepAttempt) -> bool) -> Vec<Awaited> {
     let mut last: BTreeMap<&str, &StepAttempt> = BTreeMap::new();
     for row in history.iter().filter(|row| is_call(row.kind)) {
@@ -247,7 +250,8 @@ fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, before: &str, between: &str
     Ok(())
 }
 
-/// Of a report in several lines, what it says and in what the two sides differ: the rest stands with the run's error.
+/// Shortens a report of several lines to its first line and the difference. The whole report stands
+/// in the run's error.
 fn one_line(error: &StoredError) -> String {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);

@@ -9,7 +9,7 @@ use workflow_engine::store::{DatabaseError, Store};
 
 use super::{Client, ClientError};
 
-/// The export of a run: await it. See [`Client::export`].
+/// A builder for the export of a run: await it. See [`Client::export`].
 #[must_use = "nothing is read until it is awaited"]
 pub struct Export {
     client: Client,
@@ -22,13 +22,14 @@ impl Export {
         Self { client, id, redact: None }
     }
 
-    /// Gives a placeholder for every payload: see [`RunHistory::redact`]. Default: the payloads as they are.
+    /// Replaces every payload by a placeholder: see [`RunHistory::redact`]. Default: the payloads
+    /// are exported unchanged.
     pub fn redact(mut self) -> Self {
         self.redact = Some(Box::new(RunHistory::redact));
         self
     }
 
-    /// Gives what this function makes of each payload: see [`RunHistory::redact_with`].
+    /// Replaces each payload by what this function makes of it: see [`RunHistory::redact_with`].
     pub fn redact_with(mut self, change: impl FnMut(Option<&str>, Value) -> Value + Send + 'static) -> Self {
         self.redact = Some(Box::new(|history| history.redact_with(change)));
         self
@@ -36,16 +37,17 @@ impl Export {
 }
 
 impl Client {
-    /// The run with everything that is recorded of it, to be replayed elsewhere: its JSON is a test's input. Returns a builder:
-    /// await it.
+    /// Exports a run with its whole history, so that a test can replay it elsewhere. Returns a
+    /// builder: await it.
     ///
-    /// It holds the input and every recorded value: keep it where the data itself may be kept, or [redact](Export::redact) it.
+    /// The export holds the input and every recorded value. Keep it where the data itself may be
+    /// kept, or [redact](Export::redact) it.
     ///
     /// # Errors
-    /// Awaiting it gives [`ClientError::UnknownRun`], or one of the database.
+    /// Awaiting the builder returns [`ClientError::UnknownRun`] or [`ClientError::Database`].
     ///
     /// # Cancel safety
-    /// It only reads.
+    /// Safe: the call only reads.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -86,13 +88,14 @@ impl IntoFuture for Export {
     }
 }
 
-/// A run and its history, which may grow meanwhile; `None` if there is none of this id.
+/// Reads a run and its history, which may grow meanwhile; `None` if there is no run with this id.
 ///
-/// The run is read first, so its steps are never fewer than its status says, and once more at last: where it began anew in
-/// between, the steps are not those of the input.
+/// Reads the run first, so the history holds at least the steps that the run's status implies, and
+/// reads the run again at the end. If the run continued as new in between, the steps do not belong
+/// to the input.
 ///
 /// # Errors
-/// The database's.
+/// [`DatabaseError`] if the database cannot be reached.
 pub async fn run_history(store: &dyn Store, id: RunId) -> Result<Option<RunHistory>, DatabaseError> {
     let Some(mut run) = store.run(id).await? else { return Ok(None) };
     loop {

@@ -18,10 +18,11 @@ use workflow_engine::store::{ForkWrite, Outcome, StartOutcome, Write};
 use super::start::same_input;
 use super::{Client, ClientError, RunHandle};
 
-/// The tag under which a fork keeps the id of the run that it comes from.
+/// The tag that holds the id of the run from which a fork was made.
 pub const FORKED_FROM: &str = "workflow.forked_from";
 
-/// A run that is to be forked: set its options, then await it. Made by [`Client::fork`] and [`RunHandle::fork`].
+/// A builder for a fork of a run: set its options, then await it. Made by [`Client::fork`] and
+/// [`RunHandle::fork`].
 #[must_use = "no run is started until this is awaited"]
 pub struct Fork<O> {
     client: Client,
@@ -52,57 +53,63 @@ impl<O> Fork<O> {
         }
     }
 
-    /// The key of the step at which the new run leaves the history of the other one, as it stands in
-    /// [`StepAttempt::step_key`](crate::StepAttempt::step_key): `charge`, or `page:2` for the third step of the name `page`.
-    /// Every outcome that was delivered before that step's is kept, and none of these steps runs again; the step itself and all
-    /// that came after it is done anew. A run that was told to end parts there at the latest: the new one is not told so.
-    /// Default: none, and the new run begins at its beginning.
+    /// Sets the step at which the new run leaves the history of the source run, by its key as in
+    /// [`StepAttempt::step_key`](crate::StepAttempt::step_key): `charge`, or `page:2` for the third
+    /// step of the name `page`. Outcomes that were delivered before that step are kept, and their
+    /// steps do not run again. That step and everything after it run anew. If the source run was
+    /// told to end, the fork leaves its history there at the latest, so the new run is not told to
+    /// end. Default: none; the new run begins at its beginning.
     pub fn from(mut self, step_key: impl Into<String>) -> Self {
         self.from = Some(step_key.into());
         self
     }
 
-    /// Another input. The kept outcomes are those of the old one: if the workflow makes other calls before them with the new
-    /// input, the new run [diverges](crate::ErrorKind::Divergence). Default: that of the other run.
+    /// Sets another input. The kept outcomes were produced with the old one: if the workflow makes
+    /// other calls before them with the new input, the new run
+    /// [diverges](crate::ErrorKind::Divergence). Default: the input of the source run.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         let subject = format!("input of a fork of run {}", self.source);
         self.input = Some(encode_readable(&subject, input, self.client.payload_limit()));
         self
     }
 
-    /// Another version of the workflow. One that no worker knows is accepted, for its worker may come later: the run stays
-    /// due, and [`Client::explain`] says why. Default: that of the other run. Range: 1 to 255 bytes, no control characters.
+    /// Sets another version of the workflow. A version that no worker serves yet is accepted; the
+    /// run waits until one does, and [`Client::explain`] says so. Default: the version of the
+    /// source run. Range: 1 to 255 bytes, no control characters.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self
     }
 
-    /// The queue of the new run. Default: that of the other run. Range: 1 to 255 bytes, no control characters.
+    /// Sets the queue of the new run. Default: the queue of the source run. Range: 1 to 255 bytes,
+    /// no control characters.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
-    /// Idempotency key of the fork: awaited again with the same key and input, it gives the same new run. Default: none; that
-    /// of the other run stays its own. Range: 1 to 255 bytes, no control characters.
+    /// Sets the idempotency key of the fork: a second fork with the same key and input returns the
+    /// same new run. The key of the source run is not copied. Default: none. Range: 1 to 255 bytes,
+    /// no control characters.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Fails the new run if it has not ended so long after its commit. Default: none, whatever the other run had.
+    /// Fails the new run if it has not ended within this time after its commit. The deadline of the
+    /// source run is not copied. Default: none.
     pub fn deadline(mut self, after: Duration) -> Self {
         self.deadline = Some(StartTime::After(after));
         self
     }
 
-    /// As [`Fork::deadline`], at this instant.
+    /// Fails the new run if it has not ended at this instant. See [`Fork::deadline`].
     pub fn deadline_at(mut self, instant: impl Into<Timestamp>) -> Self {
         self.deadline = Some(StartTime::At(instant.into()));
         self
     }
 
-    /// A label beside those that the new run has from the other one, or in place of one. Default: none. Range: 1 to 255 bytes
+    /// Adds a tag to those of the source run, or replaces one. Default: none. Range: 1 to 255 bytes
     /// each, no control characters; the value may be empty.
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.insert(name.into(), value.into());
@@ -177,10 +184,10 @@ async fn position(client: &Client, source: RunId, key: String) -> Result<i64, Cl
     }
 }
 
-/// The keys that are most like the one that was asked for, the most alike first.
+/// Returns the keys that are most similar to the requested one, the most similar first.
 fn nearest(key: &str, mut keys: Vec<String>) -> Vec<String> {
     const SHOWN: usize = 5;
-    // Stable: of keys that are equally far, the first in the history comes first.
+    // A stable sort: of keys that are equally similar, the first in the history comes first.
     keys.sort_by(|a, b| {
         let likeness = |other: &String| strsim::normalized_damerau_levenshtein(key, other);
         likeness(b).total_cmp(&likeness(a))
@@ -196,22 +203,27 @@ fn is_same_fork(run: &Run, source: RunId, new: &NewRun) -> bool {
 }
 
 impl Client {
-    /// Starts a new run that keeps the history of another one before a step, and does the rest anew: see [`Fork::from`].
-    /// Returns a builder: set its options, then await it.
+    /// Starts a new run that keeps the history of another run up to a step and does the rest anew:
+    /// see [`Fork::from`]. Returns a builder: set its options, then await it.
     ///
-    /// The other run may be in any status, and stays as it is. The new run has its workflow, version, queue, input and tags
-    /// unless told otherwise, none of its key, deadline and parent, and its id under the tag [`FORKED_FROM`]. Signals that
-    /// kept steps have consumed are part of what they gave; those that wait in the inbox of the other run are its own.
-    /// [`Ctx::random`](crate::Ctx::random), [`Ctx::uuid`](crate::Ctx::uuid) and
-    /// [`Ctx::idempotency_key`](crate::Ctx::idempotency_key) belong to a run, so the new one has others.
+    /// The source run may have any status and does not change. The new run has its workflow,
+    /// version, queue, input and tags unless an option says otherwise; it has not its key, deadline
+    /// or parent. The tag [`FORKED_FROM`] holds the id of the source run. Signals that kept steps
+    /// have consumed are part of their outcomes; signals that wait in the inbox of the source run
+    /// stay there. [`Ctx::random`](crate::Ctx::random), [`Ctx::uuid`](crate::Ctx::uuid) and
+    /// [`Ctx::idempotency_key`](crate::Ctx::idempotency_key) depend on the run, so the new run gets
+    /// other values.
     ///
     /// # Errors
-    /// Awaiting it gives [`ClientError`]: [`UnknownRun`](ClientError::UnknownRun), [`UnknownStep`](ClientError::UnknownStep)
-    /// with the steps that have near names, [`Name`](ClientError::Name), [`Payload`](ClientError::Payload),
-    /// [`KeyConflict`](ClientError::KeyConflict), or one of the database. No run was started then.
+    /// Awaiting the builder returns [`UnknownRun`](ClientError::UnknownRun),
+    /// [`UnknownStep`](ClientError::UnknownStep) with the steps that have similar names,
+    /// [`Name`](ClientError::Name), [`Payload`](ClientError::Payload),
+    /// [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database). No run was
+    /// started then, except perhaps after an error of the database.
     ///
     /// # Cancel safety
-    /// Dropping the awaited future leaves it open whether the run was started; fork again with the same key.
+    /// If the awaited future is dropped, the run may or may not have been started. Fork again with
+    /// the same key.
     ///
     /// ```no_run
     /// // no_run: it needs a run that has a history.

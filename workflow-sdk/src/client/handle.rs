@@ -10,7 +10,7 @@ use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
 use super::{Client, ClientError, Explanation, Fork, RetryRun, SendSignal};
 use workflow_engine::model::NamesSignal;
 
-/// A run that was started. Cheap to clone; dropping it does nothing to the run.
+/// A handle of a run. Cheap to clone; dropping it has no effect on the run.
 pub struct RunHandle<O> {
     client: Client,
     id: RunId,
@@ -26,32 +26,33 @@ impl<O> RunHandle<O> {
         &self.client
     }
 
-    /// The run's id.
+    /// Returns the id of the run.
     #[must_use]
     pub fn id(&self) -> RunId {
         self.id
     }
 
-    /// The run as it stands.
+    /// Reads the run.
     ///
     /// # Errors
-    /// [`ClientError::UnknownRun`] if it was started in a transaction that has not committed; those of the database.
+    /// [`ClientError::UnknownRun`] if the run was started in a transaction that has not committed;
+    /// [`ClientError::Database`].
     pub async fn run(&self) -> Result<Run, ClientError> {
         self.client.run(self.id).await
     }
 
-    /// Where the run is in its life.
+    /// Reads the status of the run.
     ///
     /// # Errors
-    /// As [`RunHandle::run`].
+    /// See [`RunHandle::run`].
     pub async fn status(&self) -> Result<RunStatus, ClientError> {
         Ok(self.run().await?.status)
     }
 
-    /// Every attempt of every step: see [`Client::history`].
+    /// Reads every attempt of every step: see [`Client::history`].
     ///
     /// # Errors
-    /// As [`RunHandle::run`].
+    /// See [`RunHandle::run`].
     pub async fn history(&self) -> Result<Vec<StepAttempt>, ClientError> {
         self.client.history(self.id).await
     }
@@ -59,7 +60,7 @@ impl<O> RunHandle<O> {
     /// Sends a signal to the run: see [`Client::signal`].
     ///
     /// # Errors
-    /// As [`Client::signal`].
+    /// See [`Client::signal`].
     pub fn signal<T>(&self, name: impl NamesSignal<T>, payload: &T) -> SendSignal
     where
         T: Serialize + DeserializeOwned,
@@ -70,7 +71,7 @@ impl<O> RunHandle<O> {
     /// Cancels the run: see [`Client::cancel`].
     ///
     /// # Errors
-    /// As [`RunHandle::run`].
+    /// See [`RunHandle::run`].
     pub async fn cancel(&self) -> Result<CancelOutcome, ClientError> {
         self.client.cancel(self.id).await
     }
@@ -78,23 +79,23 @@ impl<O> RunHandle<O> {
     /// Ends the run at once: see [`Client::terminate`].
     ///
     /// # Errors
-    /// As [`RunHandle::run`].
+    /// See [`RunHandle::run`].
     pub async fn terminate(&self) -> Result<CancelOutcome, ClientError> {
         self.client.terminate(self.id).await
     }
 }
 
 impl<O> RunHandle<O> {
-    /// The same run, with another type for its output.
+    /// Returns a handle of this run with another type for its output.
     #[must_use]
     pub fn typed<T>(self) -> RunHandle<T> {
         RunHandle::new(self.client, self.id)
     }
 
-    /// Starts a new run that keeps a part of this one's history: see [`Client::fork`].
+    /// Starts a new run that keeps a part of this run's history: see [`Client::fork`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Client::fork`].
     pub fn fork(&self) -> Fork<O> {
         Fork::new(&self.client, self.id)
     }
@@ -102,7 +103,7 @@ impl<O> RunHandle<O> {
     /// Tries the run again from where it failed: see [`Client::retry`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Client::retry`].
     pub fn retry(&self) -> RetryRun<O> {
         RetryRun::new(&self.client, self.id)
     }
@@ -110,7 +111,7 @@ impl<O> RunHandle<O> {
     /// Keeps the run from going on: see [`Client::pause`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Client::pause`].
     pub async fn pause(&self) -> Result<PauseOutcome, ClientError> {
         self.client.pause(self.id).await
     }
@@ -118,7 +119,7 @@ impl<O> RunHandle<O> {
     /// Lets the run go on after a pause: see [`Client::resume`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Client::resume`].
     pub async fn resume(&self) -> Result<ResumeOutcome, ClientError> {
         self.client.resume(self.id).await
     }
@@ -126,22 +127,23 @@ impl<O> RunHandle<O> {
     /// Says what the run waits for: see [`Client::explain`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Client::explain`].
     pub async fn explain(&self) -> Result<Explanation, ClientError> {
         self.client.explain(self.id).await
     }
 }
 
 impl<O: DeserializeOwned> RunHandle<O> {
-    /// Waits until the run has ended and gives its output. Learns of the end by a notification, or by polling where that
-    /// is lost. All waits of a process share one query.
+    /// Waits until the run has ended and returns its output. The handle learns of the end by a
+    /// notification, or by polling if the notification is lost. All waits of a process share one
+    /// query.
     ///
     /// # Errors
     /// [`ClientError::RunFailed`], [`ClientError::RunCanceled`], [`ClientError::Decode`],
-    /// [`ClientError::Unreadable`]; those of the database.
+    /// [`ClientError::Unreadable`], [`ClientError::Database`].
     ///
     /// # Cancel safety
-    /// Can be dropped and called again.
+    /// Safe: the future can be dropped and `result` called again.
     pub async fn result(&self) -> Result<O, ClientError> {
         let ended = self.client.results().wait(self.id).await?;
         if let Some(unreadable) = ended.unreadable() {

@@ -5,20 +5,22 @@ use workflow_engine::model::{NameSubject, RunId, check_name, unquoted};
 
 use super::{Client, ClientError, RunHandle, RunStream};
 
-/// As the replay core writes it.
+/// The key under which the replay core records the value.
 #[derive(Deserialize)]
 struct Published<T> {
     value: T,
 }
 
 impl Client {
-    /// What a run [published](crate::Ctx::publish) last under this name; `None` if it has not yet. Also after its end.
+    /// Reads the value that a run [published](crate::Ctx::publish) last under this name; `None` if
+    /// it has published none. The value can be read after the end of the run, too.
     ///
     /// # Errors
-    /// [`ClientError::UnknownRun`], [`ClientError::Name`], [`ClientError::DecodeLive`]; those of the database.
+    /// [`ClientError::UnknownRun`], [`ClientError::Name`], [`ClientError::DecodeLive`],
+    /// [`ClientError::Database`].
     ///
     /// # Cancel safety
-    /// Can be dropped and called again.
+    /// Safe: the future can be dropped and the call repeated.
     pub async fn state<T: DeserializeOwned>(&self, id: RunId, name: impl AsRef<str>) -> Result<Option<T>, ClientError> {
         let name = name.as_ref();
         check_name(NameSubject::Published, name)?;
@@ -35,20 +37,20 @@ impl Client {
         })
     }
 
-    /// The items that a run [emits](crate::Ctx::emit) to this stream: see [`RunStream`].
+    /// Returns the items that a run [emits](crate::Ctx::emit) to this stream: see [`RunStream`].
     pub fn stream<T: DeserializeOwned>(&self, id: RunId, name: impl Into<String>) -> RunStream<T> {
         RunStream::new(self.clone(), id, name.into())
     }
 }
 
 impl<O> RunHandle<O> {
-    /// What the run published last under this name: see [`Client::state`].
+    /// Reads the value that the run published last under this name: see [`Client::state`].
     ///
     /// # Errors
-    /// As [`Client::state`].
+    /// See [`Client::state`].
     ///
     /// # Cancel safety
-    /// As [`Client::state`].
+    /// See [`Client::state`].
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -68,7 +70,7 @@ impl<O> RunHandle<O> {
         self.client().state(self.id(), name).await
     }
 
-    /// The items that the run emits to this stream: see [`RunStream`].
+    /// Returns the items that the run emits to this stream: see [`RunStream`].
     pub fn stream<T: DeserializeOwned>(&self, name: impl Into<String>) -> RunStream<T> {
         self.client().stream(self.id(), name)
     }

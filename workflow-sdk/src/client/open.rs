@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use workflow_engine::store::{ConnectError, Store, StoreOptions, redact};
 
-/// Opens the store that the URL names and brings its schema up to date.
+/// Opens the store at the URL and brings its schema up to date.
 ///
 /// # Errors
-/// [`ConnectError`]; the options are checked before the database is touched.
+/// [`ConnectError`]. The options are checked before the database is touched.
 pub async fn open(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>, ConnectError> {
     options.check()?;
     match url.split_once(':').map(|(scheme, _)| scheme) {

@@ -11,26 +11,29 @@ use workflow_engine::store::{DatabaseError, EndedRun, Store};
 
 use super::ClientError;
 
-/// How long a wait can last after the end of its run if every notification of it was lost, while few are waited for.
+/// Poll interval while few runs are awaited: bounds the delay of a result whose notifications were
+/// all lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same for each that is waited for, once that is longer: a question reads all of them, and must not take a larger share of
-/// a core the more there are.
+/// Poll interval per awaited run, used when it exceeds [`POLL_INTERVAL`]. One query reads all
+/// awaited runs, so the interval grows with their number to keep the use of a processor constant.
 const POLL_INTERVAL_A_RUN: Duration = Duration::from_micros(200);
 
-/// The same where no notification is lost, and the clock may be one that leaps over months.
+/// Poll interval on a store in this process: it loses no notification, and its clock may jump over
+/// months.
 const RARE_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// Between two questions for all runs that are waited for: hints can come at any rate, and each question costs.
+/// Shortest time between two queries for all awaited runs: hints can come at any rate, and each
+/// query costs.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_A_RUN: Duration = Duration::from_micros(20);
 
-/// All waits for results in this process. What ends here is told by the executor; for the rest one task asks, with one
-/// query for all.
+/// All waits for results in this process. The executor reports runs that end here; for other runs
+/// one task polls, with one query for all of them.
 pub(super) struct ResultWatch {
     store: Arc<dyn Store>,
     hub: Arc<Hub>,
-    /// Runs that were not asked for yet: they may have ended before anybody waited.
+    /// Runs that were not queried yet: they may have ended before the wait began.
     new: Mutex<Vec<RunId>>,
     added: Notify,
     task: OnceCell<()>,
@@ -44,7 +47,7 @@ impl ResultWatch {
     /// Waits until this run has ended.
     pub(super) async fn wait(self: &Arc<Self>, id: RunId) -> Result<EndedRun, ClientError> {
         self.start_task().await;
-        // First the wait, then the question: an end in between is told.
+        // The wait is registered before the query, so an end in between is reported.
         let ended = self.hub.wait_ended(id);
         self.new.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.added.notify_one();
@@ -112,7 +115,7 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
     }
 }
 
-/// How long nothing is asked while nothing is heard of, after so many runs were asked for.
+/// Returns the poll interval without hints, after a query for this number of runs.
 fn poll_interval_of(awaited: u32) -> Duration {
     POLL_INTERVAL.max(POLL_INTERVAL_A_RUN * awaited)
 }

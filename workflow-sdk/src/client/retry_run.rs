@@ -9,8 +9,8 @@ use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, ReviveWr
 
 use super::{Client, ClientError, RunHandle};
 
-/// A failed run that is to be tried again: set its options, then await it. Made by [`Client::retry`] and
-/// [`RunHandle::retry`].
+/// A builder for another attempt of a failed run: set its options, then await it. Made by
+/// [`Client::retry`] and [`RunHandle::retry`].
 #[must_use = "nothing is tried again until this is awaited"]
 pub struct RetryRun<O> {
     client: Client,
@@ -24,21 +24,22 @@ impl<O> RetryRun<O> {
         Self { client: client.clone(), run_id, deadline: None, output: PhantomData }
     }
 
-    /// Fails the run if it has not ended so long after this commit. Default: the deadline that it has, which must not have
-    /// passed.
+    /// Fails the run if it has not ended within this time after the commit. Default: the deadline
+    /// of the run, which must not have passed.
     pub fn deadline(mut self, after: Duration) -> Self {
         self.deadline = Some(StartTime::After(after));
         self
     }
 
-    /// As [`RetryRun::deadline`], at this instant.
+    /// Fails the run if it has not ended at this instant. See [`RetryRun::deadline`].
     pub fn deadline_at(mut self, instant: impl Into<Timestamp>) -> Self {
         self.deadline = Some(StartTime::At(instant.into()));
         self
     }
 
     async fn revive(self) -> Result<RunHandle<O>, ClientError> {
-        // What was read is as good as what is written, unless somebody else tries the same at that moment.
+        // The check may be made before the write: a second caller that tries the same run at this
+        // moment is refused by the write itself.
         const READS: usize = 5;
         for _ in 0..READS {
             let write = self.write().await?;

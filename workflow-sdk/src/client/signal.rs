@@ -13,7 +13,7 @@ use workflow_engine::store::{Outcome, Write};
 use super::within::commit_within;
 use super::{Client, ClientError};
 
-/// A signal that is to be sent: set its options, then await it.
+/// A builder for a signal: set its options, then await it.
 #[must_use = "no signal is sent until this is awaited"]
 pub struct SendSignal {
     client: Client,
@@ -36,8 +36,9 @@ impl SendSignal {
         Self { client: client.clone(), signal }
     }
 
-    /// Idempotency key, unique for the run: a second signal with it changes nothing and is answered
-    /// [`SignalOutcome::Repeated`]. Default: none. Range: 1 to 255 bytes, no control characters.
+    /// Sets the idempotency key, unique within the run: a second signal with the same key changes
+    /// nothing and returns [`SignalOutcome::Repeated`]. Default: none. Range: 1 to 255 bytes, no
+    /// control characters.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         if let Ok(signal) = &mut self.signal {
             signal.key = SignalKey::Given(key.into());
@@ -45,15 +46,15 @@ impl SendSignal {
         self
     }
 
-    /// Sends the signal in a transaction of the application's own, on the client's database: it is sent if and only if that
-    /// transaction commits, and the run is woken after the commit.
+    /// Sends the signal in a transaction of the application, on the client's database: the signal
+    /// exists if and only if that transaction commits. The run is woken after the commit.
     ///
-    /// On SQLite the transaction holds the file's write lock until it ends; on PostgreSQL, until then, it holds the run's
-    /// row: keep it short.
+    /// Keep the transaction short: until it ends it holds the write lock of the file on SQLite, and
+    /// the row of the run on PostgreSQL.
     ///
     /// # Errors
-    /// As for [`Client::signal`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
-    /// back.
+    /// See [`Client::signal`]; also [`ClientError::OtherDatabase`]. After an error of the database,
+    /// roll the transaction back.
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,
@@ -74,7 +75,8 @@ impl SendSignal {
 }
 
 impl Client {
-    /// Sends a signal to a run: see [`Ctx::signal`](crate::Ctx::signal). Returns a builder: set its options, then await it.
+    /// Sends a signal to a run: see [`Ctx::signal`](crate::Ctx::signal). Returns a builder: set its
+    /// options, then await it.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -91,19 +93,21 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let client = Client::connect("sqlite::memory:").await?;
     /// let run = client.start(deliver, ()).await?;
-    /// let sent = client.signal(run.id(), ADDRESS, &"12 Main Street".to_string()).key("address-1").await?;
+    /// let address = "12 Main Street".to_string();
+    /// let sent = client.signal(run.id(), ADDRESS, &address).key("address-1").await?;
     /// assert_eq!(sent, SignalOutcome::Accepted);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// Awaiting it gives [`ClientError::UnknownRun`], [`ClientError::Payload`], [`ClientError::Name`], or one of the
-    /// database. A run that has ended is no error: see [`SignalOutcome`](crate::SignalOutcome).
+    /// Awaiting the builder returns [`ClientError::UnknownRun`], [`ClientError::Payload`],
+    /// [`ClientError::Name`] or [`ClientError::Database`]. A signal to a run that has ended is not
+    /// an error: see [`SignalOutcome`](crate::SignalOutcome).
     ///
     /// # Cancel safety
-    /// Dropping the awaited future leaves it open whether the signal was sent; send it again with a
-    /// [key](SendSignal::key) to be sure that it is sent once.
+    /// If the awaited future is dropped, the signal may or may not have been sent. Send it again
+    /// with the same [key](SendSignal::key), so that it is sent once.
     pub fn signal<T>(&self, run_id: RunId, name: impl NamesSignal<T>, payload: &T) -> SendSignal
     where
         T: Serialize + DeserializeOwned,

@@ -20,13 +20,13 @@ use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
 use super::within::commit_within;
 use super::{Client, ClientError, RunHandle};
 
-/// The queue of a run unless it says otherwise, and the queue that a worker serves unless it says otherwise.
+/// The default queue of a run, and the queue that a worker serves by default.
 pub const DEFAULT_QUEUE: &str = "default";
 
 /// The version of a workflow whose attribute names none.
 pub const DEFAULT_VERSION: &str = "1";
 
-/// A run that is to be started: set its options, then await it.
+/// A builder for a new run: set its options, then await it.
 #[must_use = "no run is started until this is awaited"]
 pub struct Start<O> {
     client: Client,
@@ -62,69 +62,74 @@ impl<O> Start<O> {
         self
     }
 
-    /// Idempotency key: as long as the run is kept, the same key of the same workflow gives the same run, and the same key
-    /// with another input is a [`ClientError::KeyConflict`]. Default: none. Range: 1 to 255 bytes, no control characters.
+    /// Sets the idempotency key. As long as the run is kept, a start with the same workflow and key
+    /// returns the same run; with another input it is a [`ClientError::KeyConflict`]. Default:
+    /// none. Range: 1 to 255 bytes, no control characters.
     pub fn key(self, key: impl Into<String>) -> Self {
         self.set(|run| run.key = Some(key.into()))
     }
 
-    /// The run's id, for tests: what a run draws at random follows from it.
+    /// Sets the id of the run, for tests: the random values of a run depend on its id.
     #[doc(hidden)]
     pub fn id(self, id: RunId) -> Self {
         self.set(|run| run.id = id)
     }
 
-    /// Starts the run so long after its commit. Default: at once.
+    /// Delays the start by `delay`, measured from the commit. Default: no delay.
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|run| run.start = StartTime::After(delay))
     }
 
-    /// Starts the run at this instant; at once if it has passed. Default: at once.
+    /// Starts the run at this instant, or at once if it has passed. Default: at once.
     pub fn at(self, instant: impl Into<Timestamp>) -> Self {
         self.set(|run| run.start = StartTime::At(instant.into()))
     }
 
-    /// Fails the run, with an error of kind [`Deadline`](crate::ErrorKind::Deadline), if it has not ended so long after its
-    /// commit. Its pending call then fails with that kind, so that the function can clean up and its compensations run, within
-    /// the worker's grace (see `WorkerOptions::cancel_grace`); nothing else begins after that. Default: none.
+    /// Fails the run with an error of kind [`Deadline`](crate::ErrorKind::Deadline) if it has not
+    /// ended within this time after its commit. Its pending call then fails with that kind, so that
+    /// the function can clean up and its compensations run, within the worker's grace
+    /// (`WorkerOptions::cancel_grace`). Nothing else begins after that. Default: none.
     pub fn deadline(self, after: Duration) -> Self {
         self.set(|run| run.deadline = Some(StartTime::After(after)))
     }
 
-    /// As [`Start::deadline`], at this instant.
+    /// Fails the run if it has not ended at this instant. See [`Start::deadline`].
     pub fn deadline_at(self, instant: impl Into<Timestamp>) -> Self {
         self.set(|run| run.deadline = Some(StartTime::At(instant.into())))
     }
 
-    /// The queue in which the run waits for a worker that serves it. Default: [`DEFAULT_QUEUE`]. Range: 1 to 255 bytes, no
-    /// control characters.
+    /// Sets the queue in which the run waits for a worker. Default: [`DEFAULT_QUEUE`]. Range: 1 to
+    /// 255 bytes, no control characters.
     pub fn queue(self, queue: impl Into<String>) -> Self {
         self.set(|run| run.lane.queue = queue.into())
     }
 
-    /// The version of the workflow. One that no worker knows is accepted, for its worker may come later: the run stays due, and
-    /// [`Client::explain`] says why. Default: that of the workflow's attribute, or [`DEFAULT_VERSION`] for a start by name.
+    /// Sets the version of the workflow. A version that no worker serves yet is accepted; the run
+    /// waits until one does, and [`Client::explain`] says so. Default: the version in the
+    /// workflow's attribute, or [`DEFAULT_VERSION`] for a start by name. Range: 1 to 255 bytes, no
+    /// control characters.
     pub fn version(self, version: impl Into<String>) -> Self {
         self.set(|run| run.lane.version = version.into())
     }
 
-    /// A label to find the run by; a second value under the same name replaces the first. Default: none. Range: 1 to 255
-    /// bytes each, no control characters; the value may be empty.
+    /// Adds a tag to find the run by; a second value under the same name replaces the first.
+    /// Default: none. Range: 1 to 255 bytes each, no control characters; the value may be empty.
     pub fn tag(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.set(|run| {
             run.tags.insert(name.into(), value.into());
         })
     }
 
-    /// Starts the run in a transaction of the application's own, on the client's database: it exists if and only if that
-    /// transaction commits, and a worker is woken after the commit. A handle's result can be awaited from then on.
+    /// Starts the run in a transaction of the application, on the client's database: the run exists
+    /// if and only if that transaction commits. A worker is woken after the commit, and the result
+    /// can be awaited from then on.
     ///
-    /// On SQLite the transaction holds the file's write lock until it ends, so keep it short; begin it with
-    /// `BEGIN IMMEDIATE` where it reads before it writes.
+    /// On SQLite the transaction holds the write lock of the file until it ends, so keep it short.
+    /// Begin it with `BEGIN IMMEDIATE` if it reads before it writes.
     ///
     /// # Errors
-    /// As for [`Client::start`], and [`ClientError::OtherDatabase`]. After an error of the database roll the transaction
-    /// back.
+    /// See [`Client::start`]; also [`ClientError::OtherDatabase`]. After an error of the database,
+    /// roll the transaction back.
     pub async fn within<T: super::ApplicationTransaction>(
         self,
         transaction: &mut T,
@@ -210,7 +215,8 @@ fn answer<O>(client: Client, run: &NewRun, outcome: StartOutcome) -> Result<RunH
     }
 }
 
-/// Whether two inputs are the same value: a map may come out in another order of keys each time.
+/// `true` if two inputs are the same value. The text alone does not decide, because a map may be
+/// written with its keys in another order.
 pub(super) fn same_input(stored: &str, new: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
     stored == new || parse(stored).is_some_and(|stored| parse(new) == Some(stored))

@@ -14,27 +14,30 @@ use workflow_engine::store::EmittedItem;
 
 use super::{Client, ClientError};
 
-/// Items that are read at once: few enough to be held in memory at the largest size of a payload.
+/// Items per read: few enough to be held in memory even if each has the largest size of a payload.
 const PAGE: u32 = 64;
 
-/// How long an item can stay unseen if every notification of it was lost.
+/// Poll interval: bounds the delay of an item whose notifications were all lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Between two looks for which there is only a hint: those can come at any rate, and each look costs.
+/// Shortest time between two reads that only hints asked for: hints can come at any rate, and each
+/// read costs.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The items that a run [emits](crate::Ctx::emit) to one of its streams, from the first one on: those that are there, then each
-/// as it is committed, each once and in order. Ends when the run has ended and every item was given. A run that continues
-/// as new goes on with the same stream.
+/// The items that a run [emits](crate::Ctx::emit) to one of its streams, as a `Stream`: first the
+/// items that exist, then each further item once it is committed, each once and in order. It ends
+/// when the run has ended and every item was delivered. A run that continues as new goes on with
+/// the same stream.
 ///
 /// # Errors
-/// Items are [`ClientError::DecodeLive`] where one is no `T`, [`ClientError::Unreadable`] where one cannot be decoded at all; the next
-/// one follows. After any other error (an unknown run, an
-/// invalid name, the database) it may be polled again: it goes on where it was.
+/// An item that does not decode as `T` yields [`ClientError::DecodeLive`], and one that the codec
+/// cannot decode yields [`ClientError::Unreadable`]; the stream continues with the next item. After
+/// any other error ([`ClientError::UnknownRun`], [`ClientError::Name`], [`ClientError::Database`])
+/// the stream may be polled again and continues at its position.
 ///
 /// # Cancel safety
-/// An item is lost only if it was given: a future that waits for the next one can be dropped and made again. One that goes on
-/// where another was: [`RunStream::after`] with that one's [`RunStream::last`].
+/// Safe: a future that waits for the next item can be dropped, and no item is lost. To continue a
+/// stream later, call [`RunStream::after`] with the [`RunStream::last`] of the old one.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -64,7 +67,7 @@ pub struct RunStream<T> {
     item: PhantomData<fn() -> T>,
 }
 
-/// Where the items come from.
+/// The source of the items.
 #[derive(Clone)]
 struct Source {
     client: Client,
@@ -72,7 +75,7 @@ struct Source {
     name: String,
 }
 
-/// Items, and whether none will follow.
+/// Items, and `true` if no item will follow.
 struct Page {
     items: Vec<EmittedItem>,
     is_last: bool,
@@ -90,13 +93,14 @@ impl<T> RunStream<T> {
         }
     }
 
-    /// Begins after the item of this number. Default: 0, with the first.
+    /// Begins after the item with this number. Default: 0, so with the first item.
     pub fn after(mut self, number: u64) -> Self {
         self.last = i64::try_from(number).unwrap_or(i64::MAX);
         self
     }
 
-    /// The number of the item that was given last; before the first, where it begins. Numbers rise, from 1.
+    /// Returns the number of the item that was delivered last, or the number after which the stream
+    /// begins. Numbers rise from 1.
     #[must_use]
     pub fn last(&self) -> u64 {
         u64::try_from(self.last).unwrap_or(0)
@@ -104,7 +108,7 @@ impl<T> RunStream<T> {
 }
 
 impl Source {
-    /// The next items, once there are any.
+    /// Waits for the next items.
     async fn read(self, after: i64) -> Result<Page, ClientError> {
         check_name(NameSubject::Stream, &self.name)?;
         let page = self.page(after).await?;
@@ -123,12 +127,12 @@ impl Source {
         let mut ended = std::pin::pin!(self.client.results().wait(self.run_id).fuse());
         let mut has_ended = false;
         loop {
-            // First the ear, then the look: what is committed in between is heard.
+            // Listens before it reads, so that it notices an item that is committed in between.
             let emitted = follow.notified();
             changes.mark_unchanged();
             let items = self.page(after).await?;
             if !items.is_empty() || has_ended {
-                // After the end nothing is emitted; one page may not hold all that was.
+                // A run emits nothing after its end, but one page may not hold all of its items.
                 return Ok(Page { is_last: items.is_empty(), items });
             }
             tokio::select! {

@@ -4,9 +4,9 @@ use crate::transaction::{TransactionOver, Tx};
 
 use super::{Client, ClientError};
 
-/// A transaction of the application's own, in which a run can be started, signaled or canceled: `sqlx::Transaction` of SQLite or
-/// PostgreSQL, or a connection on which the application began one itself; in the body of
-/// [`Ctx::transaction`](crate::Ctx::transaction), its [`Tx`].
+/// A transaction of the application, in which a run can be started, signaled or canceled:
+/// `sqlx::Transaction` of SQLite or PostgreSQL, or a connection on which the application began one.
+/// In the body of [`Ctx::transaction`](crate::Ctx::transaction) it is the [`Tx`].
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -35,7 +35,7 @@ use super::{Client, ClientError};
 /// # }
 /// ```
 pub trait ApplicationTransaction: sealed::Sealed + Send {
-    /// The connection on which the transaction is open.
+    /// Returns the connection on which the transaction is open.
     #[doc(hidden)]
     fn open(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver>;
 }
@@ -44,7 +44,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Writes in the transaction.
+/// Commits a write together with the transaction.
 pub(super) async fn commit_within<T: ApplicationTransaction>(
     client: &Client,
     transaction: &mut T,
