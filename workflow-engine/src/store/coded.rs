@@ -1,8 +1,9 @@
-//! The door through which every payload passes: encoded on its way to a database, decoded on its way back.
+//! Passes every payload through the codec: encodes it on its way to a database, decodes it on its
+//! way back.
 //!
-//! It stands here, below executor, client and worker and above both databases, for here alone each payload has its run and step with
-//! it in both directions, and what writes or reads one cannot go past it: `Write` is matched without a wildcard. The one other way to
-//! a database, the application's own transaction, uses [`Coding`](super::Coding) by `encode_start` and its like.
+//! This store stands between the engine and the database because every payload passes here in both
+//! directions together with its run and step. No write can bypass it: `Write` is matched without a
+//! wildcard.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -21,11 +22,12 @@ use super::{
     WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
-/// Another store, whose payloads are coded.
+/// A store that encodes the payloads of another one.
 ///
-/// What is read of one run, to be used, fails with kind [`Codec`](super::DatabaseErrorKind::Codec) if it cannot be decoded: histories,
-/// inboxes, published values. What is read of many (lists, ends, claims, pages of streams), or to be looked at, says so in the
-/// place of the payload: one run must not hide the others.
+/// A read of one run for use (history, inbox, published value) fails with kind
+/// [`Codec`](super::DatabaseErrorKind::Codec) if it cannot be decoded. A read of many runs (lists,
+/// ends, claims, pages of streams), or for display, replaces the payload by the reason: one run
+/// must not hide the others.
 #[derive(Debug)]
 pub struct CodedStore {
     inner: Arc<dyn Store>,
@@ -47,7 +49,8 @@ impl CodedStore {
         show_error(&self.coding, run.id, run.error.as_mut());
     }
 
-    /// A database copies rows as they are, and these are bound to the run that they are copied from.
+    /// Encodes the history of a fork anew: a database would copy the rows unchanged, but their
+    /// payloads are bound to the source run.
     async fn encode_fork(&self, fork: &ForkWrite) -> Result<ForkWrite, DatabaseError> {
         let new = self.coding.encode_start(&fork.new)?.into_owned();
         let mut kept = Vec::new();
@@ -284,7 +287,7 @@ impl Preparer for CodedStore {
     }
 }
 
-/// A transaction whose outcome is coded.
+/// A transaction that encodes the outcome of its step.
 #[derive(Debug)]
 struct CodedTransaction {
     inner: Box<dyn StepTransaction>,

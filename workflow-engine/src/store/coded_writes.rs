@@ -1,4 +1,4 @@
-//! Writes in their stored form.
+//! Encodes the payloads of writes and decodes those of outcomes.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use super::{
     Write,
 };
 
-/// The writes of a batch that could be encoded, and what became of the others.
+/// The writes of a batch that could be encoded, and the refusals of the others.
 pub(super) struct Encoded {
     pub(super) writes: Vec<Write>,
-    /// By place in the batch.
+    /// The refusals, by index in the batch.
     refused: Vec<Option<DatabaseError>>,
 }
 
@@ -31,7 +31,7 @@ impl Encoded {
         }
     }
 
-    /// The outcomes of the whole batch, from those of its encoded writes.
+    /// Returns the outcomes of the whole batch, given those of its encoded writes.
     pub(super) fn outcomes(self, outcomes: Vec<Outcome>) -> Vec<Outcome> {
         let mut outcomes = outcomes.into_iter();
         self.refused
@@ -42,11 +42,11 @@ impl Encoded {
 }
 
 impl Coding {
-    /// A run that is to be started, in its stored form.
+    /// Returns a run to be started, in its stored form.
     ///
     /// # Errors
-    /// Kind [`Codec`](super::DatabaseErrorKind::Codec) if the codec fails, [`Invalid`](super::DatabaseErrorKind::Invalid) if its
-    /// text is too large.
+    /// Kind [`Codec`](super::DatabaseErrorKind::Codec) if the codec fails,
+    /// [`Invalid`](super::DatabaseErrorKind::Invalid) if its text is too large.
     pub fn encode_start<'r>(&self, run: &'r NewRun) -> Result<Cow<'r, NewRun>, DatabaseError> {
         if !self.encodes() {
             return Ok(Cow::Borrowed(run));
@@ -55,18 +55,18 @@ impl Coding {
         Ok(Cow::Owned(NewRun { input, ..run.clone() }))
     }
 
-    /// Decodes what became of a start, so that the client can compare it.
+    /// Decodes the outcome of a start, so that the client can compare inputs.
     pub fn decode_started(&self, outcome: &mut StartOutcome) {
         if let StartOutcome::Existing { id, input } = outcome {
             self.show(&PayloadContext::new(*id, PayloadPlace::Input), input);
         }
     }
 
-    /// A signal that is to be sent, in its stored form.
+    /// Returns a signal to be sent, in its stored form.
     ///
     /// # Errors
-    /// Kind [`Codec`](super::DatabaseErrorKind::Codec) if the codec fails, [`Invalid`](super::DatabaseErrorKind::Invalid) if its
-    /// text is too large.
+    /// Kind [`Codec`](super::DatabaseErrorKind::Codec) if the codec fails,
+    /// [`Invalid`](super::DatabaseErrorKind::Invalid) if its text is too large.
     pub fn encode_signal<'s>(&self, signal: &'s NewSignal) -> Result<Cow<'s, NewSignal>, DatabaseError> {
         if !self.encodes() {
             return Ok(Cow::Borrowed(signal));
@@ -76,7 +76,7 @@ impl Coding {
         Ok(Cow::Owned(NewSignal { payload, ..signal.clone() }))
     }
 
-    /// Any write but a fork, whose history has to be read first.
+    /// Returns any write but a fork in its stored form. The history of a fork has to be read first.
     pub(super) fn encode_write<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         Ok(Cow::Owned(match write {
             Write::Start(run) => Write::Start(self.encode_start(run)?.into_owned()),
@@ -96,7 +96,7 @@ impl Coding {
                 let input = self.encode(&PayloadContext::new(claim.run_id, PayloadPlace::Input), input)?;
                 Write::Continue(ContinueWrite { claim: *claim, input })
             }
-            // None of them carries a payload, but for the fork, which is not encoded here.
+            // These writes carry no payload, except the fork, which is not encoded here.
             Write::Fork(_)
             | Write::Revive(_)
             | Write::Pause(_)

@@ -12,42 +12,45 @@ use crate::model::{
 
 use super::{DatabaseError, DatabaseErrorKind};
 
-/// How a text begins that a codec has made: `coded:1:KEY:BASE64`. It is no JSON, so no payload begins so, and a program that
-/// does not know of codecs cannot take one for a text of the author's.
+/// The beginning of a text that a codec has made: `coded:1:KEY:BASE64`. It is not JSON, so no
+/// payload begins like this, and a program without the codec cannot mistake it for an author's
+/// text.
 const MARK: &str = "coded:";
 
-/// The form of what follows the mark.
+/// The version of the form that follows the mark.
 const VERSION: &str = "1";
 
-/// Largest stored form. Payloads have 64 MiB at most, and base64 makes a third more of them; what a codec adds beyond that is
-/// a fault of it, and a batch of such texts must stay far below what one statement takes.
+/// The largest stored form. Payloads have at most 64 MiB, and base64 adds a third. A codec that
+/// adds more is at fault, and a batch of such texts must stay far below the limit of a statement.
 const MAX_CODED_BYTES: usize = 96 * 1024 * 1024;
 
-/// What stands in a stored error for its message.
+/// The text that replaces the message of an encoded error.
 const HIDDEN: &str = "(encoded)";
 
-/// The stored form of single payloads: encodes what goes to the database and decodes what comes from it.
+/// Encodes each payload on its way to the database and decodes it on its way back.
 ///
-/// Without a codec payloads pass as they are, but what another program has encoded is told from them.
+/// Without a codec payloads pass unchanged, but a payload that another program has encoded is still
+/// recognized.
 #[derive(Clone, Debug, Default)]
 pub struct Coding(Option<Arc<dyn PayloadCodec>>);
 
 impl Coding {
-    /// With this codec.
+    /// Returns a coding with this codec.
     #[must_use]
     pub fn new(codec: Arc<dyn PayloadCodec>) -> Self {
         Self(Some(codec))
     }
 
-    /// Whether there is a codec, so that what is written differs from what was handed over.
+    /// `true` if there is a codec, so that the stored text differs from the payload.
     pub(super) fn encodes(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The stored form of a payload.
+    /// Returns the stored form of a payload.
     ///
     /// # Errors
-    /// Kind [`DatabaseErrorKind::Codec`] if the codec fails, [`DatabaseErrorKind::Invalid`] if its text is too large.
+    /// Kind [`DatabaseErrorKind::Codec`] if the codec fails, [`DatabaseErrorKind::Invalid`] if its
+    /// text is too large.
     pub(super) fn encode(&self, context: &PayloadContext<'_>, plain: &str) -> Result<String, DatabaseError> {
         let Some(codec) = &self.0 else { return Ok(plain.to_owned()) };
         let coded = guarded(|| codec.encode(context, plain.as_bytes())).map_err(|error| unencoded(context, &error))?;
@@ -66,7 +69,7 @@ impl Coding {
         Ok(text)
     }
 
-    /// The payload that a stored text stands for.
+    /// Returns the payload of a stored text.
     pub(super) fn decode<'t>(
         &self,
         context: &PayloadContext<'_>,
@@ -102,7 +105,7 @@ impl Coding {
         String::from_utf8(plain).map(Cow::Owned).map_err(|_| unreadable(Some(key), UnreadableReason::Malformed))
     }
 
-    /// Decodes a text where it stands.
+    /// Decodes a text in place.
     ///
     /// # Errors
     /// Kind [`DatabaseErrorKind::Codec`] from an [`UnreadablePayload`].
@@ -113,7 +116,8 @@ impl Coding {
         Ok(())
     }
 
-    /// Decodes a text where it stands, or says in its place why not: whoever uses it asks [`UnreadablePayload::in_place_of`].
+    /// Decodes a text in place, or replaces it by the reason why it cannot be decoded;
+    /// [`UnreadablePayload::in_place_of`] recognizes that.
     pub(super) fn show(&self, context: &PayloadContext<'_>, text: &mut String) {
         match self.decode(context, text) {
             Ok(Cow::Borrowed(_)) => {}
@@ -122,7 +126,7 @@ impl Coding {
         }
     }
 
-    /// The stored form of an error: its kind, step and times stay readable.
+    /// Returns the stored form of an error: its kind, step and times stay readable.
     pub(super) fn encode_error(
         &self,
         context: &PayloadContext<'_>,
@@ -141,17 +145,18 @@ impl Coding {
         context: &PayloadContext<'_>,
         stored: &StoredError,
     ) -> Result<Option<StoredError>, UnreadablePayload> {
-        // An error without it is plain. The databases write some themselves, which hold nothing of an author's.
+        // An error without the mark is plain. Databases write some errors themselves, and those
+        // hold nothing of an author.
         let Some(coded) = stored.coded.as_deref().filter(|text| text.starts_with(MARK)) else { return Ok(None) };
         let plain = self.decode(context, coded)?;
         let malformed = |_| UnreadablePayload::new(context, None, UnreadableReason::Malformed);
         serde_json::from_str(&plain).map(Some).map_err(malformed)
     }
 
-    /// As [`Coding::open`].
+    /// See [`Coding::open`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Coding::open`].
     pub(super) fn open_error(
         &self,
         context: &PayloadContext<'_>,
@@ -163,7 +168,7 @@ impl Coding {
         Ok(())
     }
 
-    /// As [`Coding::show`].
+    /// See [`Coding::show`].
     pub(super) fn show_error(&self, context: &PayloadContext<'_>, error: &mut StoredError) {
         match self.decode_error(context, error) {
             Ok(None) => {}
@@ -172,7 +177,7 @@ impl Coding {
         }
     }
 
-    /// The stored form of a row of a history.
+    /// Returns the stored form of a row of a history.
     pub(super) fn encode_row(&self, run_id: RunId, row: &StepAttempt) -> Result<StepAttempt, DatabaseError> {
         let mut row = row.clone();
         if let Some(output) = &mut row.output {
@@ -188,7 +193,7 @@ impl Coding {
     /// Decodes a row of a history.
     ///
     /// # Errors
-    /// As [`Coding::open`].
+    /// See [`Coding::open`].
     pub(super) fn open_row(&self, run_id: RunId, row: &mut StepAttempt) -> Result<(), DatabaseError> {
         if let Some(output) = &mut row.output {
             self.open(&PayloadContext::of_output(run_id, row.kind, &row.step_key, row.attempt), output)?;
@@ -201,7 +206,8 @@ impl Coding {
     }
 }
 
-/// A codec is not ours, and it is called on the thread of the executor, which must outlive it.
+/// Calls a codec and turns its panic into an error: it is code of others, and it is called on the
+/// thread of the executor, which must survive it.
 fn guarded<T>(call: impl FnOnce() -> Result<T, CodecError>) -> Result<T, CodecError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(CodecError::Failed("it panicked".into())))
 }

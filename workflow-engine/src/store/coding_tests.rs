@@ -9,7 +9,7 @@ use crate::model::{
 
 use super::{Coding, DatabaseErrorKind};
 
-/// Gives back what it gets; refuses a payload of one byte, and has one key.
+/// A codec that returns its input, refuses a payload of one byte, and has one key.
 #[derive(Debug)]
 struct Loose {
     key: &'static str,
@@ -70,7 +70,8 @@ fn whatever_is_stored_is_decoded_or_refused() {
     }
 }
 
-/// What begins as an envelope does is no JSON, so no payload of an author's can be taken for one.
+/// A text that begins like an envelope is not JSON, so no payload of an author can be mistaken for
+/// one.
 #[test]
 fn no_json_is_an_envelope() {
     for text in ["coded:1:k:e30=", "coded:", "unreadable:{}"] {
@@ -106,7 +107,7 @@ fn an_error_keeps_what_is_no_payload_in_the_clear() {
     assert_eq!((seen.kind, seen.fatal, seen.step_key.as_deref()), (ErrorKind::Application, true, Some("charge")));
     let why = crate::model::UnreadablePayload::in_place_of_error(&seen).unwrap();
     assert_eq!(why.reason, UnreadableReason::NoCodec);
-    // One that a database has written itself.
+    // An error that a database has written itself.
     let mut plain = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
     loose.open_error(&context, &mut plain).unwrap();
     assert_eq!(plain.kind, ErrorKind::Deadline);

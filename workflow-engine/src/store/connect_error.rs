@@ -1,10 +1,11 @@
 use super::DatabaseError;
 
-/// Why a client could not connect. Nothing was changed in the database, but that a migration may have been applied.
+/// Why a client could not connect. The database was not changed, except that a migration may have
+/// been applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URL begins with something else than a known scheme.
+    /// The URL begins with an unknown scheme.
     #[error(
         "database URL {url:?} has an unknown scheme; use sqlite://path/to/file.db, sqlite::memory: or postgres://user@host/database"
     )]
@@ -17,10 +18,10 @@ pub enum ConnectError {
     InvalidUrl {
         /// The URL without its password.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The crate was built without this store.
+    /// The program was built without this store.
     #[error("database URL {url:?} needs the feature `{feature}` of workflow-sdk, which this program was built without")]
     MissingFeature {
         /// The URL without its password.
@@ -28,7 +29,7 @@ pub enum ConnectError {
         /// The feature.
         feature: &'static str,
     },
-    /// The schema name is not of the accepted form.
+    /// The schema name does not have the accepted form.
     #[error("schema name {name:?} is refused; use 1 to 31 of a-z, 0-9 and _, not beginning with a digit")]
     InvalidSchema {
         /// The name.
@@ -49,10 +50,10 @@ pub enum ConnectError {
     NotWritable {
         /// The file.
         path: String,
-        /// The system's error.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The database file lies on a file system on which SQLite's locks do not hold.
+    /// The database file lies on a file system on which SQLite's locks do not work.
     #[error(
         "database file {path:?} lies on the network file system {filesystem}, where SQLite's locks do not hold; use a local disk, or PostgreSQL for several machines"
     )]
@@ -62,7 +63,7 @@ pub enum ConnectError {
         /// The kind of file system.
         filesystem: &'static str,
     },
-    /// The database takes no writes.
+    /// The database is read-only.
     #[error(
         "database {url:?} is read-only; a client must be able to write: check the file's permissions, or the server's role"
     )]
@@ -78,7 +79,7 @@ pub enum ConnectError {
         /// The driver's error.
         source: DatabaseError,
     },
-    /// The SQLite library can damage databases.
+    /// The SQLite library has a defect that can damage databases.
     #[error(
         "SQLite {found} is older than {required}, the first without the WAL-reset corruption; build workflow-sdk with its bundled SQLite"
     )]
@@ -91,7 +92,7 @@ pub enum ConnectError {
     /// The PostgreSQL server is too old.
     #[error("PostgreSQL {found} is older than {required}, the oldest that is supported")]
     OldPostgres {
-        /// The server's version.
+        /// The version of the server.
         found: String,
         /// The oldest that is accepted.
         required: u32,
@@ -109,7 +110,7 @@ pub enum ConnectError {
     NewerSchema {
         /// The version in the database.
         found: i64,
-        /// The newest that this program knows.
+        /// The newest version that this program knows.
         known: i64,
     },
     /// The database answered with an error.

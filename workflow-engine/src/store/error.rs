@@ -1,20 +1,22 @@
 use std::fmt;
 
-/// What a caller can do about an error of a database. Found from SQLSTATE and SQLite result codes, never from texts.
+/// The kind of an error of a database: what a caller can do about it. Derived from SQLSTATE and
+/// SQLite result codes, never from texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DatabaseErrorKind {
-    /// Contention, a time-out, a full disk: the same call may succeed later.
+    /// Contention, a time-out or a full disk: the same call may succeed later.
     Busy,
-    /// The database cannot be reached, or the connection broke; the effect of the call is unknown.
+    /// The database cannot be reached, or the connection broke. The call may or may not have had
+    /// its effect.
     Unreachable,
     /// The database refused the data itself: the same call can never succeed.
     Invalid,
-    /// The database takes no writes.
+    /// The database is read-only.
     ReadOnly,
-    /// What is stored cannot be understood, or the database says that it is damaged.
+    /// A stored value cannot be understood, or the database reports that it is damaged.
     Corrupt,
-    /// A payload could not be encoded or decoded; the source of the latter is an
+    /// A payload could not be encoded or decoded. After a failed decoding the source is an
     /// [`UnreadablePayload`](crate::model::UnreadablePayload).
     Codec,
     /// Anything else.
@@ -22,7 +24,7 @@ pub enum DatabaseErrorKind {
 }
 
 impl DatabaseErrorKind {
-    /// Whether the same call may succeed later.
+    /// `true` if the same call may succeed later.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {
@@ -36,16 +38,16 @@ impl DatabaseErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("{operation}: {kind}")]
 pub struct DatabaseError {
-    /// What a caller can do about it.
+    /// The kind, which tells what a caller can do.
     pub kind: DatabaseErrorKind,
-    /// What was being done.
+    /// The operation that failed.
     pub operation: &'static str,
     /// The driver's error.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl DatabaseError {
-    /// An error of this kind while doing `operation`.
+    /// Returns an error of this kind during `operation`.
     pub fn new(
         kind: DatabaseErrorKind,
         operation: &'static str,

@@ -1,11 +1,12 @@
 //! The contract between the engine and a database.
 //!
-//! An internal seam, exempt from semantic versioning. What a store owes is the list of cases in
-//! `tests/tests/conformance/`: a behaviour lands there before either database has it.
+//! Internal: exempt from semantic versioning. The cases in `tests/tests/conformance/` define the
+//! contract: a behaviour lands there before any database has it.
 //!
-//! Rules for every method: the store's [`Clock`](crate::model::Clock) decides; no call holds one connection while it
-//! asks for another; a call ends within the store's own deadline, with an error if the database does not answer; a
-//! dropped future leaves no half-used connection behind.
+//! Rules for every method: the store's [`Clock`](crate::model::Clock) decides the time. No call
+//! holds one connection while it asks for another. A call ends within the store's own deadline,
+//! with an error if the database does not answer. A dropped future leaves no half-used connection
+//! behind.
 
 use std::fmt;
 use std::time::Duration;
@@ -54,7 +55,7 @@ pub use write::{
     AttemptWrite, ClaimRequest, ContinueWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite, RunEnd, Write,
 };
 
-/// A database that keeps runs.
+/// A database that stores runs.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Applies the writes in one durable transaction and says for each, in order, what became of it. An end or a park that another
@@ -78,175 +79,184 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Opens a transaction in which the body of a step of this run works. `None`: the claim is not the run's current one.
+    /// Opens a transaction for the body of a step of this run. Returns `None` if the claim is not
+    /// the current one of its run.
     ///
-    /// On SQLite it holds the database's write lock until it ends, so nothing else is written meanwhile. On PostgreSQL it
-    /// holds nothing of the engine's until its commit: a lock on the run would hold up the renewal of all claims.
+    /// On SQLite the transaction holds the write lock of the database until it ends, so nothing
+    /// else is written meanwhile. On PostgreSQL it locks no row of the engine before its commit: a
+    /// lock on the run would delay the renewal of all claims.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError>;
 
-    /// The row of this attempt, once no transaction of this run is open any more that could still write it: says what
-    /// became of a [`StepCommit::Unknown`].
+    /// Returns the row of this attempt, once no open transaction of this run can still write it. It
+    /// decides a [`StepCommit::Unknown`].
     ///
     /// # Errors
-    /// As [`Store::run`].
+    /// See [`Store::run`].
     async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError>;
 
-    /// When the next run of these lanes is or was due, whatever holds it; the time now. Reads only.
+    /// Returns the time now, and when the next run of these lanes is or was due, even if a worker
+    /// holds it. Reads only.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError>;
 
-    /// A run; `None` if there is none of this id.
+    /// Returns a run; `None` if no run has this id.
     ///
     /// # Errors
-    /// The database's, or kind [`DatabaseErrorKind::Corrupt`] if the row cannot be understood.
+    /// [`DatabaseError`] if the database fails or does not answer; kind
+    /// [`DatabaseErrorKind::Corrupt`] if the row cannot be understood.
     async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError>;
 
-    /// One page of runs, newest first (by id, descending).
+    /// Returns one page of runs, newest first (by id, descending).
     ///
     /// # Errors
-    /// As [`Store::run`].
+    /// See [`Store::run`].
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError>;
 
-    /// The history of a run: outcomes in the order of their positions, then attempts without a position in the order
-    /// of step key and attempt. Of a stream only its last item, without the output, and what stands at the number 0. Empty
-    /// for an unknown run.
+    /// Returns the history of a run: outcomes in the order of their positions, then attempts
+    /// without a position in the order of step key and attempt. Of a stream it returns only the
+    /// last item, without its value, and the row of the number 0. Empty for an unknown run.
     ///
     /// # Errors
-    /// As [`Store::run`].
+    /// See [`Store::run`].
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError>;
 
-    /// What the run published last under this name, as it is stored; `None` if it never did.
+    /// Returns the stored value that the run published last under this name; `None` if it published
+    /// none.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError>;
 
-    /// Items of a stream of the run whose numbers are above `after`, in their order, at most so many. Numbers begin at 1 and
-    /// rise; a refused item leaves a gap.
+    /// Returns at most `limit` items of a stream whose numbers are above `after`, in their order.
+    /// Numbers begin at 1 and rise; a refused item leaves a gap.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError>;
 
-    /// Those of the runs that have ended, in any order. One query for all.
+    /// Returns how each of these runs ended, in any order; leaves out runs that have not ended. One
+    /// query for all.
     ///
     /// # Errors
-    /// As [`Store::run`].
+    /// See [`Store::run`].
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError>;
 
-    /// What a drive of this run has to know of the world outside: the run's `wakes`, and the first signals of these names
-    /// that no step has taken, in their order, [`INBOX_PAGE`] at most. Both from one moment. `None` for an unknown run.
+    /// Returns the run's `wakes`, and the first signals of these names that no step has consumed,
+    /// in their order and at most [`INBOX_PAGE`]. Both are read at one moment. `None` for an
+    /// unknown run.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError>;
 
-    /// The `wakes` of each of these runs, in any order. One query for all.
+    /// Returns the `wakes` of each of these runs, in any order. One query for all.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError>;
 
-    /// Approvals that runs wait for, the longest waiting first. One that was decided is listed until its run has taken the
-    /// decision.
+    /// Returns approvals that runs wait for, the longest waiting first. An approval that was
+    /// decided is listed until its run has received the decision.
     ///
     /// # Errors
-    /// As [`Store::run`].
+    /// See [`Store::run`].
     async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError>;
 
-    /// Opens the session on which a worker keeps its claims: a connection of its own that holds the worker's liveness
-    /// lock, bound to the runtime that calls. Records the worker, so that others can look for its lock, and the lanes that
-    /// it serves.
+    /// Opens the session that keeps the claims of a worker: a connection of its own, bound to the
+    /// calling runtime, that holds the worker's liveness lock. Records the worker and the lanes
+    /// that it serves, so that other workers can check its lock.
     ///
     /// # Errors
-    /// The database's, or that of the lock file.
+    /// [`DatabaseError`] of the database or of the lock file.
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError>;
 
-    /// Every recorded worker, in the order of ids. One that died is recorded until another worker notices.
+    /// Returns every recorded worker, in the order of ids. A worker that died stays recorded until
+    /// another worker notices.
     ///
     /// # Errors
-    /// The database's, or that of a lock file.
+    /// [`DatabaseError`] of the database or of a lock file.
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError>;
 
-    /// The lanes of these lanes' queues and workflows, whatever their versions, in which a run is due: one look at the index
-    /// for each version that has runs which have not ended.
+    /// Returns the lanes, among those with a queue and a workflow of these lanes and any version,
+    /// in which a run is due. It costs one index lookup for each version that has unended runs.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError>;
 
-    /// Tells other processes that something changed which they may wait for. A hint: it may be lost.
+    /// Notifies other processes that something changed that they may wait for. A hint: it may be
+    /// lost.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn hint(&self) -> Result<(), DatabaseError>;
 
     /// Opens a source of hints from other processes.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError>;
 
-    /// Whether the database is memory of this process: no call waits for anything, so a body that blocks starves nobody
-    /// who would need a thread of his own; and each commit is a hint to the others, which is never lost. Executor and lease keeper then run on the runtime of the
-    /// caller, whose clock, which may be a paused one, decides what waits for how long; and what others do is looked for
-    /// after hints, hardly ever without.
+    /// `true` if the store lives in this process's memory. Its calls never block and its hints are
+    /// never lost. So the executor and the lease keeper run on the caller's runtime and follow its
+    /// clock, which may be paused, and polling is rare.
     fn in_process(&self) -> bool;
 
-    /// Ends all connections. Calls after it fail with kind [`DatabaseErrorKind::Unreachable`].
+    /// Ends all connections. Later calls fail with kind [`DatabaseErrorKind::Unreachable`].
     async fn close(&self);
 
-    /// Starts, signals or cancels a run in a transaction that the caller commits: the change exists if and only if that
-    /// transaction commits. After an error the transaction must be rolled back.
+    /// Starts, signals or cancels a run in a transaction that the caller commits: the change exists
+    /// if and only if that transaction commits. After an error the transaction must be rolled back.
     ///
     /// # Errors
-    /// [`WithinError::OtherDatabase`] if the transaction is one of another kind of database; [`DatabaseErrorKind::Invalid`] if it
-    /// leads to another database of the same kind, or the write is of another kind; else the database's error.
+    /// [`WithinError::OtherDatabase`] if the transaction belongs to another kind of database; kind
+    /// [`DatabaseErrorKind::Invalid`] if it leads to another database of the same kind, or the
+    /// write is of another kind; else the error of the database.
     async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError>;
 }
 
-/// A worker's own connection: renews its claims and shows that its process lives.
+/// The connection of one worker: renews its claims and shows that its process lives.
 #[async_trait]
 pub trait LeaseSession: fmt::Debug + Send {
-    /// Moves the end of the lease of all these claims to now + `lease`, in one statement. Claims that are missing in the
-    /// answer are lost.
+    /// Moves the end of the lease of all these claims to now + `lease`, in one statement. Claims
+    /// that are missing in the answer are lost.
     ///
     /// # Errors
-    /// The database's: then it is unknown which claims were renewed.
+    /// [`DatabaseError`]: any of the claims may have been renewed.
     async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError>;
 
-    /// Recorded workers, other than this one, whose liveness lock nobody holds at this moment.
+    /// Returns recorded workers, other than this one, whose liveness lock is free at this moment.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError>;
 
-    /// Makes the claims of a worker due now and forgets the worker. Says how many claims. Safe while that worker
-    /// still lives: the next claim has another epoch.
+    /// Makes the claims of a worker due now and forgets the worker. Returns the number of claims.
+    /// Safe while that worker still lives: the next claim has another epoch.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError>;
 
-    /// Forgets this worker and gives its lock back.
+    /// Forgets this worker and frees its lock.
     ///
     /// # Errors
-    /// The database's.
+    /// [`DatabaseError`] if the database fails or does not answer.
     async fn close(self: Box<Self>) -> Result<(), DatabaseError>;
 }
 
 /// A source of hints from other processes.
 #[async_trait]
 pub trait Hints: fmt::Debug + Send {
-    /// Returns when another process may have changed something. May also return without a reason.
+    /// Returns when another process may have changed something, and sometimes without a reason.
     ///
     /// # Errors
-    /// The database's; the source is then of no more use.
+    /// [`DatabaseError`]; the source cannot be used any more.
     async fn next(&mut self) -> Result<(), DatabaseError>;
 }
 
@@ -255,23 +265,24 @@ pub trait Hints: fmt::Debug + Send {
 pub struct Renewed {
     /// The claim.
     pub claim: Claim,
-    /// Whether somebody asked to cancel the run.
+    /// `true` if a cancel of the run was requested.
     pub cancel_requested: bool,
-    /// Whether somebody paused the run.
+    /// `true` if the run is paused.
     pub paused: bool,
-    /// How often something asked the run to wake.
+    /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
 }
 
-/// Signals read at once. A run that has taken them reads again.
+/// Signals per read. A run that has consumed them reads again.
 pub const INBOX_PAGE: u32 = 256;
 
-/// What waits for a run.
+/// The signals that wait for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbox {
-    /// How often something asked the run to wake.
+    /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
-    /// Whether one of those was a cancel: who knows the number must know of that too.
+    /// `true` if a cancel was requested. It is read together with `wakes`, because a cancel raises
+    /// that number too.
     pub cancel_requested: bool,
     /// The signals, in their order.
     pub signals: Vec<InboxSignal>,
@@ -282,26 +293,26 @@ pub struct Inbox {
 pub struct WaitingApproval {
     /// The run.
     pub run_id: RunId,
-    /// Its queue, workflow and version.
+    /// The queue, workflow and version of the run.
     pub lane: Lane,
-    /// The step's key.
+    /// The key of the step.
     pub step_key: String,
-    /// What the step wrote when it began, as JSON text.
+    /// The output that the step wrote when it began, as JSON text.
     pub output: Option<String>,
     /// When it began.
     pub started_at: Timestamp,
 }
 
-/// A worker as it is recorded.
+/// The record of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerRecord {
     /// The worker.
     pub id: WorkerId,
-    /// What it serves; empty for a worker of a release that did not say.
+    /// The lanes that it serves; empty for a worker of a release that did not record them.
     pub lanes: Vec<Lane>,
     /// When it began.
     pub started_at: Timestamp,
-    /// Whether its liveness lock is held at this moment.
+    /// `true` if its liveness lock is held at this moment.
     pub live: bool,
 }
 
@@ -310,7 +321,7 @@ pub struct WorkerRecord {
 pub struct NextDue {
     /// The time now.
     pub now: Timestamp,
-    /// The earliest due time, past or future; `None` if no run of the lanes waits for time.
+    /// The earliest due time, past or future; `None` if no run of the lanes waits for a time.
     pub at: Option<Timestamp>,
 }
 
@@ -337,7 +348,7 @@ pub struct EndedRun {
 }
 
 impl EndedRun {
-    /// What of it cannot be decoded, if anything.
+    /// Returns the payload that cannot be decoded, if there is one.
     #[must_use]
     pub fn unreadable(&self) -> Option<UnreadablePayload> {
         let output = self.output.as_deref().and_then(UnreadablePayload::in_place_of);

@@ -2,24 +2,26 @@ use crate::model::Clock;
 
 use super::ConnectError;
 
-/// How a store is opened.
+/// The options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Connections for reads and, on PostgreSQL, for the transactions of steps. One more writes. Default: 8. Range: 1 to 1000.
+    /// Connections for reads and, on PostgreSQL, for the transactions of steps. The executor uses
+    /// one more. Default: 8. Range: 1 to 1000.
     pub pool_size: u32,
-    /// PostgreSQL schema that holds the tables; created if missing. SQLite has none and ignores it.
+    /// The PostgreSQL schema that holds the tables; it is created if missing. SQLite ignores it.
     /// Default: `workflow`. Range: 1 to 31 of `a-z`, `0-9`, `_`, not beginning with a digit.
     pub schema: String,
-    /// Where time comes from. Default: the database's clock on PostgreSQL, the host's on SQLite.
+    /// The source of time. Default: the database's clock on PostgreSQL, the host's clock on SQLite.
     pub clock: Clock,
 }
 
 impl StoreOptions {
-    /// Default of [`StoreOptions::pool_size`].
+    /// The default of [`StoreOptions::pool_size`].
     pub const DEFAULT_POOL_SIZE: u32 = 8;
-    /// Largest [`StoreOptions::pool_size`]: a mistyped size should not open a server's last connection.
+    /// The largest [`StoreOptions::pool_size`]: a mistyped size must not take the last connection
+    /// of a server.
     pub const MAX_POOL_SIZE: u32 = 1000;
-    /// Default of [`StoreOptions::schema`].
+    /// The default of [`StoreOptions::schema`].
     pub const DEFAULT_SCHEMA: &'static str = "workflow";
 }
 
@@ -47,8 +49,8 @@ fn check_pool_size(size: u32) -> Result<(), ConnectError> {
     Err(ConnectError::InvalidPoolSize { size, min: 1, max: StoreOptions::MAX_POOL_SIZE })
 }
 
-/// The schema name becomes part of statements, so it may hold nothing that would need quoting. 31 bytes leave room for
-/// suffixes within PostgreSQL's limit of 63.
+/// Checks the schema name. It becomes part of statements, so it may hold nothing that needs
+/// quoting. 31 bytes leave room for suffixes within PostgreSQL's limit of 63.
 fn check_schema(name: &str) -> Result<(), ConnectError> {
     let fits = (1..=31).contains(&name.len())
         && !name.starts_with(|c: char| c.is_ascii_digit())

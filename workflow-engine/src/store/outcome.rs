@@ -2,52 +2,55 @@ use crate::model::{Claim, Lane, RunId, RunStatus, SignalOutcome, StoredError, Ti
 
 use super::DatabaseError;
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Done.
+    /// The write was applied.
     Applied,
-    /// It was done before: the reply to an earlier commit of the same write was lost.
+    /// The write had been applied before: the reply to an earlier commit of it was lost.
     Duplicate,
     /// The claim is not the run's current one. Nothing was changed.
     Lost,
-    /// Nothing was changed, and never will be by this write.
+    /// The write was refused: it changed nothing and never will.
     Refused(DatabaseError),
-    /// Of [`Write::Start`](super::Write::Start) and [`Write::Fork`](super::Write::Fork).
+    /// The outcome of [`Write::Start`](super::Write::Start) and
+    /// [`Write::Fork`](super::Write::Fork).
     Started(StartOutcome),
-    /// Of [`Write::Signal`](super::Write::Signal).
+    /// The outcome of [`Write::Signal`](super::Write::Signal).
     Signaled(SignalOutcome),
-    /// Of [`Write::Attempt`](super::Write::Attempt) that starts a child: a run of this workflow and key exists already, and is not that child.
-    /// Neither the row nor the child was written.
+    /// A [`Write::Attempt`](super::Write::Attempt) could not start its child: another run of this
+    /// workflow and key exists. Neither the row nor the child was written.
     KeyTaken {
-        /// That run.
+        /// The run that has the key.
         id: RunId,
     },
-    /// Of [`Write::Cancel`](super::Write::Cancel) and [`Write::Terminate`](super::Write::Terminate).
+    /// The outcome of [`Write::Cancel`](super::Write::Cancel) and
+    /// [`Write::Terminate`](super::Write::Terminate).
     Canceled(CancelOutcome),
-    /// Of [`Write::Pause`](super::Write::Pause).
+    /// The outcome of [`Write::Pause`](super::Write::Pause).
     Paused(PauseOutcome),
-    /// Of [`Write::Resume`](super::Write::Resume).
+    /// The outcome of [`Write::Resume`](super::Write::Resume).
     Resumed(ResumeOutcome),
-    /// Of [`Write::Claim`](super::Write::Claim).
+    /// The outcome of [`Write::Claim`](super::Write::Claim).
     Claimed(Claimed),
-    /// Of [`Write::Disown`](super::Write::Disown) and [`Write::Expire`](super::Write::Expire): how many runs changed.
+    /// The outcome of [`Write::Disown`](super::Write::Disown) and
+    /// [`Write::Expire`](super::Write::Expire): the number of changed runs.
     Changed(u64),
 }
 
 impl Outcome {
-    /// This error, which several writes have in common.
+    /// Returns a copy of an error that several writes have in common.
     pub fn refused(error: &DatabaseError) -> Self {
         Self::Refused(DatabaseError::new(error.kind, error.operation, error.source.to_string()))
     }
 
-    /// Whether it is sure that neither this commit of the write nor an earlier one, whose reply was lost, changed anything
-    /// that somebody may still have to be told of.
+    /// `true` if neither this commit of the write nor an earlier one, whose reply was lost, can
+    /// have changed anything that others still have to learn of.
     #[must_use]
     pub fn changed_nothing(&self) -> bool {
         match self {
             Self::Lost | Self::Refused(_) | Self::KeyTaken { .. } | Self::Changed(0) => true,
-            // What was there before may come from a commit whose reply was lost.
+            // An existing row may come from a commit whose reply was lost.
             Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) => false,
             Self::Canceled(_) | Self::Paused(_) | Self::Resumed(_) | Self::Claimed(_) | Self::Changed(_) => false,
         }
@@ -55,7 +58,7 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// Which outcome it is, for a text: its Debug shows payloads.
+    /// Returns the name of the outcome for a text, because its `Debug` form shows payloads.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -75,68 +78,69 @@ impl Outcome {
     }
 }
 
-/// What became of a start.
+/// The outcome of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartOutcome {
-    /// The run exists now.
+    /// The run was created.
     Created,
-    /// A run of this workflow and key exists already; nothing was changed.
+    /// A run of this workflow and key exists; nothing was changed.
     Existing {
-        /// That run.
+        /// The run that has the key.
         id: RunId,
         /// Its input as JSON text.
         input: String,
     },
-    /// The same, but that run has continued as new: what it was started with is not known any more.
+    /// A run of this workflow and key exists and has continued as new, so its first input is not
+    /// known any more.
     Continued {
-        /// That run.
+        /// The run that has the key.
         id: RunId,
     },
 }
 
-/// What became of a cancel.
+/// The outcome of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelOutcome {
-    /// The run is canceled now: no worker had ever claimed it, or it was terminated.
+    /// The run is canceled: no worker had ever claimed it, or it was terminated.
     Canceled,
-    /// The run was asked to end: it cleans up, for the grace at most.
+    /// The run was asked to end and cleans up, within the grace.
     Requested,
     /// The run had ended before, with this status.
     Ended(RunStatus),
-    /// There is no such run.
+    /// No run has this id.
     Unknown,
 }
 
-/// What became of a pause.
+/// The outcome of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PauseOutcome {
-    /// No worker holds the run, and none will before it is resumed.
+    /// No worker holds the run, and none will claim it before it is resumed.
     Paused,
-    /// A worker holds the run: it lets the steps that run end, begins no others and gives the run back.
+    /// A worker holds the run: it lets running steps end, begins no others and releases the run.
     Requested,
     /// The run had ended before, with this status.
     Ended(RunStatus),
-    /// There is no such run.
+    /// No run has this id.
     Unknown,
 }
 
-/// What became of a resume.
+/// The outcome of a resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResumeOutcome {
-    /// The run may be claimed again, when it is due.
+    /// The run may be claimed again when it is due.
     Resumed,
     /// The run was not paused.
     NotPaused,
     /// The run has ended, with this status.
     Ended(RunStatus),
-    /// There is no such run.
+    /// No run has this id.
     Unknown,
 }
 
-/// What a claim found.
+/// The runs that a claim got.
 #[derive(Clone, Debug)]
 pub struct Claimed {
     /// The claimed runs, the longest due first.
@@ -145,18 +149,19 @@ pub struct Claimed {
     pub now: Timestamp,
 }
 
-/// A run as its new owner gets it.
+/// A claimed run, as its worker receives it.
 #[derive(Clone, Debug)]
 pub struct ClaimedRun {
     /// The claim.
     pub claim: Claim,
-    /// Where it came from.
+    /// The lane of the run.
     pub lane: Lane,
     /// The input as JSON text.
     pub input: String,
-    /// How often something asked it to wake.
+    /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
-    /// How often its worker died since it last parked, this claim's finding included.
+    /// How often the run's worker died since the run last parked, including the death that this
+    /// claim found.
     pub crashes: i64,
     /// 1 for the first attempt of the run.
     pub attempt: i64,
@@ -164,16 +169,16 @@ pub struct ClaimedRun {
     pub generation: i64,
     /// How many parents it has above it.
     pub depth: i64,
-    /// The run that waits, or waited, for it.
+    /// The parent run.
     pub parent_run_id: Option<RunId>,
     /// When it fails if it has not ended.
     pub deadline_at: Option<Timestamp>,
-    /// Whether somebody asked to cancel it.
+    /// `true` if a cancel was requested.
     pub cancel_requested: bool,
     /// When it was first claimed.
     pub started_at: Timestamp,
-    /// When this claim ends unless renewed.
+    /// When this claim ends unless it is renewed.
     pub lease_until: Timestamp,
-    /// Why it was parked, where that was no ordinary wait.
+    /// Why the run was parked, if that was not an ordinary wait.
     pub error: Option<StoredError>,
 }

@@ -1,19 +1,20 @@
 //! URLs without their secrets.
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 const HIDDEN: &str = "***";
 
 /// Parameters whose values are secrets, in lower case.
 const SECRET: [&str; 3] = ["password", "sslpassword", "passwd"];
 
-/// The URL without its password, so that it may be shown. Hides too much of what is no URL rather than too little.
+/// Returns the URL without its password, so that it may be shown. It hides too much of a text that
+/// is not a URL, rather than too little.
 #[must_use]
 pub fn redact(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return redact_text(url) };
     let pairs = |query: &str| query.split('&').map(redact_pair).collect::<Vec<_>>().join("&");
     match rest.split_once('?').map(|(place, query)| (place, query, pairs(query))) {
         Some((place, query, redacted)) if query != redacted => {
-            // Without an @ a password that holds a question mark looks like a port.
+            // Without an @, a password that holds a question mark looks like a port.
             let is_known = place.contains('@') || place.matches(':').count() == 0 || has_port(place);
             let place = if is_known { redact_user(place) } else { HIDDEN.into() };
             format!("{scheme}://{place}?{redacted}")
@@ -27,7 +28,8 @@ fn has_port(place: &str) -> bool {
     port.is_some_and(|port| port.ends_with(']') || port.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The last @ ends the user part: a password may hold one that nobody escaped, even with slashes around it.
+/// The last @ ends the user part: a password may hold an @ that was not escaped, even with slashes
+/// around it.
 fn redact_user(place: &str) -> String {
     let Some(at) = place.rfind('@') else { return place.to_owned() };
     let user_end = [place[..at].find(':'), place[..at].to_ascii_lowercase().find("%3a")].into_iter().flatten().min();
@@ -37,7 +39,7 @@ fn redact_user(place: &str) -> String {
     }
 }
 
-/// PostgreSQL also takes the password as a parameter.
+/// PostgreSQL also accepts the password as a parameter.
 fn redact_pair(pair: &str) -> String {
     match pair.split_once('=') {
         Some((name, _)) if is_secret(&unescaped(name)) => format!("{name}={HIDDEN}"),
@@ -45,7 +47,8 @@ fn redact_pair(pair: &str) -> String {
     }
 }
 
-/// What is no URL: a list of parameters (`host=db password=secret`), or a URL that was mistyped.
+/// Hides the secrets of a text that is not a URL: a list of parameters (`host=db password=secret`),
+/// or a mistyped URL.
 fn redact_text(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     if text.contains('@') || SECRET.iter().any(|name| lower.contains(name)) {
@@ -59,7 +62,7 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|secret| name.trim().eq_ignore_ascii_case(secret))
 }
 
-/// The name of a parameter as the driver reads it.
+/// Returns the name of a parameter as the driver reads it.
 fn unescaped(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

@@ -17,9 +17,11 @@ impl StoreId {
     }
 }
 
-/// A transaction that the application began on a connection of its own, or the engine for the body of a step.
+/// A transaction that the application began on its own connection, or the engine began for the body
+/// of a step.
 pub struct ForeignTransaction<'a> {
-    /// The driver's connection: sqlx's `SqliteConnection` or `PgConnection`; in memory, the object that collects the writes.
+    /// The driver's connection: sqlx's `SqliteConnection` or `PgConnection`; in memory, the object
+    /// that collects the writes.
     pub connection: &'a mut (dyn Any + Send),
     /// The kind of its database, as errors show it.
     pub database: &'static str,

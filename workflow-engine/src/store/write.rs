@@ -4,7 +4,7 @@ use crate::model::{
     Claim, Effect, Lane, NewRun, NewSignal, RunId, RunStatus, StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
 };
 
-/// One change, to be committed with others.
+/// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// Start a run.
@@ -15,48 +15,51 @@ pub enum Write {
     Signal(NewSignal),
     /// End a run that is claimed.
     End(EndWrite),
-    /// Give a claimed run back, to be claimed again later.
+    /// Park a claimed run, to be claimed again later.
     Park(ParkWrite),
-    /// Give a claimed run that failed back, to be tried again later.
+    /// Release a claimed run that failed, to be tried again later.
     Retry(RetryWrite),
-    /// Start a run with the beginning of another run's history.
+    /// Start a run with a copy of the beginning of another run's history.
     Fork(Box<ForkWrite>),
     /// Make a failed run due again.
     Revive(ReviveWrite),
-    /// Keep a run from being claimed. A worker that holds it is not stopped by this alone: it hears of it by the renewal.
+    /// Keep a run from being claimed. A worker that holds the run is not stopped by this write
+    /// alone: it learns of the pause when it renews its claims.
     Pause(RunId),
     /// Let a paused run be claimed again.
     Resume(RunId),
     /// Begin the next generation of a claimed run.
     Continue(ContinueWrite),
-    /// Give back every claim of this worker but the known ones: a claim whose reply was lost is held by nobody.
+    /// Release every claim of this worker except the known ones: a claim whose reply was lost has
+    /// no drive.
     Disown {
         /// The worker.
         worker: WorkerId,
-        /// The claims that it knows of.
+        /// The claims that the worker knows of.
         known: Vec<Claim>,
     },
-    /// Cancel a run: at once if no worker ever claimed it, else by a request, and the run is due, so that its function can
-    /// clean up. The request is made once: a write that is applied again, its reply having been lost, changes nothing.
+    /// Cancel a run: at once if no worker ever claimed it, else by a request that makes the run
+    /// due, so that its function can clean up. The request is made once: a write that is applied
+    /// again because its reply was lost changes nothing.
     Cancel(RunId),
-    /// End a run as canceled at once, whoever holds it: its claim is lost.
+    /// End a run as canceled at once, even while a worker holds it: the claim is lost.
     Terminate(RunId),
-    /// Fail the runs whose deadline has passed and that no worker holds, up to this many.
+    /// Fail at most `limit` runs whose deadline has passed and that no worker holds.
     Expire {
-        /// At most so many.
+        /// The largest number of runs.
         limit: u32,
-        /// Runs that were claimed before are left so long after their deadline to the workers that know them: their
-        /// functions clean up.
+        /// How long after its deadline a run that was claimed before is left to its workers,
+        /// because its function may clean up.
         patience: Duration,
     },
-    /// Claim due runs for a worker, the longest due first; of those that its batch starts it takes some before others that are
-    /// due, if it could take more than its batch starts. While claims find as many as they may, a run may be passed over for half a
-    /// second that is due for longer than those and came later.
+    /// Claim due runs for a worker, the longest due first. Runs started in the same batch may be
+    /// claimed ahead of older due runs, but only if the claim has spare capacity. While claims keep
+    /// coming back full, a run that became due late may be skipped for at most 500 ms.
     Claim(ClaimRequest),
 }
 
 impl Write {
-    /// The claim, if it is one.
+    /// Returns the claim under which a worker writes; `None` for other writes.
     #[must_use]
     pub fn as_claim(&self) -> Option<&ClaimRequest> {
         match self {
@@ -65,7 +68,7 @@ impl Write {
         }
     }
 
-    /// About how many bytes of payload it carries.
+    /// Returns about how many bytes of payload the write carries.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         match self {
@@ -97,7 +100,7 @@ impl Write {
         }
     }
 
-    /// Whether a worker may find more to claim after this write.
+    /// `true` if a worker may find more to claim after this write.
     #[must_use]
     pub fn makes_due(&self) -> bool {
         match self {
@@ -110,14 +113,15 @@ impl Write {
             | Self::Cancel(_)
             | Self::Terminate(_)
             | Self::Expire { .. } => true,
-            // A child is due from its start; an end makes a waiting parent due, and children that are to end with it.
+            // A child is due from its start. An end makes a waiting parent due, and children that
+            // end with it.
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
             Self::End(write) => write.has_family(),
             Self::Pause(_) | Self::Claim(_) => false,
         }
     }
 
-    /// Whether a run may have ended by this write.
+    /// `true` if this write may end a run.
     #[must_use]
     pub fn ends_runs(&self) -> bool {
         match self {
@@ -134,34 +138,36 @@ impl Write {
     }
 }
 
-/// Writes the row (run, step key, attempt). A row that is final is not changed again; the answer is the same, for only the
-/// one drive of a claim writes its rows, and it writes a final row again only if the reply to its commit was lost.
+/// Writes the row (run, step key, attempt). A final row does not change again, and the outcome is
+/// still [`Outcome::Applied`](super::Outcome::Applied): only the one drive of a claim writes its
+/// rows, and it repeats a final row only if the reply to its commit was lost.
 #[derive(Clone, Debug)]
 pub struct AttemptWrite {
-    /// Who writes. Its epoch goes into the row.
+    /// The claim under which the worker writes. Its epoch goes into the row.
     pub claim: Claim,
     /// The row.
     pub row: StepAttempt,
-    /// What else the commit of the row does.
+    /// A further change in the same commit.
     pub effect: Effect,
 }
 
-/// Ends a run: status, output or error, time of completion. Its claim ends with it. In the same commit its parent is
-/// woken, and its children that are to end with it are asked to: those that no worker ever claimed end at once.
+/// Ends a run: sets status, output or error, and the time of completion, and ends the claim. The
+/// same commit wakes the parent and cancels the children that end with the run: a child that was
+/// never claimed ends at once, others are asked to end.
 #[derive(Clone, Debug)]
 pub struct EndWrite {
-    /// Who writes.
+    /// The claim under which the worker writes.
     pub claim: Claim,
     /// The run's parent.
     pub parent_run_id: Option<RunId>,
-    /// Whether the run may have children: without, nobody looks for them.
+    /// `true` if the run may have children. If `false`, the store does not search for them.
     pub has_children: bool,
-    /// How it ends.
+    /// How the run ends.
     pub end: RunEnd,
 }
 
 impl EndWrite {
-    /// Whether others are told of the end: a parent, or children.
+    /// `true` if the end concerns a parent or children.
     pub fn has_family(&self) -> bool {
         self.parent_run_id.is_some() || self.has_children
     }
@@ -170,16 +176,16 @@ impl EndWrite {
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// With this output, JSON text.
+    /// The run succeeded with this output, JSON text.
     Succeeded(String),
-    /// With this error.
+    /// The run failed with this error.
     Failed(StoredError),
-    /// By a cancel.
+    /// The run was canceled.
     Canceled,
 }
 
 impl RunEnd {
-    /// The status that the run gets.
+    /// Returns the status of the run after this end.
     #[must_use]
     pub const fn status(&self) -> RunStatus {
         match self {
@@ -190,90 +196,96 @@ impl RunEnd {
     }
 }
 
-/// Parks a run. It becomes due at `until`, but not before now; at once if its `wakes` is no longer the number that the
-/// writer has seen, for then something happened that it has not looked at.
+/// Parks a run. It becomes due at `until`, but not before now. It is due at once if its `wakes`
+/// differs from the number that the writer has seen, because then something happened that the
+/// writer has not looked at.
 #[derive(Clone, Debug)]
 pub struct ParkWrite {
-    /// Who writes.
+    /// The claim under which the worker writes.
     pub claim: Claim,
-    /// The run's `wakes` as the writer knows it.
+    /// The run's `wakes` as the writer has seen it.
     pub wakes: i64,
     /// When the run is due again.
     pub until: Timestamp,
-    /// Whether it is due at its deadline if that comes before `until`. Not where the writer knows that it has passed: the
-    /// run would be due for ever.
+    /// `true` if the run is due at its deadline when that comes before `until`. `false` if the
+    /// writer knows that the deadline has passed: the run would be due for ever.
     pub until_deadline: bool,
-    /// Why it could not go on, where it is not an ordinary wait. `None` clears what stood there.
+    /// Why the run could not go on, if this is not an ordinary wait. `None` clears an older error.
     pub error: Option<StoredError>,
-    /// Sets `crashes` to 0: the run reached a wait, so what it ran before did not kill its worker.
+    /// Sets `crashes` to 0: the run reached a wait, so the code before it did not kill its worker.
     pub reset_crashes: bool,
 }
 
-/// Gives a claimed run back whose function failed: it is pending, its attempt one higher, due at `until` but not before now
-/// and not after its deadline. The outcomes of the steps that are to be attempted again lose their positions, in the same
-/// commit: the history then says of them what it says of any failed attempt that another one follows.
+/// Releases a claimed run whose function failed. The run becomes pending, its attempt rises by one,
+/// and it is due at `until`, but not before now and not after its deadline. In the same commit the
+/// outcomes of the steps to be attempted again lose their positions: the history then shows them as
+/// failed attempts that another attempt follows.
 #[derive(Clone, Debug)]
 pub struct RetryWrite {
-    /// Who writes.
+    /// The claim under which the worker writes.
     pub claim: Claim,
     /// When the next attempt begins.
     pub until: Timestamp,
-    /// Keys of the steps whose failures are attempted again. An outcome that is no failure stays as it is.
+    /// Keys of the steps whose failures are attempted again. An outcome that is not a failure does
+    /// not change.
     pub again: Vec<String>,
-    /// Why the run failed: kept, so that it can be seen while the run waits.
+    /// Why the run failed. It is stored, so that it can be seen while the run waits.
     pub error: StoredError,
 }
 
-/// Starts a run as [`Write::Start`] does and, if that made it, copies the outcomes of another run before a position, with the
-/// failed attempts of the same steps, and the changes of the code that the other run has taken. The new run's epoch is then
-/// 1, as if the copied history had been written under a claim of its own.
+/// Starts a run as [`Write::Start`] does. If that created the run, it copies the outcomes of
+/// another run before a position, the failed attempts of the same steps, and the patches that the
+/// other run has taken. The new run's epoch is then 1, as if the copied history had been written
+/// under a claim of its own.
 #[derive(Clone, Debug)]
 pub struct ForkWrite {
-    /// The run whose history is copied. It stays as it is.
+    /// The run whose history is copied. It does not change.
     pub source: RunId,
     /// The run.
     pub new: NewRun,
-    /// The first position that is not copied; at most 1: nothing is copied.
+    /// The first position that is not copied. If it is at most 1, nothing is copied.
     pub before: i64,
-    /// The rows in the place of those that the database would copy: theirs are bound to the other run by a codec.
+    /// Rows that replace those in the database, because a codec binds payloads to their run.
     pub kept: Option<Vec<StepAttempt>>,
 }
 
-/// Makes a failed run pending and due now, its attempt one higher, its error, crashes and cancel requests forgotten, its
-/// failed steps to be attempted again as by [`RetryWrite`].
+/// Makes a failed run pending and due now. Its attempt rises by one; its error, crashes and cancel
+/// requests are cleared; its failed steps are attempted again as by [`RetryWrite`].
 #[derive(Clone, Debug)]
 pub struct ReviveWrite {
     /// The run.
     pub run_id: RunId,
-    /// The attempt of the run that failed. If the run has another one, or has not failed, nothing is changed.
+    /// The attempt of the run that failed. If the run is at another attempt, or has not failed,
+    /// nothing changes.
     pub attempt: i64,
     /// Keys of the steps whose failures are attempted again.
     pub again: Vec<String>,
-    /// A deadline in place of the one that it has, counted from the commit.
+    /// A deadline that replaces the present one, counted from the commit.
     pub deadline: Option<StartTime>,
 }
 
-/// Ends the history of a claimed run and gives it a new input, in one: its steps are deleted, and the signals that they
-/// received (but for those with a key, which tells a repetition); published values, streams and waiting signals stay. The run
-/// is due at once, its claim ends, `generation` rises by 1, `crashes` and `started_at` begin anew.
+/// Ends the history of a claimed run and gives it a new input, in one step. Its steps are deleted,
+/// and so are the signals that they consumed, except signals with a key, which identifies a
+/// repetition. Published values, streams and waiting signals stay. The run is due at once, its
+/// claim ends, `generation` rises by 1, and `crashes` and `started_at` are reset.
 #[derive(Clone, Debug)]
 pub struct ContinueWrite {
-    /// Who writes.
+    /// The claim under which the worker writes.
     pub claim: Claim,
     /// The input of the next generation as JSON text.
     pub input: String,
 }
 
-/// Claims due runs, the longest due first, over all lanes. Each claim adds 1 to the run's epoch, sets its lease, and,
-/// where the run was still `running`, adds 1 to its crashes. Never more than `limit`; skips runs that another
-/// transaction holds.
+/// Claims due runs of all these lanes, the longest due first. Each claim adds 1 to the run's epoch
+/// and sets its lease; if the run was still `running`, it adds 1 to its crashes. Claims at most
+/// `limit` runs and skips runs that another transaction locks.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// Who claims.
+    /// The worker that claims.
     pub worker: WorkerId,
-    /// From where.
+    /// The lanes to claim from.
     pub lanes: Vec<Lane>,
-    /// At most so many runs.
+    /// The largest number of runs.
     pub limit: u32,
     /// How long the claims last without a renewal.
     pub lease: Duration,
