@@ -127,7 +127,7 @@ impl Machine {
         }
         let purpose = in_generation(self.generation, format!("retry {key} {attempt}"));
         let fraction = derived_fraction(self.run_id, &purpose);
-        let attempt = if self.tried_again { options.retry.round_of(attempt) } else { attempt };
+        let attempt = if self.is_retry { options.retry.round_of(attempt) } else { attempt };
         let delay = options.retry.delay_after(attempt, fraction)?;
         Some(error.retry_after().unwrap_or(delay))
     }

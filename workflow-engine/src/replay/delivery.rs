@@ -106,7 +106,7 @@ impl Machine {
     }
 
     /// Returns the index of the undelivered outcome with this position.
-    pub(super) fn undelivered_place(&self, position: i64) -> Option<usize> {
+    pub(super) fn undelivered_index(&self, position: i64) -> Option<usize> {
         self.undelivered.binary_search_by_key(&position, |next| next.position).ok()
     }
 

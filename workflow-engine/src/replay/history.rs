@@ -1,4 +1,4 @@
-use super::live::{Recorded, RecordedStream};
+use super::publish::{Recorded, RecordedStream};
 use super::{Delivered, HistorySize, Interrupted};
 use crate::faults::planted;
 use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};

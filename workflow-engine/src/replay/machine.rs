@@ -19,7 +19,7 @@ use super::{
 /// The number of calls for which space is reserved at the first call. They fit into the largest
 /// block that an allocator keeps ready (a kilobyte in glibc). Growing to this size in steps would
 /// move each call.
-pub const FEW_CALLS: usize = 5;
+pub const INITIAL_CALLS: usize = 5;
 
 /// A run as a state machine.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Machine {
     pub(super) run_id: RunId,
     pub(super) epoch: i64,
     /// Whether the run was retried, so that its failed steps are attempted again.
-    pub(super) tried_again: bool,
+    pub(super) is_retry: bool,
     /// Boxed, because with it a run would be larger than the blocks that an allocator keeps ready
     /// (a kilobyte in glibc).
     pub(super) history: Box<History>,
@@ -89,7 +89,7 @@ impl Machine {
         Self {
             run_id,
             epoch,
-            tried_again: false,
+            is_retry: false,
             size: history.size,
             unconfirmed: 0,
             patches: HashMap::new(),
@@ -125,8 +125,8 @@ impl Machine {
     /// Sets the number of the run's attempt, from 1. From the second attempt on, a step that has
     /// used up its attempts has its policy's number of attempts again.
     #[must_use]
-    pub fn of_attempt(self, attempt: u32) -> Self {
-        Self { tried_again: attempt > 1, ..self }
+    pub fn with_attempt(self, attempt: u32) -> Self {
+        Self { is_retry: attempt > 1, ..self }
     }
 
     /// Returns the time of the last delivered outcome.
@@ -163,7 +163,7 @@ impl Machine {
         let id = CallId(self.calls.len());
         let key = self.keys.take(name);
         if self.calls.is_empty() {
-            self.calls.reserve_exact(FEW_CALLS);
+            self.calls.reserve_exact(INITIAL_CALLS);
         }
         self.calls.push(Call { key, location, phase: Phase::Called, shielded: false, succeeded: false });
         id

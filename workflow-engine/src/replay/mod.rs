@@ -7,17 +7,17 @@
 //! recorded call at once, and a race could then have another winner.
 
 mod attempts;
+mod breaker_hold;
 mod call;
 mod delivery;
 mod divergence;
 mod external_events;
 mod history;
-mod hold_back;
 mod interruption;
-mod live;
 mod machine;
 mod names;
 mod patch;
+mod publish;
 mod records;
 mod replay_position;
 mod report;
@@ -29,7 +29,7 @@ pub use delivery::Next;
 pub use divergence::Divergence;
 pub use external_events::{AwaitedEvents, ChildCall, ChildEnd, SignalWait};
 pub use interruption::{Interrupted, Interruption};
-pub use machine::FEW_CALLS;
+pub use machine::INITIAL_CALLS;
 pub use machine::Machine;
 pub use records::OutboxRow;
 pub use replay_position::bytes;

@@ -134,14 +134,14 @@ impl Machine {
 
     /// Notes that the outcome with this position is committed.
     pub(super) fn position_committed(&mut self, position: i64) {
-        if let Some(place) = self.undelivered_place(position) {
+        if let Some(place) = self.undelivered_index(position) {
             self.undelivered[place].committed = true;
         }
     }
 
     /// Gives up a position that no outcome will have.
     pub(super) fn give_position_up(&mut self, position: i64) {
-        if let Some(place) = self.undelivered_place(position) {
+        if let Some(place) = self.undelivered_index(position) {
             self.undelivered.remove(place);
         }
     }

@@ -1,6 +1,6 @@
-mod draws;
-mod driving;
-mod guarded;
+mod breaker;
+mod drive;
+mod random;
 mod transaction;
 
 use std::fmt;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp};
-use crate::replay::{CallId, CallPoll, ChildCall, Delivered, FEW_CALLS, Machine, SignalWait, StepOptions, Wait};
+use crate::replay::{CallId, CallPoll, ChildCall, Delivered, INITIAL_CALLS, Machine, SignalWait, StepOptions, Wait};
 use crate::store::OpenTransaction;
 
-use guarded::Guarded;
+use breaker::AdmittedAttempt;
 
 use super::Port;
 use super::compensation::ArmedCompensation;
@@ -61,7 +61,7 @@ struct Inner {
     slots: Vec<Slot>,
     /// The call whose body is being called, polled or dropped.
     current: Option<CallId>,
-    draws: u64,
+    drawn: u64,
     /// The transactions whose bodies have ended and that are to be committed.
     commits: Vec<TransactionCommit>,
 }
@@ -72,9 +72,9 @@ struct Slot {
     /// Wakes the call's future inside of the combinator that holds it.
     waker: Option<Waker>,
     body_waker: Option<Arc<BodyWaker>>,
-    draws: u64,
+    drawn: u64,
     /// The attempt that a breaker has admitted.
-    guarded: Option<Box<Guarded>>,
+    admitted: Option<Box<AdmittedAttempt>>,
     /// The transaction in which the body has done its work.
     transaction: Option<OpenTransaction>,
 }
@@ -115,8 +115,8 @@ impl RunCell {
     #[must_use]
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
         let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
-        let machine = machine.of_attempt(settings.attempt);
-        let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, draws: 0, commits: Vec::new() });
+        let machine = machine.with_attempt(settings.attempt);
+        let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, drawn: 0, commits: Vec::new() });
         Arc::new(Self { settings, port, woken: Arc::default(), inner, armed: Mutex::default() })
     }
 }
@@ -130,7 +130,7 @@ impl RunCell {
             return Err(inner.refusal(&format!("{name:?} was called at {location}"), outer));
         }
         if inner.slots.is_empty() {
-            inner.slots.reserve_exact(FEW_CALLS);
+            inner.slots.reserve_exact(INITIAL_CALLS);
         }
         inner.slots.push(Slot::default());
         Ok(inner.machine.call(name, location))
@@ -183,7 +183,7 @@ impl RunCell {
         let slot = &mut inner.slots[call.index()];
         match poll {
             CallPoll::Start { .. } => {
-                slot.draws = 0;
+                slot.drawn = 0;
                 slot.body_waker = Some(self.body_waker(call));
                 poll
             }
@@ -264,7 +264,7 @@ impl RunCell {
         self.report_attempt(call, &result);
         let mut inner = lock(&self.inner);
         inner.machine.attempt_ended(call, result, self.port.now());
-        let unused = inner.keep_commit(call);
+        let unused = inner.pair_commit(call);
         drop(inner);
         // Dropped outside of the lock, because it rolls back in the driver's code.
         drop(unused);
@@ -281,7 +281,7 @@ impl RunCell {
         inner.machine.dropped(call);
         let slot = std::mem::take(&mut inner.slots[call.index()]);
         drop(inner);
-        self.report_drop(slot.guarded);
+        self.report_drop(slot.admitted);
         drop(slot.body_waker);
         drop(slot.transaction);
     }

@@ -95,7 +95,7 @@ where
     let result = body(tx).await.map_err(|error| Error::from_boxed(error.into()));
     match (result, loan.end()) {
         (Ok(value), Ok(transaction)) => {
-            cell.hand_over(id, transaction);
+            cell.attach_transaction(id, transaction);
             Ok(value)
         }
         (Err(error), Ok(transaction)) => {

@@ -50,7 +50,7 @@ impl RunCell {
     }
 
     /// Stores the transaction in which the body of this call has done its work.
-    pub fn hand_over(&self, call: CallId, transaction: OpenTransaction) {
+    pub fn attach_transaction(&self, call: CallId, transaction: OpenTransaction) {
         lock(&self.inner).slots[call.index()].transaction = Some(transaction);
     }
 }
@@ -58,7 +58,7 @@ impl RunCell {
 impl Inner {
     /// Pairs the transaction of a body that has ended with its outcome. Returns a transaction that
     /// is not to be committed.
-    pub(super) fn keep_commit(&mut self, call: CallId) -> Option<OpenTransaction> {
+    pub(super) fn pair_commit(&mut self, call: CallId) -> Option<OpenTransaction> {
         let transaction = self.slots[call.index()].transaction.take();
         match (self.machine.take_commits().pop(), transaction) {
             (Some(CommitRow { call, position, row }), Some(transaction)) => {

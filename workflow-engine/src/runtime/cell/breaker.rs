@@ -7,7 +7,7 @@ use crate::replay::{CallId, StepOptions};
 use super::{RunCell, lock};
 
 /// An attempt that a breaker has admitted.
-pub(super) struct Guarded {
+pub(super) struct AdmittedAttempt {
     breaker: Breaker,
     admission: Admission,
     attempt: u32,
@@ -21,7 +21,7 @@ impl RunCell {
         let inner = &mut *inner;
         // An attempt may have been admitted but not begun, because the run was held. It is still
         // admitted.
-        if inner.current.is_some() || inner.slots[call.index()].guarded.is_some() || !self.port.may_begin() {
+        if inner.current.is_some() || inner.slots[call.index()].admitted.is_some() || !self.port.may_begin() {
             return;
         }
         if !inner.machine.is_about_to_begin(call, options, self.port.now()) {
@@ -30,15 +30,15 @@ impl RunCell {
         let Some(attempt) = inner.machine.attempt(call) else { return };
         match self.port.breaker_admits(breaker) {
             Ok(admission) => {
-                inner.slots[call.index()].guarded =
-                    Some(Box::new(Guarded { breaker: breaker.clone(), admission, attempt }));
+                inner.slots[call.index()].admitted =
+                    Some(Box::new(AdmittedAttempt { breaker: breaker.clone(), admission, attempt }));
             }
             Err(not_before) => {
                 // The random number depends on the time, because otherwise one run would be the
                 // probe every time, whatever its request.
                 let purpose = format!("breaker {} {}", inner.machine.key(call), not_before.as_micros());
                 let fraction = derived_fraction(self.settings.run_id, &purpose);
-                inner.machine.hold_back(call, breaker.asks_again_at(not_before, fraction));
+                inner.machine.hold_for_breaker(call, breaker.asks_again_at(not_before, fraction));
             }
         }
     }
@@ -46,14 +46,14 @@ impl RunCell {
     /// Reports the result of an attempt whose body has ended by itself.
     pub(super) fn report_attempt(&self, call: CallId, result: &Result<String, StoredError>) {
         let mut inner = lock(&self.inner);
-        let Some(guarded) = inner.slots[call.index()].guarded.take() else { return };
+        let Some(admitted) = inner.slots[call.index()].admitted.take() else { return };
         let key = inner.machine.key(call).to_owned();
         drop(inner);
         match result {
-            Ok(_) => self.report(*guarded, ServiceReport::Works),
-            Err(error) if error.fatal => self.report(*guarded, ServiceReport::Nothing),
+            Ok(_) => self.report(*admitted, ServiceReport::Works),
+            Err(error) if error.fatal => self.report(*admitted, ServiceReport::Nothing),
             // This text goes to the log, so it must not contain texts of the author's code.
-            Err(error) => self.report(*guarded, ServiceReport::Fails(&format!("step {key:?}: {}", error.kind))),
+            Err(error) => self.report(*admitted, ServiceReport::Fails(&format!("step {key:?}: {}", error.kind))),
         }
     }
 
@@ -63,7 +63,7 @@ impl RunCell {
         for call in calls {
             let mut inner = lock(&self.inner);
             let running = inner.machine.attempt(*call);
-            let timed_out = inner.slots[call.index()].guarded.take_if(|guarded| running != Some(guarded.attempt));
+            let timed_out = inner.slots[call.index()].admitted.take_if(|admitted| running != Some(admitted.attempt));
             let Some(timed_out) = timed_out else { continue };
             let error = format!("step {:?}: {}", inner.machine.key(*call), ErrorKind::Timeout);
             drop(inner);
@@ -72,14 +72,14 @@ impl RunCell {
     }
 
     /// Reports that the future of a call was dropped.
-    pub(super) fn report_drop(&self, guarded: Option<Box<Guarded>>) {
-        if let Some(guarded) = guarded {
-            self.report(*guarded, ServiceReport::Nothing);
+    pub(super) fn report_drop(&self, admitted: Option<Box<AdmittedAttempt>>) {
+        if let Some(admitted) = admitted {
+            self.report(*admitted, ServiceReport::Nothing);
         }
     }
 
     /// Reports to the breaker. Must not hold the lock, because the port may take its time.
-    fn report(&self, guarded: Guarded, report: ServiceReport<'_>) {
-        self.port.breaker_report(&guarded.breaker, guarded.admission, report);
+    fn report(&self, admitted: AdmittedAttempt, report: ServiceReport<'_>) {
+        self.port.breaker_report(&admitted.breaker, admitted.admission, report);
     }
 }

@@ -31,28 +31,28 @@ impl RunCell {
 
     /// Returns the next random number. It is equal on every replay.
     pub fn random(&self) -> u64 {
-        derived_u64(self.settings.run_id, &self.draw("random"))
+        derived_u64(self.settings.run_id, &self.next_purpose("random"))
     }
 
     /// Returns the next random UUID. It is equal on every replay.
     pub fn uuid(&self) -> Uuid {
-        derived_uuid(self.settings.run_id, &self.draw("uuid"))
+        derived_uuid(self.settings.run_id, &self.next_purpose("uuid"))
     }
 
     /// Names the next random value. Bodies have counters of their own, because the number of times
     /// that a body runs is not part of the history.
-    fn draw(&self, what: &str) -> String {
+    fn next_purpose(&self, what: &str) -> String {
         let mut inner = lock(&self.inner);
         let inner = &mut *inner;
         let draw = match inner.current {
             Some(call) => {
-                let draws = &mut inner.slots[call.index()].draws;
-                *draws += 1;
-                format!("{what} {draws} of step {}", inner.machine.key(call))
+                let drawn = &mut inner.slots[call.index()].drawn;
+                *drawn += 1;
+                format!("{what} {drawn} of step {}", inner.machine.key(call))
             }
             None => {
-                inner.draws += 1;
-                format!("{what} {}", inner.draws)
+                inner.drawn += 1;
+                format!("{what} {}", inner.drawn)
             }
         };
         in_generation(self.settings.generation, draw)

@@ -18,7 +18,7 @@ impl Machine {
     /// Makes an attempt that is about to begin wait until `until`. The wait is durable, and
     /// afterwards the attempt may begin with its number unchanged. The wait has no row, because
     /// nothing has happened that a replay would have to know.
-    pub fn hold_back(&mut self, id: CallId, until: Timestamp) {
+    pub fn hold_for_breaker(&mut self, id: CallId, until: Timestamp) {
         if let Phase::Granted { attempt, options } = self.calls[id.0].phase {
             self.bodies -= 1;
             self.back_off(id, attempt, until, options);
