@@ -1,4 +1,4 @@
-//! What the parts of this store share: the connections and the clock.
+//! The connections and the clock that the parts of this store share.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,14 +24,14 @@ pub(super) struct Database {
     pub(super) closed: AtomicBool,
 }
 
-/// What only a database in a file has.
+/// The parts that only a database in a file has.
 #[derive(Debug)]
 pub(super) struct DatabaseFile {
     /// The real path, without links, so that every process derives the same paths from it.
     pub(super) path: PathBuf,
     /// Opens a further connection.
     pub(super) connect: SqliteConnectOptions,
-    /// Connections that cannot write.
+    /// Connections that only read.
     pub(super) readers: SqlitePool,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Reader {
 }
 
 impl Reader {
-    /// The connection.
+    /// Returns the connection.
     pub(super) fn connection(&mut self) -> Result<&mut SqliteConnection, DatabaseError> {
         match self {
             Self::Pooled(connection) => Ok(connection),
@@ -52,7 +52,7 @@ impl Reader {
 }
 
 impl Database {
-    /// The time now.
+    /// Returns the time now.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.host_now()
     }
@@ -65,7 +65,7 @@ impl Database {
         }
     }
 
-    /// Fails once the store was closed.
+    /// Fails if the store was closed.
     pub(super) fn check_open(&self, operation: &'static str) -> Result<(), DatabaseError> {
         if self.closed.load(Ordering::Acquire) { Err(closed(operation)) } else { Ok(()) }
     }
@@ -81,7 +81,7 @@ impl Database {
 }
 
 impl DatabaseFile {
-    /// A connection outside the pool.
+    /// Opens a connection outside the pool.
     pub(super) async fn open_connection(&self, operation: &'static str) -> Result<SqliteConnection, DatabaseError> {
         self.connect.connect().await.during(operation)
     }

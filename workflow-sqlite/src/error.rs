@@ -1,15 +1,16 @@
-//! The one place that decides what an error of SQLite means: by its result code, never by its text.
+//! Decides what an error of SQLite means: by its result code, never by its text.
 
 use std::time::Duration;
 
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
 
-/// The longest that one call may wait for the database. Longer than the busy timeout, so that it is SQLite that says why.
+/// The deadline of a call. It is longer than the busy timeout, so that SQLite reports the reason
+/// first.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Names what was being done when an error of the driver came.
+/// Names the operation that failed with an error of the driver.
 pub(super) trait During<T> {
-    /// The error as one of the store.
+    /// Returns the error as one of the store.
     fn during(self, operation: &'static str) -> Result<T, DatabaseError>;
 }
 
@@ -19,14 +20,14 @@ impl<T> During<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// Text that is JSON can always be written; what cannot is refused data.
+/// JSON text can always be written; a text that cannot be is refused data.
 impl<T> During<T> for Result<T, serde_json::Error> {
     fn during(self, operation: &'static str) -> Result<T, DatabaseError> {
         self.map_err(|error| DatabaseError::new(DatabaseErrorKind::Invalid, operation, error))
     }
 }
 
-/// The same, but with an error of kind `Busy` if it has not ended after [`DEADLINE`].
+/// Runs a call, and returns an error of kind `Busy` if it has not ended after [`DEADLINE`].
 pub(super) async fn within_deadline<T>(
     operation: &'static str,
     call: impl Future<Output = Result<T, DatabaseError>>,
@@ -37,7 +38,7 @@ pub(super) async fn within_deadline<T>(
     }
 }
 
-/// What a stored value that cannot be understood is answered with.
+/// Returns the error for a stored value that cannot be understood.
 pub(super) fn corrupt(
     operation: &'static str,
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -45,12 +46,12 @@ pub(super) fn corrupt(
     DatabaseError::new(DatabaseErrorKind::Corrupt, operation, why)
 }
 
-/// What every call is answered with after the store was closed.
+/// Returns the error of every call after the store was closed.
 pub(super) fn closed(operation: &'static str) -> DatabaseError {
     DatabaseError::new(DatabaseErrorKind::Unreachable, operation, sqlx::Error::PoolClosed)
 }
 
-/// The extended result code of SQLite, if the error is one of SQLite's.
+/// Returns the extended result code, if the error comes from SQLite.
 pub(super) fn sqlite_code(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     match error.downcast_ref::<sqlx::Error>() {
         Some(sqlx::Error::Database(database)) => database.code()?.parse().ok(),
@@ -70,12 +71,12 @@ fn kind_of(error: &sqlx::Error) -> DatabaseErrorKind {
     }
 }
 
-/// Extended codes carry their primary code in the low byte.
+/// Returns the primary code, which stands in the low byte of the extended one.
 fn kind_of_code(code: i32) -> DatabaseErrorKind {
     use libsqlite3_sys as ffi;
     match code {
         ffi::SQLITE_IOERR_CORRUPTFS | ffi::SQLITE_IOERR_DATA => return DatabaseErrorKind::Corrupt,
-        // The file was moved away below us: what we write goes nowhere.
+        // The file was moved while it was open: later writes would be lost.
         ffi::SQLITE_READONLY_DBMOVED => return DatabaseErrorKind::Unreachable,
         _ => {}
     }

@@ -1,4 +1,5 @@
-//! Hints from other processes: SQLite has no messages, but it counts the commits of others.
+//! Hints from other processes. SQLite sends no messages, but it counts the commits of other
+//! connections.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -17,12 +18,14 @@ use super::writer::Seen;
 
 const OPERATION: &str = "look for changes of other processes";
 
-/// Between two hints at transactions of steps of this process: 50 a second cost it little, and others wait for no more.
+/// The shortest time between two hints about the transactions of steps of this process. Other waits
+/// do not depend on it.
 const OWN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Looks at the WAL and, when that has changed, at the data version from a connection of its own. The version counts the commits of
-/// every other connection, those of this process's writer too: where it may be one of these, the writer is asked, to which its own are
-/// no change.
+/// Checks the WAL and, if that has changed, the data version on a connection of its own. The
+/// version counts the commits of every other connection, including this process's writer. If the
+/// change may be the writer's, the listener asks the writer, whose own commits do not change its
+/// version.
 #[derive(Debug)]
 struct DataVersion {
     database: Arc<Database>,
@@ -30,15 +33,16 @@ struct DataVersion {
     wal: WalFile,
     seen: i64,
     writer: WriterSeen,
-    /// There was a change, which may be of this process's own making.
+    /// A change was seen that this process may have made.
     in_doubt: bool,
-    /// No hint at a transaction of this process comes before this.
+    /// No hint about a transaction of this process is sent before this time.
     own_pause: Instant,
-    /// When the next look is due: a wait that is dropped and begun again does not put it off.
+    /// When the next check is due. A wait that is dropped and begun again does not delay it.
     next_look: Instant,
 }
 
-/// What the writer had done and seen: its commits when SQLite was last asked, the rest when the writer was.
+/// The counts of the writer when they were last read: its commits when SQLite was last asked, the
+/// others when the writer was.
 #[derive(Debug)]
 struct WriterSeen {
     commits: u64,
@@ -47,7 +51,7 @@ struct WriterSeen {
     others: u64,
 }
 
-/// A database in memory: there is no other process.
+/// A listener for a database in memory, which no other process uses.
 #[derive(Debug)]
 struct Never;
 
@@ -57,7 +61,7 @@ pub(super) async fn listen(database: &Arc<Database>) -> Result<Box<dyn Hints>, D
     let Some(file) = &database.file else { return Ok(Box::new(Never)) };
     let mut connection = file.open_connection(OPERATION).await?;
     let now = Instant::now();
-    // Before the version: what is committed between the two shows in the file.
+    // Before the version: a commit in between shows in the file.
     let wal = WalFile::of(&file.path, now);
     let seen = read(&mut connection).await?;
     Ok(Box::new(DataVersion::new(database, connection, wal, seen, now)))
@@ -65,7 +69,8 @@ pub(super) async fn listen(database: &Arc<Database>) -> Result<Box<dyn Hints>, D
 
 impl WriterSeen {
     fn of(writer: &Seen) -> Self {
-        // The looks first: what a look saw is counted before the look is.
+        // The checks are read first, because the writer counts what a check saw before it counts
+        // the check.
         let looks = writer.looks();
         Self { looks, others: writer.others(), unannounced: writer.unannounced(), commits: writer.commits() }
     }
@@ -78,25 +83,27 @@ impl DataVersion {
         Self { database, connection, wal, seen, writer, in_doubt: false, own_pause: now, next_look: now }
     }
 
-    /// Whether others have committed since the last look.
+    /// `true` if other processes have committed since the last check.
     async fn others_came(&mut self, now: Instant) -> Result<bool, DatabaseError> {
-        // At every look, for it learns from it how often to look.
+        // Called at every check, because it learns from each how often to check.
         let is_worth_asking = self.wal.is_to_be_asked(now);
         self.next_look = self.wal.next_look(now);
         match self.ask_writer() {
             Some(true) => return Ok(true),
-            // A busy one looks at the beginning of each transaction, and nobody else has to, by way of another thread.
+            // A busy writer checks at the beginning of each transaction, so no other check is
+            // needed.
             Some(false) if self.database.writer.is_in_use() => return Ok(false),
             Some(false) | None => {}
         }
         if is_worth_asking && self.ask(now).await? {
             return Ok(true);
         }
-        // A writer that is in use looks when it begins the next time.
+        // A writer that is in use checks when it next begins.
         Ok(self.in_doubt && self.database.writer.try_look().await? && self.ask_writer() == Some(true))
     }
 
-    /// Whether the writer has seen commits of others since it was last asked. `None`: it has not looked.
+    /// `true` if the writer has seen commits of other processes since it was last asked. `None`: it
+    /// has not checked.
     fn ask_writer(&mut self) -> Option<bool> {
         let WriterSeen { looks, others, .. } = WriterSeen::of(self.database.writer.seen());
         if looks == self.writer.looks {
@@ -108,11 +115,12 @@ impl DataVersion {
         Some(came)
     }
 
-    /// Whether SQLite says that others have committed since it was last asked. What may be this process's own is left in doubt.
+    /// `true` if SQLite reports commits since it was last asked. A change that this process may
+    /// have made is left in doubt.
     async fn ask(&mut self, now: Instant) -> Result<bool, DatabaseError> {
         let version = read(&mut self.connection).await?;
         self.wal.answered(now);
-        // What the writer saw before this moment does not tell what was found.
+        // A check of the writer before this moment does not explain the change.
         let WriterSeen { looks, commits, .. } = WriterSeen::of(self.database.writer.seen());
         self.writer.looks = looks;
         let may_be_own = std::mem::replace(&mut self.writer.commits, commits) != commits;
@@ -121,7 +129,7 @@ impl DataVersion {
         Ok(changed && !may_be_own)
     }
 
-    /// Whether it is time to say that this process has committed what no executor announces.
+    /// `true` if it is time for a hint about commits of this process that no executor reports.
     fn is_to_tell_of_own(&mut self, now: Instant) -> bool {
         let unannounced = self.database.writer.seen().unannounced();
         let is_time = self.writer.unannounced != unannounced && now >= self.own_pause;
@@ -173,7 +181,7 @@ mod tests {
         process.commit(&[Write::Start(new_run())]).await.unwrap();
     }
 
-    /// Without a transaction that begins with a look, as a lone step commits.
+    /// Without a transaction that begins with a check, as a single step commits.
     async fn change_alone(fixture: &Fixture) {
         let mut writer = fixture.store.database.writer.lock().await.unwrap();
         let change = "UPDATE workflow_runs SET wakes = wakes + 1";
@@ -186,7 +194,7 @@ mod tests {
         let fixture = Fixture::file().await;
         let other = fixture.second_process().await;
         let mut hints = hints_of(&fixture).await;
-        // The WAL of another database, which there is not: it never changes, and is not taken for changed.
+        // The WAL of a database that does not exist: it never changes.
         let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
         hints.wal = WalFile::of(&fixture.directory.path().join("none.db"), long_ago);
         for _ in 0..3 {
@@ -195,7 +203,8 @@ mod tests {
         }
     }
 
-    /// Of a database whose writer has looked once, for its first look has nothing to compare with.
+    /// A listener on a database whose writer has checked once, because its first check has nothing
+    /// to compare with.
     async fn hints_of(fixture: &Fixture) -> DataVersion {
         start(&fixture.store).await;
         let file = fixture.store.database.file.as_ref().unwrap();
@@ -215,7 +224,7 @@ mod tests {
         start(&other).await;
         assert!(hints.others_came(now).await.unwrap(), "nothing was committed here");
 
-        // A busy writer looks itself.
+        // A busy writer checks by itself.
         start(&fixture.store).await;
         assert_eq!(hints.ask_writer(), Some(true), "the one before");
         start(&fixture.store).await;
@@ -225,7 +234,7 @@ mod tests {
         start(&fixture.store).await;
         assert_eq!(hints.ask_writer(), Some(true));
 
-        // One that rests is asked to, after commits that may be of either.
+        // A writer at rest is asked to check, after commits that may be of this or another process.
         while hints.others_came(now).await.unwrap() {}
         change_alone(&fixture).await;
         assert!(!hints.ask(now).await.unwrap() && hints.in_doubt);
@@ -234,7 +243,7 @@ mod tests {
         start(&other).await;
         assert!(hints.others_came(now).await.unwrap());
 
-        // One that is in use leaves it in doubt.
+        // A writer in use leaves the change in doubt.
         change_alone(&fixture).await;
         start(&other).await;
         let in_use = fixture.store.database.writer.lock().await.unwrap();
@@ -294,7 +303,7 @@ mod tests {
         for _ in 0..3 {
             start(&other).await;
             hints.next().await.unwrap();
-            // From the beginning of the file again, which becomes empty before.
+            // The WAL begins again at the start of the file, which is emptied before.
             let file = fixture.store.database.file.as_ref().unwrap();
             let mut connection = file.open_connection(OPERATION).await.unwrap();
             sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();

@@ -1,4 +1,4 @@
-//! A worker's session: it renews claims, shows that the process lives, and finds workers that do not.
+//! The session of a worker: renews claims, shows that the process lives, and finds dead workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,15 @@ use super::lock_file::{HeldLock, LockFiles};
 use super::writer::WriterGuard;
 use super::{row, sql};
 
-/// Every statement of a session stands alone, so a session is never inside a transaction, whenever its caller is dropped.
+/// The lease session of a worker. Each statement is a transaction of its own, so dropping a call
+/// never leaves a transaction open.
 #[derive(Debug)]
 struct Session {
     database: Arc<Database>,
     worker: WorkerId,
-    /// What it serves, as JSON text.
+    /// The lanes that the worker serves, as JSON text.
     lanes: String,
-    /// `None`: the database is in memory, there is one process and one connection.
+    /// `None` for a database in memory, which has one process and one connection.
     own: Option<Own>,
 }
 
@@ -35,7 +36,7 @@ struct Own {
     lock: HeldLock,
 }
 
-/// The session's own connection, or the only one there is.
+/// The connection of the session, or the only one of a database in memory.
 enum SessionConnection<'a> {
     Own(&'a mut SqliteConnection),
     Shared(WriterGuard),
@@ -55,7 +56,8 @@ pub(super) async fn open(
         Some(file) => {
             let connection = file.open_connection(OPERATION).await?;
             let files = LockFiles::of(&file.path);
-            // Before the row: a recorded worker without a lock is a dead one.
+            // Locked before the row is written, because a recorded worker without a lock counts as
+            // dead.
             let lock = files.lock(worker).map_err(|error| file_error(OPERATION, error))?;
             Some(Own { connection, files, lock })
         }
@@ -86,13 +88,14 @@ impl Session {
         ids.iter().map(|id| row::worker_id(id)).collect()
     }
 
-    /// Somebody took this worker for dead, and removed its file along with its row.
+    /// Records the worker again, after another worker took it for dead and removed its row and its
+    /// file.
     async fn record_again(&mut self) -> Result<(), DatabaseError> {
         tracing::warn!(worker = %self.worker, "this worker was taken for dead; it records itself again");
         if let Some(own) = &mut self.own {
             match own.files.lock(self.worker) {
                 Ok(lock) => own.lock = lock,
-                // The file was left: it is this session's own lock that stands in the way.
+                // The file still exists, locked by this session itself.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(file_error("lock again", error)),
             }
@@ -132,7 +135,8 @@ impl Session {
         Ok(unlocked)
     }
 
-    /// In this order: whoever fails half-way leaves the worker recorded, and the next one does it all again.
+    /// Releases claims before it forgets the worker: after a failure half-way the worker is still
+    /// recorded, and the next caller does it all again.
     async fn release(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
         let (id, now) = (worker.to_string(), self.database.now().as_micros());
         let query = sqlx::query(sql::RELEASE_CLAIMS).bind(id).bind(now);
@@ -184,7 +188,8 @@ impl LeaseSession for Session {
     }
 }
 
-/// The lock files lie beside the database: where they cannot be used, it cannot be either.
+/// Turns an error of a lock file into one of the database: the files lie beside the database, so if
+/// they cannot be used, neither can it.
 pub(super) fn file_error(operation: &'static str, error: std::io::Error) -> DatabaseError {
     DatabaseError::new(DatabaseErrorKind::Unreachable, operation, error)
 }

@@ -11,10 +11,10 @@ use workflow_engine::store::{
     Outcome, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
-/// The driver's connection, as an application uses it.
+/// The connection of the driver, as an application uses it.
 pub use sqlx::SqliteConnection;
 
-/// The driver's transaction, as an application uses it.
+/// The transaction of the driver, as an application uses it.
 pub type SqliteTransaction<'c> = sqlx::Transaction<'c, sqlx::Sqlite>;
 
 /// The kind of this database, as errors show it.
@@ -32,10 +32,10 @@ mod generation;
 mod hints;
 mod known_claims;
 mod lease;
+mod location;
 mod lock_file;
 mod migrate;
 mod open;
-mod place;
 mod plain;
 mod read;
 mod rerun;
@@ -71,14 +71,15 @@ mod read_tests;
 use database::Database;
 use error::within_deadline;
 
-/// Runs in a SQLite database.
+/// A store in a SQLite database.
 #[derive(Debug)]
 pub struct SqliteStore {
     database: Arc<Database>,
 }
 
 impl SqliteStore {
-    /// Opens the database that the URL names, creates it if it is missing, and brings its schema up to date.
+    /// Opens the database at the URL, creates it if it is missing, and brings its schema up to
+    /// date.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -154,7 +155,8 @@ impl Store for SqliteStore {
         within_deadline("find due lanes", workers::due_lanes(&self.database, lanes)).await
     }
 
-    /// A commit changes the database's data version, which every listener looks at: there is nothing to send.
+    /// A commit changes the data version of the database, which every listener checks, so there is
+    /// nothing to send.
     async fn hint(&self) -> Result<(), DatabaseError> {
         self.database.check_open("send a hint")
     }

@@ -1,5 +1,5 @@
-//! A worker's liveness lock: a lock of the operating system on a file beside the database. It vanishes with the process,
-//! however that ends.
+//! The liveness lock of a worker: a lock of the operating system on a file beside the database. It
+//! vanishes with the process, however the process ends.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -21,14 +21,14 @@ pub(super) struct HeldLock {
 }
 
 impl LockFiles {
-    /// Of the database in this file.
+    /// Returns the directory for the database in this file.
     pub(super) fn of(database: &Path) -> Self {
         let mut directory = database.as_os_str().to_owned();
         directory.push("-workers");
         Self { directory: directory.into() }
     }
 
-    /// Locks the worker's file, which is made if it is missing.
+    /// Locks the file of a worker and creates it if it is missing.
     pub(super) fn lock(&self, worker: WorkerId) -> io::Result<HeldLock> {
         self.create_directory()?;
         let path = self.path(worker);
@@ -41,14 +41,15 @@ impl LockFiles {
         Ok(HeldLock { path, _file: file })
     }
 
-    /// Whether nobody holds the worker's lock. A missing file is a lock that nobody holds.
+    /// `true` if the lock of the worker is free. A missing file counts as a free lock.
     pub(super) fn is_free(&self, worker: WorkerId) -> io::Result<bool> {
         let file = match File::open(self.path(worker)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             Err(error) => return Err(error),
         };
-        // Shared, so that two who look at once do not take each other for the worker. Closing the file unlocks it.
+        // A shared lock, so that two processes that check at once do not mistake each other for the
+        // worker. Closing the file unlocks it.
         match file.try_lock_shared() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
@@ -56,7 +57,7 @@ impl LockFiles {
         }
     }
 
-    /// Removes the worker's file, if it is there.
+    /// Removes the file of a worker, if it exists.
     pub(super) fn remove(&self, worker: WorkerId) -> io::Result<()> {
         ignore_missing(std::fs::remove_file(self.path(worker)))
     }
@@ -75,7 +76,7 @@ impl LockFiles {
 }
 
 impl HeldLock {
-    /// Removes the file, then gives the lock back.
+    /// Removes the file, then frees the lock.
     pub(super) fn release(self) -> io::Result<()> {
         ignore_missing(std::fs::remove_file(&self.path))
     }

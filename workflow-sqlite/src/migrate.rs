@@ -42,13 +42,14 @@ impl From<Fault> for MigrateError {
     }
 }
 
-/// Applies what is missing, all in one transaction. Takes no write lock if nothing is missing. Loops while others hold
-/// the lock; the caller's deadline ends it. The connection is of no use after an error.
+/// Applies the missing migrations in one transaction. Takes no write lock if none is missing. Loops
+/// while other processes hold the lock; the caller's deadline ends the loop. The connection cannot
+/// be used after an error.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
     loop {
         match try_migrate(connection).await {
             Err(MigrateError::Database(error)) if error.kind == DatabaseErrorKind::Busy => {
-                // Fails where BEGIN itself was refused.
+                // Fails if BEGIN itself was refused.
                 let _ = sqlx::query("ROLLBACK").execute(&mut *connection).await;
                 tokio::time::sleep(std::time::Duration::from_millis(fastrand::u64(2..20))).await;
             }
@@ -83,7 +84,7 @@ fn is_missing_any(found: i64) -> Result<bool, MigrateError> {
     if found > known { Err(MigrateError::Newer { found, known }) } else { Ok(found < known) }
 }
 
-/// The newest version that was applied; 0 for a database that is not ours yet.
+/// Returns the newest applied version; 0 for a database without our tables.
 async fn applied(connection: &mut SqliteConnection) -> Result<i64, DatabaseError> {
     let ours: Option<i64> =
         sqlx::query_scalar(sql::FIND_SCHEMA_TABLE).fetch_optional(&mut *connection).await.during(OPERATION)?;

@@ -1,4 +1,4 @@
-//! Opens a database: checks first, then WAL, then the migrations, then the readers.
+//! Opens a database: first the checks, then WAL, then the migrations, then the readers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use workflow_engine::faults::altered;
 
 use super::database::{Database, DatabaseFile};
 use super::error::{DEADLINE, During, sqlite_code, within_deadline};
+use super::location::{self, Location};
 use super::migrate::{self, MigrateError};
-use super::place::{self, Place};
 use super::sql;
 use super::writer::Writer;
 
 /// How long SQLite itself waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// After a large transaction the WAL is cut to this size again.
+/// The size to which SQLite truncates the WAL after a large transaction.
 const WAL_BYTES_KEPT: &str = "67108864";
 /// The first version without the WAL-reset corruption.
 const OLDEST_SQLITE: &str = "3.51.3";
 
-/// Opens the database that the URL names.
+/// Opens the database at the URL.
 pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, ConnectError> {
-    let (path, connect) = match place::parse(url)? {
-        Place::Memory => (None, connect_options().filename(":memory:")),
-        Place::File(path) => {
-            let path = place::prepare(&path, url)?;
+    let (path, connect) = match location::parse(url)? {
+        Location::Memory => (None, connect_options().filename(":memory:")),
+        Location::File(path) => {
+            let path = location::prepare(&path, url)?;
             let connect = connect_options().filename(&path);
             (Some(path), connect)
         }
@@ -46,14 +46,15 @@ pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, C
     Ok(Database { id: StoreId::next(), clock: options.clock, writer, file, closed: false.into() })
 }
 
-/// What every connection has.
+/// Returns the options of every connection.
 fn connect_options() -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .busy_timeout(BUSY_TIMEOUT)
         .row_buffer_size(512)
         .pragma("synchronous", altered("normal-sync", "FULL", "FULL", "NORMAL"))
         .pragma("journal_size_limit", WAL_BYTES_KEPT)
-        // Else every statement that changes many rows keeps what it would have to undo in a file that it makes and removes.
+        // Otherwise each statement that changes many rows keeps its undo data in a file, which it
+        // creates and removes.
         .pragma("temp_store", "MEMORY")
         .disable_statement_logging()
 }
@@ -62,7 +63,7 @@ fn readers(connect: SqliteConnectOptions, size: u32) -> sqlx::SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(size)
         .acquire_timeout(DEADLINE)
-        // There is no server that could have hung up.
+        // There is no server that could have closed the connection.
         .test_before_acquire(false)
         .connect_lazy_with(connect.pragma("query_only", "ON"))
 }
@@ -89,14 +90,14 @@ async fn open_writer(connect: &SqliteConnectOptions, in_file: bool) -> Result<Sq
     Ok(connection)
 }
 
-/// Before WAL: an old library in WAL mode is what damages databases.
+/// Refuses an old library before the switch to WAL, because its WAL mode can damage databases.
 async fn check_library(connection: &mut SqliteConnection) -> Result<(), OpenError> {
     let found: String =
         sqlx::query_scalar(sql::READ_SQLITE_VERSION).fetch_one(connection).await.during("read SQLite's version")?;
     if is_old(&found) { Err(OpenError::OldSqlite(found)) } else { Ok(()) }
 }
 
-/// Whether a version is older than [`OLDEST_SQLITE`]. What is no version is taken for an old one.
+/// `true` if a version is older than [`OLDEST_SQLITE`]. A text that is not a version counts as old.
 pub(super) fn is_old(found: &str) -> bool {
     let parts = |version: &str| version.split('.').map(str::parse::<u32>).collect::<Result<Vec<_>, _>>();
     match (parts(found), parts(OLDEST_SQLITE)) {
@@ -105,8 +106,8 @@ pub(super) fn is_old(found: &str) -> bool {
     }
 }
 
-/// The switch to WAL needs the file alone and does not wait for it: of several processes that open a new file at once,
-/// all but one get BUSY. The caller's deadline ends the loop.
+/// Switches to WAL. The switch needs the file alone and does not wait: if several processes open a
+/// new file at once, all but one get BUSY. The caller's deadline ends the loop.
 async fn use_wal(connection: &mut SqliteConnection) -> Result<(), DatabaseError> {
     loop {
         match try_wal(connection).await {
@@ -132,7 +133,7 @@ async fn try_wal(connection: &mut SqliteConnection) -> Result<(), DatabaseError>
     Err(DatabaseError::new(DatabaseErrorKind::Other, OPERATION, format!("SQLite stays in mode {mode}")))
 }
 
-/// Says what to do about it, as far as it can be known.
+/// Turns an error into one that says what to do, as far as that is known.
 fn explain(error: OpenError, url: &str, path: Option<&Path>) -> ConnectError {
     let error = match error {
         OpenError::OldSqlite(found) => return ConnectError::OldSqlite { found, required: OLDEST_SQLITE },
@@ -145,12 +146,12 @@ fn explain(error: OpenError, url: &str, path: Option<&Path>) -> ConnectError {
         _ if code == Some(libsqlite3_sys::SQLITE_READONLY_DIRECTORY) => cannot_create_beside(path, error),
         DatabaseErrorKind::ReadOnly => ConnectError::ReadOnly { url: redact(url) },
         DatabaseErrorKind::Corrupt => ConnectError::NotADatabase { path: path.display().to_string(), source: error },
-        // The file itself was there a moment ago: it is the files beside it that SQLite cannot make.
+        // The file itself existed a moment ago, so SQLite cannot create the files beside it.
         DatabaseErrorKind::Unreachable if code.is_some() => cannot_create_beside(path, error),
         _ => ConnectError::Database { url: redact(url), source: error },
     }
 }
 
 fn cannot_create_beside(path: &Path, error: DatabaseError) -> ConnectError {
-    place::not_writable(path, std::io::Error::new(std::io::ErrorKind::PermissionDenied, error))
+    location::not_writable(path, std::io::Error::new(std::io::ErrorKind::PermissionDenied, error))
 }

@@ -8,8 +8,8 @@ use workflow_engine::model::{RunFilter, RunId, WorkerId};
 use workflow_engine::store::{ConnectError, DatabaseErrorKind, Outcome, StartOutcome, Store, StoreOptions, Write};
 
 use super::fixture_tests::*;
+use super::location::{self, Location, network_filesystem};
 use super::open::is_old;
-use super::place::{self, Place, network_filesystem};
 use super::{SqliteStore, sql};
 
 async fn open(url: &str) -> Result<SqliteStore, ConnectError> {
@@ -19,11 +19,11 @@ async fn open(url: &str) -> Result<SqliteStore, ConnectError> {
 #[test]
 fn urls_are_understood_or_refused() {
     for (url, path) in [("sqlite://a.db", "a.db"), ("sqlite:a.db", "a.db"), ("sqlite:///x/a b%.db", "/x/a b%.db")] {
-        assert_eq!(place::parse(url).unwrap(), Place::File(path.into()), "{url}");
+        assert_eq!(location::parse(url).unwrap(), Location::File(path.into()), "{url}");
     }
-    assert_eq!(place::parse("sqlite::memory:").unwrap(), Place::Memory);
+    assert_eq!(location::parse("sqlite::memory:").unwrap(), Location::Memory);
     for url in ["sqlite:", "sqlite://", "sqlite://a.db?mode=ro", "sqlite://?", "sqlite3://a"] {
-        assert!(matches!(place::parse(url), Err(ConnectError::InvalidUrl { .. })), "{url}");
+        assert!(matches!(location::parse(url), Err(ConnectError::InvalidUrl { .. })), "{url}");
     }
 }
 
@@ -65,18 +65,18 @@ async fn files_are_the_owners_alone() {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
     }
     assert_eq!(mode(&beside("-workers")), 0o700);
-    assert_eq!(place::open_to_others(&path), Vec::<String>::new());
+    assert_eq!(location::open_to_others(&path), Vec::<String>::new());
     lease.close().await.unwrap();
     store.close().await;
 
     let set = |path: &std::path::Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     set(&path, 0o640);
-    let warnings = place::open_to_others(&path);
+    let warnings = location::open_to_others(&path);
     assert!(warnings.len() == 1 && warnings[0].contains("(mode 0640); chmod 600"), "{warnings:?}");
     set(directory.path(), 0o777);
-    assert!(place::open_to_others(&path)[1].contains("may replace files in"));
+    assert!(location::open_to_others(&path)[1].contains("may replace files in"));
     set(directory.path(), 0o1777);
-    assert_eq!(place::open_to_others(&path).len(), 1, "as in /tmp");
+    assert_eq!(location::open_to_others(&path).len(), 1, "as in /tmp");
     set(directory.path(), 0o700);
 }
 

@@ -1,4 +1,4 @@
-//! What is read outside of write transactions.
+//! Reads outside of write transactions.
 
 use std::collections::BTreeSet;
 

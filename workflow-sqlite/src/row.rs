@@ -1,4 +1,4 @@
-//! From rows to the model. What cannot be understood is an error of kind `Corrupt`.
+//! Turns rows into the model. A value that cannot be understood is an error of kind `Corrupt`.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ const OPERATION: &str = "understand a row";
 
 type Result<T> = std::result::Result<T, DatabaseError>;
 
-/// From `read_run.sql` and `list_runs.sql`.
+/// Reads a row of `read_run.sql` or `list_runs.sql`.
 pub(super) fn run(row: &SqliteRow) -> Result<Run> {
     let mut run = Run::pending(
         id(row, "id")?,
@@ -47,7 +47,7 @@ pub(super) fn run(row: &SqliteRow) -> Result<Run> {
     Ok(run)
 }
 
-/// From `read_history.sql`.
+/// Reads a row of `read_history.sql`.
 pub(super) fn step_attempt(row: &SqliteRow) -> Result<StepAttempt> {
     Ok(StepAttempt {
         step_key: get(row, "step_key")?,
@@ -63,18 +63,18 @@ pub(super) fn step_attempt(row: &SqliteRow) -> Result<StepAttempt> {
     })
 }
 
-/// From `read_ended.sql`.
+/// Reads a row of `read_ended.sql`.
 pub(super) fn ended_run(row: &SqliteRow) -> Result<EndedRun> {
     Ok(EndedRun { id: id(row, "id")?, status: status(row)?, output: get(row, "output")?, error: error(row)? })
 }
 
-/// From `read_inbox.sql`.
+/// Reads a row of `read_inbox.sql`.
 pub(super) fn inbox_signal(row: &SqliteRow) -> Result<Option<InboxSignal>> {
     let Some(seq) = get(row, "seq")? else { return Ok(None) };
     Ok(Some(InboxSignal { seq, name: get(row, "name")?, payload: get(row, "payload")? }))
 }
 
-/// From `list_approvals.sql`.
+/// Reads a row of `list_approvals.sql`.
 pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
     Ok(WaitingApproval {
         run_id: id(row, "id")?,
@@ -85,7 +85,7 @@ pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
     })
 }
 
-/// From `renew_claims.sql`.
+/// Reads a row of `renew_claims.sql`.
 pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
     Ok(Renewed {
         claim: claim(row)?,
@@ -95,13 +95,13 @@ pub(super) fn renewed(row: &SqliteRow) -> Result<Renewed> {
     })
 }
 
-/// A run's id in this column.
+/// Reads the id of a run from this column.
 pub(super) fn id(row: &SqliteRow, column: &str) -> Result<RunId> {
     let text: String = get(row, column)?;
     text.parse().map_err(|error| corrupt(OPERATION, error))
 }
 
-/// A run's id in this column, if there is one.
+/// Reads the id of a run from this column, if it has one.
 fn maybe_id(row: &SqliteRow, column: &str) -> Result<Option<RunId>> {
     let text: Option<String> = get(row, column)?;
     text.map(|text| text.parse().map_err(|error| corrupt(OPERATION, error))).transpose()
@@ -113,12 +113,12 @@ fn parent(row: &SqliteRow) -> Result<Option<Parent>> {
     Ok(Some(Parent { run_id, step_key: get(row, "parent_step_key")?, on_end }))
 }
 
-/// The status of a run.
+/// Reads the status of a run.
 pub(super) fn status(row: &SqliteRow) -> Result<RunStatus> {
     word(row, "status", RunStatus::parse)
 }
 
-/// A value of this column.
+/// Reads a value of this column.
 pub(super) fn get<'r, T>(row: &'r SqliteRow, column: &str) -> Result<T>
 where
     T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
@@ -126,7 +126,7 @@ where
     row.try_get(column).during(OPERATION)
 }
 
-/// A worker's id as it is stored.
+/// Reads the id of a worker.
 pub(super) fn worker_id(text: &str) -> Result<WorkerId> {
     uuid::Uuid::from_str(text).map(WorkerId::from).map_err(|error| corrupt(OPERATION, error))
 }
@@ -135,7 +135,7 @@ fn claim(row: &SqliteRow) -> Result<Claim> {
     Ok(Claim { run_id: id(row, "id")?, epoch: get(row, "epoch")? })
 }
 
-/// A queue, a workflow and its version.
+/// Reads a queue, a workflow and its version.
 pub(super) fn lane(row: &SqliteRow) -> Result<Lane> {
     Ok(Lane { queue: get(row, "queue")?, workflow: get(row, "workflow_name")?, version: get(row, "version")? })
 }
@@ -145,7 +145,7 @@ fn worker(row: &SqliteRow) -> Result<Option<WorkerId>> {
     text.as_deref().map(worker_id).transpose()
 }
 
-/// A time in this column.
+/// Reads a time from this column.
 pub(super) fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
     get(row, column).map(Timestamp::from_micros)
 }
@@ -158,7 +158,7 @@ fn error(row: &SqliteRow) -> Result<Option<StoredError>> {
     get::<Option<&str>>(row, "error")?.map(json).transpose()
 }
 
-/// What JSON text of ours says.
+/// Decodes JSON text that the engine wrote.
 pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| corrupt(OPERATION, unquoted(error)))
 }

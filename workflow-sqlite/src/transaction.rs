@@ -1,4 +1,5 @@
-//! Transactions of steps: the author's statements and the outcome of the step, committed together.
+//! Transactions of steps: the statements of the author and the outcome of the step, committed
+//! together.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,17 +16,18 @@ use super::error::{During, closed, within_deadline};
 use super::writer::WriterGuard;
 use super::{attempt, fence, row, sql};
 
-/// A transaction of one step, on the writer connection: while it is open the executor waits for its turn, instead of being
-/// refused by the file's lock.
+/// The transaction of one step, on the writer connection. While it is open the executor waits for
+/// its turn, instead of being refused by the lock of the file.
 #[derive(Debug)]
 struct SqliteTransaction {
     database: Arc<Database>,
     writer: WriterGuard,
-    /// What the author gets if the connection is gone.
+    /// The connection that an author gets if the real one is gone.
     none: (),
 }
 
-/// See [`Store::begin`]. The write lock of the file is held from here on, so the fence holds until the commit.
+/// See [`Store::begin`]. From here on the transaction holds the write lock of the file, so the
+/// fence holds until the commit.
 pub(super) async fn begin(
     database: &Arc<Database>,
     claim: Claim,
@@ -49,7 +51,8 @@ pub(super) async fn begin(
     Ok(Some(Box::new(SqliteTransaction { database: Arc::clone(database), writer, none: () })))
 }
 
-/// See [`Store::recorded`]. Read under the write lock, which a transaction of this run would hold.
+/// See [`Store::recorded`]. Reads under the write lock, which an open transaction of this run would
+/// hold.
 pub(super) async fn recorded(
     database: &Database,
     run: RunId,
@@ -97,7 +100,7 @@ impl StepTransaction for SqliteTransaction {
 async fn commit(mut writer: WriterGuard, outcome: AttemptWrite) -> StepCommit {
     const OPERATION: &str = "commit a transaction";
     let Ok(connection) = writer.connection() else { return StepCommit::RolledBack(closed(OPERATION)) };
-    // It fails if the transaction in which the mark was set is over.
+    // The statement fails if the transaction that set the mark has ended.
     if let Err(error) = sqlx::query(sql::UNMARK_TRANSACTION).execute(connection).await.during(OPERATION) {
         writer.roll_back().await;
         return if error.kind.is_transient() { StepCommit::RolledBack(error) } else { StepCommit::Broken(error) };

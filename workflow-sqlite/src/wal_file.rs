@@ -1,5 +1,5 @@
-//! When it is worth asking SQLite whether others have committed: a question is a round through the driver's thread, a `stat` of
-//! the WAL is one call.
+//! Decides when it is worth asking SQLite for commits of other processes: a question is a round
+//! trip through the driver's thread, a `stat` of the WAL is one call.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,44 +7,45 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::wal_watch::WalWatch;
 
-/// So long after the file changed SQLite is asked at every look. A commit is seen by others only after its frames were
-/// written and are on disk; and the time of the file moves by the ticks of the kernel, 10 ms at most on Linux, so what is
-/// written in the tick of an earlier write does not show.
+/// For this time after a change of the file, every check asks SQLite. A commit becomes visible only
+/// after its frames are on disk. And the time of the file moves by ticks of the kernel, at most 10
+/// ms on Linux, so a second write in one tick does not show.
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// SQLite is asked this often whatever the file says: there are disks slower than [`SETTLING`], and file systems that keep
-/// times to the second, or late.
+/// SQLite is asked this often even if the file does not change: some disks are slower than
+/// [`SETTLING`], and some file systems keep times to the second, or late.
 const ANYWAY: Duration = Duration::from_millis(100);
 
-/// From one look to the next while others are at work. Half of it is what a commit waits on average to be heard of.
+/// The interval of checks while other processes are at work. On average a commit waits half of it
+/// before it is noticed.
 const BUSY_LOOK: Duration = Duration::from_millis(3);
 
-/// From one look to the next after [`RESTFUL`], where the system does not tell of writes. A look wakes the runtime, which takes 30 to
-/// 80 us of a core (`workflow-bench idle`): up to 0.8 % of it. To ask SQLite takes 150 us.
+/// The interval of checks after [`RESTFUL`], if the system does not report writes. Each check wakes
+/// the runtime.
 const IDLE_LOOK: Duration = Duration::from_millis(10);
 
-/// So long without a change, nobody is at work.
+/// After this time without a change the other processes count as idle.
 const RESTFUL: Duration = Duration::from_secs(1);
 
-/// The WAL beside a database, as others leave it.
+/// The WAL beside a database, as other processes change it.
 #[derive(Debug)]
 pub(super) struct WalFile {
     path: PathBuf,
     seen: Trace,
-    /// When `seen` was new.
+    /// When `seen` last changed.
     changed: Instant,
-    /// When SQLite last answered to a question that was asked then.
+    /// The time of the last question that SQLite answered.
     asked: Instant,
-    /// There is one only at rest: it costs every write to the file a little, whoever writes.
+    /// Exists only at rest, because a watch makes every write to the file slower.
     watch: Option<WalWatch>,
 }
 
-/// What a write leaves: time and length. `None`: there is no such file. A WAL that begins anew may keep its length, one
-/// that is removed and made again may have any.
+/// The traces of a write: time and length. `None` if the file does not exist. A WAL that begins
+/// anew may keep its length, and one that is removed and created again may have any length.
 type Trace = Option<(SystemTime, u64)>;
 
 impl WalFile {
-    /// The WAL of this database, taken for changed now.
+    /// Returns the WAL of this database, which counts as changed now.
     pub(super) fn of(database: &Path, now: Instant) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
@@ -53,20 +54,21 @@ impl WalFile {
         Self { path, seen, changed: now, asked: now, watch: None }
     }
 
-    /// Whether SQLite is to be asked. It blocks for the microsecond that a `stat` of a local file takes: WAL needs a local file.
+    /// `true` if SQLite should be asked. Blocks for the `stat` of a local file; WAL needs a local
+    /// file.
     ///
-    /// Never by a descriptor: one that is closed takes SQLite's own locks on the same file with it.
+    /// It never opens the file: closing a descriptor would release SQLite's own locks on the file.
     pub(super) fn is_to_be_asked(&mut self, now: Instant) -> bool {
         let trace = trace(&self.path);
         self.decide(trace, now)
     }
 
-    /// SQLite answered to a question asked at this time.
+    /// Notes that SQLite answered a question that was asked at this time.
     pub(super) fn answered(&mut self, asked: Instant) {
         self.asked = asked;
     }
 
-    /// When the look after one at this time is due.
+    /// Returns the time of the check after one at this time.
     pub(super) fn next_look(&self, now: Instant) -> Instant {
         now + match self.is_at_rest(now) {
             false => BUSY_LOOK,
@@ -75,15 +77,15 @@ impl WalFile {
         }
     }
 
-    /// Waits for the time of the next look; at rest no longer than for the next write. While others are at work every commit would
-    /// be a wake, where a look now and then is enough.
+    /// Waits for the time of the next check; at rest at most until the next write. While other
+    /// processes are at work, a check now and then is enough, and each commit would be a wake-up.
     pub(super) async fn wait(&mut self, next_look: Instant) {
         if !self.is_at_rest(Instant::now()) {
             return tokio::time::sleep_until(next_look.into()).await;
         }
         let Some(watch) = &mut self.watch else {
             self.watch = Some(WalWatch::of(&self.path));
-            // What was written before it is not told of: a look comes first.
+            // The watch does not report earlier writes, so a check comes first.
             return;
         };
         tokio::select! {
@@ -106,7 +108,8 @@ impl WalFile {
     }
 }
 
-/// What cannot be read counts as missing: SQLite is then asked anyway, and says what is wrong.
+/// Reads the traces. A file that cannot be read counts as missing: SQLite is then asked anyway and
+/// reports the error.
 fn trace(path: &Path) -> Trace {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
@@ -122,7 +125,7 @@ mod tests {
         Some((SystemTime::UNIX_EPOCH + Duration::from_secs(seconds), length))
     }
 
-    /// One whose last change is settled, as of the time that is given back; SQLite has just answered.
+    /// Returns a WAL whose last change is old, as of the returned time; SQLite has just answered.
     fn settled(trace: Trace) -> (WalFile, Instant) {
         let begun = Instant::now();
         let mut file = WalFile { path: PathBuf::new(), seen: trace, changed: begun, asked: begun, watch: None };
@@ -177,7 +180,7 @@ mod tests {
         let mut file = WalFile::of(&directory.path().join("test.db"), begun.checked_sub(RESTFUL).unwrap());
         let far = begun + Duration::from_secs(600);
         let limit = Duration::from_secs(20);
-        // What was written before the watch was there shows in a look.
+        // A check shows writes from before the watch.
         fs::write(&wal, "one more").unwrap();
         tokio::time::timeout(limit, file.wait(far)).await.unwrap();
         assert!(file.is_to_be_asked(begun));
@@ -201,7 +204,7 @@ mod tests {
         let (mut file, now) = settled(at(1, 100));
         assert!(!file.decide(at(1, 100), now + ANYWAY - TICK));
         assert!(file.decide(at(1, 100), now + ANYWAY));
-        // Whoever asked and dropped the wait for the answer asks again.
+        // A caller that dropped its wait for the answer asks again.
         assert!(file.decide(at(1, 100), now + ANYWAY));
         file.answered(now + ANYWAY);
         assert!(!file.decide(at(1, 100), now + ANYWAY + TICK));

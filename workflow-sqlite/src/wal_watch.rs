@@ -1,6 +1,6 @@
-//! Waits for a write to the WAL where the system tells of one: on Linux, by inotify. It tells before the commit can be seen, and not
-//! at all where a file system keeps silent, so it says only when to look; and it takes no descriptor of the file, which closed
-//! would take SQLite's own locks with it.
+//! Waits for a write to the WAL if the system reports writes: on Linux, by inotify. The report
+//! comes before the commit is visible, and some file systems send none, so it only says when to
+//! check. It opens no descriptor of the file, because closing one would release SQLite's own locks.
 
 #[cfg(not(target_os = "linux"))]
 pub(super) use elsewhere::WalWatch;
@@ -19,15 +19,15 @@ mod linux {
     use rustix::io::Errno;
     use tokio::io::unix::AsyncFd;
 
-    /// Room for some hundred events at a time.
+    /// Room for some hundred events.
     const BUFFER: usize = 4096;
 
-    /// Tells of writes to one file, until that is removed.
+    /// Reports writes to one file until the file is removed.
     #[derive(Debug)]
     pub(in super::super) struct WalWatch(Option<AsyncFd<OwnedFd>>);
 
     impl WalWatch {
-        /// Watches this file. A limit of the system may forbid it: then it tells of nothing.
+        /// Watches this file. If a limit of the system forbids it, the watch reports nothing.
         pub(in super::super) fn of(wal: &Path) -> Self {
             let watch = watch(wal).inspect_err(|error| {
                 tracing::debug!(%error, wal = %wal.display(), "no word of writes to the WAL: it is looked at more often");
@@ -35,12 +35,13 @@ mod linux {
             Self(watch.ok())
         }
 
-        /// Whether it tells of writes.
+        /// `true` if the watch reports writes.
         pub(in super::super) fn tells(&self) -> bool {
             self.0.is_some()
         }
 
-        /// Returns after a write, also one before the call. Never, if it does not tell. Dropped, it has missed nothing.
+        /// Returns after a write, including one before the call. Never returns if the watch reports
+        /// nothing. A dropped wait loses no write.
         pub(in super::super) async fn written(&mut self) {
             let Some(inotify) = &self.0 else { return pending().await };
             let ready = inotify.readable().await;
@@ -65,7 +66,7 @@ mod linux {
         AsyncFd::new(inotify)
     }
 
-    /// Takes all events. Says whether the file is still there.
+    /// Takes all events. Returns `true` if the file still exists.
     fn drain(inotify: &OwnedFd) -> io::Result<bool> {
         let gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED;
         let mut buffer = [MaybeUninit::uninit(); BUFFER];
@@ -86,7 +87,7 @@ mod linux {
 
         use super::WalWatch;
 
-        /// Longer than any event takes; a file that is not written to is not waited for.
+        /// Longer than any event takes, because a file without a write is not waited for.
         const LIMIT: Duration = Duration::from_secs(20);
 
         #[tokio::test]
@@ -116,7 +117,7 @@ mod elsewhere {
     use std::future::pending;
     use std::path::Path;
 
-    /// Tells of nothing.
+    /// A watch that reports nothing.
     #[derive(Debug)]
     pub(in super::super) struct WalWatch;
 

@@ -1,5 +1,5 @@
-//! Starts, signals and cancels in a transaction of the application's own, so that its data and they are committed together or not
-//! at all.
+//! Starts, signals and cancels in a transaction of the application, so that both are committed
+//! together or not at all.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::family;
 use super::{SqliteStore, fence, settle, signal, sql, start};
 use workflow_engine::store::{Asked, DatabaseError, DatabaseErrorKind, Ended, Outcome, Write};
 
-/// What the write does, as errors show it.
+/// Names the operation of the write, as errors show it.
 fn operation(write: &Write) -> &'static str {
     match write {
         Write::Start(_) => "start a run in the application's transaction",
@@ -22,10 +22,12 @@ fn operation(write: &Write) -> &'static str {
 }
 
 impl SqliteStore {
-    /// Starts, signals or cancels a run in a transaction that the caller commits. `own`: this store began it.
+    /// Starts, signals or cancels a run in a transaction that the caller commits. `own` is `true`
+    /// if this store began it.
     ///
     /// # Errors
-    /// The database's error; kind [`DatabaseErrorKind::Invalid`] if the connection leads to another database.
+    /// [`DatabaseError`] of the database; kind [`DatabaseErrorKind::Invalid`] if the connection
+    /// leads to another database.
     pub(crate) async fn write_within(
         &self,
         connection: &mut SqliteConnection,
@@ -62,7 +64,8 @@ impl SqliteStore {
         .await
     }
 
-    /// A run in another file, even one with our tables, would be seen by no worker of this database.
+    /// Refuses a connection to another file: no worker of this database would see the run, even if
+    /// that file has our tables.
     async fn check_same_file(
         &self,
         connection: &mut SqliteConnection,
@@ -90,7 +93,7 @@ impl SqliteStore {
     }
 }
 
-/// By inode where there is one: a file can have several paths.
+/// Compares inodes where they exist, because a file can have several paths.
 #[cfg(unix)]
 fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;

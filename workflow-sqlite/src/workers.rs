@@ -1,4 +1,4 @@
-//! Who serves what.
+//! The recorded workers and the lanes that they serve.
 
 use sqlx::Row;
 
@@ -22,7 +22,7 @@ pub(super) async fn workers(database: &Database) -> Result<Vec<WorkerRecord>, Da
         let lanes: String = found.try_get("lanes").during(OPERATION)?;
         let live = match &files {
             Some(files) => !files.is_free(id).map_err(|error| file_error(OPERATION, error))?,
-            // There is one process, and it lives.
+            // The database has one process, and that lives.
             None => true,
         };
         Ok(WorkerRecord {

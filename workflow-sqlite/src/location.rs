@@ -1,4 +1,4 @@
-//! Where a database lies: what its URL says, and whether SQLite can keep its promises there.
+//! The place of a database: how its URL is read, and whether SQLite can keep its promises there.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -6,49 +6,51 @@ use std::path::{Path, PathBuf};
 
 use workflow_engine::store::{ConnectError, redact};
 
-/// Where a database lies.
+/// The place of a database.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     Memory,
     File(PathBuf),
 }
 
-/// Understands `sqlite://path`, `sqlite:path` and `sqlite::memory:`. The path is taken as it is written.
-pub(super) fn parse(url: &str) -> Result<Place, ConnectError> {
+/// Reads `sqlite://path`, `sqlite:path` and `sqlite::memory:`. The path is taken as it is written.
+pub(super) fn parse(url: &str) -> Result<Location, ConnectError> {
     let refuse = |reason: &str| Err(ConnectError::InvalidUrl { url: redact(url), reason: reason.to_owned() });
     let Some(rest) = url.strip_prefix("sqlite:") else { return refuse("it does not begin with sqlite:") };
     let path = rest.strip_prefix("//").unwrap_or(rest);
     match path {
-        ":memory:" => Ok(Place::Memory),
+        ":memory:" => Ok(Location::Memory),
         "" => refuse("it names no file; write sqlite://path/to/file.db or sqlite::memory:"),
         _ if path.contains('?') => refuse("parameters are not accepted; what they would set is set by this crate"),
         _ if path.contains('\0') => refuse("the path holds a NUL"),
-        _ => Ok(Place::File(PathBuf::from(path))),
+        _ => Ok(Location::File(PathBuf::from(path))),
     }
 }
 
-/// Creates the file if it is missing and answers its real path. Refuses what cannot be written or locked.
+/// Creates the file if it is missing and returns its real path. Refuses a file that cannot be
+/// written or locked.
 pub(super) fn prepare(path: &Path, url: &str) -> Result<PathBuf, ConnectError> {
     check_filesystem(path)?;
     create(path).or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => check_writable(path, url),
         _ => Err(not_writable(path, error)),
     })?;
-    // Two processes that came by different links must find the same files beside the database.
+    // Two processes that open different links must find the same files beside the database.
     let path = path.canonicalize().map_err(|error| not_writable(path, error))?;
     warn_of_others(&path);
     Ok(path)
 }
 
-/// Says what others than the owner may do with the database: the file holds every payload, and who may write to its directory can
-/// put another file in its place. The modes are the operator's choice, a shared group for one, and are left as they are.
+/// Warns if other users than the owner can read or replace the database: the file holds every
+/// payload, and a user with write access to its directory can put another file in its place. The
+/// modes are the operator's choice, for example a shared group, and are not changed.
 fn warn_of_others(path: &Path) {
     for warning in open_to_others(path) {
         tracing::warn!(path = %path.display(), "{warning}");
     }
 }
 
-/// What is open to others than the owner.
+/// Describes what is open to other users than the owner.
 #[cfg(unix)]
 pub(super) fn open_to_others(path: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
@@ -70,7 +72,8 @@ pub(super) fn open_to_others(path: &Path) -> Vec<String> {
     }
     if let Some(directory) = path.parent() {
         let bits = mode(directory);
-        // With the sticky bit others can add files, but neither remove nor rename this one.
+        // With the sticky bit other users can add files, but can neither remove nor rename this
+        // one.
         if bits & 0o022 != 0 && bits & 0o1000 == 0 {
             let directory = directory.display();
             warnings.push(format!(
@@ -86,7 +89,7 @@ pub(super) fn open_to_others(_: &Path) -> Vec<String> {
     Vec::new()
 }
 
-/// SQLite gives the files that it makes beside the database the mode of the database.
+/// Sets the mode of a new database. SQLite gives the same mode to the files beside it.
 fn create(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -102,13 +105,13 @@ fn check_writable(path: &Path, url: &str) -> Result<(), ConnectError> {
     Err(if read_only { ConnectError::ReadOnly { url: redact(url) } } else { not_writable(path, error) })
 }
 
-/// The file's own file system, or that of the directory in which it will be.
+/// Returns the file system of the file, or of the directory in which it will be created.
 #[cfg(target_os = "linux")]
 fn check_filesystem(path: &Path) -> Result<(), ConnectError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = if path.exists() { path } else { parent };
     let facts = rustix::fs::statfs(place).map_err(|error| not_writable(path, error.into()))?;
-    // The type's width differs between architectures; every magic number has 32 bits.
+    // The width of the type differs between architectures; every magic number has 32 bits.
     match network_filesystem((facts.f_type as u64 & 0xFFFF_FFFF) as u32) {
         Some(filesystem) => Err(ConnectError::NetworkFilesystem { path: path.display().to_string(), filesystem }),
         None => Ok(()),
@@ -120,7 +123,8 @@ fn check_filesystem(_: &Path) -> Result<(), ConnectError> {
     Ok(())
 }
 
-/// From statfs(2). Locks and shared memory between hosts, which WAL needs, hold on none of these.
+/// File systems by the numbers of statfs(2) on which WAL does not work, because their locks and
+/// shared memory do not reach across hosts.
 #[cfg(target_os = "linux")]
 pub(super) fn network_filesystem(magic: u32) -> Option<&'static str> {
     match magic {
@@ -136,7 +140,7 @@ pub(super) fn network_filesystem(magic: u32) -> Option<&'static str> {
     }
 }
 
-/// The error for a file that cannot be created or written.
+/// Returns the error for a file that cannot be created or written.
 pub(super) fn not_writable(path: &Path, source: io::Error) -> ConnectError {
     ConnectError::NotWritable { path: path.display().to_string(), source }
 }
