@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
@@ -13,7 +12,7 @@ use workflow_sdk::DatabaseError;
 
 use crate::WorkerError;
 use crate::drive::drive;
-use crate::due::wait_for_due;
+use crate::due::{FAILURE_DELAY, wait_for_due};
 use crate::shared::{Shared, Slot};
 
 /// Runs claimed in one statement at most: bounds the time for which it holds its rows.
@@ -25,9 +24,6 @@ const MIN_CLAIM: usize = 64;
 /// So many claims may be under way while more runs are due. The executor makes one batch ready while it commits another, so a run that
 /// ends in the one would else leave its permit idle until the claim in the other is answered.
 const MOST_CLAIMS: usize = 2;
-
-/// How long the worker waits after the database failed to answer a claim.
-pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 
 /// Claims and starts drives until it is dropped, or the executor stops.
 pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
@@ -49,10 +45,10 @@ async fn claim_next(shared: &Arc<Shared>, next: Next, look_from: &mut Instant) -
     }
     let permits = take_permits(shared).await;
     let (permits, answer) = match next {
-        Next::Wait => offer(shared, permits, look_from).await,
-        Next::Claim | Next::Recover(_) => claim(shared, permits).await,
+        Next::Wait => claim_when_due(shared, permits, look_from).await,
+        Next::Claim | Next::Recover(_) => claim_now(shared, permits).await,
     };
-    match settle(shared, permits, answer?) {
+    match handle_answer(shared, permits, answer?) {
         Next::Claim => claim_while_due(shared).await,
         next => Ok(next),
     }
@@ -65,9 +61,9 @@ async fn claim_while_due(shared: &Arc<Shared>) -> Result<Next, ExecutorStopped> 
     loop {
         tokio::select! {
             biased;
-            Some((permits, answer)) = under_way.next() => next = next.and(settle(shared, permits, answer?)),
+            Some((permits, answer)) = under_way.next() => next = next.and(handle_answer(shared, permits, answer?)),
             permits = take_permits(shared), if matches!(next, Next::Claim) && under_way.len() < MOST_CLAIMS => {
-                under_way.push_back(claim(shared, permits));
+                under_way.push_back(claim_now(shared, permits));
                 continue;
             }
         }
@@ -96,7 +92,7 @@ impl Next {
 }
 
 /// Drives what was claimed.
-fn settle(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: ClaimAnswer) -> Next {
+fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: ClaimAnswer) -> Next {
     let ClaimAnswer { outcome, begun } = answered(answer);
     match outcome {
         Ok(claimed) => {
@@ -111,9 +107,9 @@ fn settle(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: ClaimAnsw
 
 /// As many permits as are free, at least one: permits come first, so that no run is claimed which nobody drives.
 async fn take_permits(shared: &Shared) -> OwnedSemaphorePermit {
-    shared.pressure.set(shared.permits.available_permits() == 0);
+    shared.saturation.set(shared.permits.available_permits() == 0);
     let first = Arc::clone(&shared.permits).acquire_owned().await;
-    shared.pressure.set(false);
+    shared.saturation.set(false);
     let Ok(mut permits) = first else {
         // The semaphore is never closed; should it be, there is nothing to claim for.
         return std::future::pending().await;
@@ -150,7 +146,7 @@ fn answered(answer: ClaimAnswer) -> ClaimAnswer {
 type Claimed = (OwnedSemaphorePermit, Result<ClaimAnswer, ExecutorStopped>);
 
 /// Claims at once.
-async fn claim(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
+async fn claim_now(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
     let request = request(shared, &permits);
     let answer = async { shared.executor().claim(request).await?.await.map_err(|_| ExecutorStopped) };
     (permits, unless_kept(answer).await)
@@ -158,7 +154,7 @@ async fn claim(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
 
 /// Claims as soon as a run may be due: by a commit of this process, which then claims too; by a notification, by the next due time, or by
 /// the poll interval.
-async fn offer(shared: &Shared, permits: OwnedSemaphorePermit, look_from: &mut Instant) -> Claimed {
+async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, look_from: &mut Instant) -> Claimed {
     let request = request(shared, &permits);
     let answer = async {
         let mut answer = shared.executor().offer(request).await?;
@@ -195,11 +191,11 @@ fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
 /// One task a run, each with its permit; spare permits go back.
 fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut permits: OwnedSemaphorePermit) {
     for run in runs {
-        let held = shared.held.hold(run.claim, begun + shared.options.lease);
+        let guard = shared.claims.insert(run.claim, begun + shared.options.lease);
         let slot = Slot { permit: permits.split(1), _drive: shared.drives.subscribe() };
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
         // Boxed while it is small to move: tokio and the span would pass all of its state on, seven times.
-        let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), held, slot));
+        let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), guard, slot));
         tokio::spawn(driven.instrument(span));
     }
 }
@@ -208,7 +204,7 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
 async fn recover(shared: &Shared, error: &DatabaseError) {
     tracing::warn!(error = error as &dyn std::error::Error, "claim failed, trying again");
     tokio::time::sleep(FAILURE_DELAY).await;
-    let disown = Write::Disown { worker: shared.id, known: shared.held.claims() };
+    let disown = Write::Disown { worker: shared.id, known: shared.claims.all() };
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(disown).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "claims not given back; they end with their lease");
     }

@@ -6,8 +6,10 @@ use tokio::time::Instant;
 use workflow_engine::faults::planted;
 use workflow_sdk::Timestamp;
 
-use crate::claim::FAILURE_DELAY;
 use crate::shared::Shared;
+
+/// How long the worker waits after the database failed to answer.
+pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 
 /// At least this long between two looks for the next due run: one that is claimed by the commit that starts it needs none, and
 /// a process may start hundreds in a second.

@@ -11,8 +11,8 @@ use workflow_engine::store::{LeaseSession, Renewed, Store};
 use workflow_sdk::DatabaseError;
 
 use crate::WorkerError;
-use crate::held::Held;
-use crate::notice_board::Order;
+use crate::claim_state::Directive;
+use crate::claims::ClaimTable;
 use crate::shared::Shared;
 
 /// How often a worker looks whether the liveness locks of others are held. A lock that is free twice in a row belongs to a
@@ -42,7 +42,7 @@ impl LeaseThread {
             lanes: shared.lanes.clone(),
             store: Arc::clone(shared.client.store()),
             hub: Arc::clone(shared.executor().hub()),
-            held: Arc::clone(&shared.held),
+            claims: Arc::clone(&shared.claims),
             lease: shared.options.lease,
             liveness: shared.pace(LIVENESS_INTERVAL, RARE_LIVENESS_INTERVAL),
             unlocked: Vec::new(),
@@ -111,7 +111,7 @@ struct Keeper {
     lanes: Vec<Lane>,
     store: Arc<dyn Store>,
     hub: Arc<Hub>,
-    held: Arc<Held>,
+    claims: Arc<ClaimTable>,
     lease: Duration,
     /// How often the locks of others are looked at.
     liveness: Duration,
@@ -153,7 +153,7 @@ impl Keeper {
     }
 
     async fn renew(&self, session: &mut dyn LeaseSession) {
-        let claims = self.held.claims();
+        let claims = self.claims.all();
         if claims.is_empty() {
             return;
         }
@@ -174,18 +174,18 @@ impl Keeper {
 
     fn take_renewals(&self, claims: &[Claim], renewed: &[Renewed], valid_until: Instant) {
         for Renewed { claim, cancel_requested, paused, wakes } in renewed {
-            self.held.tell_wakes(claim.run_id, *wakes);
-            self.held.renewed(*claim, valid_until);
+            self.claims.update_wakes(claim.run_id, *wakes);
+            self.claims.renew(*claim, valid_until);
             if *paused {
-                self.held.order(*claim, Order::Drain);
+                self.claims.direct(*claim, Directive::Drain);
             }
             if *cancel_requested {
-                self.held.cancel(*claim);
+                self.claims.request_cancel(*claim);
             }
         }
         let kept: std::collections::HashSet<Claim> = renewed.iter().map(|renewed| renewed.claim).collect();
         for lost in claims.iter().filter(|claim| !kept.contains(claim)) {
-            self.held.order(*lost, Order::Lost);
+            self.claims.direct(*lost, Directive::Lost);
         }
     }
 

@@ -18,31 +18,26 @@
 //! # }
 //! ```
 
-mod bell;
 mod circuits;
 mod claim;
+mod claim_state;
+mod claims;
 mod clock;
-mod conclude;
 mod drive;
 mod due;
 mod error;
-mod held;
+mod external_events;
 mod lease;
-mod notice_board;
 mod options;
-mod outside;
-mod port;
 mod preflight;
 mod preflight_report;
-mod pressure;
+mod quarantine;
 mod registry;
+mod saturation;
 mod shared;
 mod shutdown;
-mod suspicion;
 mod sweep;
-mod transaction;
-mod verdict;
-mod wait;
+mod wakeup;
 mod worker;
 
 pub use error::WorkerError;

@@ -8,9 +8,9 @@ use workflow_sdk::{
 };
 
 use crate::WorkerError;
+use crate::drive::unreadable;
 use crate::preflight_report::{Finding, PreflightReport, Unregistered};
 use crate::registry::Registry;
-use crate::verdict::unreadable;
 
 /// Looks at every unfinished run, a page at a time, one after the other.
 pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<PreflightReport, WorkerError> {

@@ -10,11 +10,11 @@ use workflow_sdk::Client;
 
 use crate::WorkerOptions;
 use crate::circuits::Circuits;
+use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
-use crate::held::Held;
-use crate::pressure::Pressure;
+use crate::quarantine::Quarantine;
 use crate::registry::Registry;
-use crate::suspicion::Suspicion;
+use crate::saturation::Saturation;
 
 /// What the parts of one worker share.
 #[derive(Debug)]
@@ -25,12 +25,12 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) clock: Arc<DatabaseClock>,
-    pub(crate) held: Arc<Held>,
+    pub(crate) claims: Arc<ClaimTable>,
     pub(crate) permits: Arc<Semaphore>,
     /// Closed while there is none.
     pub(crate) drives: watch::Sender<()>,
-    pub(crate) pressure: Pressure,
-    pub(crate) suspicion: Suspicion,
+    pub(crate) saturation: Saturation,
+    pub(crate) quarantine: Quarantine,
     pub(crate) circuits: Arc<Circuits>,
     /// Of a test kit.
     pub(crate) watch: Option<Arc<dyn BodyHooks>>,
@@ -50,9 +50,9 @@ impl Shared {
             permits: Arc::new(Semaphore::new(options.concurrency as usize)),
             drives: watch::Sender::new(()),
             clock: Arc::new(DatabaseClock::unread()),
-            held: Arc::default(),
-            pressure: Pressure::new(),
-            suspicion: Suspicion::new(),
+            claims: Arc::default(),
+            saturation: Saturation::new(),
+            quarantine: Quarantine::new(),
             circuits: Arc::default(),
             watch,
             warned: Mutex::default(),
@@ -89,7 +89,7 @@ impl Shared {
 /// What a drive has of its worker.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Free before the drive has ended: see [`finish`](crate::conclude::finish).
+    /// Free before the drive has ended: see [`finish`](crate::drive::drive).
     pub(crate) permit: Option<OwnedSemaphorePermit>,
     /// Keeps [`Shared::drives`] open.
     pub(crate) _drive: watch::Receiver<()>,

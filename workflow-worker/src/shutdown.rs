@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use workflow_engine::store::{Outcome, Write};
 
 use crate::WorkerError;
-use crate::notice_board::Order;
+use crate::claim_state::Directive;
 use crate::shared::Shared;
 
 /// How long the last writes of a worker that ends at once may take.
@@ -38,18 +38,18 @@ impl Signals {
 
 /// Lets running steps end for the grace time, or until `at_once`; gives every run back.
 pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
-    shared.held.order_all(Order::Drain);
-    let runs = shared.held.claims().len();
+    shared.claims.direct_all(Directive::Drain);
+    let runs = shared.claims.all().len();
     tracing::info!(runs, grace = ?shared.options.grace, "worker stops: running steps may end, then every run is given back");
-    tokio::join!(end_drives(shared, at_once), disown_undriven(shared));
+    tokio::join!(end_drives(shared, at_once), release_undriven(shared));
 }
 
 /// A claim that was under way when the claim loop was dropped has claimed for nobody. It is given back now, not after the
 /// grace time.
-pub(crate) async fn disown_undriven(shared: &Shared) {
+pub(crate) async fn release_undriven(shared: &Shared) {
     // In one batch a claim comes after a disown; so the first may have come too early, but then the second does not.
     for _ in 0..2 {
-        let disown = Write::Disown { worker: shared.id, known: shared.held.claims() };
+        let disown = Write::Disown { worker: shared.id, known: shared.claims.all() };
         let answer = tokio::time::timeout(LAST_WRITES, shared.executor().commit(disown)).await;
         if let Ok(Ok(Outcome::Refused(error))) = answer {
             tracing::warn!(
@@ -67,7 +67,7 @@ async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
         () = tokio::time::sleep(shared.options.grace) => tracing::warn!("grace time is over, dropping steps that still run"),
         () = at_once => tracing::warn!("asked again to stop, dropping steps that still run"),
     }
-    shared.held.order_all(Order::Abandon);
+    shared.claims.direct_all(Directive::Abandon);
     if tokio::time::timeout(LAST_WRITES, all_ended(shared)).await.is_err() {
         tracing::warn!("some runs were not given back; other workers take them over when their leases end");
     }

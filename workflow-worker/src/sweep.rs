@@ -8,7 +8,7 @@ use workflow_engine::model::Lane;
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::DatabaseError;
 
-use crate::notice_board::Order;
+use crate::claim_state::Directive;
 use crate::shared::Shared;
 
 /// How often runs are failed whose deadline passed while no worker that knows them was there. A run that some worker knows
@@ -95,7 +95,7 @@ pub(crate) async fn pass_pauses(shared: Arc<Shared>) {
     loop {
         match pauses.recv().await {
             // As at the end of the worker: what runs may end, and the rest waits in the database.
-            Ok(run) => shared.held.order_run(run, Order::Drain),
+            Ok(run) => shared.claims.direct_run(run, Directive::Drain),
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
@@ -107,8 +107,8 @@ pub(crate) async fn pass_cancels(shared: Arc<Shared>) {
     let mut cancels = shared.executor().hub().cancels();
     loop {
         match cancels.recv().await {
-            Ok(Cancel::Requested(run)) => shared.held.cancel_run(run),
-            Ok(Cancel::Terminated(run)) => shared.held.order_run(run, Order::Lost),
+            Ok(Cancel::Requested(run)) => shared.claims.request_cancel_of_run(run),
+            Ok(Cancel::Terminated(run)) => shared.claims.direct_run(run, Directive::Lost),
             // What was missed comes with the renewal too.
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,

@@ -10,13 +10,13 @@ use workflow_engine::runtime::BodyHooks;
 use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
+use crate::claim_state::Directive;
+use crate::external_events::pass_wakes;
 use crate::lease::LeaseThread;
-use crate::notice_board::Order;
-use crate::outside::pass_wakes;
 use crate::preflight::preflight;
 use crate::registry::Registry;
 use crate::shared::Shared;
-use crate::shutdown::{Signals, disown_undriven, drain};
+use crate::shutdown::{Signals, drain, release_undriven};
 use crate::sweep::{expire_runs, pass_cancels, pass_pauses, warn_of_unserved};
 use crate::{ForeignAwait, PreflightReport, WorkerError, WorkerOptions};
 
@@ -211,7 +211,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let result = work(&shared, &mut lease, stop).await;
         if result.is_err() {
             // What still runs can write nothing more, so there is nothing to wait for.
-            shared.held.order_all(Order::Abandon);
+            shared.claims.direct_all(Directive::Abandon);
         }
         drain(&shared, stop_at_once).await;
         dropped.0 = None;
@@ -234,10 +234,10 @@ struct GiveBackOnDrop(Option<Arc<Shared>>);
 impl Drop for GiveBackOnDrop {
     fn drop(&mut self) {
         let Some(shared) = self.0.take() else { return };
-        shared.held.order_all(Order::Abandon);
+        shared.claims.direct_all(Directive::Abandon);
         // Without a runtime nothing can be written any more.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { disown_undriven(&shared).await });
+            runtime.spawn(async move { release_undriven(&shared).await });
         }
     }
 }

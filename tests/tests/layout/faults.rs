@@ -17,7 +17,7 @@ fn failpoints_in(code: &str) -> BTreeSet<String> {
 #[test]
 fn every_failpoint_is_in_the_table_and_in_the_code() {
     // Chooses one of two points by how the drive ended.
-    const CHOOSES: &str = "workflow-worker/conclude.rs";
+    const CHOOSES: &str = "workflow-worker/drive/finish.rs";
     let mut in_code = BTreeSet::new();
     for source in all_shipped().into_iter().filter(|source| !source.path.starts_with("faults/")) {
         let text = &source.text;

@@ -23,12 +23,12 @@ fn only_a_step_transaction_commits_beside_the_executor() {
     let packages = ["workflow-engine", "workflow-sdk", "workflow-worker"];
     for source in packages.into_iter().flat_map(shipped) {
         let (path, code) = (source.shown(), source.code());
-        let opens = path == "workflow-worker/port.rs";
+        let opens = path == "workflow-worker/drive/port.rs";
         assert!(opens || !code.contains("store().begin("), "{path} opens transactions");
-        let commits = path == "workflow-worker/transaction.rs";
+        let commits = path == "workflow-worker/drive/transaction.rs";
         assert!(commits || !code.contains("transaction.commit("), "{path} commits transactions");
     }
-    let port = shipped("workflow-worker").into_iter().find(|source| source.path == "port.rs").unwrap();
+    let port = shipped("workflow-worker").into_iter().find(|source| source.path == "drive/port.rs").unwrap();
     assert!(port.text.contains("store().begin("), "the rule looks for a call that does not exist");
 }
 

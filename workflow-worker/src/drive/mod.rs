@@ -1,3 +1,9 @@
+mod exit;
+mod finish;
+mod port;
+mod transaction;
+mod wait;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,28 +17,30 @@ use workflow_engine::runtime::{Polled, Poller, RunCell, RunSettings};
 use workflow_engine::store::{AttemptWrite, ClaimedRun, Write};
 use workflow_sdk::{ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
+use self::exit::{after_drive, before_drive};
+use self::finish::{finish, report};
+use self::port::DrivePort;
+use self::transaction::Commits;
 use crate::ForeignAwait;
-use crate::conclude::{finish, report};
-use crate::held::HeldClaim;
-use crate::notice_board::Order;
-use crate::port::DrivePort;
-use crate::pressure::PressureWatch;
+use crate::claim_state::Directive;
+use crate::claims::ClaimGuard;
+use crate::saturation::SaturationWatch;
 use crate::shared::{Shared, Slot};
-use crate::transaction::Commits;
-use crate::verdict::{Exit, after_drive, before_drive};
+
+pub(crate) use self::exit::{Exit, unreadable};
 
 /// Runs one claimed run until it ends, parks or is lost, and writes which.
 ///
 /// What is boxed here and below keeps the future, of which a worker has one for each of its runs, within what an allocator has at
 /// hand (a kilobyte in glibc).
-pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: HeldClaim, slot: Slot) {
+pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: ClaimGuard, slot: Slot) {
     let end = before_drive(&run, shared.clock.now(), shared.options.max_crashes).map(Box::new);
     if let Some(end) = end {
         return finish(&shared, end, slot).await;
     }
-    let (exit, has_children) = match shared.suspicion.admit(&run) {
+    let (exit, has_children) = match shared.quarantine.admit(&run) {
         Some(_on_trial) => to_exit(&shared, &run, claim).await,
-        None => (Exit::Suspected, false),
+        None => (Exit::QuarantineFull, false),
     };
     report(&run, &exit);
     let end = after_drive(&run, exit, has_children, shared.clock.now()).map(Box::new);
@@ -42,7 +50,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: Held
 }
 
 /// How the drive ended, and whether the run may have children.
-async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, bool) {
+async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard) -> (Exit, bool) {
     let mut drive = match Drive::begin(shared, run, claim).await {
         Ok(drive) => Box::new(drive),
         Err(exit) => return (exit, false),
@@ -56,8 +64,8 @@ async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: HeldClaim) -> (Exit, 
 pub(crate) struct Drive<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) run: &'a ClaimedRun,
-    pub(crate) claim: HeldClaim,
-    pub(crate) pressure: PressureWatch,
+    pub(crate) claim: ClaimGuard,
+    pub(crate) saturation: SaturationWatch,
     port: Arc<DrivePort>,
     pub(crate) cell: Arc<RunCell>,
     poller: Option<Poller>,
@@ -76,15 +84,15 @@ pub(crate) struct Drive<'a> {
 }
 
 impl<'a> Drive<'a> {
-    async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: HeldClaim) -> Result<Self, Exit> {
+    async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: ClaimGuard) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
         let port = Arc::new(DrivePort {
             clock: Arc::clone(&shared.clock),
-            board: Arc::clone(&claim.board),
+            state: Arc::clone(claim.state()),
             ends_at: AtomicI64::new(run.deadline_at.map_or(i64::MAX, Timestamp::as_micros)),
             client: shared.client.clone(),
             claim: run.claim,
-            held: Arc::clone(&shared.held),
+            claims: Arc::clone(&shared.claims),
             circuits: Arc::clone(&shared.circuits),
             watch: shared.watch.clone(),
         });
@@ -104,7 +112,7 @@ impl<'a> Drive<'a> {
         Ok(Self {
             poller: Some(Poller::new(future, Arc::<DrivePort>::clone(&port))),
             port,
-            pressure: shared.pressure.watch(),
+            saturation: shared.saturation.watch(),
             pending: VecDeque::new(),
             commits: Commits::default(),
             stale: true,
@@ -125,7 +133,7 @@ impl<'a> Drive<'a> {
         loop {
             // Once before each poll, and once after each wait.
             if !checked {
-                self.check_standing()?;
+                self.check_claim()?;
                 checked = true;
                 // Before the poll: also a run that cannot go on with this code is told to end, and its grace begins.
                 self.send_records().await?;
@@ -155,18 +163,18 @@ impl<'a> Drive<'a> {
     }
 
     /// Whether the run may go on, and whether bodies may begin: not on a claim whose lease may have run out.
-    fn check_standing(&mut self) -> Result<(), Exit> {
-        let standing = self.claim.board.standing();
-        match standing.order {
-            Order::Go | Order::Drain => {}
-            Order::Abandon => return Err(Exit::Released),
-            Order::Lost => return Err(Exit::Lost),
+    fn check_claim(&mut self) -> Result<(), Exit> {
+        let snapshot = self.claim.state().snapshot();
+        match snapshot.directive {
+            Directive::Continue | Directive::Drain => {}
+            Directive::Abandon => return Err(Exit::Released),
+            Directive::Lost => return Err(Exit::Lost),
         }
         let now = Instant::now();
-        self.interrupt(standing.cancel_requested, self.shared.clock.at(now))?;
-        self.hear(standing.told);
-        let held = standing.order == Order::Drain || !standing.is_valid_at(now);
-        self.stale |= self.waking(|cell| cell.hold(held));
+        self.interrupt(snapshot.cancel_requested, self.shared.clock.at(now))?;
+        self.hear(snapshot.wake_seq);
+        let is_held = snapshot.directive == Directive::Drain || !snapshot.is_valid_at(now);
+        self.stale |= self.waking(|cell| cell.hold(is_held));
         Ok(())
     }
 
@@ -245,7 +253,7 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// The bell was rung: bodies were woken, or the workflow itself, or there is something new of the claim.
+    /// After a wake-up: bodies or the workflow were woken, or the state of the claim has changed.
     pub(crate) fn look(&mut self) -> Result<(), Exit> {
         let foreign = self.poller.as_ref().is_some_and(Poller::take_foreign_wake);
         let bodies = self.waking(RunCell::wake_bodies);

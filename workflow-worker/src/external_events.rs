@@ -9,9 +9,8 @@ use workflow_engine::replay::{AwaitedEvents, ChildEnd};
 use workflow_engine::store::{EndedRun, INBOX_PAGE, Inbox};
 use workflow_sdk::{DatabaseError, ErrorKind, RunId, RunStatus, StoredError};
 
-use crate::drive::Drive;
+use crate::drive::{Drive, Exit};
 use crate::shared::Shared;
-use crate::verdict::Exit;
 
 /// The least time between two looks at all runs of this worker that wait: hints of other processes come up to twenty times
 /// a second.
@@ -28,11 +27,11 @@ impl Drive<'_> {
     /// Looks for what the run waits for, if nobody has. Says whether it looked.
     pub(crate) async fn look_outside(&mut self) -> Result<bool, Exit> {
         let Some(awaited) = self.cell.begin_look() else {
-            self.claim.board.listen(self.cell.awaits_external_events().then_some(self.wakes));
+            self.claim.state().watch_wakes(self.cell.awaits_external_events().then_some(self.wakes));
             return Ok(false);
         };
         // Before the query, with what was known: a hint that comes meanwhile is then not taken for an old one.
-        self.claim.board.listen(Some(self.wakes));
+        self.claim.state().watch_wakes(Some(self.wakes));
         let (inbox, ended) = match read_outside(self.shared, self.run.claim.run_id, &awaited).await {
             Ok((inbox, ended)) => (inbox.ok_or(Exit::Lost)?, ended),
             // Given up now, the run would cut off a body that no crash has cut off.
@@ -50,9 +49,9 @@ impl Drive<'_> {
         self.wakes = inbox.wakes;
         if inbox.cancel_requested {
             // Counted in these wakes: a run that is parked with them would not be woken for it.
-            self.shared.held.cancel(self.run.claim);
+            self.shared.claims.request_cancel(self.run.claim);
         }
-        self.claim.board.listen(Some(self.wakes));
+        self.claim.state().watch_wakes(Some(self.wakes));
         let more = inbox.signals.len() >= INBOX_PAGE as usize;
         self.cell.looked(inbox.signals, more, ended.into_iter().map(child_end).collect());
         Ok(true)
@@ -101,7 +100,7 @@ pub(crate) async fn pass_wakes(shared: Arc<Shared>) {
         tokio::select! {
             biased;
             woken = wakes.recv() => match woken {
-                Ok(run) => shared.held.tell_run(run),
+                Ok(run) => shared.claims.wake_run(run),
                 Err(RecvError::Lagged(_)) => look_at_all(&shared).await,
                 Err(RecvError::Closed) => return,
             },
@@ -118,12 +117,12 @@ pub(crate) async fn pass_wakes(shared: Arc<Shared>) {
 
 /// One query for all runs of this worker that wait for something outside.
 async fn look_at_all(shared: &Shared) {
-    let waiting = shared.held.listening();
+    let waiting = shared.claims.waiting_runs();
     if waiting.is_empty() {
         return;
     }
     match shared.client.store().wakes(&waiting).await {
-        Ok(wakes) => wakes.into_iter().for_each(|(run, wakes)| shared.held.tell_wakes(run, wakes)),
+        Ok(wakes) => wakes.into_iter().for_each(|(run, wakes)| shared.claims.update_wakes(run, wakes)),
         Err(error) => {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,

@@ -10,20 +10,20 @@ use workflow_engine::store::{Outcome, StepTransaction, Write};
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
 use crate::circuits::Circuits;
+use crate::claim_state::{ClaimState, Directive};
+use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
-use crate::held::Held;
-use crate::notice_board::{NoticeBoard, Order};
 
 /// What the calls of one run reach of the worker.
 #[derive(Debug)]
 pub(crate) struct DrivePort {
     pub(crate) clock: Arc<DatabaseClock>,
-    pub(crate) board: Arc<NoticeBoard>,
+    pub(crate) state: Arc<ClaimState>,
     /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
     pub(crate) ends_at: AtomicI64,
     pub(crate) client: Client,
     pub(crate) claim: Claim,
-    pub(crate) held: Arc<Held>,
+    pub(crate) claims: Arc<ClaimTable>,
     pub(crate) circuits: Arc<Circuits>,
     pub(crate) watch: Option<Arc<dyn BodyHooks>>,
 }
@@ -36,7 +36,7 @@ impl Port for DrivePort {
     /// Not on a claim whose lease may have run out, and not after the end.
     fn may_begin(&self) -> bool {
         let now = Instant::now();
-        self.board.is_valid_at(now) && self.clock.at(now).as_micros() < self.ends_at.load(Ordering::Relaxed)
+        self.state.is_valid_at(now) && self.clock.at(now).as_micros() < self.ends_at.load(Ordering::Relaxed)
     }
 
     fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
@@ -66,7 +66,7 @@ impl Port for DrivePort {
         if let Some(watch) = &self.watch {
             watch.woken(self.claim.run_id);
         }
-        self.board.bell.ring();
+        self.state.notify();
     }
 
     fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
@@ -78,15 +78,15 @@ impl Port for DrivePort {
                 };
                 failpoint("transaction.begun");
                 match begun {
-                    Ok(Some(transaction)) if self.board.is_valid_at(Instant::now()) => return Ok(transaction),
+                    Ok(Some(transaction)) if self.state.is_valid_at(Instant::now()) => return Ok(transaction),
                     // The lease may have run out while the database was waited for: no body begins before a renewal. Not in
                     // this transaction: on SQLite it would hold the renewal up.
                     Ok(Some(transaction)) => {
                         drop(transaction);
-                        self.board.valid().await;
+                        self.state.valid().await;
                     }
                     Ok(None) => {
-                        self.held.order(self.claim, Order::Lost);
+                        self.claims.direct(self.claim, Directive::Lost);
                         std::future::pending::<()>().await;
                     }
                     Err(error) => return Err(StoredError::from_error(ErrorKind::Application, &error)),

@@ -1,55 +1,59 @@
+//! Whether a worker has a permit left.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether the worker has no permit left. Runs that wait in memory then park, so that due ones get their permits.
+/// Whether the worker has no permit left. While it has none, runs that wait in memory park, so
+/// that due runs get their permits.
 ///
-/// Not a channel of tokio's: that wakes those who watch in an order of its own, which no simulation could repeat.
+/// Not a channel of tokio's: that one wakes its receivers in an order of its own, which no
+/// simulation could repeat.
 #[derive(Debug)]
-pub(crate) struct Pressure(Arc<Changes>);
+pub(crate) struct Saturation(Arc<Changes>);
 
 #[derive(Debug, Default)]
 struct Changes {
-    /// Odd while there is pressure.
+    /// Odd while the worker is saturated.
     count: AtomicU64,
     changed: Notify,
 }
 
-/// One who watches it.
+/// Watches the saturation of a worker.
 #[derive(Debug)]
-pub(crate) struct PressureWatch {
+pub(crate) struct SaturationWatch {
     changes: Arc<Changes>,
     seen: u64,
 }
 
-impl Pressure {
+impl Saturation {
     pub(crate) fn new() -> Self {
         Self(Arc::default())
     }
 
     /// Only the claim loop calls it.
-    pub(crate) fn set(&self, under_pressure: bool) {
+    pub(crate) fn set(&self, is_saturated: bool) {
         let count = self.0.count.load(Ordering::SeqCst);
-        if (count % 2 == 1) != under_pressure {
+        if (count % 2 == 1) != is_saturated {
             self.0.count.store(count + 1, Ordering::SeqCst);
             self.0.changed.notify_waiters();
         }
     }
 
-    pub(crate) fn watch(&self) -> PressureWatch {
-        PressureWatch { changes: Arc::clone(&self.0), seen: self.0.count.load(Ordering::SeqCst) }
+    pub(crate) fn watch(&self) -> SaturationWatch {
+        SaturationWatch { changes: Arc::clone(&self.0), seen: self.0.count.load(Ordering::SeqCst) }
     }
 }
 
-impl PressureWatch {
-    /// Whether there is pressure now.
-    pub(crate) fn look(&mut self) -> bool {
+impl SaturationWatch {
+    /// Returns whether the worker is saturated now, and marks that as seen.
+    pub(crate) fn see(&mut self) -> bool {
         self.seen = self.changes.count.load(Ordering::SeqCst);
         self.seen % 2 == 1
     }
 
-    /// Returns when it has changed since the last look.
+    /// Returns when the saturation has changed since it was last [seen](Self::see).
     pub(crate) async fn changed(&self) {
         loop {
             // Before the count is read: from here on no change is missed.

@@ -9,10 +9,10 @@ use workflow_engine::runtime::RunCell;
 use workflow_engine::store::Outcome;
 use workflow_sdk::{DatabaseErrorKind, ErrorKind, StoredError, Timestamp};
 
-use crate::drive::Drive;
-use crate::notice_board::Order;
-use crate::transaction::Ended;
-use crate::verdict::Exit;
+use super::Drive;
+use super::exit::Exit;
+use super::transaction::Ended;
+use crate::claim_state::Directive;
 
 /// Before what a run waits for is looked for again, when the database did not answer.
 const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
@@ -20,7 +20,10 @@ const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
 impl Drive<'_> {
     /// Waits for one fact: a commit, a body, a timer, an order.
     pub(crate) async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
-        if self.claim.board.standing().order == Order::Drain && !self.cell.is_running() && self.nothing_on_its_way() {
+        if self.claim.state().snapshot().directive == Directive::Drain
+            && !self.cell.is_running()
+            && self.nothing_on_its_way()
+        {
             return Err(Exit::Released);
         }
         let grace_ends_at = self.grace().map(|(_, end)| end);
@@ -36,9 +39,9 @@ impl Drive<'_> {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
             ended = self.commits.next() => self.take_commit(ended)?,
-            () = self.claim.board.bell.heard() => self.look()?,
+            () = self.claim.state().notified() => self.look()?,
             () = sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
-            () = self.pressure.changed(), if park_until.is_some() => {}
+            () = self.saturation.changed(), if park_until.is_some() => {}
         }
         Ok(())
     }
@@ -48,7 +51,7 @@ impl Drive<'_> {
         tokio::select! {
             biased;
             outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
-            () = self.claim.board.bell.heard() => self.look()?,
+            () = self.claim.state().notified() => self.look()?,
             () = tokio::time::sleep(LOOK_AGAIN_DELAY) => self.stale |= self.waking(RunCell::fire_timers),
         }
         Ok(())
@@ -56,9 +59,9 @@ impl Drive<'_> {
 
     /// Whether a wait is to be left to the database.
     fn parks(&mut self, until: Timestamp) -> bool {
-        let under_pressure = self.pressure.look();
+        let is_saturated = self.saturation.see();
         let far = self.shared.clock.until(until) > self.shared.options.linger;
-        until > self.shared.clock.now() && (under_pressure || far && self.lingers_for() == Duration::MAX)
+        until > self.shared.clock.now() && (is_saturated || far && self.lingers_for() == Duration::MAX)
     }
 
     /// How much longer a run stays in memory that waits for what others do, which may come at any moment.

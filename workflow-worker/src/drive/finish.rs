@@ -7,10 +7,10 @@ use workflow_engine::store::{ClaimedRun, Outcome, RetryWrite, Write};
 use workflow_sdk::internal::Entry;
 use workflow_sdk::{ErrorKind, StoredError};
 
-use crate::drive::Drive;
+use super::Drive;
+use super::exit::Exit;
+use super::wait::next_outcome;
 use crate::shared::{Shared, Slot};
-use crate::verdict::Exit;
-use crate::wait::next_outcome;
 
 /// Writes how the drive ended. Its permit is free once that is queued: the commit that ends a run may claim the next one, which one of its
 /// own would do later.
@@ -71,7 +71,7 @@ pub(crate) fn report(run: &ClaimedRun, exit: &Exit) {
             tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
         }
         Exit::Released => tracing::debug!(%run_id, workflow, "run given back"),
-        Exit::Suspected => {
+        Exit::QuarantineFull => {
             tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits for a trial of another")
         }
         Exit::Lost => {

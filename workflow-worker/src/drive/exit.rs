@@ -6,7 +6,7 @@ use workflow_engine::replay::{Divergence, Interruption};
 use workflow_engine::store::{ClaimedRun, ContinueWrite, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
-use crate::suspicion::RETRIAL_DELAY;
+use crate::quarantine::QUARANTINE_RETRY_DELAY;
 
 /// How long a run whose history does not fit the code waits for other code.
 pub(crate) const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub(crate) enum Exit {
     /// The worker stops.
     Released,
     /// It is suspected to kill its workers, and another suspect is on trial.
-    Suspected,
+    QuarantineFull,
     /// The claim is another's.
     Lost,
 }
@@ -101,7 +101,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
         Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
         Exit::Unreadable(error) => park(now + DIVERGENCE_DELAY, Some(unreadable(&error)), false),
         Exit::Released => park(now, None, false),
-        Exit::Suspected => park(now + RETRIAL_DELAY, None, false),
+        Exit::QuarantineFull => park(now + QUARANTINE_RETRY_DELAY, None, false),
         Exit::Lost => None,
     }
 }
