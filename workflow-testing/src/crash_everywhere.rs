@@ -9,11 +9,11 @@ use serde_json::Value;
 use workflow_sdk::RunsWith;
 
 use super::TestError;
+use super::commit_log::{CommitLog, Side};
 use super::crash_report::{CrashReport, Finding, Problem};
 use super::effects::Effect;
-use super::kit::Kit;
-use super::log::{CommitLog, Side};
-use super::pass::{Ending, Pass, Script, pass};
+use super::env_config::EnvConfig;
+use super::trial::{Ending, Trial, TrialInput, run_trial};
 
 /// Whether two results are the same to the author.
 pub(super) type Same<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
@@ -44,8 +44,8 @@ pub(super) type Same<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
 /// ```
 #[must_use = "nothing is run until this is awaited"]
 pub struct CrashEverywhere<S, W: RunsWith<S>> {
-    kit: Arc<Kit<S>>,
-    script: Result<Script, serde_json::Error>,
+    config: Arc<EnvConfig<S>>,
+    input: Result<TrialInput, serde_json::Error>,
     same: Option<Same<W::Output>>,
     workflow: PhantomData<fn() -> W>,
 }
@@ -61,14 +61,14 @@ pub struct Survived {
 }
 
 impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
-    pub(super) fn new(kit: Arc<Kit<S>>, input: &W::Input) -> Self {
-        let script = serde_json::to_value(input).map(|input| Script { input, signals: Vec::new() });
-        Self { kit, script, same: None, workflow: PhantomData }
+    pub(super) fn new(config: Arc<EnvConfig<S>>, input: &W::Input) -> Self {
+        let input = serde_json::to_value(input).map(|input| TrialInput { input, signals: Vec::new() });
+        Self { config, input, same: None, workflow: PhantomData }
     }
 
     /// Sends every run this signal after its start.
     pub fn signal(mut self, name: impl Into<String>, payload: &impl Serialize) -> Self {
-        self.script = with_signal(self.script, name.into(), payload);
+        self.input = with_signal(self.input, name.into(), payload);
         self
     }
 
@@ -80,8 +80,8 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
     }
 
     async fn go(self) -> Result<Survived, TestError> {
-        let script = self.script.map_err(TestError::Input)?;
-        let (first, _) = pass::<S, W>(&self.kit, &script, CommitLog::default(), None).await?;
+        let input = self.input.map_err(TestError::Input)?;
+        let (first, _) = run_trial::<S, W>(&self.config, &input, CommitLog::default(), None).await?;
         refuse_unfinished(&first)?;
         let mut findings = findings_of::<W::Output>(&first, &first, None);
         let mut crashes = 0;
@@ -89,7 +89,7 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
             let numbers = first.commits.iter().zip(1..).filter(|(commit, _)| commit.counts).map(|(_, number)| number);
             for (number, side) in numbers.flat_map(|number| [(number, Side::Before), (number, Side::After)]) {
                 let log = CommitLog::armed(number, side);
-                let (crashed, _) = pass::<S, W>(&self.kit, &script, log, None).await?;
+                let (crashed, _) = run_trial::<S, W>(&self.config, &input, log, None).await?;
                 crashes += usize::from(crashed.struck.is_some());
                 findings.extend(findings_of(&first, &crashed, self.same.as_ref()));
             }
@@ -103,19 +103,19 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
 }
 
 pub(super) fn with_signal(
-    script: Result<Script, serde_json::Error>,
+    input: Result<TrialInput, serde_json::Error>,
     name: String,
     payload: &impl Serialize,
-) -> Result<Script, serde_json::Error> {
-    let mut script = script?;
-    script.signals.push((name, serde_json::to_value(payload)?));
-    Ok(script)
+) -> Result<TrialInput, serde_json::Error> {
+    let mut input = input?;
+    input.signals.push((name, serde_json::to_value(payload)?));
+    Ok(input)
 }
 
 /// A run that does not end without a fault cannot be compared with one that had one.
-pub(super) fn refuse_unfinished(pass: &Pass) -> Result<(), TestError> {
-    let run = pass.history.run.id;
-    match &pass.ending {
+pub(super) fn refuse_unfinished(trial: &Trial) -> Result<(), TestError> {
+    let run = trial.history.run.id;
+    match &trial.ending {
         Ending::Waits(waits_for) => Err(TestError::StillWaiting { run, waits_for: waits_for.clone() }),
         Ending::Diverged(divergence) => Err(TestError::Diverged { divergence: divergence.clone() }),
         Ending::TooLong(waits_for) => {
@@ -125,7 +125,7 @@ pub(super) fn refuse_unfinished(pass: &Pass) -> Result<(), TestError> {
     }
 }
 
-fn findings_of<O: serde::de::DeserializeOwned>(first: &Pass, crashed: &Pass, same: Option<&Same<O>>) -> Vec<Finding> {
+fn findings_of<O: serde::de::DeserializeOwned>(first: &Trial, crashed: &Trial, same: Option<&Same<O>>) -> Vec<Finding> {
     let mut problems = Vec::new();
     if !is_same(&first.ending, &crashed.ending, same) {
         problems.push(Problem::Ending { expected: first.ending.clone(), found: crashed.ending.clone() });
@@ -151,15 +151,15 @@ pub(super) fn is_same<O: serde::de::DeserializeOwned>(one: &Ending, other: &Endi
 }
 
 /// Effects that happened more often than their keys allow.
-fn doubled(first: &Pass, crashed: &Pass) -> Vec<Problem> {
+fn doubled(first: &Trial, crashed: &Trial) -> Vec<Problem> {
     let mut names: Vec<&str> = crashed.effects.iter().map(|effect| effect.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().filter_map(|name| doubled_one(name, first, crashed)).collect()
 }
 
-fn doubled_one(name: &str, first: &Pass, crashed: &Pass) -> Option<Problem> {
-    let of = |pass: &Pass| -> Vec<Effect> { pass.effects.iter().filter(|it| it.name == name).cloned().collect() };
+fn doubled_one(name: &str, first: &Trial, crashed: &Trial) -> Option<Problem> {
+    let of = |trial: &Trial| -> Vec<Effect> { trial.effects.iter().filter(|it| it.name == name).cloned().collect() };
     let (expected, found) = (of(first), of(crashed));
     for (index, second) in found.iter().enumerate().filter(|(_, effect)| !effect.idempotent) {
         if let Some(earlier) = found[..index].iter().find(|it| it.key == second.key) {

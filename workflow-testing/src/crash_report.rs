@@ -1,8 +1,8 @@
 use std::fmt;
 
+use super::commit_log::Boundary;
 use super::effects::Effect;
-use super::log::Boundary;
-use super::pass::Ending;
+use super::trial::Ending;
 
 /// Problems that are shown in full; of the rest the number.
 const SHOWN: usize = 5;

@@ -11,7 +11,7 @@ use workflow_engine::store::{
 };
 use workflow_sdk::{DatabaseError, Run, RunFilter, RunId, StepAttempt};
 
-use super::log::SharedLog;
+use super::commit_log::SharedLog;
 
 #[derive(Debug)]
 pub(super) struct CrashStore {

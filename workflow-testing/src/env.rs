@@ -11,9 +11,9 @@ use workflow_sdk::{Client, NamesSignal, RunId, RunsWith, SignalOutcome, Start, T
 
 use workflow_worker::Worker;
 
-use super::kit::Kit;
-use super::log::CommitLog;
-use super::world::World;
+use super::commit_log::CommitLog;
+use super::env_config::EnvConfig;
+use super::env_thread::EnvThread;
 use super::{CrashEverywhere, Effect, Interleave, TestError, TestRun};
 
 /// The time at which an env begins unless it is told otherwise: 2027-01-01T00:00:00Z.
@@ -24,8 +24,8 @@ const DEFAULT_START: Timestamp = Timestamp::from_micros(1_798_761_600_000_000);
 /// It lives on a thread of its own, with a paused clock of its own: a test may use any runtime. Time stands still but for
 /// [`TestEnv::advance`] and [`TestRun::finish`].
 pub struct TestEnv<S = ()> {
-    kit: Arc<Kit<S>>,
-    world: World,
+    config: Arc<EnvConfig<S>>,
+    thread: EnvThread,
     state: Arc<S>,
 }
 
@@ -60,7 +60,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// for the env, and once more for each run that [`TestEnv::crash_everywhere`] and [`TestEnv::interleave`] make: each has
     /// a world of its own.
     pub fn with_state(state: impl Fn() -> S + Send + Sync + 'static) -> TestEnvBuilder<S> {
-        TestEnvBuilder(Kit {
+        TestEnvBuilder(EnvConfig {
             state: Box::new(state),
             registered: Vec::new(),
             workflows: Vec::new(),
@@ -93,7 +93,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
         T: Serialize + DeserializeOwned,
     {
         let send = self.client().await?.signal(run.id(), name.signal_name(), payload);
-        let answer = self.world.call(move |process| async move {
+        let answer = self.thread.call(move |process| async move {
             let answer = send.await;
             process.settle().await;
             answer
@@ -107,7 +107,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// # Errors
     /// [`TestError::Worker`].
     pub async fn advance(&self, by: Duration) -> Result<(), TestError> {
-        self.world.call(move |process| async move { process.advance(by).await }).await
+        self.thread.call(move |process| async move { process.advance(by).await }).await
     }
 
     /// Returns when everything waits, without the passing of time.
@@ -115,13 +115,13 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// # Errors
     /// [`TestError::Worker`].
     pub async fn settle(&self) -> Result<(), TestError> {
-        self.world.call(|process| async move { process.settle().await }).await
+        self.thread.call(|process| async move { process.settle().await }).await
     }
 
     /// The present time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.world.scene.time.now()
+        self.thread.surroundings.time.now()
     }
 
     /// Kills the worker, and the client with it: nothing of them goes on, neither futures nor what they have not committed.
@@ -131,7 +131,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// # Errors
     /// [`TestError::Thread`].
     pub async fn crash(&self) -> Result<(), TestError> {
-        self.world.crash().await
+        self.thread.crash().await
     }
 
     /// Starts a worker in place of the one that died. What that had claimed is due at once: in production, that is when
@@ -140,7 +140,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// # Errors
     /// [`TestError::Worker`].
     pub async fn restart(&self) -> Result<(), TestError> {
-        let restarted = self.world.call(|process| async move {
+        let restarted = self.thread.call(|process| async move {
             process.start_worker();
             process.settle().await;
         });
@@ -153,13 +153,13 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// # Errors
     /// [`TestError::Worker`].
     pub async fn client(&self) -> Result<Client, TestError> {
-        self.world.call(|process| async move { process.client.clone() }).await
+        self.thread.call(|process| async move { process.client.clone() }).await
     }
 
     /// The run of this id, started by other means than [`TestEnv::start`].
     #[must_use]
     pub fn run<O>(&self, id: RunId) -> TestRun<O> {
-        TestRun::new(self.world.clone(), id)
+        TestRun::new(self.thread.clone(), id)
     }
 
     /// The state of the env's worker, with its stubs.
@@ -171,7 +171,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// What stubs have marked with [`effect`](super::effect) and [`idempotent_effect`](super::idempotent_effect), in order.
     #[must_use]
     pub fn effects(&self) -> Vec<Effect> {
-        self.world.scene.ledger.effects()
+        self.thread.surroundings.ledger.effects()
     }
 
     /// Runs the workflow once without a fault, then again for every commit that it made, with a worker that dies before it,
@@ -186,7 +186,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// [`TestError::StillWaiting`] if the run waits for something that time does not bring.
     pub fn crash_everywhere<W: RunsWith<S>>(&self, workflow: W, input: W::Input) -> CrashEverywhere<S, W> {
         let _ = workflow;
-        CrashEverywhere::new(Arc::clone(&self.kit), &input)
+        CrashEverywhere::new(Arc::clone(&self.config), &input)
     }
 
     /// Runs the workflow once, then once for each seed with the bodies of its steps held up by up to 64 ms of virtual time
@@ -202,19 +202,19 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
         seeds: impl IntoIterator<Item = u64>,
     ) -> Interleave<S, W> {
         let _ = workflow;
-        Interleave::new(Arc::clone(&self.kit), &input, seeds.into_iter().collect())
+        Interleave::new(Arc::clone(&self.config), &input, seeds.into_iter().collect())
     }
 }
 
 impl<S> fmt::Debug for TestEnv<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestEnv").field("kit", &self.kit).field("world", &self.world).finish_non_exhaustive()
+        f.debug_struct("TestEnv").field("config", &self.config).field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 
 /// An env that is to be: register workflows, then await it.
 #[must_use = "there is no env until this is awaited"]
-pub struct TestEnvBuilder<S>(Kit<S>);
+pub struct TestEnvBuilder<S>(EnvConfig<S>);
 
 impl<S: Send + Sync + 'static> TestEnvBuilder<S> {
     /// The env's worker also runs this workflow.
@@ -245,9 +245,9 @@ impl<S: Send + Sync + 'static> IntoFuture for TestEnvBuilder<S> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let kit = Arc::new(self.0);
-            let (world, state) = kit.world(CommitLog::default(), None)?;
-            let env = TestEnv { kit, world, state };
+            let config = Arc::new(self.0);
+            let (thread, state) = config.start_thread(CommitLog::default(), None)?;
+            let env = TestEnv { config, thread, state };
             // A worker that refuses what it was given says so now.
             env.settle().await?;
             env.settle().await?;
@@ -288,9 +288,9 @@ impl<'a, S: Send + Sync + 'static, W: RunsWith<S>> IntoFuture for TestStart<'a, 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { env, input, with, .. } = self;
-            env.kit.check::<W>()?;
-            let id = env.kit.next_id();
-            let started = env.world.call(move |process| {
+            env.config.check::<W>()?;
+            let id = env.config.next_id();
+            let started = env.thread.call(move |process| {
                 let mut start = process.client.start_of::<W>(&input);
                 if let Some(id) = id {
                     start = start.id(id);

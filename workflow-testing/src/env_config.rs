@@ -11,12 +11,12 @@ use workflow_sdk::{Client, RunId, RunsWith, Timestamp};
 use workflow_worker::{ForeignAwait, Worker};
 
 use super::TestError;
+use super::body_hooks::EnvHooks;
+use super::commit_log::{CommitLog, SharedLog};
 use super::effects::Ledger;
-use super::log::{CommitLog, SharedLog};
-use super::scene::{MakeWorker, Scene};
+use super::env_thread::EnvThread;
+use super::surroundings::{MakeWorker, Surroundings};
 use super::time::VirtualTime;
-use super::watch::Watch;
-use super::world::World;
 
 /// Nobody else works on the database and no hint is lost, so claims need no renewal and nobody needs to look for work: months
 /// pass in a moment.
@@ -26,7 +26,7 @@ type Register<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
 type Configure<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
 
 /// See the module.
-pub(super) struct Kit<S> {
+pub(super) struct EnvConfig<S> {
     pub(super) state: Box<dyn Fn() -> S + Send + Sync>,
     pub(super) registered: Vec<Register<S>>,
     pub(super) workflows: Vec<(&'static str, &'static str)>,
@@ -35,7 +35,7 @@ pub(super) struct Kit<S> {
     pub(super) ids: AtomicU64,
 }
 
-impl<S: Send + Sync + 'static> Kit<S> {
+impl<S: Send + Sync + 'static> EnvConfig<S> {
     pub(super) fn register<W: RunsWith<S>>(&mut self) {
         self.registered.push(Arc::new(|worker| worker.register_type::<W>()));
         self.workflows.push((W::NAME, W::VERSION));
@@ -54,26 +54,30 @@ impl<S: Send + Sync + 'static> Kit<S> {
     ///
     /// # Errors
     /// [`TestError::Thread`].
-    pub(super) fn world(self: &Arc<Self>, log: CommitLog, seed: Option<u64>) -> Result<(World, Arc<S>), TestError> {
+    pub(super) fn start_thread(
+        self: &Arc<Self>,
+        log: CommitLog,
+        seed: Option<u64>,
+    ) -> Result<(EnvThread, Arc<S>), TestError> {
         let log: SharedLog = Arc::new(log);
         let state = Arc::new((self.state)());
         let time = Arc::new(VirtualTime::new(self.start));
         let ledger = Ledger::new(Arc::clone(&time));
-        let watch: Arc<dyn BodyHooks> = Watch::new(&log, seed, &ledger);
-        let (kit, its_state) = (Arc::clone(self), Arc::clone(&state));
+        let hooks: Arc<dyn BodyHooks> = EnvHooks::new(&log, seed, &ledger);
+        let (config, its_state) = (Arc::clone(self), Arc::clone(&state));
         let worker: MakeWorker = Arc::new(move |client| {
-            let worker = kit.worker(client, &its_state, &watch)?;
+            let worker = config.worker(client, &its_state, &hooks)?;
             Some(Box::pin(worker.run_until(std::future::pending())))
         });
-        let world = World::begin(Scene::new(time, ledger, log, worker, self.workflows.clone()))?;
-        Ok((world, state))
+        let thread = EnvThread::begin(Surroundings::new(time, ledger, log, worker, self.workflows.clone()))?;
+        Ok((thread, state))
     }
 
-    fn worker(&self, client: Client, state: &Arc<S>, watch: &Arc<dyn BodyHooks>) -> Option<Worker<S>> {
+    fn worker(&self, client: Client, state: &Arc<S>, hooks: &Arc<dyn BodyHooks>) -> Option<Worker<S>> {
         if self.registered.is_empty() {
             return None;
         }
-        let worker = Worker::watched(client, Arc::clone(state), Arc::clone(watch));
+        let worker = Worker::watched(client, Arc::clone(state), Arc::clone(hooks));
         let worker = self.registered.iter().fold(worker, |worker, register| register(worker));
         let worker =
             worker.lease(ONE_DAY).poll_interval(ONE_DAY).linger(Duration::ZERO).foreign_await(ForeignAwait::Fail);
@@ -96,8 +100,11 @@ pub(super) fn nth_id(start: Timestamp, number: u64) -> Option<RunId> {
     format!("{high:08x}-{low:04x}-7000-8000-{number:012x}").parse().ok()
 }
 
-impl<S> fmt::Debug for Kit<S> {
+impl<S> fmt::Debug for EnvConfig<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kit").field("workflows", &self.workflows).field("start", &self.start).finish_non_exhaustive()
+        f.debug_struct("EnvConfig")
+            .field("workflows", &self.workflows)
+            .field("start", &self.start)
+            .finish_non_exhaustive()
     }
 }

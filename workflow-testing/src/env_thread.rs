@@ -12,13 +12,13 @@ use super::TestError;
 use super::effects::Overtaken;
 use super::idle::{Idle, hook};
 use super::process::{Call, Process};
-use super::scene::Scene;
+use super::surroundings::Surroundings;
 
 /// The hand of a test on its env's thread. The thread ends with the last hand.
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct EnvThread {
     orders: mpsc::UnboundedSender<Order>,
-    pub(super) scene: Arc<Scene>,
+    pub(super) surroundings: Arc<Surroundings>,
 }
 
 enum Order {
@@ -37,16 +37,16 @@ enum End {
     Closed,
 }
 
-impl World {
+impl EnvThread {
     /// Starts the thread.
-    pub(super) fn begin(scene: Arc<Scene>) -> Result<Self, TestError> {
+    pub(super) fn begin(surroundings: Arc<Surroundings>) -> Result<Self, TestError> {
         let (orders, taken) = mpsc::unbounded_channel();
-        let on_thread = Arc::clone(&scene);
+        let on_thread = Arc::clone(&surroundings);
         std::thread::Builder::new()
             .name("workflow-test".into())
             .spawn(move || live_on(&on_thread, taken))
             .map_err(|error| TestError::Thread { reason: error.to_string() })?;
-        Ok(Self { orders, scene })
+        Ok(Self { orders, surroundings })
     }
 
     /// Does this in the process. [`TestError::Crashed`] if the process dies meanwhile.
@@ -64,10 +64,10 @@ impl World {
         let gone = || TestError::Thread { reason: "it ended by itself".into() };
         self.orders.send(Order::Call(call)).map_err(|_| gone())?;
         let answer = answer.await.map_err(|_| TestError::Crashed)?;
-        if let Some(reason) = self.scene.worker_error() {
+        if let Some(reason) = self.surroundings.worker_error() {
             return Err(TestError::Worker { reason });
         }
-        match self.scene.ledger.overtaken() {
+        match self.surroundings.ledger.overtaken() {
             Some(Overtaken { run, by }) => Err(TestError::Overtaken { run, by }),
             None => Ok(answer),
         }
@@ -82,21 +82,21 @@ impl World {
     }
 }
 
-fn live_on(scene: &Arc<Scene>, mut orders: mpsc::UnboundedReceiver<Order>) {
-    scene.ledger.own_thread();
+fn live_on(surroundings: &Arc<Surroundings>, mut orders: mpsc::UnboundedReceiver<Order>) {
+    surroundings.ledger.own_thread();
     // What draws at random draws the same in every run of a test.
     fastrand::seed(1);
     let mut with_worker = true;
     loop {
         let idle = Arc::new(Idle::default());
-        let runtime = match paused_runtime(scene, &idle) {
+        let runtime = match paused_runtime(surroundings, &idle) {
             Ok(runtime) => runtime,
             Err(error) => {
                 tracing::error!(%error, "a test env has no runtime");
                 return;
             }
         };
-        let end = runtime.block_on(live(scene, &idle, &mut orders, with_worker));
+        let end = runtime.block_on(live(surroundings, &idle, &mut orders, with_worker));
         // Drops every task of the process, wherever it is.
         runtime.shutdown_background();
         match end {
@@ -112,8 +112,8 @@ fn live_on(scene: &Arc<Scene>, mut orders: mpsc::UnboundedReceiver<Order>) {
 
 /// Without I/O: a stub that did some would wait for the world, whose time is another one; tokio refuses it. Each task is
 /// followed by a look at whether the process is dead.
-fn paused_runtime(scene: &Arc<Scene>, idle: &Arc<Idle>) -> std::io::Result<Runtime> {
-    let ledger = Arc::clone(&scene.ledger);
+fn paused_runtime(surroundings: &Arc<Surroundings>, idle: &Arc<Idle>) -> std::io::Result<Runtime> {
+    let ledger = Arc::clone(&surroundings.ledger);
     Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -124,28 +124,28 @@ fn paused_runtime(scene: &Arc<Scene>, idle: &Arc<Idle>) -> std::io::Result<Runti
 }
 
 async fn live(
-    scene: &Arc<Scene>,
+    surroundings: &Arc<Surroundings>,
     idle: &Arc<Idle>,
     orders: &mut mpsc::UnboundedReceiver<Order>,
     with_worker: bool,
 ) -> End {
-    scene.time.follow_runtime();
-    scene.ledger.begin_life();
-    scene.log.begin_life();
-    let process = Process::begin(scene, idle);
+    surroundings.time.follow_runtime();
+    surroundings.ledger.begin_life();
+    surroundings.log.begin_life();
+    let process = Process::begin(surroundings, idle);
     if with_worker {
         process.start_worker();
         // Before anybody is heard: so that the same happens in the same order in each run of a test.
         tokio::select! {
             biased;
-            () = scene.log.died() => return End::Struck,
+            () = surroundings.log.died() => return End::Struck,
             () = process.settle() => {}
         }
     }
     loop {
         let order = tokio::select! {
             biased;
-            () = scene.log.died() => return End::Struck,
+            () = surroundings.log.died() => return End::Struck,
             order = orders.recv() => order,
         };
         match order {
@@ -153,15 +153,15 @@ async fn live(
             Some(Order::Crash(died)) => return End::Crashed(died),
             Some(Order::Call(call)) => tokio::select! {
                 biased;
-                () = scene.log.died() => return End::Struck,
+                () = surroundings.log.died() => return End::Struck,
                 () = call(Arc::clone(&process)) => {}
             },
         }
     }
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for EnvThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World").field("scene", &self.scene).finish_non_exhaustive()
+        f.debug_struct("EnvThread").field("surroundings", &self.surroundings).finish_non_exhaustive()
     }
 }

@@ -9,10 +9,10 @@ use workflow_sdk::internal::{Entry, dry_replay};
 use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, RunsWith};
 
 use super::TestError;
+use super::commit_log::CommitLog;
 use super::crash_everywhere::{Same, is_same, refuse_unfinished, with_signal};
-use super::kit::Kit;
-use super::log::CommitLog;
-use super::pass::{Ending, Script, pass};
+use super::env_config::EnvConfig;
+use super::trial::{Ending, TrialInput, run_trial};
 
 /// Runs of a workflow whose concurrent steps end in other orders: await it. See
 /// [`TestEnv::interleave`](super::TestEnv::interleave).
@@ -41,8 +41,8 @@ use super::pass::{Ending, Script, pass};
 /// ```
 #[must_use = "nothing is run until this is awaited"]
 pub struct Interleave<S, W: RunsWith<S>> {
-    kit: Arc<Kit<S>>,
-    script: Result<Script, serde_json::Error>,
+    config: Arc<EnvConfig<S>>,
+    input: Result<TrialInput, serde_json::Error>,
     seeds: Vec<u64>,
     same: Option<Same<W::Output>>,
     workflow: PhantomData<fn() -> W>,
@@ -75,14 +75,14 @@ pub struct InterleaveReport {
 }
 
 impl<S: Send + Sync + 'static, W: RunsWith<S>> Interleave<S, W> {
-    pub(super) fn new(kit: Arc<Kit<S>>, input: &W::Input, seeds: Vec<u64>) -> Self {
-        let script = serde_json::to_value(input).map(|input| Script { input, signals: Vec::new() });
-        Self { kit, script, seeds, same: None, workflow: PhantomData }
+    pub(super) fn new(config: Arc<EnvConfig<S>>, input: &W::Input, seeds: Vec<u64>) -> Self {
+        let input = serde_json::to_value(input).map(|input| TrialInput { input, signals: Vec::new() });
+        Self { config, input, seeds, same: None, workflow: PhantomData }
     }
 
     /// Sends every run this signal after its start.
     pub fn signal(mut self, name: impl Into<String>, payload: &impl Serialize) -> Self {
-        self.script = with_signal(self.script, name.into(), payload);
+        self.input = with_signal(self.input, name.into(), payload);
         self
     }
 
@@ -93,12 +93,12 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> Interleave<S, W> {
     }
 
     async fn go(self) -> Result<Interleaved, TestError> {
-        let script = self.script.map_err(TestError::Input)?;
-        let (first, _) = pass::<S, W>(&self.kit, &script, CommitLog::default(), None).await?;
+        let input = self.input.map_err(TestError::Input)?;
+        let (first, _) = run_trial::<S, W>(&self.config, &input, CommitLog::default(), None).await?;
         refuse_unfinished(&first)?;
         let mut orders = Vec::new();
         for seed in &self.seeds {
-            let (other, state) = pass::<S, W>(&self.kit, &script, CommitLog::default(), Some(*seed)).await?;
+            let (other, state) = run_trial::<S, W>(&self.config, &input, CommitLog::default(), Some(*seed)).await?;
             let replayed = dry_replay(&Entry::new::<S, W>(&state), &other.history, DEFAULT_PAYLOAD_LIMIT);
             let differs = match (&other.ending, replayed) {
                 (Ending::Succeeded(_) | Ending::Failed(_) | Ending::Canceled, Err(misfit)) => {

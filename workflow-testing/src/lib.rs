@@ -43,33 +43,33 @@
 //! A crash drops all futures of the env's process where they are, and its memory; only what was committed is there
 //! afterwards. Destructors of what was dropped do run, unlike those of a process that is killed.
 
+mod body_hooks;
+mod commit_log;
 mod crash_everywhere;
 mod crash_report;
 mod crash_store;
 mod effects;
 mod env;
+mod env_config;
+mod env_thread;
 mod error;
 mod idle;
 mod interleave;
-mod kit;
-mod log;
 mod memory;
-mod pass;
+mod outcome_keys;
 mod process;
-mod ran;
 mod run;
-mod scene;
+mod surroundings;
 mod time;
-mod watch;
-mod world;
+mod trial;
 
+pub use commit_log::{Boundary, Side};
 pub use crash_everywhere::{CrashEverywhere, Survived};
 pub use crash_report::CrashReport;
 pub use effects::{Effect, effect, idempotent_effect};
 pub use env::{TestEnv, TestEnvBuilder, TestStart};
 pub use error::TestError;
 pub use interleave::{Interleave, InterleaveReport, Interleaved};
-pub use log::{Boundary, Side};
 pub use memory::MemoryDatabase;
 pub use run::TestRun;
 

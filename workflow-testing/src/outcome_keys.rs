@@ -5,7 +5,7 @@ use std::fmt;
 use workflow_sdk::StepAttempt;
 
 /// The keys of the outcomes of a history, in the order in which the workflow got them.
-pub(super) fn ran(history: &[StepAttempt]) -> Vec<String> {
+pub(super) fn outcome_keys(history: &[StepAttempt]) -> Vec<String> {
     let mut outcomes: Vec<(i64, &str)> =
         history.iter().filter_map(|row| Some((row.position?, row.step_key.as_str()))).collect();
     outcomes.sort_unstable();

@@ -12,7 +12,7 @@ use workflow_worker::WorkerError;
 
 use super::crash_store::CrashStore;
 use super::idle::{Hold, Idle};
-use super::scene::Scene;
+use super::surroundings::Surroundings;
 
 /// A run that has not ended after so many steps of time goes on for ever.
 const MOST_STEPS: u32 = 200_000;
@@ -38,31 +38,31 @@ pub(super) enum Followed {
 /// See the module.
 pub(super) struct Process {
     pub(super) client: Client,
-    scene: Arc<Scene>,
+    surroundings: Arc<Surroundings>,
     idle: Arc<Idle>,
     hold: Mutex<Option<Hold>>,
 }
 
 impl Process {
     /// Time stands still from the beginning.
-    pub(super) fn begin(scene: &Arc<Scene>, idle: &Arc<Idle>) -> Arc<Self> {
-        let store = CrashStore { inner: scene.database.handle(), log: Arc::clone(&scene.log) };
+    pub(super) fn begin(surroundings: &Arc<Surroundings>, idle: &Arc<Idle>) -> Arc<Self> {
+        let store = CrashStore { inner: surroundings.database.handle(), log: Arc::clone(&surroundings.log) };
         let client = Client::over(Arc::new(store), DEFAULT_PAYLOAD_LIMIT);
         let hold = Mutex::new(Some(Hold::begin()));
-        Arc::new(Self { client, scene: Arc::clone(scene), idle: Arc::clone(idle), hold })
+        Arc::new(Self { client, surroundings: Arc::clone(surroundings), idle: Arc::clone(idle), hold })
     }
 
     /// Starts the worker, after the claims of the one that died.
     pub(super) fn start_worker(&self) {
-        let Some(worker) = (self.scene.worker)(self.client.clone()) else { return };
-        let (client, scene) = (self.client.clone(), Arc::clone(&self.scene));
+        let Some(worker) = (self.surroundings.worker)(self.client.clone()) else { return };
+        let (client, surroundings) = (self.client.clone(), Arc::clone(&self.surroundings));
         tokio::spawn(async move {
             let ended = match release_dead(&client).await {
                 Ok(()) => worker.await,
                 Err(error) => Err(error),
             };
             if let Err(error) = ended {
-                scene.worker_ended(&error);
+                surroundings.worker_ended(&error);
             }
         });
     }
@@ -119,7 +119,7 @@ impl Process {
         loop {
             let Ok(runs) = self.client.list(&filter).await else { return false };
             let waits = |run: &Run| {
-                let served = self.scene.serves(&run.lane.workflow, &run.lane.version);
+                let served = self.surroundings.serves(&run.lane.workflow, &run.lane.version);
                 let timed = run.status == RunStatus::Running || run.available_at < Timestamp::FAR_FUTURE;
                 served && timed && run.paused_at.is_none()
             };
@@ -149,12 +149,12 @@ impl Process {
     }
 
     fn let_time_pass(&self) {
-        self.scene.ledger.time_passes(true);
+        self.surroundings.ledger.time_passes(true);
         drop(self.hold.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn hold_time(&self) {
-        self.scene.ledger.time_passes(false);
+        self.surroundings.ledger.time_passes(false);
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Hold::begin());
     }
 }

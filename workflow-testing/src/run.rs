@@ -8,20 +8,20 @@ use serde::de::DeserializeOwned;
 use workflow_sdk::{CancelOutcome, NamesSignal, Run, RunHistory, RunId, RunStatus, SignalOutcome, StepAttempt};
 
 use super::TestError;
+use super::env_thread::EnvThread;
+use super::outcome_keys::{difference, outcome_keys};
 use super::process::Followed;
-use super::ran::{difference, ran};
-use super::world::World;
 
 /// A run in a [`TestEnv`](super::TestEnv). It outlives crashes of the env's worker.
 pub struct TestRun<O> {
-    world: World,
+    thread: EnvThread,
     id: RunId,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> TestRun<O> {
-    pub(super) fn new(world: World, id: RunId) -> Self {
-        Self { world, id, output: PhantomData }
+    pub(super) fn new(thread: EnvThread, id: RunId) -> Self {
+        Self { thread, id, output: PhantomData }
     }
 
     /// Its id.
@@ -36,7 +36,7 @@ impl<O> TestRun<O> {
     /// [`TestError::Client`].
     pub async fn run(&self) -> Result<Run, TestError> {
         let id = self.id;
-        let run = self.world.call(move |process| async move {
+        let run = self.thread.call(move |process| async move {
             process.settle().await;
             process.client.run(id).await
         });
@@ -57,7 +57,7 @@ impl<O> TestRun<O> {
     /// [`TestError::Client`].
     pub async fn history(&self) -> Result<Vec<StepAttempt>, TestError> {
         let id = self.id;
-        let history = self.world.call(move |process| async move {
+        let history = self.thread.call(move |process| async move {
             process.settle().await;
             process.client.history(id).await
         });
@@ -70,7 +70,7 @@ impl<O> TestRun<O> {
     /// [`TestError::Client`].
     pub async fn export(&self) -> Result<RunHistory, TestError> {
         let id = self.id;
-        let export = self.world.call(move |process| async move {
+        let export = self.thread.call(move |process| async move {
             process.settle().await;
             process.client.export(id).await
         });
@@ -83,7 +83,7 @@ impl<O> TestRun<O> {
     /// # Errors
     /// [`TestError::Client`].
     pub async fn ran(&self) -> Result<Vec<String>, TestError> {
-        Ok(ran(&self.history().await?))
+        Ok(outcome_keys(&self.history().await?))
     }
 
     /// What the run waits for, in one sentence.
@@ -92,7 +92,7 @@ impl<O> TestRun<O> {
     /// [`TestError::Client`].
     pub async fn waits_for(&self) -> Result<String, TestError> {
         let id = self.id;
-        let explanation = self.world.call(move |process| async move {
+        let explanation = self.thread.call(move |process| async move {
             process.settle().await;
             process.client.explain(id).await
         });
@@ -105,7 +105,7 @@ impl<O> TestRun<O> {
     /// [`TestError::Client`].
     pub async fn cancel(&self) -> Result<CancelOutcome, TestError> {
         let id = self.id;
-        let canceled = self.world.call(move |process| async move {
+        let canceled = self.thread.call(move |process| async move {
             let canceled = process.client.cancel(id).await;
             process.settle().await;
             canceled
@@ -121,9 +121,9 @@ impl<O> TestRun<O> {
     where
         T: Serialize + DeserializeOwned,
     {
-        let client = self.world.call(|process| async move { process.client.clone() }).await?;
+        let client = self.thread.call(|process| async move { process.client.clone() }).await?;
         let send = client.signal(self.id, name.signal_name(), payload);
-        let sent = self.world.call(move |process| async move {
+        let sent = self.thread.call(move |process| async move {
             let sent = send.await;
             process.settle().await;
             sent
@@ -163,7 +163,7 @@ impl<O: DeserializeOwned + Send + 'static> TestRun<O> {
     /// [`TestError::StillWaiting`], with what it waits for; [`TestError::Client`] if it failed or was canceled.
     pub async fn result(&self) -> Result<O, TestError> {
         let id = self.id;
-        if self.world.call(move |process| async move { process.ends_now(id).await }).await? {
+        if self.thread.call(move |process| async move { process.ends_now(id).await }).await? {
             return self.ended().await;
         }
         self.still_waiting().await
@@ -176,13 +176,13 @@ impl<O: DeserializeOwned + Send + 'static> TestRun<O> {
     /// [`TestError::Diverged`], [`TestError::TooLong`].
     pub async fn finish(&self) -> Result<O, TestError> {
         let id = self.id;
-        match self.world.call(move |process| async move { process.follow(id).await }).await? {
+        match self.thread.call(move |process| async move { process.follow(id).await }).await? {
             Followed::Ended => self.ended().await,
             // A body may wait for another thread.
             Followed::StandsStill => self.result().await,
             Followed::Diverged(divergence) => Err(TestError::Diverged { divergence }),
             Followed::TooLong => {
-                let now = self.world.scene.time.now().to_string();
+                let now = self.thread.surroundings.time.now().to_string();
                 Err(TestError::TooLong { run: id, now, waits_for: self.waits_for().await? })
             }
         }
@@ -190,7 +190,8 @@ impl<O: DeserializeOwned + Send + 'static> TestRun<O> {
 
     async fn ended(&self) -> Result<O, TestError> {
         let id = self.id;
-        let ended = self.world.call(move |process| async move { process.client.handle::<O>(id).await?.result().await });
+        let ended =
+            self.thread.call(move |process| async move { process.client.handle::<O>(id).await?.result().await });
         Ok(ended.await??)
     }
 

@@ -10,8 +10,8 @@ use workflow_sdk::Client;
 
 use workflow_worker::WorkerError;
 
+use super::commit_log::SharedLog;
 use super::effects::Ledger;
-use super::log::SharedLog;
 use super::time::VirtualTime;
 
 /// A worker over this client that works until its process ends; `None`: no workflow is registered.
@@ -19,7 +19,7 @@ pub(super) type MakeWorker =
     Arc<dyn Fn(Client) -> Option<BoxFuture<'static, Result<(), WorkerError>>> + Send + Sync + 'static>;
 
 /// See the module.
-pub(super) struct Scene {
+pub(super) struct Surroundings {
     pub(super) database: MemoryDatabase,
     pub(super) time: Arc<VirtualTime>,
     pub(super) ledger: Arc<Ledger>,
@@ -30,7 +30,7 @@ pub(super) struct Scene {
     worker_error: Mutex<Option<String>>,
 }
 
-impl Scene {
+impl Surroundings {
     pub(super) fn new(
         time: Arc<VirtualTime>,
         ledger: Arc<Ledger>,
@@ -57,8 +57,8 @@ impl Scene {
     }
 }
 
-impl fmt::Debug for Scene {
+impl fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scene").field("workflows", &self.workflows).finish_non_exhaustive()
+        f.debug_struct("Surroundings").field("workflows", &self.workflows).finish_non_exhaustive()
     }
 }

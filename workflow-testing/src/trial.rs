@@ -6,12 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use workflow_sdk::{Client, RunHistory, RunId, RunStatus, RunsWith, StoredError};
 
+use super::TestError;
+use super::commit_log::{Boundary, Commit, CommitLog, RanAgain};
 use super::effects::Effect;
-use super::kit::{Kit, nth_id};
-use super::log::{Boundary, Commit, CommitLog, RanAgain};
+use super::env_config::{EnvConfig, nth_id};
+use super::env_thread::EnvThread;
+use super::outcome_keys::outcome_keys;
 use super::process::Followed;
-use super::world::World;
-use super::{TestError, ran};
 
 /// How a run of a pass ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,7 @@ impl fmt::Display for Ending {
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct Trial {
     pub(super) ending: Ending,
     pub(super) effects: Vec<Effect>,
     pub(super) commits: Vec<Commit>,
@@ -48,59 +49,63 @@ pub(super) struct Pass {
     pub(super) history: RunHistory,
 }
 
-impl Pass {
+impl Trial {
     pub(super) fn order(&self) -> Vec<String> {
-        ran::ran(&self.history.steps)
+        outcome_keys(&self.history.steps)
     }
 }
 
 /// What every pass is given.
 #[derive(Clone, Debug)]
-pub(super) struct Script {
+pub(super) struct TrialInput {
     pub(super) input: Value,
     /// Sent after the start: name and payload.
     pub(super) signals: Vec<(String, Value)>,
 }
 
 /// Runs it. The state of its world is given back beside it.
-pub(super) async fn pass<S, W>(
-    kit: &Arc<Kit<S>>,
-    script: &Script,
+pub(super) async fn run_trial<S, W>(
+    config: &Arc<EnvConfig<S>>,
+    input: &TrialInput,
     log: CommitLog,
     seed: Option<u64>,
-) -> Result<(Pass, Arc<S>), TestError>
+) -> Result<(Trial, Arc<S>), TestError>
 where
     S: Send + Sync + 'static,
     W: RunsWith<S>,
 {
-    kit.check::<W>()?;
-    let (world, state) = kit.world(log, seed)?;
-    let id = start::<S, W>(kit, &world, &script.input).await?;
-    for (number, (name, payload)) in script.signals.iter().enumerate() {
+    config.check::<W>()?;
+    let (thread, state) = config.start_thread(log, seed)?;
+    let id = start::<S, W>(config, &thread, &input.input).await?;
+    for (number, (name, payload)) in input.signals.iter().enumerate() {
         let (name, payload) = (name.clone(), payload.clone());
         let send = move |client: &Client| client.signal(id, name.as_str(), &payload).key(number.to_string());
-        again(&world, send).await?;
+        again(&thread, send).await?;
     }
     let followed = loop {
-        match world.call(move |process| async move { process.follow(id).await }).await {
+        match thread.call(move |process| async move { process.follow(id).await }).await {
             Err(TestError::Crashed) => {}
             followed => break followed?,
         }
     };
-    let pass = look(&world, id, followed).await?;
-    Ok((pass, state))
+    let trial = look(&thread, id, followed).await?;
+    Ok((trial, state))
 }
 
-async fn start<S, W: RunsWith<S>>(kit: &Kit<S>, world: &World, input: &Value) -> Result<RunId, TestError> {
-    let id = nth_id(kit.start, 0).unwrap_or_else(RunId::generate);
+async fn start<S, W: RunsWith<S>>(
+    config: &EnvConfig<S>,
+    thread: &EnvThread,
+    input: &Value,
+) -> Result<RunId, TestError> {
+    let id = nth_id(config.start, 0).unwrap_or_else(RunId::generate);
     let input = input.clone();
-    let start = move |client: &Client| client.start_by_name(W::NAME, &input).version(W::VERSION).id(id).key("pass");
-    again(world, start).await?;
+    let start = move |client: &Client| client.start_by_name(W::NAME, &input).version(W::VERSION).id(id).key("trial");
+    again(thread, start).await?;
     Ok(id)
 }
 
 /// Asks the client for this, and the next one if the first dies: as an application does that got no answer.
-async fn again<F, T>(world: &World, ask: impl Fn(&Client) -> F + Clone + Send + 'static) -> Result<T, TestError>
+async fn again<F, T>(thread: &EnvThread, ask: impl Fn(&Client) -> F + Clone + Send + 'static) -> Result<T, TestError>
 where
     F: IntoFuture<Output = Result<T, workflow_sdk::ClientError>>,
     F::IntoFuture: Send + 'static,
@@ -108,7 +113,7 @@ where
 {
     loop {
         let ask = ask.clone();
-        let asked = world.call(move |process| async move {
+        let asked = thread.call(move |process| async move {
             let answer = ask(&process.client).into_future().await;
             process.settle().await;
             answer
@@ -120,8 +125,8 @@ where
     }
 }
 
-async fn look(world: &World, id: RunId, followed: Followed) -> Result<Pass, TestError> {
-    let found = world.call(move |process| async move {
+async fn look(thread: &EnvThread, id: RunId, followed: Followed) -> Result<Trial, TestError> {
+    let found = thread.call(move |process| async move {
         let explained = process.client.explain(id).await?;
         let history = process.client.export(id).await?;
         Ok::<_, workflow_sdk::ClientError>((explained.to_string(), history))
@@ -133,13 +138,13 @@ async fn look(world: &World, id: RunId, followed: Followed) -> Result<Pass, Test
         Followed::TooLong => Ending::TooLong(explained),
         Followed::Ended => ending_of(&history),
     };
-    let scene = &world.scene;
-    Ok(Pass {
+    let surroundings = &thread.surroundings;
+    Ok(Trial {
         ending,
-        effects: scene.ledger.effects(),
-        commits: scene.log.commits(),
-        struck: scene.log.struck(),
-        ran_again: scene.log.ran_again(),
+        effects: surroundings.ledger.effects(),
+        commits: surroundings.log.commits(),
+        struck: surroundings.log.struck(),
+        ran_again: surroundings.log.ran_again(),
         history,
     })
 }

@@ -7,27 +7,27 @@ use std::time::Duration;
 use workflow_engine::runtime::{BodyAttempt, BodyHooks, PortFuture};
 use workflow_sdk::RunId;
 
+use super::commit_log::SharedLog;
 use super::effects::{Ledger, enter_body, leave_body};
-use super::log::SharedLog;
 
 /// Bodies of steps that run at once are held up by so many milliseconds at most.
 const LONGEST_DELAY: u64 = 64;
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct EnvHooks {
     pub(super) log: SharedLog,
     /// Draws for each body how long it is held up. `None`: bodies are not held up.
     pub(super) seed: Option<u64>,
     pub(super) ledger: Arc<Ledger>,
 }
 
-impl Watch {
+impl EnvHooks {
     pub(super) fn new(log: &SharedLog, seed: Option<u64>, ledger: &Arc<Ledger>) -> Arc<Self> {
         Arc::new(Self { log: Arc::clone(log), seed, ledger: Arc::clone(ledger) })
     }
 }
 
-impl BodyHooks for Watch {
+impl BodyHooks for EnvHooks {
     fn begins(&self, body: BodyAttempt<'_>) -> Option<PortFuture<()>> {
         self.log.body_begins(body.run_id, body.step_key, body.attempt);
         let delay = delay_of(self.seed?, &body);
