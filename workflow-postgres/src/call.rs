@@ -9,36 +9,38 @@ use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
 use super::PostgresStore;
 use super::error::Failure;
 
-/// The longest that one call may take, the wait for a connection included. The driver sets no keepalive on its sockets,
-/// and a server that is gone enforces no time-out of its own.
+/// The deadline of a call, including the wait for a connection. The driver sets no keepalive on its
+/// sockets, and a server that is gone enforces no time-out.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A connection of the pool for one call. It goes back only through [`Call::end`]: if the call fails in a way that leaves
-/// the connection in doubt, runs out of time or is dropped half-way, the connection is closed, and the server rolls back.
+/// A connection of the pool for one call. It goes back only through [`Call::end`]. If the call
+/// fails in a way that leaves the connection in doubt, runs out of time or is dropped half-way, the
+/// connection is closed and the server rolls back.
 pub(super) struct Call {
     connection: PoolConnection<Postgres>,
     operation: &'static str,
     limit: Limit,
-    /// Whether the connection may serve others again.
+    /// `true` if other calls may use the connection.
     sound: bool,
 }
 
-/// When a call must have ended.
+/// The time by which a call must have ended.
 #[derive(Clone, Copy)]
 pub(super) struct Limit(Instant);
 
 impl Limit {
-    /// A deadline from now.
+    /// Returns the deadline of a call that begins now.
     pub(super) fn from_now() -> Self {
         Self::after(DEADLINE)
     }
 
-    /// So long from now.
+    /// Returns a deadline this long from now.
     pub(super) fn after(duration: Duration) -> Self {
         Self(Instant::now() + duration)
     }
 
-    /// The work's answer, or a failure of kind [`DatabaseErrorKind::Unreachable`] if there is none in time.
+    /// Returns the answer of the work, or a failure of kind [`DatabaseErrorKind::Unreachable`] if
+    /// the deadline passes first.
     pub(super) async fn run<T>(self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::time::timeout_at(self.0, work).await.unwrap_or_else(|elapsed| Err(Failure::timed_out(elapsed)))
     }
@@ -53,7 +55,7 @@ impl PostgresStore {
         Ok(Call { connection, operation, limit, sound: false })
     }
 
-    /// An error if the store was closed, for the calls that use no connection of the pool.
+    /// Fails if the store was closed, for calls that use no connection of the pool.
     pub(super) fn refuse_if_closed(&self, operation: &'static str) -> Result<(), DatabaseError> {
         if !self.pool.is_closed() {
             return Ok(());
@@ -63,12 +65,12 @@ impl PostgresStore {
 }
 
 impl Call {
-    /// When this call must have ended.
+    /// Returns the deadline of this call.
     pub(super) fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub(super) fn connection(&mut self) -> &mut PgConnection {
         &mut self.connection
     }

@@ -1,63 +1,64 @@
-//! The one place that decides what an error of PostgreSQL means: by its SQLSTATE, never by its text.
+//! Decides what an error of PostgreSQL means: by its SQLSTATE, never by its text.
 
 use sqlx::postgres::PgDatabaseError;
 
 use workflow_engine::faults::Fault;
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
 
-/// An error of a call before it is known to its caller by what was being done.
+/// An error of a call, before the operation is named.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// What a caller can do about it.
+    /// The kind, which tells what a caller can do.
     pub(super) kind: DatabaseErrorKind,
-    /// Whether the connection must be closed: it is broken, or it leads to a server or session that will fail again.
+    /// `true` if the connection must be closed: it is broken, or it leads to a server or session
+    /// that will fail again.
     pub(super) breaks_connection: bool,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl Failure {
-    /// Names what was being done.
+    /// Names the operation that failed.
     pub(super) fn during(self, operation: &'static str) -> DatabaseError {
         DatabaseError { kind: self.kind, operation, source: self.source }
     }
 
-    /// A stored value that cannot be understood.
+    /// Returns the failure for a stored value that cannot be understood.
     pub(super) fn corrupt(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: DatabaseErrorKind::Corrupt, breaks_connection: false, source: why.into() }
     }
 
-    /// Something that another transaction did at the same moment.
+    /// Returns the failure for a conflict with a concurrent transaction.
     pub(super) fn busy(why: &'static str) -> Self {
         Self { kind: DatabaseErrorKind::Busy, breaks_connection: false, source: why.into() }
     }
 
-    /// The same, of a connection that must be closed.
+    /// Returns this failure, with the connection to be closed.
     pub(super) fn breaking(self) -> Self {
         Self { breaks_connection: true, ..self }
     }
 
-    /// The same, of a call whose effect is not known for it.
+    /// Returns this failure, for a call whose effect is unknown.
     pub(super) fn of_unknown_effect(self) -> Self {
         Self { kind: DatabaseErrorKind::Unreachable, ..self }
     }
 
-    /// Data that this database can never take.
+    /// Returns the failure for data that this database can never take.
     pub(super) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: DatabaseErrorKind::Invalid, breaks_connection: false, source: why.into() }
     }
 
-    /// The database did not answer in time.
+    /// Returns the failure for a database that did not answer in time.
     pub(super) fn timed_out(elapsed: tokio::time::error::Elapsed) -> Self {
         Self { kind: DatabaseErrorKind::Unreachable, breaks_connection: true, source: elapsed.into() }
     }
 
-    /// Whether an attempt that was to be inserted is there.
+    /// `true` if an attempt that was to be inserted exists.
     pub(super) fn is_recorded(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
         error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>()).is_some_and(is_recorded_meanwhile)
     }
 
-    /// Whether the tables are missing, as in a database other than the one that was connected to.
+    /// `true` if the tables are missing, as in another database than the one that was connected to.
     pub(super) fn is_missing_table(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
         error.and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "42P01" | "3F000"))
@@ -71,7 +72,7 @@ impl From<sqlx::Error> for Failure {
     }
 }
 
-/// As when the connection breaks.
+/// The failure of a broken connection.
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let DatabaseError { kind, source, .. } = fault.into();
@@ -105,20 +106,23 @@ fn classify(error: &sqlx::Error) -> (DatabaseErrorKind, bool) {
     }
 }
 
-/// Whether another transaction recorded the same attempt at the same moment: a second try finds its row.
+/// `true` if another transaction recorded the same attempt concurrently: a second try finds its
+/// row.
 fn is_recorded_meanwhile(error: &PgDatabaseError) -> bool {
     error.code() == "23505"
         && error.table() == Some("step_attempts")
         && error.constraint() == Some("step_attempts_pkey")
 }
 
-/// Kind, and whether the connection must be closed. Classes in the order in which a server gives up: contention, a lost
-/// server, a server without writes, refused data, damage.
+/// Returns the kind, and `true` if the connection must be closed. The classes stand in the order in
+/// which a server degrades: contention, a lost server, a server without writes, refused data,
+/// damage.
 fn classify_state(state: &str, routine: Option<&str>) -> (DatabaseErrorKind, bool) {
     use DatabaseErrorKind::{Busy, Corrupt, Invalid, Other, ReadOnly, Unreachable};
     match state {
         "40001" | "40P01" | "55P03" | "55006" | "57014" => (Busy, false),
-        // A plan from before a migration, and statements that a pooler prepared elsewhere: a new session has neither.
+        // A plan from before a migration, or a statement that a pooler prepared elsewhere: a new
+        // session has neither.
         "0A000" if routine == Some("RevalidateCachedQuery") => (Busy, true),
         "26000" | "42P05" => (Busy, true),
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Unreachable, true),

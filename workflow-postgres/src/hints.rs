@@ -16,12 +16,14 @@ use super::sql::Sql;
 
 const LISTEN: &str = "listen for hints";
 
-/// A silent connection is asked after this long whether it lives, for nothing else would ever notice.
+/// A silent connection is checked after this time, because nothing else would notice that it is
+/// dead.
 const SILENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Tells the listeners of this channel but that of this origin, in a transaction of its own, which nobody waits for to be on disk:
-/// what it tells of is, and a hint that is lost in a crash has no listener left either.
+/// Notifies the listeners of this channel, except those of this origin, in a transaction of its own
+/// that does not wait for the disk. The announced change is on disk already, and after a crash a
+/// lost hint has no listener.
 pub(super) async fn notify(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -32,21 +34,21 @@ pub(super) async fn notify(
     Ok(())
 }
 
-/// Tells the listeners of this channel when the application's transaction commits, all of them: no executor announces what it did.
-/// Another statement than [`notify`]'s, which
-/// would make the application's own commit one that a crash may undo.
+/// Notifies all listeners of this channel when the application's transaction commits, because no
+/// executor reports what it did. It is another statement than [`notify`]'s, which would let a crash
+/// undo the application's own commit.
 pub(super) async fn notify_within(connection: &mut PgConnection, sql: &Sql, channel: &str) -> Result<(), Failure> {
     sql.notify_change_within.query().bind(channel).execute(connection).await?;
     Ok(())
 }
 
-/// Notifications on a connection of their own.
+/// A source of hints: notifications on a connection of its own.
 pub(super) struct PostgresHints {
     options: PgConnectOptions,
     sql: Arc<Sql>,
     channel: String,
     origin: String,
-    /// `None` after the connection was lost, until the next call makes another.
+    /// `None` after the connection was lost, until the next call opens another.
     listener: Option<PgListener>,
 }
 
@@ -66,7 +68,8 @@ impl PostgresHints {
 
     async fn connect(&self) -> Result<PgListener, Failure> {
         let connect = async {
-            // A pool of its own: the driver's listener knows no other way to connect with given options.
+            // A pool of its own, because the driver's listener knows no other way to connect with
+            // given options.
             let pool = pool_of(1, &self.sql).connect_lazy_with(self.options.clone());
             let mut listener = PgListener::connect_with(&pool).await?;
             listener.listen(&self.channel).await?;
@@ -80,24 +83,27 @@ impl PostgresHints {
 impl Hints for PostgresHints {
     async fn next(&mut self) -> Result<(), DatabaseError> {
         match &mut self.listener {
-            // Stays in place while it is awaited: a dropped wait leaves what has arrived to the next one.
+            // The listener stays in place while it is awaited, so a dropped wait leaves what has
+            // arrived to the next one.
             Some(listener) => {
                 if !wait(listener, &self.origin).await {
                     self.listener = None;
                 }
             }
-            // What was sent while there was no connection is unknown, so that is a hint.
+            // Notifications may have been lost while there was no connection, so a reconnect counts
+            // as a hint.
             None => self.listener = Some(self.connect().await.map_err(|failure| failure.during(LISTEN))?),
         }
         Ok(())
     }
 }
 
-/// Waits for a notification of another origin. `false` if the connection was lost: what was sent meanwhile is unknown, so that is a hint.
+/// Waits for a notification of another origin. Returns `false` if the connection was lost:
+/// notifications may have been lost too, so that counts as a hint.
 async fn wait(listener: &mut PgListener, origin: &str) -> bool {
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
-            // A busy process sends 20 a second, and would look for what others may have done after each.
+            // A busy process sends many, and would check for changes of other processes after each.
             Ok(Ok(Some(own))) if own.payload() == origin => {}
             Ok(answer) => return matches!(answer, Ok(Some(_))),
             Err(_) => {

@@ -19,25 +19,27 @@ use super::sql::Sql;
 use super::start::micros;
 use super::worker_lock::RecordedAgain;
 
-/// A worker's own connection, which holds its liveness lock.
+/// The connection of one worker, which holds its liveness lock.
 pub(super) struct PostgresLease {
     options: PgConnectOptions,
     sql: Arc<Sql>,
     clock: Clock,
     worker: WorkerId,
-    /// What it serves, as JSON text.
+    /// The lanes that the worker serves, as JSON text.
     lanes: String,
-    /// Whether it was recorded by this process before.
+    /// `true` if this process has recorded the worker before.
     recorded: bool,
     recorded_again: RecordedAgain,
-    /// `None` during a call and after one that failed or was dropped: the next call makes another session.
+    /// `None` during a call, and after a call that failed or was dropped: the next call opens
+    /// another session.
     session: Option<Session>,
 }
 
 /// A connection on which the worker is recorded.
 struct Session {
     connection: PgConnection,
-    /// `false` while the server takes an older session of this worker for alive, which then holds the lock for it.
+    /// `false` while the server takes an older session of this worker for alive: that session then
+    /// holds the lock.
     locked: bool,
 }
 
@@ -60,7 +62,8 @@ impl PostgresLease {
         Ok(lease)
     }
 
-    /// The session, with its lock if it can be had; a new one if the last call lost it.
+    /// Returns the session, with its lock if the lock is free; opens a new one if the last call
+    /// lost it.
     async fn take_session(&mut self) -> Result<Session, Failure> {
         let mut session = match self.session.take() {
             Some(session) => session,
@@ -72,11 +75,13 @@ impl PostgresLease {
         Ok(session)
     }
 
-    /// The lock before the row: a recorded worker without its lock counts as dead.
+    /// Takes the lock before it writes the row, because a recorded worker without its lock counts
+    /// as dead.
     async fn lock(&mut self, session: &mut Session) -> Result<(), Failure> {
         session.locked = self.try_lock(&mut session.connection).await?;
         if !session.locked {
-            // Else the lock would end with the old session at some moment that we do not see, and we would count as dead.
+            // Otherwise the lock would end with the old session at an unknown moment, and the
+            // worker would count as dead.
             let end = self.sql.end_worker_session.query().bind(self.worker.lock_key());
             end.execute(&mut session.connection).await?;
             session.locked = self.try_lock(&mut session.connection).await?;
@@ -84,7 +89,7 @@ impl PostgresLease {
         self.record(&mut session.connection).await
     }
 
-    /// Records the worker, if it is not.
+    /// Records the worker if it is not recorded.
     async fn record(&mut self, connection: &mut PgConnection) -> Result<(), Failure> {
         let find = self.sql.find_worker.query().bind(self.worker.as_uuid());
         if find.fetch_optional(&mut *connection).await?.is_some() {
@@ -104,7 +109,8 @@ impl PostgresLease {
         Ok(row.try_get("locked")?)
     }
 
-    /// Keeps the session unless the failure broke it. A call that was dropped never comes here, so its session is closed.
+    /// Keeps the session unless the failure broke it. A dropped call never comes here, so its
+    /// session is closed.
     fn keep<T>(
         &mut self,
         session: Session,
@@ -138,7 +144,8 @@ impl LeaseSession for PostgresLease {
             .bind(micros(lease));
         let renew = async {
             let rows = query.fetch_all(&mut session.connection).await?;
-            // Somebody may have taken this worker for dead and forgotten it; its death would then go unseen.
+            // Another worker may have taken this one for dead and removed its record; its real
+            // death would then go unnoticed.
             self.record(&mut session.connection).await?;
             let renewed = rows.iter().map(|row| {
                 let cancel_requested = row::time_if_any(row, "cancel_requested_at")?.is_some();

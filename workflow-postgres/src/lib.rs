@@ -1,10 +1,13 @@
 //! The PostgreSQL store.
 //!
-//! Who waits for whom: a batch locks in three places only, the keys of its starts (in their order), the rows of workers and then
-//! its runs (both in the order of their ids). Everything after that changes rows that it holds or skips rows that others hold, so two
-//! batches, or a batch and a renewal, cannot deadlock (`deadlock_tests.rs`). One case is left, too rare to pay for: the key of a child
-//! comes after the locks, for only they say whether its parent is still ours. Who has just started a run with the same key and
-//! waits for that parent closes a circle. The server ends one of the two batches, and its executor sends it again.
+//! Order of locks: a batch takes locks in three places only: the keys of its starts (in their
+//! order), the rows of workers, and then its runs (both in the order of their ids). Everything
+//! after that changes rows that it has locked, or skips rows that are locked. So two batches, or a
+//! batch and a renewal, cannot deadlock (`deadlock_tests.rs`).
+//! One case remains, which is too rare to pay for. The key of a child comes after the locks,
+//! because only they show that the claim on its parent holds. A session that has just started a run
+//! with this key and waits for that parent then closes a circle. The server ends one of the two
+//! batches, and its executor sends it again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,10 +24,10 @@ use workflow_engine::store::{
     StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
-/// The driver's connection, as an application uses it.
+/// The connection of the driver, as an application uses it.
 pub use sqlx::PgConnection;
 
-/// The driver's transaction, as an application uses it.
+/// The transaction of the driver, as an application uses it.
 pub type PgTransaction<'c> = sqlx::Transaction<'c, sqlx::Postgres>;
 
 /// The kind of this database, as errors show it.
@@ -95,23 +98,23 @@ mod writer_plan_tests;
 use sql::Sql;
 use writer::Writer;
 
-/// A schema of a PostgreSQL database.
+/// A store in a schema of a PostgreSQL database.
 pub struct PostgresStore {
     id: StoreId,
     pool: PgPool,
     writer: Writer,
-    /// For the connections that are not of the pool: the writer's, the lease's and the listener's.
+    /// Options of the connections outside the pool: the executor's, the lease's and the listener's.
     options: PgConnectOptions,
     sql: Arc<Sql>,
     clock: Clock,
     channel: String,
-    /// Tells its own hints from those of others.
+    /// Distinguishes its own hints from those of other processes.
     origin: String,
-    /// Half of the pool: reads must find a connection whatever the bodies of steps do.
+    /// Half of the pool, so that reads find a connection whatever the bodies of steps do.
     transactions: Arc<Semaphore>,
 }
 
-/// The driver's options show their password.
+/// Shows no password, which the driver's options do.
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, port) = (self.options.get_host(), self.options.get_port());
@@ -237,7 +240,8 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        // The pool waits for its connections to come back, which one whose server is gone may not do.
+        // The pool waits for its connections to come back, but a connection whose server is gone
+        // may never come back.
         let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
         self.writer.close().await;
     }

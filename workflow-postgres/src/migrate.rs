@@ -9,7 +9,8 @@ use super::call::Limit;
 use super::error::Failure;
 use super::sql::{Sql, quoted};
 
-/// The migrations, oldest first; the number is the version of the schema after it. Never changed once released.
+/// The migrations, oldest first, each with the version of the schema after it. Never changed once
+/// released.
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../migrations/0001_init.sql")),
     (2, include_str!("../migrations/0002_authoring.sql")),
@@ -18,24 +19,26 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (5, include_str!("../migrations/0005_running.sql")),
 ];
 
-/// A migration of a large table takes its time, and so does the wait for a process that is at it.
+/// The deadline of a migration: a large table takes its time, and so does the wait for another
+/// process that migrates.
 const MIGRATION_DEADLINE: Duration = Duration::from_secs(600);
 
-/// Our own sessions end statements after 30 s, which is right for a call and wrong for a migration.
+/// Lifts the time-out of statements, which is right for a call and too short for a migration.
 const NO_TIMEOUTS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 
-/// A migration that waits for a table stops every worker behind it, and after one second (PostgreSQL's default for
-/// `deadlock_timeout`) may have one of them end its batch as the victim of a deadlock. So all the locks together are given half of that.
+/// How long a migration waits for all its locks together. A migration that waits for a table stops
+/// every worker behind it. After one second (PostgreSQL's default for `deadlock_timeout`) the
+/// server may end a worker's batch as the victim of a deadlock, so this is half of that.
 const LOCK_TIMEOUT: &str = "SET LOCAL statement_timeout = '500ms'";
 
-/// After a lock was not to be had: the workers that were stopped for it go on meanwhile.
+/// The pause after a lock was not free, in which the workers that waited go on.
 const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
-/// What became of the schema.
+/// The result of a migration.
 pub(super) enum Migrated {
-    /// It is the one that this program knows.
+    /// The schema has the version that this program knows.
     UpToDate,
-    /// A newer program made it. It was not changed.
+    /// A newer program made the schema. It was not changed.
     Newer {
         /// Its version.
         found: i64,
@@ -44,8 +47,8 @@ pub(super) enum Migrated {
     },
 }
 
-/// Brings the schema up to date. Any number of processes may try at once; without the right to create, it is enough that
-/// the schema is current.
+/// Brings the schema up to date. Any number of processes may try at once. Without the right to
+/// create, it succeeds if the schema is current.
 pub(super) async fn migrate(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<Migrated, Failure> {
     let known = MIGRATIONS.last().map_or(0, |(version, _)| *version);
     let mut found = Limit::from_now().run(schema_version(connection, sql, schema)).await?;
@@ -55,12 +58,12 @@ pub(super) async fn migrate(connection: &mut PgConnection, sql: &Sql, schema: &s
     Ok(if found > known { Migrated::Newer { found, known } } else { Migrated::UpToDate })
 }
 
-/// Answers the version that the schema has then.
+/// Applies the missing migrations and returns the version of the schema after them.
 async fn apply_missing(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<i64, Failure> {
     let mut transaction = connection.begin().await?;
     sqlx::raw_sql(NO_TIMEOUTS).execute(&mut *transaction).await?;
     sql.lock_migrations.query().bind(lock_key(schema)).execute(&mut *transaction).await?;
-    // Read again: while we waited for the lock, its holder may have done all the work.
+    // Read again: the last holder of the lock may have done all the work.
     let found = schema_version(&mut transaction, sql, schema).await?;
     if found > 0 && MIGRATIONS.iter().any(|(version, _)| *version > found) {
         lock_tables(&mut transaction, sql).await?;
@@ -82,11 +85,11 @@ async fn apply_missing(connection: &mut PgConnection, sql: &Sql, schema: &str) -
     Ok(version)
 }
 
-/// Waits until nobody uses the tables, and stands in nobody's way for long.
+/// Locks the tables, and never blocks other sessions for long.
 async fn lock_tables(connection: &mut PgConnection, sql: &Sql) -> Result<(), Failure> {
     sql.lock_out_vacuum.query().execute(&mut *connection).await?;
     loop {
-        // Rolled back, a savepoint gives up the locks that were had, and its setting.
+        // Rolling back to the savepoint frees the locks and resets the setting.
         let mut savepoint = connection.begin().await?;
         sqlx::raw_sql(LOCK_TIMEOUT).execute(&mut *savepoint).await?;
         let locked = sql.lock_tables.query().execute(&mut *savepoint).await.map_err(Failure::from);
@@ -112,13 +115,14 @@ async fn schema_version(connection: &mut PgConnection, sql: &Sql, schema: &str) 
     Ok(sql.read_schema_version.query().fetch_one(connection).await?.try_get("version")?)
 }
 
-/// Whether the schema is there, and whether its table of versions is.
+/// Returns two flags: the schema exists, and its table of versions exists.
 async fn has_schema(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<(bool, bool), Failure> {
     let row = sql.find_schema.query().bind(schema).fetch_one(connection).await?;
     Ok((row.try_get("has_schema")?, row.try_get("has_version")?))
 }
 
-/// The same for every process and release: FNV-1a of our own prefix and the schema's name.
+/// Returns the key of the lock, equal in every process and release: FNV-1a of our own prefix and
+/// the name of the schema.
 fn lock_key(schema: &str) -> i64 {
     let bytes = b"workflow migrations of schema ".iter().chain(schema.as_bytes());
     let hash = bytes

@@ -17,18 +17,18 @@ use super::writer::Writer;
 /// The longest wait for a connection of the pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that rested for longer is asked whether it lives before it is used, but has only so long to answer.
+/// A connection that rested for longer is checked before it is used, and has this time to answer.
 pub(super) const REST: Duration = Duration::from_secs(1);
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The oldest server that is supported, by major version.
+/// The oldest supported server, by major version.
 const OLDEST: u32 = 14;
 
 impl PostgresStore {
-    /// Checks the server, brings the schema up to date and makes the pool.
+    /// Checks the server, brings the schema up to date and creates the pool.
     ///
     /// # Errors
-    /// [`ConnectError`]; nothing but a migration was changed.
+    /// [`ConnectError`]. Nothing but a migration was changed.
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
         let connect_options = parse(url)?;
         let sql = Arc::new(Sql::load(&options.schema));
@@ -40,7 +40,7 @@ impl PostgresStore {
             Migrated::UpToDate => {}
             Migrated::Newer { found, known } => return Err(ConnectError::NewerSchema { found, known }),
         }
-        // It has served its purpose: that the server hears no farewell is no reason to refuse.
+        // The connection is not needed any more, so an error while it closes does not matter.
         let _ = Limit::from_now().run(async { Ok(connection.close().await?) }).await;
         Ok(Self {
             id: StoreId::next(),
@@ -56,7 +56,7 @@ impl PostgresStore {
     }
 }
 
-/// A connection of its own, with our promises about its session.
+/// Opens a connection outside the pool, with the settings of our sessions.
 pub(super) async fn connect(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
     let connect = async {
         let mut connection = PgConnection::connect_with(options).await?;
@@ -66,12 +66,12 @@ pub(super) async fn connect(options: &PgConnectOptions, sql: &Sql) -> Result<PgC
     Limit::from_now().run(connect).await
 }
 
-/// The options of a pool whose connections keep the same promises.
+/// Returns the options of a pool whose connections have the settings of our sessions.
 pub(super) fn pool(options: &StoreOptions, sql: &Sql) -> PgPoolOptions {
     pool_of(options.pool_size, sql)
 }
 
-/// As [`pool`], of this size.
+/// Returns the options of a pool of this size. See [`pool`].
 pub(super) fn pool_of(size: u32, sql: &Sql) -> PgPoolOptions {
     let configure = sql.configure_session.clone();
     PgPoolOptions::new()
@@ -96,7 +96,8 @@ pub(super) fn pool_of(size: u32, sql: &Sql) -> PgPoolOptions {
 }
 
 fn parse(url: &str) -> Result<PgConnectOptions, ConnectError> {
-    // The driver logs parameters that it does not know with their values: a mistyped name would show a password.
+    // The driver logs unknown parameters with their values, so a mistyped name could show a
+    // password.
     let silent = tracing::subscriber::NoSubscriber::default();
     let parsed = tracing::subscriber::with_default(silent, || url.parse::<PgConnectOptions>());
     let options = parsed.map_err(|error| ConnectError::InvalidUrl {
@@ -112,7 +113,7 @@ fn parse(url: &str) -> Result<PgConnectOptions, ConnectError> {
     Ok(options.application_name("workflow"))
 }
 
-/// The names of parameters that the driver passes over.
+/// Returns the names of the parameters that the driver ignores.
 fn unknown_parameters(url: &str) -> Vec<&str> {
     const KNOWN: [&str; 18] = [
         "sslmode",
@@ -156,7 +157,7 @@ async fn check_server(connection: &mut PgConnection, sql: &Sql, url: &str) -> Re
     server.map_err(|failure| refused(url, failure, "look at the server"))?.accept(url)
 }
 
-/// What the server says of itself.
+/// The properties of the server.
 struct Server {
     standby: bool,
     version_number: i32,

@@ -12,13 +12,13 @@ use super::error::Failure;
 use super::row;
 use super::sql::Sql;
 
-/// [`Store::run`](workflow_engine::store::Store::run).
+/// See [`Store::run`](workflow_engine::store::Store::run).
 pub(super) async fn run(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Option<Run>, Failure> {
     let found = sql.read_run.query().bind(id.as_uuid()).fetch_optional(connection).await?;
     found.as_ref().map(row::run).transpose()
 }
 
-/// [`Store::list`](workflow_engine::store::Store::list).
+/// See [`Store::list`](workflow_engine::store::Store::list).
 pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunFilter) -> Result<Vec<Run>, Failure> {
     let statuses: Vec<&str> = filter.statuses.iter().map(|status| RunStatus::as_str(*status)).collect();
     let (tag_name, tag_value) = filter.tag.as_ref().map(|(name, value)| (name.as_str(), value.as_str())).unzip();
@@ -39,13 +39,13 @@ pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunF
     map_all(&query.fetch_all(connection).await?, row::run)
 }
 
-/// [`Store::history`](workflow_engine::store::Store::history).
+/// See [`Store::history`](workflow_engine::store::Store::history).
 pub(super) async fn history(connection: &mut PgConnection, sql: &Sql, id: RunId) -> Result<Vec<StepAttempt>, Failure> {
     let rows = sql.read_history.query().bind(id.as_uuid()).fetch_all(connection).await?;
     map_all(&rows, row::step_attempt)
 }
 
-/// [`Store::published`](workflow_engine::store::Store::published).
+/// See [`Store::published`](workflow_engine::store::Store::published).
 pub(super) async fn published(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -57,7 +57,7 @@ pub(super) async fn published(
     Ok(found.map(|row| row.try_get("output")).transpose()?)
 }
 
-/// [`Store::emitted`](workflow_engine::store::Store::emitted).
+/// See [`Store::emitted`](workflow_engine::store::Store::emitted).
 pub(super) async fn emitted(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -70,14 +70,14 @@ pub(super) async fn emitted(
     map_all(&rows, |row| Ok(EmittedItem { number: row.try_get("attempt")?, item: row.try_get("output")? }))
 }
 
-/// [`Store::ended`](workflow_engine::store::Store::ended).
+/// See [`Store::ended`](workflow_engine::store::Store::ended).
 pub(super) async fn ended(connection: &mut PgConnection, sql: &Sql, ids: &[RunId]) -> Result<Vec<EndedRun>, Failure> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
     let rows = sql.read_ended.query().bind(ids).fetch_all(connection).await?;
     map_all(&rows, row::ended_run)
 }
 
-/// [`Store::next_due`](workflow_engine::store::Store::next_due).
+/// See [`Store::next_due`](workflow_engine::store::Store::next_due).
 pub(super) async fn next_due(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -93,7 +93,7 @@ pub(super) async fn next_due(
     })
 }
 
-/// [`Store::inbox`](workflow_engine::store::Store::inbox).
+/// See [`Store::inbox`](workflow_engine::store::Store::inbox).
 pub(super) async fn inbox(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -109,7 +109,7 @@ pub(super) async fn inbox(
     Ok(Some(Inbox { wakes, cancel_requested, signals: signals.into_iter().flatten().collect() }))
 }
 
-/// [`Store::wakes`](workflow_engine::store::Store::wakes).
+/// See [`Store::wakes`](workflow_engine::store::Store::wakes).
 pub(super) async fn wakes(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -120,7 +120,7 @@ pub(super) async fn wakes(
     map_all(&rows, |row| Ok((row::run_id(row)?, row.try_get("wakes")?)))
 }
 
-/// [`Store::approvals`](workflow_engine::store::Store::approvals).
+/// See [`Store::approvals`](workflow_engine::store::Store::approvals).
 pub(super) async fn approvals(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -132,7 +132,7 @@ pub(super) async fn approvals(
     map_all(&rows, row::approval)
 }
 
-/// [`Store::workers`](workflow_engine::store::Store::workers).
+/// See [`Store::workers`](workflow_engine::store::Store::workers).
 pub(super) async fn workers(connection: &mut PgConnection, sql: &Sql) -> Result<Vec<WorkerRecord>, Failure> {
     map_all(&sql.read_workers.query().fetch_all(connection).await?, |row| {
         Ok(WorkerRecord {
@@ -144,7 +144,7 @@ pub(super) async fn workers(connection: &mut PgConnection, sql: &Sql) -> Result<
     })
 }
 
-/// [`Store::due_lanes`](workflow_engine::store::Store::due_lanes).
+/// See [`Store::due_lanes`](workflow_engine::store::Store::due_lanes).
 pub(super) async fn due_lanes(
     connection: &mut PgConnection,
     sql: &Sql,

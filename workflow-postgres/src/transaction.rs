@@ -1,4 +1,5 @@
-//! Transactions of steps: the author's statements and the outcome of the step, committed together.
+//! Transactions of steps: the statements of the author and the outcome of the step, committed
+//! together.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,30 +24,32 @@ use super::{PostgresStore, attempt, fence, read};
 const BEGIN_OPERATION: &str = "begin a transaction";
 const COMMIT_OPERATION: &str = "commit a transaction";
 
-/// The driver's own count of transactions, so that an author's transaction inside of this one becomes a savepoint.
+/// The driver's manager, which counts transactions, so that an author's transaction inside this one
+/// becomes a savepoint.
 type Manager = <Postgres as Database>::TransactionManager;
 
-/// A transaction of one step, on a connection of the pool. That goes back only after an end that the server has answered; else
-/// it is closed, and the server rolls back. The pool would ask first whether it lives, and on a connection that went silent
-/// wait for the answer for ever, with its place in the pool.
+/// The transaction of one step, on a connection of the pool. The connection goes back only after an
+/// end that the server has answered; otherwise it is closed and the server rolls back. The pool
+/// would first check whether it lives, and could wait for ever on a connection that went silent.
 #[derive(Debug)]
 struct PostgresTransaction {
     /// The store that began it.
     id: StoreId,
     transaction: PoolConnection<Postgres>,
-    /// Whether the connection may serve others again.
+    /// `true` if other calls may use the connection.
     sound: bool,
     sql: Arc<Sql>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// See [`Store::begin`]. The check is only for early refusal: the one that counts comes before the commit.
+/// See [`Store::begin`]. The check here only refuses early; the check that counts comes before the
+/// commit.
 pub(super) async fn begin(
     store: &PostgresStore,
     claim: Claim,
 ) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
     let opening = async {
-        // It fails only if the semaphore is closed, which it never is.
+        // It fails only if the semaphore is closed, which never happens.
         let permit = Arc::clone(&store.transactions).acquire_owned().await.ok();
         let transaction = store.pool.acquire().await?;
         let sql = Arc::clone(&store.sql);
@@ -65,7 +68,8 @@ pub(super) async fn begin(
     Ok(opened.map(|transaction| Box::new(transaction) as Box<dyn StepTransaction>))
 }
 
-/// See [`Store::recorded`]. Waits for the lock on the run, which a transaction takes before it is told to commit.
+/// See [`Store::recorded`]. Waits for the lock on the run, which a transaction takes before it is
+/// told to commit.
 pub(super) async fn recorded(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -113,7 +117,8 @@ impl StepTransaction for PostgresTransaction {
                 self.roll_back().await;
                 return StepCommit::Broken(failure.during(COMMIT_OPERATION));
             }
-            // The server was not told to commit, so it does not. Of a broken connection nobody hears the answer.
+            // The server was not told to commit, so it does not. On a broken connection no answer
+            // arrives.
             Err(failure) => {
                 if !failure.breaks_connection {
                     self.roll_back().await;
@@ -126,7 +131,7 @@ impl StepTransaction for PostgresTransaction {
         match committed {
             Ok(()) => StepCommit::Committed,
             Err(failure) if failure.breaks_connection => StepCommit::Unknown(failure.during(COMMIT_OPERATION)),
-            // The server's answer: a deferred constraint, a serialization failure.
+            // The server refused: a deferred constraint, or a serialization failure.
             Err(failure) => StepCommit::RolledBack(failure.during(COMMIT_OPERATION)),
         }
     }
@@ -149,7 +154,7 @@ impl Drop for PostgresTransaction {
     }
 }
 
-/// Whether a transaction may be told to commit.
+/// The result of the checks before a commit.
 enum Prepared {
     Ready,
     Lost,
@@ -157,8 +162,8 @@ enum Prepared {
     Broken(Failure),
 }
 
-/// Sees that the transaction is still the one that was begun, takes the fence and writes the outcome. From the fence on
-/// nobody else can claim the run before this transaction has ended.
+/// Checks that the transaction is still the one that was begun, takes the fence and writes the
+/// outcome. From the fence on, no other worker can claim the run before this transaction has ended.
 async fn prepare(connection: &mut PgConnection, sql: &Sql, outcome: &AttemptWrite) -> Result<Prepared, Failure> {
     if let Err(error) = sql.unmark_transaction.query().execute(&mut *connection).await {
         let failure = Failure::from(error);

@@ -8,7 +8,7 @@ use super::error::Failure;
 use super::family;
 use super::{fence, hints, settle, signal, start};
 
-/// What the write does, as errors show it.
+/// Names the operation of the write, as errors show it.
 fn operation(write: &Write) -> &'static str {
     match write {
         Write::Start(_) => "start a run in the application's transaction",
@@ -19,11 +19,12 @@ fn operation(write: &Write) -> &'static str {
 }
 
 impl PostgresStore {
-    /// Starts, signals or cancels a run in a transaction that the caller commits; other processes hear of it after that commit.
-    /// A signal and a cancel lock the run's row until then.
+    /// Starts, signals or cancels a run in a transaction that the caller commits; other processes
+    /// are notified after that commit. A signal and a cancel lock the row of the run until then.
     ///
     /// # Errors
-    /// The database's error; kind [`DatabaseErrorKind::Invalid`](workflow_engine::store::DatabaseErrorKind::Invalid) if the
+    /// [`DatabaseError`] of the database; kind
+    /// [`DatabaseErrorKind::Invalid`](workflow_engine::store::DatabaseErrorKind::Invalid) if the
     /// connection leads to a database without this schema.
     pub(crate) async fn write_within(
         &self,
