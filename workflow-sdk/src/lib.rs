@@ -104,7 +104,7 @@ pub use sqlx;
 #[doc = include_str!("../../docs/guide/errors-and-retries.md")]
 struct Pages;
 
-/// As [`Pages`].
+/// See [`Pages`].
 #[cfg(all(doctest, feature = "encryption", feature = "sqlite"))]
 #[doc = include_str!("../../docs/guide/security.md")]
 struct SecurityPage;

@@ -164,7 +164,7 @@ impl<S> Ctx<S> {
     /// A durable wait until this instant. One that has passed ends at once. Otherwise as [`Ctx::sleep`].
     ///
     /// # Errors
-    /// As [`Ctx::sleep`].
+    /// See [`Ctx::sleep`].
     #[track_caller]
     pub fn sleep_until(&self, instant: impl Into<Timestamp>) -> Sleep<'_> {
         Sleep::new(&self.cell, self.call_own(sleep::NAME, Location::caller()), Wait::Until(instant.into()))

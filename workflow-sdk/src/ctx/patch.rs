@@ -44,7 +44,7 @@ impl<S> Ctx<S> {
     /// the change does not fit such code. It diverges, with this place in its error, and waits for code that does.
     ///
     /// # Errors
-    /// As [`Ctx::patched`].
+    /// See [`Ctx::patched`].
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
