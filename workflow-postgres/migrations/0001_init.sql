@@ -1,5 +1,5 @@
--- The tables of the engine. Times are microseconds since 1970-01-01 UTC; payloads are JSON text as it was written,
--- for JSONB would refuse NUL, reorder keys and change numbers.
+-- The tables of the engine. Times are microseconds since 1970-01-01 UTC; payloads are JSON text as
+-- it was written, because JSONB refuses NUL, reorders keys and changes numbers.
 
 CREATE TABLE {schema}.workflow_runs (
     id                  uuid   NOT NULL PRIMARY KEY,
@@ -27,21 +27,21 @@ CREATE TABLE {schema}.workflow_runs (
     CHECK (status IN ('pending', 'running', 'parked', 'succeeded', 'failed', 'canceled'))
 );
 
--- Every claim, renewal and end leaves a dead row behind. Vacuumed at the server's default of a fifth of the table, a large
--- one would drag them through every claim.
+-- Every claim, renewal and end leaves a dead row behind. With the server's default, a vacuum after
+-- a fifth of the table, the dead rows of a large table would slow down every claim.
 ALTER TABLE {schema}.workflow_runs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
--- One start a key.
+-- At most one run per workflow and key.
 CREATE UNIQUE INDEX workflow_runs_key ON {schema}.workflow_runs (workflow_name, key) WHERE key IS NOT NULL;
 
--- Serves the claim: a lane's runs in the order in which they are due, without finished ones.
+-- Serves the claim: the unfinished runs of a lane in the order in which they are due.
 CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (queue, workflow_name, version, available_at, id)
     WHERE status IN ('pending', 'running', 'parked');
 
 -- Serves the take-over of a dead worker's claims.
 CREATE INDEX workflow_runs_worker ON {schema}.workflow_runs (worker_id) WHERE status = 'running';
 
--- Serves the expiry of runs that nobody claims.
+-- Serves the expiry of runs that no worker claims.
 CREATE INDEX workflow_runs_deadline ON {schema}.workflow_runs (deadline_at)
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked');
 
@@ -71,7 +71,7 @@ CREATE TABLE {schema}.workflow_signals (
     PRIMARY KEY (run_id, seq)
 );
 
--- Workers whose liveness lock others look for.
+-- Workers, whose liveness locks other workers check.
 CREATE TABLE {schema}.workflow_workers (
     id         uuid   NOT NULL PRIMARY KEY,
     lock_key   bigint NOT NULL,

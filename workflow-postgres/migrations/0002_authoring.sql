@@ -1,4 +1,4 @@
--- What signals, children, pauses, run attempts and continued runs need.
+-- Adds columns and tables for signals, children, pauses, attempts of runs and continued runs.
 
 ALTER TABLE {schema}.workflow_runs
     ADD COLUMN attempt       bigint NOT NULL DEFAULT 1,     -- of the run: rises when a failed run is tried again
@@ -7,7 +7,8 @@ ALTER TABLE {schema}.workflow_runs
     ADD COLUMN on_parent_end text COLLATE "C" CHECK (on_parent_end IN ('cancel', 'abandon')),
     ADD COLUMN paused_at     bigint;
 
--- Serves the claim: a lane's runs in the order in which they are due, without finished and paused ones.
+-- Serves the claim: the runs of a lane in the order in which they are due, without finished and
+-- paused ones.
 DROP INDEX {schema}.workflow_runs_due;
 CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (queue, workflow_name, version, available_at, id)
     WHERE status IN ('pending', 'running', 'parked') AND paused_at IS NULL;
@@ -16,14 +17,15 @@ CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (queue, workflow_name, 
 CREATE INDEX workflow_runs_parent ON {schema}.workflow_runs (parent_run_id)
     WHERE parent_run_id IS NOT NULL AND status IN ('pending', 'running', 'parked');
 
--- Serves the list of approvals that somebody is asked for.
+-- Serves the list of approvals that wait for a decision.
 CREATE INDEX step_attempts_approval ON {schema}.step_attempts (run_id, step_key)
     WHERE kind = 'approval' AND status = 'running';
 
--- The key makes a signal that is sent twice one.
+-- The key makes a signal that is sent twice one signal.
 ALTER TABLE {schema}.workflow_signals ADD COLUMN key text COLLATE "C";
 CREATE UNIQUE INDEX workflow_signals_key ON {schema}.workflow_signals (run_id, key) WHERE key IS NOT NULL;
 CREATE INDEX workflow_signals_waiting ON {schema}.workflow_signals (run_id, seq) WHERE consumed_by IS NULL;
 
--- What a worker serves, so that a run which nobody serves can be told from one that waits its turn.
+-- The lanes that a worker serves: a run without a worker for its lane differs from a run that waits
+-- its turn.
 ALTER TABLE {schema}.workflow_workers ADD COLUMN lanes text NOT NULL DEFAULT '[]';

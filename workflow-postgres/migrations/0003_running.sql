@@ -1,1 +1,1 @@
--- Nothing: on SQLite running runs get an index of their own. Here that made no difference that could be measured.
+-- Changes nothing: on SQLite running runs get an index of their own.

@@ -1,7 +1,8 @@
--- The tables of the engine. Times are microseconds since 1970-01-01 UTC; payloads are JSON text as it was written.
+-- The tables of the engine. Times are microseconds since 1970-01-01 UTC; payloads are JSON text as
+-- it was written.
 
--- The columns that every claim, fence and renewal reads stand first, the payloads last: to reach a column behind a large
--- payload SQLite reads all of the payload's pages.
+-- Columns that every claim, fence and renewal reads stand first, payloads last: SQLite reads all
+-- pages of a large payload to reach a column behind it.
 CREATE TABLE workflow_runs (
     id                  TEXT    NOT NULL PRIMARY KEY,   -- UUIDv7 in its usual form, so that text order is time order
     status              TEXT    NOT NULL,
@@ -28,17 +29,17 @@ CREATE TABLE workflow_runs (
     CHECK (status IN ('pending', 'running', 'parked', 'succeeded', 'failed', 'canceled'))
 ) STRICT, WITHOUT ROWID;
 
--- One start a key.
+-- At most one run per workflow and key.
 CREATE UNIQUE INDEX workflow_runs_key ON workflow_runs (workflow_name, key) WHERE key IS NOT NULL;
 
--- Serves the claim: a lane's runs in the order in which they are due, without finished ones.
+-- Serves the claim: the unfinished runs of a lane in the order in which they are due.
 CREATE INDEX workflow_runs_due ON workflow_runs (queue, workflow_name, version, available_at, id)
     WHERE status IN ('pending', 'running', 'parked');
 
 -- Serves the take-over of a dead worker's claims.
 CREATE INDEX workflow_runs_worker ON workflow_runs (worker_id) WHERE status = 'running';
 
--- Serves the expiry of runs that nobody claims.
+-- Serves the expiry of runs that no worker claims.
 CREATE INDEX workflow_runs_deadline ON workflow_runs (deadline_at)
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked');
 
@@ -68,7 +69,7 @@ CREATE TABLE workflow_signals (
     PRIMARY KEY (run_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Workers whose liveness lock others look for.
+-- Workers, whose liveness locks other workers check.
 CREATE TABLE workflow_workers (
     id         TEXT    NOT NULL PRIMARY KEY,
     started_at INTEGER NOT NULL

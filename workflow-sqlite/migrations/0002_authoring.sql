@@ -1,7 +1,7 @@
--- What signals, children, pauses, run attempts and continued runs need.
+-- Adds columns and tables for signals, children, pauses, attempts of runs and continued runs.
 
--- The table is made anew: a column that is added stands last, behind the payloads, and SQLite reads all pages of a payload
--- to reach a column behind it.
+-- Recreates the table: an added column would stand last, behind the payloads, and SQLite reads all
+-- pages of a payload to reach a column behind it.
 CREATE TABLE workflow_runs_next (
     id                  TEXT    NOT NULL PRIMARY KEY,   -- UUIDv7 in its usual form, so that text order is time order
     status              TEXT    NOT NULL,
@@ -44,17 +44,18 @@ FROM workflow_runs;
 DROP TABLE workflow_runs;
 ALTER TABLE workflow_runs_next RENAME TO workflow_runs;
 
--- One start a key.
+-- At most one run per workflow and key.
 CREATE UNIQUE INDEX workflow_runs_key ON workflow_runs (workflow_name, key) WHERE key IS NOT NULL;
 
--- Serves the claim: a lane's runs in the order in which they are due, without finished and paused ones.
+-- Serves the claim: the runs of a lane in the order in which they are due, without finished and
+-- paused ones.
 CREATE INDEX workflow_runs_due ON workflow_runs (queue, workflow_name, version, available_at, id)
     WHERE status IN ('pending', 'running', 'parked') AND paused_at IS NULL;
 
 -- Serves the take-over of a dead worker's claims.
 CREATE INDEX workflow_runs_worker ON workflow_runs (worker_id) WHERE status = 'running';
 
--- Serves the expiry of runs that nobody claims.
+-- Serves the expiry of runs that no worker claims.
 CREATE INDEX workflow_runs_deadline ON workflow_runs (deadline_at)
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked');
 
@@ -62,10 +63,10 @@ CREATE INDEX workflow_runs_deadline ON workflow_runs (deadline_at)
 CREATE INDEX workflow_runs_parent ON workflow_runs (parent_run_id)
     WHERE parent_run_id IS NOT NULL AND status IN ('pending', 'running', 'parked');
 
--- Serves the list of approvals that somebody is asked for.
+-- Serves the list of approvals that wait for a decision.
 CREATE INDEX step_attempts_approval ON step_attempts (run_id, step_key) WHERE kind = 'approval' AND status = 'running';
 
--- The inbox of a run. The key makes a signal that is sent twice one.
+-- The inbox of a run. The key makes a signal that is sent twice one signal.
 DROP TABLE workflow_signals;
 CREATE TABLE workflow_signals (
     run_id      TEXT    NOT NULL,
@@ -80,5 +81,6 @@ CREATE TABLE workflow_signals (
 CREATE UNIQUE INDEX workflow_signals_key ON workflow_signals (run_id, key) WHERE key IS NOT NULL;
 CREATE INDEX workflow_signals_waiting ON workflow_signals (run_id, seq) WHERE consumed_by IS NULL;
 
--- What a worker serves, so that a run which nobody serves can be told from one that waits its turn.
+-- The lanes that a worker serves: a run without a worker for its lane differs from a run that waits
+-- its turn.
 ALTER TABLE workflow_workers ADD COLUMN lanes TEXT NOT NULL DEFAULT '[]';

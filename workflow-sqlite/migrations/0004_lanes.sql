@@ -1,1 +1,2 @@
--- Nothing: on PostgreSQL the index of due runs gets numbers in place of names. SQLite compares the bytes of both as quickly.
+-- Changes nothing: on PostgreSQL the index of due runs gets numbers instead of names. SQLite
+-- compares both as quickly.

@@ -1,1 +1,2 @@
--- Nothing: on PostgreSQL running runs get an index of their own. Here they have one since 0003_running.sql.
+-- Changes nothing: on PostgreSQL running runs get an index of their own, as 0003_running.sql has
+-- made one here.
