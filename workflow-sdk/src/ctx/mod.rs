@@ -1,6 +1,5 @@
 //! What an author calls. Reaches outside only through [`Port`].
 
-mod added;
 mod approval;
 mod branches;
 mod child;
@@ -12,11 +11,13 @@ mod live;
 mod map;
 mod patch;
 mod race;
+mod replayed;
 mod saga;
 mod scope;
 mod shield;
 mod signal;
 mod sleep;
+mod speculation;
 mod step;
 mod timeout;
 mod transaction;
@@ -39,10 +40,11 @@ use workflow_engine::runtime::{Polled, Poller, Port, PortFuture, RunCell, RunSet
 pub use approval::{Decision, WaitForApproval};
 pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use compensation::Compensation;
-pub use dry_replay::{Added, Misfit, Replayed, dry_replay};
+pub use dry_replay::dry_replay;
 pub use entry::Entry;
 pub use map::{CollectResults, Map};
 pub use race::{Either, Race, Select};
+pub use replayed::{Added, Misfit, Replayed};
 pub use saga::settle;
 pub use scope::Scope;
 pub use shield::Shield;

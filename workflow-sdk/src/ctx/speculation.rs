@@ -5,10 +5,10 @@
 use workflow_engine::model::{AttemptStatus, StepAttempt, StepKind};
 use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall, Snapshot};
 
-use super::dry_replay::{Added, Halt, Misfit, Replayed};
+use super::replayed::{Added, Halt, Misfit, Replayed};
 
 /// Values that most types accept one of; tried after those that are recorded and not asked for.
-const MADE_UP: [&str; 10] = ["null", "true", "false", "0", "1", "\"\"", "\"0\"", "[]", "{}", "0.5"];
+const GUESSES: [&str; 10] = ["null", "true", "false", "0", "1", "\"\"", "\"0\"", "[]", "{}", "0.5"];
 
 /// So many of the recorded values are tried.
 const MAX_RECORDED: usize = 4;
@@ -20,18 +20,18 @@ const MAX_REPLAYS: usize = 200;
 const MAX_ROWS: usize = 1_000_000;
 
 /// The verdict on a replay that came to new calls before it had come to all that is recorded.
-pub(super) fn look_past(
-    still: Snapshot,
+pub(super) fn speculate(
+    snapshot: Snapshot,
     steps: &[StepAttempt],
     replay: &dyn Fn(&[StepAttempt]) -> Halt,
 ) -> Result<Replayed, Misfit> {
     let replays_left = MAX_REPLAYS.min(MAX_ROWS / steps.len().max(1));
     let mut search = Search { replay, replays_left, steps: steps.to_vec() };
-    let added = |confirmed| Added { calls: still.waiting.clone(), before: still.unasked.clone(), confirmed };
-    match search.past(&still) {
+    let added = |confirmed| Added { calls: snapshot.waiting.clone(), before: snapshot.unasked.clone(), confirmed };
+    match search.past(&snapshot) {
         Answer::Fits => Ok(Replayed::Added(added(true))),
         Answer::Unknown => Ok(Replayed::Added(added(false))),
-        Answer::Misses(divergence) => Err(Misfit::Diverged(divergence.past(still.waiting, still.before))),
+        Answer::Misses(divergence) => Err(Misfit::Diverged(divergence.past(snapshot.waiting, snapshot.before))),
     }
 }
 
@@ -52,12 +52,13 @@ enum Answer {
 }
 
 impl Search<'_> {
-    fn past(&mut self, still: &Snapshot) -> Answer {
-        let Some(call) = still.waiting.iter().find(|call| matches!(call.kind, StepKind::Step | StepKind::Sleep)) else {
+    fn past(&mut self, snapshot: &Snapshot) -> Answer {
+        let Some(call) = snapshot.waiting.iter().find(|call| matches!(call.kind, StepKind::Step | StepKind::Sleep))
+        else {
             return Answer::Unknown;
         };
         let mut misses = None;
-        for value in values(call, &still.unasked, &self.steps) {
+        for value in values(call, &snapshot.unasked, &self.steps) {
             let Some(left) = self.replays_left.checked_sub(1) else { break };
             self.replays_left = left;
             self.steps.push(made_up(call, value, &self.steps));
@@ -77,9 +78,9 @@ impl Search<'_> {
     fn with(&mut self, call: &CurrentCall) -> Answer {
         match (self.replay)(&self.steps) {
             Halt::Ended { .. } => Answer::Fits,
-            Halt::Quiet(still) if still.waiting.is_empty() => Answer::Unknown,
-            Halt::Quiet(still) if still.unasked.is_empty() => Answer::Fits,
-            Halt::Quiet(still) => self.past(&still),
+            Halt::Waiting(snapshot) if snapshot.waiting.is_empty() => Answer::Unknown,
+            Halt::Waiting(snapshot) if snapshot.unasked.is_empty() => Answer::Fits,
+            Halt::Waiting(snapshot) => self.past(&snapshot),
             Halt::Diverged(divergence) if divergence.recorded().iter().any(|recorded| recorded.key == call.key) => {
                 Answer::Unknown
             }
@@ -98,7 +99,7 @@ fn values(call: &CurrentCall, unasked: &[RecordedCall], steps: &[StepAttempt]) -
         row.output.clone().filter(|_| row.kind == call.kind)
     });
     let mut values: Vec<String> = Vec::new();
-    for value in recorded.take(MAX_RECORDED).chain(MADE_UP.map(str::to_owned)) {
+    for value in recorded.take(MAX_RECORDED).chain(GUESSES.map(str::to_owned)) {
         if !values.contains(&value) {
             values.push(value);
         }
