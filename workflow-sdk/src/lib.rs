@@ -93,7 +93,7 @@ pub use workflow_engine::store::{
 #[doc(hidden)]
 pub mod internal {
     pub use crate::client::{open as connect, run_history};
-    pub use crate::ctx::{Entry, dry_replay, settle};
+    pub use crate::ctx::{Entry, dry_replay, run_compensations};
 }
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.

@@ -40,7 +40,7 @@ impl Entry {
                         .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?
                         .0)
                 };
-                saga::settle(&cell, W::RETRY, function).await
+                saga::run_compensations(&cell, W::RETRY, function).await
             })
         });
         Self { call, retry: W::RETRY }

@@ -45,7 +45,7 @@ pub use entry::Entry;
 pub use map::{CollectResults, Map};
 pub use race::{Either, Race, Select};
 pub use replayed::{Added, Misfit, Replayed};
-pub use saga::settle;
+pub use saga::run_compensations;
 pub use scope::Scope;
 pub use shield::Shield;
 pub use signal::WaitForSignal;

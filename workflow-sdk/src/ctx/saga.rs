@@ -17,7 +17,7 @@ use workflow_engine::runtime::panic_error;
 ///
 /// # Errors
 /// The function's, with those of its compensations among the causes.
-pub async fn settle(
+pub async fn run_compensations(
     cell: &Arc<RunCell>,
     retry: Option<Retry>,
     function: impl Future<Output = Result<String>>,

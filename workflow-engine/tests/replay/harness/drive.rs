@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use workflow_engine::model::Effect;
 use workflow_engine::replay::{Interruption, Next};
 use workflow_engine::runtime::{Polled, Poller, RunCell, RunSettings, TransactionCommit, WorkflowFuture};
-use workflow_sdk::internal::settle;
+use workflow_sdk::internal::run_compensations;
 use workflow_sdk::{Ctx, ErrorKind, Result, StepAttempt, StoredError, Timestamp};
 
 use super::flow::Flow;
@@ -74,7 +74,8 @@ impl Drive {
         let ctx = Ctx::new(world.clone(), cell.clone());
         let flow = flow.clone();
         let its_cell = cell.clone();
-        let future: WorkflowFuture = Box::pin(async move { settle(&its_cell, None, async { flow(&ctx).await }).await });
+        let future: WorkflowFuture =
+            Box::pin(async move { run_compensations(&its_cell, None, async { flow(&ctx).await }).await });
         Self {
             poller: Some(Poller::new(future, port.clone())),
             delivery: Delivery::OneByOne,
