@@ -67,16 +67,15 @@ pub use client::{
     Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
 };
 pub use ctx::{
-    Added, Child, ChildHandle, CollectResults, Compensation, Ctx, Decision, DetachedChild, Either, MAX_CHILD_DEPTH,
-    Map, Misfit, Race, Replayed, Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval,
-    WaitForSignal,
+    Added, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Misfit,
+    Race, Replayed, Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval, WaitForSignal,
 };
 #[cfg(feature = "encryption")]
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};
 pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
-    AttemptStatus, Breaker, CodecError, CodedPayload, ErrorKind, HistoryError, InvalidBreaker, InvalidName,
+    AttemptStatus, Breaker, CodecError, CodedPayload, Decision, ErrorKind, HistoryError, InvalidBreaker, InvalidName,
     NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run,
     RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp,
     TypedPayload, UnreadablePayload, UnreadableReason,

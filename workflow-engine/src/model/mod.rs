@@ -4,6 +4,7 @@
 mod breaker;
 mod circuit;
 mod clock;
+mod decision;
 mod decode_error;
 mod effect;
 mod fork;
@@ -31,6 +32,7 @@ mod wait_note;
 pub use breaker::{Breaker, InvalidBreaker};
 pub use circuit::{Admission, Circuit, CircuitChange, ServiceReport};
 pub use clock::Clock;
+pub use decision::Decision;
 pub use decode_error::{unquoted, without_values};
 pub use effect::Effect;
 pub use fork::{ForkPoint, find_fork_point, rows_kept_by_fork};

@@ -2,8 +2,9 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
-use crate::ctx::Decision;
-use workflow_engine::model::{Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal};
+use workflow_engine::model::{
+    Decision, Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal,
+};
 use workflow_engine::runtime::round_trip;
 use workflow_engine::store::{Outcome, WaitingApproval, Write};
 

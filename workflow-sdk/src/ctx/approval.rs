@@ -5,32 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::Result;
-use workflow_engine::model::{StepKind, StoredError};
+use workflow_engine::model::{Decision, StepKind, StoredError};
 use workflow_engine::replay::{CallId, CallPoll, SignalWait};
 
 use super::{Ctx, RunCell, signal};
-
-/// What somebody decided about an approval.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Decision {
-    /// Whether it was approved; rejected otherwise.
-    pub approved: bool,
-    /// Who decided, as the application says.
-    pub by: String,
-    /// What they had to say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-}
-
-impl Decision {
-    pub(crate) fn new(approved: bool, by: String) -> Self {
-        Self { approved, by, note: None }
-    }
-}
 
 impl<S> Ctx<S> {
     /// A gate that somebody has to open: waits until the application [approves](crate::Client::approve) or

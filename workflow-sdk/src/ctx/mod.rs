@@ -37,7 +37,7 @@ use workflow_engine::model::{ErrorKind, NameSubject, RunId, StoredError, Timesta
 use workflow_engine::replay::{CallId, Wait};
 use workflow_engine::runtime::{Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture};
 
-pub use approval::{Decision, WaitForApproval};
+pub use approval::WaitForApproval;
 pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use compensation::Compensation;
 pub use dry_replay::dry_replay;
