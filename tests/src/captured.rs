@@ -1,4 +1,4 @@
-//! The log of this process, at its most talkative, for as long as a test that looks at it runs.
+//! Captures the log of this process at the level TRACE, while a test that checks it runs.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -7,20 +7,21 @@ static LOG: Mutex<Log> = Mutex::new(Log { bytes: Vec::new(), forgotten: 0, begin
 
 struct Log {
     bytes: Vec<u8>,
-    /// So many bytes stood before them.
+    /// The number of bytes that were dropped before these.
     forgotten: usize,
-    /// Where each test that still runs has begun.
+    /// The position in the log at which each running test began.
     beginnings: Vec<usize>,
 }
 
-/// What the whole process logs from its making on. What no other one needs is forgotten when it is dropped.
+/// The log of the whole process from the creation of this value on. The drop forgets the part that
+/// no other test needs.
 #[derive(Debug)]
 pub struct Captured {
     beginning: usize,
 }
 
 impl Captured {
-    /// Everything that is logged from now on.
+    /// Begins to capture.
     #[must_use]
     pub fn start() -> Self {
         static ONCE: Once = Once::new();
@@ -37,7 +38,7 @@ impl Captured {
         Self { beginning }
     }
 
-    /// The text.
+    /// Returns the captured text.
     #[must_use]
     pub fn text(&self) -> String {
         let log = log();
@@ -57,7 +58,8 @@ impl Drop for Captured {
     }
 }
 
-/// Lines that hold all of these texts, of the log since the first of the tests began that run now.
+/// Returns the lines that contain all of these texts, from the log since the first running test
+/// began.
 #[must_use]
 pub fn log_lines(texts: &[&str]) -> Vec<String> {
     let bytes = log().bytes.clone();

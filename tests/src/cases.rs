@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-/// Makes a test of each case of the list for each database, and one more that compares the list with the files, so that no
-/// case can be forgotten. The test binary has a `check(database, case)`, and its cases are the `pub async fn`s of the files
-/// beside its `main.rs` that take what the name before the list says.
+/// Generates one test per case and database, and one more that compares the list with the files, so
+/// that no case is forgotten. The test binary has a function `check(database, case)`. Its cases are
+/// the `pub async fn`s of the files beside its `main.rs` whose argument has the type before the
+/// list.
 ///
-/// With `in memory too` each case also runs on the store in memory, but for those behind whose name stands why they cannot; the
-/// test program shows them, and why, as ignored.
+/// With `in memory too` each case also runs on the store in memory, except cases with a reason
+/// behind their names; the test program shows these, with the reason, as ignored.
 #[macro_export]
 macro_rules! cases {
     ($binary:literal, $argument:literal, in memory too, $($noun:ident { $($case:ident $(: $not_in_memory:literal)?,)+ })+) => {
@@ -48,10 +49,10 @@ macro_rules! cases {
     };
 }
 
-/// Fails unless the cases in the files are those of the list.
+/// Compares the cases in the files with the list.
 ///
 /// # Panics
-/// If they differ.
+/// Panics if they differ.
 pub fn compare(mut listed: Vec<&str>, directory: &Path, argument: &str) {
     let mut written = Vec::new();
     for entry in std::fs::read_dir(directory).expect("the binary has a directory") {

@@ -1,4 +1,4 @@
-//! What authors hand over, sought where it must not be.
+//! Searches logs for the values of authors, which must not appear there.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,22 +12,24 @@ use crate::captured::Captured;
 use crate::fixture::{Place, url};
 use crate::raw::RawConnection;
 
-/// Shorter texts stand in a log for other reasons too.
+/// Shorter texts are not searched, because they appear in logs for other reasons.
 const SHORTEST: usize = 8;
 
-/// And those without a space, if they are not as long as this.
+/// Texts without a space are searched only from this length on.
 const LONG: usize = 20;
 
-/// So much is sought of a longer text, in characters: whoever shows it, shows its beginning.
+/// The number of characters of a longer text that are searched: a log that shows the text shows its
+/// beginning.
 const LONGEST: usize = 60;
 
-/// Smaller numbers stand in a log for other reasons too. Workflows of tests are given numbers above it.
+/// Smaller numbers are not searched, because they appear in logs for other reasons. Workflows of
+/// tests get numbers above it.
 pub const TELLING: u64 = 1_000_000_000_000;
 
-/// Times that tests live in, in microseconds: 2001 to 2286.
+/// The times in which tests run, in microseconds: the years 2001 to 2286.
 const TIMES: Range<u64> = 1_000_000_000_000_000..10_000_000_000_000_000;
 
-/// Where payloads are stored.
+/// The columns that store payloads.
 const VALUES: &[(&str, &str)] = &[
     ("workflow_runs", "input"),
     ("workflow_runs", "output"),
@@ -35,10 +37,10 @@ const VALUES: &[(&str, &str)] = &[
     ("workflow_signals", "payload"),
 ];
 
-/// Where errors are stored.
+/// The columns that store errors.
 const ERRORS: &[(&str, &str)] = &[("workflow_runs", "error"), ("step_attempts", "error")];
 
-/// What is no secret, and may be a value too.
+/// Texts that are not secret, although they may be values.
 const NAMES: &[(&str, &str)] = &[
     ("workflow_runs", "workflow_name"),
     ("workflow_runs", "key"),
@@ -48,7 +50,7 @@ const NAMES: &[(&str, &str)] = &[
     ("workflow_signals", "name"),
 ];
 
-/// Asserts that what was logged during a test shows nothing that its data holds, and no password.
+/// Asserts that the log of a test shows none of its stored values, and no password.
 ///
 /// # Panics
 /// With the lines that do.
@@ -63,7 +65,7 @@ pub(crate) async fn nothing_is_shown(place: &Place, captured: &Captured) {
     assert_shows_none(&secrets, &captured.text());
 }
 
-/// Asserts that a log shows none of these.
+/// Asserts that a log shows none of these texts.
 ///
 /// # Panics
 /// With the lines that do.
@@ -72,7 +74,7 @@ pub fn assert_shows_none(secrets: &BTreeSet<String>, log: &str) {
     assert!(shown.is_empty(), "{} lines of the log show what was handed over:\n{}", shown.len(), shown.join("\n"));
 }
 
-/// The texts in all that authors handed over and that is stored here: values, and the errors of their code. And the password.
+/// Returns the texts in all stored values of authors and errors of their code, and the password.
 pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String> {
     let tables = raw.table_names().await;
     let mut stored = Stored::default();
@@ -86,7 +88,8 @@ pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String>
     secrets
 }
 
-/// The same of a database in memory, as far as its contract shows it: a signal that nobody took is not read.
+/// Returns the texts that a database in memory holds, as far as its contract shows them: it does
+/// not show signals that were not consumed.
 async fn handed_over_in_memory(database: &MemoryDatabase) -> BTreeSet<String> {
     let (store, mut stored) = (database.handle(), Stored::default());
     let mut filter = RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE);
@@ -111,7 +114,7 @@ fn in_json(error: &StoredError) -> String {
     serde_json::to_string(error).expect("an error as JSON")
 }
 
-/// What stands in a database.
+/// The contents of a database.
 #[derive(Default)]
 struct Stored {
     values: BTreeSet<String>,
@@ -120,7 +123,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// What no log may show of it.
+    /// Returns the texts that no log may show.
     fn secrets(self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for value in self.values {
@@ -128,7 +131,7 @@ impl Stored {
         }
         for error in self.errors {
             let error: Value = serde_json::from_str(&error).unwrap_or_default();
-            // An author may hand on what the database and its driver say, which is no secret of his.
+            // An author may pass on the words of the database and its driver, which are not secret.
             let is_own = !["message", "causes"].iter().any(|part| error[*part].to_string().contains("database"));
             if is_own && ["application", "panic"].iter().any(|kind| error["kind"] == *kind) {
                 ["message", "causes"].iter().for_each(|part| texts(&error[*part], &mut found));
@@ -141,13 +144,13 @@ impl Stored {
     }
 }
 
-/// The password in the URL, if there is one.
+/// Returns the password in the URL, if there is one.
 fn password(url: &str) -> Option<&str> {
     let (user, _) = url.split_once("://")?.1.split_once('@')?;
     Some(user.split_once(':')?.1)
 }
 
-/// Lines of a text that show one of these.
+/// Returns the lines of a text that show one of these texts.
 #[must_use]
 pub fn shown<'a>(secrets: &BTreeSet<String>, text: &'a str) -> Vec<&'a str> {
     let secrets = AhoCorasick::new(secrets).expect("texts to seek");
@@ -167,7 +170,7 @@ async fn read(raw: &mut RawConnection, table: &str, column: &str) -> Vec<String>
     raw.lines(format!("SELECT DISTINCT {column} AS found FROM {table} WHERE {column} IS NOT NULL"), "found").await
 }
 
-/// The texts in a value, and its large numbers.
+/// Returns the texts in a value, and its large numbers.
 fn texts(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Number(number) if number.as_u64().is_some_and(is_telling_number) => {
@@ -182,12 +185,14 @@ fn texts(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a number stands in a log only if somebody has put it there: not if it is small, nor a time in microseconds.
+/// `true` if a number appears in a log only if code logs it: it is neither small nor a time in
+/// microseconds.
 fn is_telling_number(number: u64) -> bool {
     number >= TELLING && !TIMES.contains(&number)
 }
 
-/// Whether a text stands in a log only if somebody has put it there. A word, a name of another test's or an id comes by itself.
+/// `true` if a text appears in a log only if code logs it. A word, a name of another test or an id
+/// appears by itself.
 fn is_telling(text: &str) -> bool {
     let is_sentence = text.len() >= SHORTEST && text.contains(' ');
     is_sentence || text.len() >= LONG && uuid::Uuid::try_parse(text).is_err()

@@ -1,4 +1,4 @@
-//! A store that fails when its test says so.
+//! A store that fails on demand.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -14,20 +14,20 @@ use workflow_engine::store::{
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
-/// What goes wrong with one commit.
+/// The fault of one commit.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// It fails without an effect.
+    /// The commit fails without an effect.
     Before(DatabaseErrorKind),
-    /// It has its effect, and then fails.
+    /// The commit has its effect, and then fails.
     After(DatabaseErrorKind),
-    /// It panics.
+    /// The commit panics.
     Panic,
 }
 
 type Test = Box<dyn Fn(&Write) -> bool + Send + Sync>;
 
-/// Where commits wait.
+/// A gate at which commits wait.
 #[derive(Debug)]
 pub struct Gate {
     reached: Semaphore,
@@ -40,18 +40,18 @@ impl Gate {
         let _ = self.open.acquire().await;
     }
 
-    /// Returns when a commit has come to the gate.
+    /// Returns when a commit waits at the gate.
     pub async fn reached(&self) {
         let _ = self.reached.acquire().await;
     }
 
-    /// Lets every commit through from now on.
+    /// Lets every commit pass from now on.
     pub fn open(&self) {
         self.open.close();
     }
 }
 
-/// Another store, whose commits fail on demand.
+/// A store in front of another one, whose commits fail on demand.
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
     bad: Test,
@@ -59,14 +59,14 @@ pub struct FaultyStore {
     batches: Mutex<Vec<usize>>,
     gate: Mutex<Option<(Test, Arc<Gate>)>>,
     transaction_faults: Mutex<VecDeque<Fault>>,
-    /// So many reads of an inbox fail.
+    /// How many reads of an inbox still fail.
     inboxes: AtomicUsize,
     /// So many batches were prepared.
     prepared: AtomicUsize,
 }
 
 impl FaultyStore {
-    /// A store that does not fail yet.
+    /// Returns a store that does not fail yet.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>) -> Self {
         Self {
@@ -81,34 +81,35 @@ impl FaultyStore {
         }
     }
 
-    /// Refuses every batch with one of these writes in it, as a database refuses data.
+    /// Refuses every batch that contains one of these writes, as a database refuses data.
     #[must_use]
     pub fn refuse(self, bad: impl Fn(&Write) -> bool + Send + Sync + 'static) -> Self {
         Self { bad: Box::new(bad), ..self }
     }
 
-    /// The next commit with such a write in it has this fault; one for each call, in order.
+    /// Gives the next commit that contains such a write this fault; further calls are queued.
     pub fn fail_next(&self, with: impl Fn(&Write) -> bool + Send + Sync + 'static, fault: Fault) {
         self.faults.lock().expect("faults").push_back((Box::new(with), fault));
     }
 
-    /// The commit of the next transaction of a step has this fault, and nobody knows which; one for each call, in order.
+    /// Gives the commit of the next transaction of a step this fault, with an unknown outcome;
+    /// further calls are queued.
     pub fn fail_next_transaction(&self, fault: Fault) {
         self.transaction_faults.lock().expect("faults").push_back(fault);
     }
 
-    /// The next so many reads of an inbox find no database.
+    /// Makes the next reads of an inbox find no database.
     pub fn fail_inboxes(&self, count: usize) {
         self.inboxes.store(count, SeqCst);
     }
 
-    /// Faults that have not come to pass.
+    /// Returns how many faults are left.
     #[must_use]
     pub fn faults_left(&self) -> usize {
         self.faults.lock().expect("faults").len()
     }
 
-    /// From now on commits with such a write in them wait at the gate that is returned.
+    /// Returns a gate at which commits that contain such a write wait from now on.
     #[must_use]
     pub fn block(&self, with: impl Fn(&Write) -> bool + Send + Sync + 'static) -> Arc<Gate> {
         let gate = Arc::new(Gate { reached: Semaphore::new(0), open: Semaphore::new(0) });
@@ -116,7 +117,7 @@ impl FaultyStore {
         gate
     }
 
-    /// The sizes of the batches so far, failed ones included.
+    /// Returns the sizes of the batches so far, including failed ones.
     #[must_use]
     pub fn batches(&self) -> Vec<usize> {
         self.batches.lock().expect("batches").clone()
@@ -133,7 +134,7 @@ impl FaultyStore {
         gate.as_ref().filter(|(with, _)| writes.iter().any(with)).map(|(_, gate)| Arc::clone(gate))
     }
 
-    /// A commit of these writes, or what goes wrong with it.
+    /// Commits these writes, or applies the fault.
     async fn with_faults<T>(
         &self,
         writes: &[Write],

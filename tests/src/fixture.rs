@@ -22,14 +22,14 @@ use crate::raw::RawConnection;
 pub enum Database {
     /// A file.
     Sqlite,
-    /// A schema on the tests' server.
+    /// A schema on the server of the tests.
     Postgres,
     /// The maps of the store for tests.
     Memory,
 }
 
 impl Database {
-    /// Its name on a command line.
+    /// Returns its name on a command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub struct Fixture {
     captured: Arc<Captured>,
 }
 
-/// Where the data lies.
+/// The location of the data.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     File(Arc<TempDir>),
@@ -66,7 +66,7 @@ impl Place {
         match database {
             Database::Memory => Self::Memory(MemoryDatabase::new(clock.clone())),
             Database::Sqlite => Self::File(Arc::new(tempfile::tempdir().expect("a directory for the database"))),
-            // 31 bytes at most are accepted: 2 and 24 random digits.
+            // At most 31 bytes are accepted: 2 and 24 random digits and the prefix.
             Database::Postgres => Self::Schema(format!("t_{}", &uuid::Uuid::new_v4().simple().to_string()[..24])),
         }
     }
@@ -80,7 +80,7 @@ impl Place {
 }
 
 impl Fixture {
-    /// A new database with the tables of the engine.
+    /// Creates a new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
         let captured = Arc::new(Captured::start());
         let clock = Clock::manual(DAWN);
@@ -101,7 +101,7 @@ impl Fixture {
         options(&self.place, &self.clock)
     }
 
-    /// A second handle on the same data, as another process would have one.
+    /// Opens a second handle on the data, as another process would have one.
     pub async fn second(&self) -> Arc<dyn Store> {
         self.connect().await.expect("a second handle")
     }
@@ -109,7 +109,7 @@ impl Fixture {
     /// Connects once more.
     ///
     /// # Errors
-    /// The store's.
+    /// [`ConnectError`](workflow_sdk::ConnectError) of the store.
     pub async fn connect(&self) -> Result<Arc<dyn Store>, ConnectError> {
         connect_to(&self.place, &self.clock).await
     }
@@ -119,19 +119,19 @@ impl Fixture {
         RawConnection::open(&url(&self.place), self.place.schema()).await
     }
 
-    /// A place of its own for data of this kind, without tables.
+    /// Creates a location of its own for data of this kind, without tables.
     #[must_use]
     pub fn empty(&self) -> Empty {
         Empty { place: Place::new(self.database, &self.clock), clock: self.clock.clone() }
     }
 
-    /// What removes the data, to be called after the last use of the fixture.
+    /// Returns the value that removes the data, to be used after the last use of the fixture.
     #[must_use]
     pub fn broom(&self) -> Broom {
         Broom { store: self.store.clone(), place: self.place.clone(), captured: Arc::clone(&self.captured) }
     }
 
-    /// The time.
+    /// Returns the time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.host_now()
@@ -166,7 +166,7 @@ impl Fixture {
         run.id
     }
 
-    /// Starts so many runs in one batch.
+    /// Starts this many runs in one batch.
     pub async fn started_many(&self, count: usize) -> Vec<RunId> {
         let runs: Vec<NewRun> = (0..count).map(|_| new_run()).collect();
         for started in self.commit(&runs.iter().cloned().map(Write::Start).collect::<Vec<_>>()).await {
@@ -175,17 +175,17 @@ impl Fixture {
         runs.iter().map(|run| run.id).collect()
     }
 
-    /// Claims.
+    /// Claims runs.
     pub async fn claim(&self, request: &ClaimRequest) -> Claimed {
         outcome::claimed(self.write(Write::Claim(request.clone())).await)
     }
 
-    /// Claims everything that is due, for a new worker, and says of which runs.
+    /// Claims all due runs for a new worker and returns their ids.
     pub async fn claim_due(&self) -> Vec<RunId> {
         self.claim(&claim_request()).await.runs.iter().map(|run| run.claim.run_id).collect()
     }
 
-    /// A new worker claims the only run that is due.
+    /// Claims the only due run for a new worker.
     pub async fn claim_only(&self) -> ClaimedRun {
         let mut runs = self.claim(&claim_request()).await.runs;
         assert_eq!(runs.len(), 1, "one run is due");
@@ -200,7 +200,8 @@ impl Fixture {
         claim
     }
 
-    /// Starts [`new_run`], claims it, lets the lease run out and claims it again: the stale claim and the current one.
+    /// Starts [`new_run`], claims it, lets the lease end and claims it again; returns the stale and
+    /// the current claim.
     pub async fn taken_over(&self) -> (Claim, Claim) {
         let stale = self.held().await;
         self.advance(crate::make::LEASE);
@@ -209,27 +210,27 @@ impl Fixture {
         (stale, current)
     }
 
-    /// A run that exists.
+    /// Reads a run that exists.
     pub async fn run(&self, id: RunId) -> Run {
         self.store.run(id).await.expect("read a run").expect("the run exists")
     }
 
-    /// The status of a run that exists.
+    /// Reads the status of a run that exists.
     pub async fn status(&self, id: RunId) -> RunStatus {
         self.run(id).await.status
     }
 
-    /// The history of a run.
+    /// Reads the history of a run.
     pub async fn history(&self, id: RunId) -> Vec<StepAttempt> {
         self.store.history(id).await.expect("read a history")
     }
 
-    /// All that is stored of a run, to see that nothing changes it.
+    /// Reads all that is stored of a run, to check that nothing changes it.
     pub async fn snapshot(&self, id: RunId) -> (Run, Vec<StepAttempt>) {
         (self.run(id).await, self.history(id).await)
     }
 
-    /// When [`lane`] is next due.
+    /// Returns when [`lane`] is next due.
     pub async fn next_due(&self) -> Option<Timestamp> {
         let next = self.store.next_due(&[lane()]).await.expect("next due");
         assert_eq!(next.now, self.now(), "the store's clock decides");
@@ -244,10 +245,11 @@ async fn connect_to(place: &Place, clock: &Clock) -> Result<Arc<dyn Store>, Conn
     }
 }
 
-/// The URL of data that has one.
+/// Returns the URL of data that has one.
 ///
 /// # Panics
-/// For data in memory: a case that needs the URL, or SQL, must say in its list that it does not run there.
+/// Panics for data in memory: a case that needs the URL or SQL says in its list that it does not
+/// run there.
 pub(crate) fn url(place: &Place) -> String {
     match place {
         Place::Memory(_) => panic!("a database in memory has no URL and takes no SQL"),
@@ -256,7 +258,7 @@ pub(crate) fn url(place: &Place) -> String {
     }
 }
 
-/// Removes what a place outside the test's own directory holds.
+/// Removes data outside the test's own directory.
 pub(crate) async fn sweep(place: &Place) {
     if let Some(schema) = place.schema() {
         let mut raw = RawConnection::open(&url(place), Some(schema)).await;
@@ -272,7 +274,7 @@ fn options(place: &Place, clock: &Clock) -> StoreOptions {
     options
 }
 
-/// A place for data where nothing is yet.
+/// An empty location for data.
 #[derive(Debug)]
 pub struct Empty {
     place: Place,
@@ -292,7 +294,7 @@ impl Empty {
         options(&self.place, &self.clock)
     }
 
-    /// A connection of the test's own, once somebody has connected.
+    /// Opens a connection of the test's own, after the first store was opened.
     pub async fn raw(&self) -> RawConnection {
         RawConnection::open(&url(&self.place), self.place.schema()).await
     }
@@ -303,7 +305,8 @@ impl Empty {
     }
 }
 
-/// Removes the data of a fixture, unless it is forgotten: what a failed test leaves on a server can be looked at.
+/// Removes the data of a fixture when the test passes: the data of a failed test stays on the
+/// server to be inspected.
 #[derive(Debug)]
 pub struct Broom {
     store: Arc<dyn Store>,
@@ -315,7 +318,7 @@ impl Broom {
     /// Removes the data.
     ///
     /// # Panics
-    /// If the log shows any of it.
+    /// Panics if the log shows any of the data.
     pub async fn sweep(self) {
         self.store.close().await;
         nothing_is_shown(&self.place, &self.captured).await;

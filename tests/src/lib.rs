@@ -1,5 +1,5 @@
-//! What the tests of the workspace share: databases that live as long as a test, data with good defaults, and waiting
-//! for facts instead of for time.
+//! Helpers of all tests of the workspace: databases that live as long as a test, data with good
+//! defaults, and waiting for facts instead of time.
 
 pub mod captured;
 pub mod cases;
@@ -27,7 +27,7 @@ pub use raw::RawConnection;
 pub use until::until;
 pub use working::Working;
 
-/// Examples of the documents compile.
+/// Compiles the examples of the documents.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/changing-code.md")]
 pub mod changing_code {}

@@ -1,4 +1,4 @@
-//! A fresh database under the real clock, as an application and its workers have one.
+//! A fresh database under the real clock, as an application and its workers use it.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// A new database with the tables of the engine.
+    /// Creates a new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
         let captured = Arc::new(Captured::start());
         let place = Place::new(database, &Clock::default());
@@ -31,34 +31,35 @@ impl Live {
         Self { database, client, place, captured }
     }
 
-    /// The URL of the data.
+    /// Returns the URL of the data.
     #[must_use]
     pub fn url(&self) -> String {
         url(&self.place)
     }
 
-    /// The schema of the data, where there is one.
+    /// Returns the schema of the data, if it has one.
     #[must_use]
     pub fn schema(&self) -> Option<&str> {
         self.place.schema()
     }
 
-    /// A connection that is to be made to this data.
+    /// Returns the builder of a connection to this data.
     pub fn connect(&self) -> Connect {
         connect(&self.place)
     }
 
-    /// A client with connections and an executor of its own, as another process would have one.
+    /// Opens a client with connections and an executor of its own, as another process would have
+    /// one.
     pub async fn second_client(&self) -> Client {
         self.connect().await.expect("a second client")
     }
 
-    /// A worker on the application's client.
+    /// Returns a worker on the application's client.
     pub fn worker<S: Send + Sync + 'static>(&self, state: S) -> Worker<S> {
         Worker::new(self.client.clone(), state)
     }
 
-    /// A connection of the test's own, past the contract.
+    /// Opens a connection of the test's own, which bypasses the contract.
     pub async fn raw(&self) -> RawConnection {
         RawConnection::open(&self.url(), self.place.schema()).await
     }
@@ -66,7 +67,7 @@ impl Live {
     /// Removes the data.
     ///
     /// # Panics
-    /// If the log shows any of it.
+    /// Panics if the log shows any of the data.
     pub async fn sweep(self) {
         self.client.store().close().await;
         nothing_is_shown(&self.place, &self.captured).await;

@@ -12,22 +12,22 @@ use workflow_sdk::{
 /// The lease of [`claim_request`].
 pub const LEASE: Duration = Duration::from_secs(30);
 
-/// The time at which every fixture's clock stands first.
+/// The time at which the clock of every fixture begins.
 pub const DAWN: Timestamp = Timestamp::from_micros(1_800_000_000_123_456);
 
-/// Queue `default`, workflow `checkout`, version `1`.
+/// Returns the lane of queue `default`, workflow `checkout`, version `1`.
 #[must_use]
 pub fn lane() -> Lane {
     lane_of("default", "checkout", "1")
 }
 
-/// A lane of these names.
+/// Returns a lane of these names.
 #[must_use]
 pub fn lane_of(queue: &str, workflow: &str, version: &str) -> Lane {
     Lane { queue: queue.into(), workflow: workflow.into(), version: version.into() }
 }
 
-/// A run in [`lane`], to be started at once.
+/// Returns a run in [`lane`] that starts at once.
 #[must_use]
 pub fn new_run() -> NewRun {
     NewRun {
@@ -44,25 +44,25 @@ pub fn new_run() -> NewRun {
     }
 }
 
-/// [`new_run`] with this key.
+/// Returns [`new_run`] with this key.
 #[must_use]
 pub fn keyed(key: &str) -> NewRun {
     NewRun { key: Some(key.into()), ..new_run() }
 }
 
-/// A new worker's request for up to 1000 runs of [`lane`].
+/// Returns a request of a new worker for at most 1000 runs of [`lane`].
 #[must_use]
 pub fn claim_request() -> ClaimRequest {
     claim_by(WorkerId::generate(), 1000)
 }
 
-/// A request for up to `limit` runs of [`lane`].
+/// Returns a request for at most `limit` runs of [`lane`].
 #[must_use]
 pub fn claim_by(worker: WorkerId, limit: u32) -> ClaimRequest {
     ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE }
 }
 
-/// Attempt 1 of a step, begun at [`DAWN`].
+/// Returns attempt 1 of a step, begun at [`DAWN`].
 #[must_use]
 pub fn begun(step_key: &str) -> StepAttempt {
     StepAttempt {
@@ -79,7 +79,7 @@ pub fn begun(step_key: &str) -> StepAttempt {
     }
 }
 
-/// Attempt 1 of a step, succeeded at this place with this output.
+/// Returns attempt 1 of a step that succeeded at this position with this output.
 #[must_use]
 pub fn succeeded(step_key: &str, position: i64, output: &str) -> StepAttempt {
     StepAttempt {
@@ -91,7 +91,7 @@ pub fn succeeded(step_key: &str, position: i64, output: &str) -> StepAttempt {
     }
 }
 
-/// An attempt of a step that failed and will be followed by another.
+/// Returns an attempt of a step that failed and will be followed by another.
 #[must_use]
 pub fn failed(step_key: &str, attempt: i64) -> StepAttempt {
     StepAttempt {
@@ -103,73 +103,73 @@ pub fn failed(step_key: &str, attempt: i64) -> StepAttempt {
     }
 }
 
-/// An error of the author's code.
+/// Returns an error of the author's code.
 #[must_use]
 pub fn error(message: &str) -> StoredError {
     StoredError::new(ErrorKind::Application, message)
 }
 
-/// The write of a step attempt.
+/// Returns the write of a step attempt.
 #[must_use]
 pub fn attempt(claim: Claim, row: StepAttempt) -> Write {
     Write::Attempt(AttemptWrite { claim, row, effect: Effect::None })
 }
 
-/// The write that ends a run.
+/// Returns the write that ends a run.
 #[must_use]
 pub fn end(claim: Claim, end: RunEnd) -> Write {
     Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end })
 }
 
-/// The write that ends a run with this output.
+/// Returns the write that ends a run with this output.
 #[must_use]
 pub fn succeed(claim: Claim, output: &str) -> Write {
     end(claim, RunEnd::Succeeded(output.into()))
 }
 
-/// An ordinary wait until then, by a writer that has seen this `wakes`.
+/// Returns an ordinary park until then, by a writer that has seen this `wakes`.
 #[must_use]
 pub fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> ParkWrite {
     ParkWrite { claim, wakes, until, until_deadline: true, error: None, reset_crashes: false }
 }
 
-/// The write of [`park_write`] that knows of no wake.
+/// Returns the write of [`park_write`] that knows of no wake.
 #[must_use]
 pub fn park(claim: Claim, until: Timestamp) -> Write {
     Write::Park(park_write(claim, 0, until))
 }
 
-/// The write with which a run continues as new.
+/// Returns the write with which a run continues as new.
 #[must_use]
 pub fn continue_as_new(claim: Claim, input: &str) -> Write {
     Write::Continue(ContinueWrite { claim, input: input.into() })
 }
 
-/// The write that starts [`new_run`] or the like.
+/// Returns the write that starts such a run.
 #[must_use]
 pub fn start(run: &NewRun) -> Write {
     Write::Start(run.clone())
 }
 
-/// A signal that nobody sends twice.
+/// Returns a signal that is sent once.
 #[must_use]
 pub fn signal(run_id: RunId, name: &str, payload: &str) -> NewSignal {
     NewSignal { run_id, name: name.into(), payload: payload.into(), key: SignalKey::generate() }
 }
 
-/// The write by which a step takes the signal with this number.
+/// Returns the write by which a step consumes the signal with this number.
 #[must_use]
 pub fn consume(claim: Claim, row: StepAttempt, seq: i64) -> Write {
     Write::Attempt(AttemptWrite { claim, row, effect: Effect::Consume { seq } })
 }
 
-/// [`new_run`] as the child of a step of this run.
+/// Returns [`new_run`] as the child of a step of this run.
 #[must_use]
 pub fn child_of(run_id: RunId, step_key: &str, on_end: OnParentEnd) -> NewRun {
     NewRun { parent: Some(Parent { run_id, step_key: step_key.into(), on_end }), depth: 1, ..new_run() }
 }
 
-/// The write by which a step starts its child.
+/// Returns the write by which a step starts its child.
 #[must_use]
 pub fn begin_child(claim: Claim, child: &NewRun) -> Write {
     let step_key = child.parent.as_ref().map(|parent| parent.step_key.as_str()).unwrap_or_default();
@@ -177,7 +177,7 @@ pub fn begin_child(claim: Claim, child: &NewRun) -> Write {
     Write::Attempt(AttemptWrite { claim, row, effect: Effect::Start(Box::new(child.clone())) })
 }
 
-/// The write that ends a run which has this parent, or may have children.
+/// Returns the write that ends a run which has this parent, or may have children.
 #[must_use]
 pub fn end_in_family(claim: Claim, parent_run_id: Option<RunId>, has_children: bool) -> Write {
     Write::End(EndWrite { claim, parent_run_id, has_children, end: RunEnd::Succeeded("1".into()) })

@@ -1,4 +1,5 @@
-//! Work in which every value, and every text of an error, holds one mark: it must be found where values belong and nowhere else.
+//! A workflow in which every value and every error text contains one mark, which must appear where
+//! values belong and nowhere else.
 
 use std::time::Duration;
 
@@ -7,27 +8,27 @@ use workflow_sdk::prelude::*;
 
 use crate::Probe;
 
-/// What stands in everything that an author hands over.
+/// The mark in every value of an author.
 pub const MARK: &str = "m4rk-of-a-secret";
 
 const SOON: Duration = Duration::from_millis(5);
 
-/// A secret of this name.
+/// Returns a secret of this name.
 #[must_use]
 pub fn secret(of: &str) -> String {
     format!("{of} {MARK}")
 }
 
-/// An error that is kept as a value.
+/// An error that is stored as a value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize, StepError)]
 #[error("refused: {note}")]
 #[retry(never)]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub note: String,
 }
 
-/// Gives its input back, or fails with it.
+/// Returns its input, or fails with it.
 #[workflow(name = "marked_child")]
 pub async fn marked_child(ctx: &Ctx<Probe>, text: String) -> Result<String> {
     if text.starts_with("fail") {
@@ -36,7 +37,7 @@ pub async fn marked_child(ctx: &Ctx<Probe>, text: String) -> Result<String> {
     Ok(text)
 }
 
-/// Does all that a run can do, twice: it continues as new once.
+/// Does everything that a run can do, twice: it continues as new once.
 #[workflow(name = "marked")]
 pub async fn marked(ctx: &Ctx<Probe>, input: String) -> Result<String> {
     let probe = ctx.state();
@@ -85,10 +86,10 @@ pub async fn marked_panic(ctx: &Ctx<Probe>, input: String) -> Result<String> {
     panic!("{input}")
 }
 
-/// Sends what one generation of [`marked`] waits for.
+/// Sends the signals that one generation of [`marked`] waits for.
 ///
 /// # Panics
-/// If something of it is refused.
+/// Panics if a signal is refused.
 pub async fn tell<O>(client: &Client, run: &RunHandle<O>) {
     let listed = async || client.approvals_of(run.id()).await.expect("approvals").into_iter().next();
     client.signal(run.id(), "tell", &secret("told")).await.expect("a signal");

@@ -1,9 +1,10 @@
-//! The outcome of a write, taken apart: each function panics at its caller if the outcome is another one.
+//! Takes the outcome of a write apart: each function panics at its caller if the outcome is another
+//! one.
 
 use workflow_engine::store::{Claimed, Outcome, StartOutcome};
 use workflow_sdk::{CancelOutcome, SignalOutcome};
 
-/// The only outcome.
+/// Returns the only outcome.
 #[track_caller]
 pub fn one(outcomes: Vec<Outcome>) -> Outcome {
     let count = outcomes.len();
@@ -11,25 +12,25 @@ pub fn one(outcomes: Vec<Outcome>) -> Outcome {
     outcome
 }
 
-/// It was done.
+/// Expects an applied write.
 #[track_caller]
 pub fn applied(outcome: &Outcome) {
     assert!(matches!(outcome, Outcome::Applied), "expected Applied, got {outcome:?}");
 }
 
-/// It had been done before.
+/// Expects a write that had been applied before.
 #[track_caller]
 pub fn duplicate(outcome: &Outcome) {
     assert!(matches!(outcome, Outcome::Duplicate), "expected Duplicate, got {outcome:?}");
 }
 
-/// The claim was not the run's current one.
+/// Expects a write whose claim was not current.
 #[track_caller]
 pub fn lost(outcome: &Outcome) {
     assert!(matches!(outcome, Outcome::Lost), "expected Lost, got {outcome:?}");
 }
 
-/// What became of a start.
+/// Returns the outcome of a start.
 #[track_caller]
 pub fn started(outcome: &Outcome) -> StartOutcome {
     match outcome {
@@ -38,13 +39,13 @@ pub fn started(outcome: &Outcome) -> StartOutcome {
     }
 }
 
-/// The start made a run.
+/// Expects a start that created a run.
 #[track_caller]
 pub fn created(outcome: &Outcome) {
     assert_eq!(started(outcome), StartOutcome::Created);
 }
 
-/// What became of a cancel.
+/// Returns the outcome of a cancel.
 #[track_caller]
 pub fn canceled(outcome: &Outcome) -> CancelOutcome {
     match outcome {
@@ -53,7 +54,7 @@ pub fn canceled(outcome: &Outcome) -> CancelOutcome {
     }
 }
 
-/// What a claim found.
+/// Returns the runs of a claim.
 #[track_caller]
 pub fn claimed(outcome: Outcome) -> Claimed {
     match outcome {
@@ -62,7 +63,7 @@ pub fn claimed(outcome: Outcome) -> Claimed {
     }
 }
 
-/// What became of a signal.
+/// Returns the outcome of a signal.
 #[track_caller]
 pub fn signaled(outcome: &Outcome) -> SignalOutcome {
     match outcome {
@@ -71,7 +72,7 @@ pub fn signaled(outcome: &Outcome) -> SignalOutcome {
     }
 }
 
-/// How many runs changed.
+/// Returns how many runs changed.
 #[track_caller]
 pub fn changed(outcome: &Outcome) -> u64 {
     match outcome {

@@ -1,14 +1,14 @@
-//! Sees that the checks of a test binary find the bugs that are planted for them.
+//! Checks that the cases of a test binary find the bugs that are planted for them.
 
 use std::process::{Command, Output};
 
 use workflow_engine::faults::{BUGS, Check, PlantedBug};
 
-/// Runs the cases of this binary (the one that calls) that the table names, each in a process of its own in which its bug is
-/// planted. That the same cases pass without it, the binary itself shows.
+/// Runs the cases of the calling binary that the table names, each in a process of its own in which
+/// its bug is planted. The binary itself shows that these cases pass without the bug.
 ///
 /// # Panics
-/// If a case does not fail as the table says.
+/// Panics if a case does not fail as the table says.
 pub fn assert_found_by(name_of_binary: &str) {
     let mut children = Vec::new();
     for bug in BUGS {
@@ -18,7 +18,7 @@ pub fn assert_found_by(name_of_binary: &str) {
         }
         for database in bug.databases {
             let case = format!("{}::{case}", database);
-            // All at once: some are found only because something is waited for in vain.
+            // All at once, because some bugs are found only by a wait that ends in vain.
             children.push(std::thread::spawn(move || (bug, run(bug, &case), case, says)));
         }
     }
@@ -28,7 +28,7 @@ pub fn assert_found_by(name_of_binary: &str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is wrong with the way in which a case ended that is to find this bug.
+/// Returns the objection, if a case did not end as a case that finds this bug must.
 fn wrong(bug: &PlantedBug, output: &Output, case: &str, says: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     let why = match () {

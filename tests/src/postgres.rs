@@ -5,20 +5,22 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// In the URL, unless that has one.
+/// The password in the URL, unless that has one.
 pub const PASSWORD: &str = "p4ssword-of-a-secret";
 
 const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 
-/// The URL of the server: `WORKFLOW_TEST_POSTGRES`, else a throw-away cluster, started once a process.
+/// Returns the URL of the server: `WORKFLOW_TEST_POSTGRES`, or that of a throw-away cluster,
+/// started once per process.
 ///
-/// It has a password, which a server that trusts does not ask for: no log may show it (see [`crate::disclosed`]).
+/// The URL has a password, which a server that trusts does not ask for: no log may show it (see
+/// [`crate::disclosed`]).
 ///
-/// The cluster waits for the end of its standard input, whose other end only this process holds: it goes with this
-/// process, however that ends.
+/// The cluster ends when its standard input ends. Only this process holds the other end, so the
+/// cluster ends with this process, however that ends.
 ///
 /// # Panics
-/// In one line that says what to do, if there is no server and none can be started.
+/// Panics with one line that says what to do, if there is no server and none can be started.
 pub fn postgres_url() -> String {
     static GIVEN: OnceLock<Option<String>> = OnceLock::new();
     static STARTED: OnceLock<Cluster> = OnceLock::new();
@@ -34,7 +36,7 @@ pub fn postgres_url() -> String {
 
 struct Cluster {
     url: String,
-    /// Holds the pipe open. Never waited for: a static is not dropped.
+    /// Holds the pipe open. It is never waited for, because a static is not dropped.
     _script: Child,
 }
 
@@ -44,7 +46,8 @@ impl Cluster {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Out of reach of the terminal's interrupt, or it could die before it has removed the cluster.
+            // A process group of its own keeps the terminal's interrupt from ending it before it
+            // has removed the cluster.
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| {

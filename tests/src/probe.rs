@@ -1,4 +1,4 @@
-//! What workflows under test tell their test, and what they wait for.
+//! Notes and gates between workflows under test and their test.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::until;
 
-/// Notes that workflow code leaves, and gates at which it waits. The clones share them.
+/// Notes that workflow code leaves, and gates at which it waits. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Probe(Arc<Inner>);
 
@@ -18,7 +18,7 @@ struct Inner {
 }
 
 impl Probe {
-    /// Nothing noted, every gate closed.
+    /// Returns a probe without notes, with every gate closed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -29,19 +29,19 @@ impl Probe {
         self.0.notes.lock().expect("notes").push(note.into());
     }
 
-    /// Leaves a note and says how often it was left, this time included.
+    /// Leaves a note and returns how often it was left, including this time.
     pub fn count(&self, note: &str) -> usize {
         self.note(note);
         self.times(note)
     }
 
-    /// All notes, in order.
+    /// Returns all notes, in order.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.0.notes.lock().expect("notes").clone()
     }
 
-    /// How often this note was left.
+    /// Returns how often this note was left.
     #[must_use]
     pub fn times(&self, note: &str) -> usize {
         self.0.notes.lock().expect("notes").iter().filter(|other| *other == note).count()
@@ -68,7 +68,7 @@ impl Probe {
         Arc::clone(gates.entry(gate.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(0))))
     }
 
-    /// What leaves this note when it is dropped.
+    /// Returns a value that leaves this note when it is dropped.
     #[must_use]
     pub fn on_drop(&self, note: impl Into<String>) -> NoteOnDrop {
         NoteOnDrop { probe: self.clone(), note: note.into() }

@@ -1,4 +1,4 @@
-//! A test's own connection, past the contract.
+//! A connection of a test's own, which bypasses the contract.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,8 +18,8 @@ pub enum RawConnection {
 }
 
 impl RawConnection {
-    /// Connects. The schema becomes the search path, where there is one. What a test asks for itself is not logged: it may hold
-    /// values in plain.
+    /// Connects. The schema becomes the search path, if there is one. The test's own statements are
+    /// not logged, because they may hold plain values.
     pub async fn open(url: &str, schema: Option<&str>) -> Self {
         match schema {
             None => {
@@ -44,7 +44,7 @@ impl RawConnection {
         }
     }
 
-    /// Runs statements without parameters; gives the words in which the database refuses them, if it does.
+    /// Runs statements without parameters; returns the message if the database refuses them.
     pub async fn refused(&mut self, sql: impl fmt::Display) -> Option<String> {
         let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_string()));
         let refused = match self {
@@ -54,7 +54,7 @@ impl RawConnection {
         refused.map(|error| error.to_string())
     }
 
-    /// One number.
+    /// Reads one number.
     pub async fn number(&mut self, sql: impl fmt::Display) -> i64 {
         let sql = sqlx::AssertSqlSafe(sql.to_string());
         match self {
@@ -63,7 +63,7 @@ impl RawConnection {
         }
     }
 
-    /// One text.
+    /// Reads one text.
     pub async fn text(&mut self, sql: impl fmt::Display) -> String {
         let sql = sqlx::AssertSqlSafe(sql.to_string());
         match self {
@@ -72,7 +72,7 @@ impl RawConnection {
         }
     }
 
-    /// One column of texts.
+    /// Reads one column of texts.
     pub async fn lines(&mut self, sql: impl fmt::Display, column: &str) -> Vec<String> {
         let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_string()));
         match self {
@@ -87,7 +87,7 @@ impl RawConnection {
         }
     }
 
-    /// The names of the tables.
+    /// Reads the names of the tables.
     pub async fn table_names(&mut self) -> BTreeSet<String> {
         let sql = match self {
             Self::Sqlite(_) => "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",

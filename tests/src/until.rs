@@ -1,4 +1,4 @@
-//! Waiting for a fact.
+//! Waits for a fact.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,11 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Asks `look` until it finds something.
+/// Calls `look` until it returns a value.
 ///
 /// # Panics
-/// With `what` after 20 seconds: long enough for a busy machine, so a test never passes or fails by speed.
+/// Panics with `what` after 20 seconds: long enough for a busy machine, so a test never passes or
+/// fails by speed.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -17,7 +18,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
             return found;
         }
         assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
-        // Only how often the question is asked, never how long a test waits.
+        // This delay decides only how often `look` is called, never how long a test waits.
         tokio::time::sleep((begun.elapsed() / 10).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
     }
 }

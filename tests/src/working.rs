@@ -13,7 +13,7 @@ pub struct Working {
 }
 
 impl Working {
-    /// Sets the worker to work.
+    /// Starts the worker.
     pub fn start<S: Send + Sync + 'static>(worker: Worker<S>) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (hears, heard) = oneshot::channel();
@@ -26,19 +26,20 @@ impl Working {
         Self { stop, heard, task: tokio::spawn(worker.run_until(stopped)) }
     }
 
-    /// Asks the worker to stop and waits until it has heard of it; gives what waits for its end.
+    /// Asks the worker to stop, waits until the worker has noticed, and returns a future of its
+    /// end.
     pub async fn ask(self) -> JoinHandle<Result<(), WorkerError>> {
         let _ = self.stop.send(());
         let _ = self.heard.await;
         self.task
     }
 
-    /// Stops the worker and waits for its end, which must be a good one.
+    /// Stops the worker and waits for its end, which must be without an error.
     pub async fn stop(self) {
         self.ask().await.await.expect("the worker did not panic").expect("the worker stopped as asked");
     }
 
-    /// Waits for an end that nobody asked for.
+    /// Waits for an end that was not requested.
     pub async fn end(self) -> Result<(), WorkerError> {
         self.task.await.expect("the worker did not panic")
     }

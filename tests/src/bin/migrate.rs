@@ -1,4 +1,4 @@
-//! Connects once, as the first thing that a process of an application does: `migrate URL SCHEMA`.
+//! Connects once, as a process of an application does first: `migrate URL SCHEMA`.
 
 use workflow_engine::store::StoreOptions;
 use workflow_sdk::internal::connect;
