@@ -22,8 +22,8 @@ impl Table {
         self.commit(row)
     }
 
-    /// Commits a row. A key and an attempt have one row, a final row never changes, and a step and a
-    /// position have one outcome.
+    /// Commits a row. A key and an attempt have one row, a final row never changes, and a step and
+    /// a position have one outcome.
     pub(crate) fn commit(&mut self, row: StepAttempt) -> Result<(), String> {
         let same_attempt = |old: &&mut StepAttempt| old.step_key == row.step_key && old.attempt == row.attempt;
         let outcome = |old: &StepAttempt| {
@@ -42,7 +42,8 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the history as a worker reads it: only the last item of a stream, without its output.
+    /// Returns the history as a worker reads it: only the last item of a stream, without its
+    /// output.
     pub(crate) fn history(&self) -> Vec<StepAttempt> {
         let mut last: BTreeMap<&str, i64> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.kind == StepKind::Emitted) {

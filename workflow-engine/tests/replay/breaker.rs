@@ -17,8 +17,8 @@ fn at(seconds: u64) -> Timestamp {
     START + Duration::from_secs(seconds)
 }
 
-/// Returns the time at which the delayed attempt is due. The circuit admits a probe at `second`, and
-/// the delay has a jitter of at most half of 10 seconds.
+/// Returns the time at which the delayed attempt is due. The circuit admits a probe at `second`,
+/// and the delay has a jitter of at most half of 10 seconds.
 #[track_caller]
 fn delayed_until(stop: &Stop, second: u64) -> Timestamp {
     let until = stop.park_until().expect("a durable wait");

@@ -122,8 +122,8 @@ impl ExternalEvents {
         Ok(())
     }
 
-    /// Checks the signals at the end of a run that saw these values. Each taken signal reached the run
-    /// once, in the order of its name, and no earlier signal was skipped.
+    /// Checks the signals at the end of a run that saw these values. Each taken signal reached the
+    /// run once, in the order of its name, and no earlier signal was skipped.
     pub(crate) fn check(&self, rows: &[StepAttempt], seen: &[Seen]) -> Result<(), String> {
         for name in SIGNALS {
             let sent: Vec<&Sent> = self.inbox.iter().filter(|sent| sent.signal.name == name).collect();

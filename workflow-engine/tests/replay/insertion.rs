@@ -21,8 +21,8 @@ fn with_insertion(program: &Node, seed: u64) -> Node {
     })
 }
 
-/// Runs the old code and crashes it after every commit. Then continues with the new code, and crashes
-/// that run after every commit.
+/// Runs the old code and crashes it after every commit. Then continues with the new code, and
+/// crashes that run after every commit.
 fn crash_and_deploy(program: &Node, seed: u64, may_diverge: bool) -> Result<usize, String> {
     let (old, new) = (program.flow(), with_insertion(program, seed).flow());
     let mut rng = Rng::with_seed(seed);
@@ -81,9 +81,9 @@ fn with_patch(program: &Node, seed: u64) -> Node {
     })
 }
 
-/// Runs the old code and crashes it after every commit. Then continues with the new code, and crashes
-/// that run after every commit. The new code sees the same outcomes as the old code, and no code
-/// diverges. A run that begins with the new code takes only the new branch.
+/// Runs the old code and crashes it after every commit. Then continues with the new code, and
+/// crashes that run after every commit. The new code sees the same outcomes as the old code, and no
+/// code diverges. A run that begins with the new code takes only the new branch.
 fn crash_and_patch(program: &Node, seed: u64) -> Result<usize, String> {
     let flow = if seed.is_multiple_of(2) { Node::emitting_flow } else { Node::flow };
     let (old, new) = (flow(program), flow(&with_patch(program, seed)));

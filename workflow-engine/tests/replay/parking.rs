@@ -57,8 +57,8 @@ fn a_slow_body_gets_one_running_row() {
     assert_eq!(table.rows.len(), 1);
 }
 
-/// Returns a workflow that begins steps and a sleep, drops them in some phase, and then sleeps. Only
-/// that last sleep may be left.
+/// Returns a workflow that begins steps and a sleep, drops them in some phase, and then sleeps.
+/// Only that last sleep may be left.
 fn drops_then_sleeps(drop_at_gate: bool) -> Flow {
     if drop_at_gate {
         flow!(|ctx| {

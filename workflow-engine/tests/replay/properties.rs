@@ -37,8 +37,8 @@ pub(crate) fn for_all(
     println!("{what}: {cases} programs, {crash_points} crash points");
 }
 
-/// Runs the program once, crashes it after every commit, and continues in a random order. Crashes some
-/// of these drives once more, and replays every history to its end.
+/// Runs the program once, crashes it after every commit, and continues in a random order. Crashes
+/// some of these drives once more, and replays every history to its end.
 fn crash_everywhere(program: &Node, seed: u64, delivery: Delivery) -> Result<usize, String> {
     let flow = program.flow();
     let mut rng = Rng::with_seed(seed);
@@ -75,8 +75,8 @@ fn later(table: &Table, rng: &mut Rng) -> Table {
     table
 }
 
-/// Crashes the program after every commit and continues in the recorded order. The result must equal
-/// the result of the run without a crash.
+/// Crashes the program after every commit and continues in the recorded order. The result must
+/// equal the result of the run without a crash.
 fn crash_and_continue_in_order(program: &Node, seed: u64, delivery: Delivery) -> Result<usize, String> {
     let flow = program.flow();
     let first = drive_at_random(&flow, &Table::default(), START, Delivery::OneByOne, &mut Rng::with_seed(seed))?;
@@ -95,8 +95,8 @@ fn values_seen(seen: &[crate::harness::Seen]) -> Vec<(usize, u64)> {
     seen.iter().map(|(leaf, value, _, _)| (*leaf, *value)).collect()
 }
 
-/// Crashes an emitting program after every commit. The emitted items must be the outcomes that it saw,
-/// each once and in order.
+/// Crashes an emitting program after every commit. The emitted items must be the outcomes that it
+/// saw, each once and in order.
 fn emit_and_crash(program: &Node, seed: u64) -> Result<usize, String> {
     let flow = program.emitting_flow();
     let mut rng = Rng::with_seed(seed);

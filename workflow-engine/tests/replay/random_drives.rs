@@ -23,8 +23,8 @@ pub(crate) enum End {
     Diverged(Divergence),
 }
 
-/// Compares two ends. Calls that are new to one drive are recorded for the next, so a later divergence
-/// may show fewer of them.
+/// Compares two ends. Calls that are new to one drive are recorded for the next, so a later
+/// divergence may show fewer of them.
 fn same_end(one: &End, other: &End) -> bool {
     match (one, other) {
         (End::Diverged(one), End::Diverged(other)) => {
@@ -50,7 +50,8 @@ pub(crate) struct FinishedDrive {
 }
 
 impl FinishedDrive {
-    /// Checks that each taken signal reached the workflow, so none is lost to a wait that was dropped.
+    /// Checks that each taken signal reached the workflow, so none is lost to a wait that was
+    /// dropped.
     fn checked(self) -> Result<Self, String> {
         if let End::Result(_) = self.end {
             self.table.external.check(&self.table.rows, &self.seen)?;
@@ -140,7 +141,8 @@ impl RandomDrive {
             };
             // Records that were sent before the end are committed before the end.
             while self.commit()? {}
-            // A transaction continues by itself: it is committed, or it finds that the run has ended.
+            // A transaction continues by itself: it is committed, or it finds that the run has
+            // ended.
             while let Some(last) = self.drive.commits.len().checked_sub(1) {
                 self.end_transaction(last, last % 2 == 0)?;
             }
@@ -257,8 +259,8 @@ impl RandomDrive {
     }
 }
 
-/// Checks a drive after a crash. It sees the same values again, in the same order, at the same times
-/// and with the same random values, and it repeats no recorded body.
+/// Checks a drive after a crash. It sees the same values again, in the same order, at the same
+/// times and with the same random values, and it repeats no recorded body.
 pub(crate) fn check_drive_after(
     point: &CrashPoint,
     before: &FinishedDrive,
@@ -303,8 +305,8 @@ pub(crate) fn check_compensations(finished: &FinishedDrive) -> Result<(), String
     Ok(())
 }
 
-/// Checks that a replay of the whole history has the same end and sees the same values, begins no body
-/// and writes nothing.
+/// Checks that a replay of the whole history has the same end and sees the same values, begins no
+/// body and writes nothing.
 pub(crate) fn check_full_replay(flow: &Flow, finished: &FinishedDrive, delivery: Delivery) -> Result<(), String> {
     let mut replay = begin(flow, &finished.table, START, World::default(), delivery);
     let end = match replay.advance() {
@@ -318,7 +320,8 @@ pub(crate) fn check_full_replay(flow: &Flow, finished: &FinishedDrive, delivery:
     if !same_end(&end, &finished.end) {
         return Err(format!("the run ended with {:?}, its full replay with {end:?}", finished.end));
     }
-    // A body may run beside the call that diverges, and begin again at each try of the diverged run.
+    // A body may run beside the call that diverges, and begin again at each try of the diverged
+    // run.
     if let End::Diverged(_) = end {
         return Ok(());
     }

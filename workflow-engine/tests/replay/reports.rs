@@ -8,7 +8,8 @@ use workflow_sdk::{Ctx, Error, Result};
 
 use crate::harness::{Drive, Flow, Table, World, flow};
 
-/// Compares a text with a file, in which LINE:COLUMN replaces the lines and columns of source files.
+/// Compares a text with a file, in which LINE:COLUMN replaces the lines and columns of source
+/// files.
 #[track_caller]
 pub(crate) fn assert_report(name: &str, text: &str) {
     let text = without_lines(text);

@@ -124,7 +124,8 @@ fn a_map_polls_each_item_once_per_outcome() {
                 crate::harness::Stop::Diverged(divergence) => panic!("{divergence}"),
                 crate::harness::Stop::Continued(input) => panic!("continued with {input}"),
                 crate::harness::Stop::Waits { .. } => {
-                    // The check of the table, each row against all others, would take quadratic time.
+                    // The check of the table, each row against all others, would take quadratic
+                    // time.
                     let batch: Vec<_> = drive.in_flight.drain(..).collect();
                     assert!((1..=100).contains(&batch.len()), "{} bodies ended at once", batch.len());
                     batch.iter().for_each(|_| drive.cell.committed());

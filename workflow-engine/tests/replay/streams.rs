@@ -150,7 +150,8 @@ fn generations() -> Flow {
 #[test]
 fn a_stream_continues_through_generations_after_any_crash() {
     let expected = ["[0,0]", "[0,1]", "[1,0]", "[1,1]", "[2,0]", "[2,1]"];
-    // The number of commits before each crash. In every generation, at least one drive gets further.
+    // The number of commits before each crash. In every generation, at least one drive gets
+    // further.
     for commits in 1..=8 {
         let mut table = Table::default();
         let mut keys = std::collections::BTreeSet::new();

@@ -19,8 +19,8 @@ pub(crate) struct World {
     pub(crate) seen: Mutex<Vec<Seen>>,
     /// The leaves whose compensations were armed, in order.
     pub(crate) armed: Mutex<Vec<usize>>,
-    /// The values that bodies return, by label. The value of any other label is computed, and differs
-    /// between drives.
+    /// The values that bodies return, by label. The value of any other label is computed, and
+    /// differs between drives.
     pub(crate) values: BTreeMap<String, u64>,
     /// A number that differs between drives.
     pub(crate) drive: u64,

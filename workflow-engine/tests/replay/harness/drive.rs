@@ -1,5 +1,5 @@
-//! A drive without a worker. The test decides when a body continues, when a record is committed, and
-//! what time it is.
+//! A drive without a worker. The test decides when a body continues, when a record is committed,
+//! and what time it is.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -23,7 +23,8 @@ pub(crate) fn run_id() -> RunId {
 }
 
 /// Runs to the end on this history, and then replays the whole history. The replay must return the
-/// same result, begin no body and write nothing. Returns the result and the notes of the first drive.
+/// same result, begin no body and write nothing. Returns the result and the notes of the first
+/// drive.
 pub(crate) fn run_and_replay(table: &mut Table, flow: &Flow) -> (Result<String, StoredError>, Vec<String>) {
     let mut drive = Drive::begin(table, flow);
     let Stop::Ended(first) = drive.run(table) else { panic!("the run does not end") };

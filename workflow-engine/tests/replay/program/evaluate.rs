@@ -32,7 +32,8 @@ impl Node {
         })
     }
 
-    /// Returns the workflow of this program, which also emits and publishes every value that it sees.
+    /// Returns the workflow of this program, which also emits and publishes every value that it
+    /// sees.
     pub(crate) fn emitting_flow(&self) -> Flow {
         let flow = self.flow();
         flow_of(move |ctx| {

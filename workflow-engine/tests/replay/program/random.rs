@@ -4,8 +4,8 @@ use fastrand::Rng;
 
 use super::{ATTEMPTS, MapPlan, Node, Plan, Policy, SIGNALS};
 
-/// Few names, so that they repeat inside and across branches. One looks like the key of another name,
-/// one is the name of every sleep, and one looks like the key of a step in a scope.
+/// Few names, so that they repeat inside and across branches. One looks like the key of another
+/// name, one is the name of every sleep, and one looks like the key of a step in a scope.
 const NAMES: [&str; 6] = ["a", "b", "c", "a:1", "sleep", "s/a"];
 
 /// The leaves that programs may have.
