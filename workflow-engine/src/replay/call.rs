@@ -1,16 +1,19 @@
-use std::panic::Location;
 use std::time::Duration;
 
 use crate::model::{Retry, RunId, StepKind, StoredError, Timestamp};
 
-use super::external_events::Receiving;
-use super::{ChildCall, SignalWait};
+use super::external::{ChildCall, SignalWait};
 
 /// A call of the context, identified by its number in the order of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallId(pub(super) usize);
+pub struct CallId(usize);
 
 impl CallId {
+    /// Creates the id of the call with this number.
+    pub(super) fn new(index: usize) -> Self {
+        Self(index)
+    }
+
     /// Returns the call's number, from 0.
     pub fn index(self) -> usize {
         self.0
@@ -90,17 +93,6 @@ impl Work {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) key: String,
-    pub(super) location: &'static Location<'static>,
-    pub(super) phase: Phase,
-    /// Whether the call was first polled inside of a shield. An interruption does not end it.
-    pub(super) shielded: bool,
-    /// Whether a value was delivered to the call.
-    pub(super) succeeded: bool,
-}
-
 /// The phase of a call. Each phase holds only what is true in it.
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -119,7 +111,7 @@ pub(super) enum Phase {
     /// A sleep has begun.
     Sleeping { until: Timestamp, started_at: Timestamp },
     /// A wait for a signal or a decision has begun.
-    Receiving(Box<Receiving>),
+    AwaitingSignal,
     /// A wait for the end of a child has begun.
     AwaitingChild { run_id: RunId, started_at: Timestamp },
     /// The body of a transaction has ended. Its commit, which includes the outcome, is not

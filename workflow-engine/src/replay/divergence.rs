@@ -1,8 +1,7 @@
+use std::fmt;
 use std::panic::Location;
 
 use crate::model::{ErrorKind, StepKind, StoredError, without_values};
-
-use super::{CurrentCall, RecordedCall};
 
 /// A conflict between the run's history and the code: the code was changed, or it is not
 /// deterministic.
@@ -13,6 +12,48 @@ use super::{CurrentCall, RecordedCall};
 /// error's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence(pub(super) Box<Parts>);
+
+/// A call in the history. It shows how the call ended and the size of its payload, but no values,
+/// because the text of a divergence is stored and logged.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecordedCall {
+    /// The step key.
+    pub key: String,
+    /// The kind.
+    pub kind: StepKind,
+    /// The position of the outcome; `None` if the call has no outcome.
+    pub position: Option<i64>,
+    /// How the call ended, such as `succeeded, 11 bytes`.
+    pub ending: String,
+}
+
+impl fmt::Display for RecordedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some(position) => write!(f, "#{position} {} {:?} ({})", self.kind, self.key, self.ending),
+            None => write!(f, "{} {:?} ({})", self.kind, self.key, self.ending),
+        }
+    }
+}
+
+/// A call that the code makes now.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CurrentCall {
+    /// The step key.
+    pub key: String,
+    /// The kind.
+    pub kind: StepKind,
+    /// The location of the call in the source.
+    pub location: &'static Location<'static>,
+}
+
+impl fmt::Display for CurrentCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.key)
+    }
+}
 
 /// Boxed, because most results that can hold a divergence hold none.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,6 +251,14 @@ pub(super) fn is_like(one: &str, other: &str) -> bool {
     let (one_length, other_length) = (one.chars().count(), other.chars().count());
     let shared = likeness(one, other);
     shared * 2 > one_length.max(other_length) || (shared >= 3 && shared == one_length.min(other_length))
+}
+
+/// Returns the size of a payload as text.
+pub fn bytes(payload: &str) -> String {
+    match payload.len() {
+        1 => "1 byte".into(),
+        length => format!("{length} bytes"),
+    }
 }
 
 fn first_line(text: &str) -> String {

@@ -1,33 +1,40 @@
-use super::publish::{Recorded, RecordedStream};
-use super::{Delivered, HistorySize, Interrupted};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
 use crate::faults::planted;
 use crate::model::{AttemptStatus, StepAttempt, StepKind, StoredError, Timestamp};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// A run's history, by step key.
+use super::call::Delivered;
+use super::interruption::Interrupted;
+use super::patches::Patches;
+use super::publish::Publications;
+use super::size::HistorySize;
+
+/// The rows of a run, sorted by the part of the machine that needs them.
+#[derive(Debug)]
+pub(super) struct RecordedRows {
+    pub(super) history: History,
+    pub(super) patches: Patches,
+    pub(super) publications: Publications,
+    /// The interruption, if the run was told to end.
+    pub(super) interrupted: Option<Interrupted>,
+    pub(super) size: HistorySize,
+    /// The latest time in the rows.
+    pub(super) latest: Option<Timestamp>,
+    /// The position of the next outcome.
+    pub(super) next_position: i64,
+}
+
+/// The recorded steps of a run, by step key.
 #[derive(Debug, Default)]
 pub(super) struct History {
     steps: HashMap<String, RecordedStep>,
     /// The number of recorded steps for which no call has been active yet.
     steps_left: usize,
-    /// The keys of the patches that the run has taken.
-    pub(super) patches: HashSet<String>,
-    /// How often the run has published, by key.
-    pub(super) published: HashMap<String, i64>,
-    /// The recorded end of each stream, by key.
-    pub(super) emitted: HashMap<String, RecordedStream>,
-    pub(super) size: HistorySize,
     /// The outcomes that no call has asked for yet, in the order of their positions.
     unasked: BTreeMap<i64, String>,
-    /// The interruption, if the run was told to end.
-    pub(super) interrupted: Option<Interrupted>,
-    /// The position of the next outcome.
-    pub(super) next_position: i64,
     /// The first missing position. A failure had this position until the run was retried. Later
     /// outcomes may belong to a path that the run does not take again.
     first_gap: i64,
-    /// The latest time in the history.
-    pub(super) latest: Option<Timestamp>,
 }
 
 /// The record of one step.
@@ -57,46 +64,47 @@ pub(super) struct LastAttempt {
     pub(super) failure: Option<(Timestamp, StoredError)>,
 }
 
-impl History {
+impl RecordedRows {
+    /// Sorts the rows of a run in this generation.
     pub(super) fn new(rows: Vec<StepAttempt>, generation: i64) -> Self {
-        let mut history = Self::default();
+        let mut sorted = Self {
+            history: History::default(),
+            patches: Patches::default(),
+            publications: Publications::new(generation),
+            interrupted: None,
+            size: HistorySize::default(),
+            latest: None,
+            next_position: 1,
+        };
         for row in rows {
-            history.latest = history.latest.max(row.completed_at).max(Some(row.started_at));
-            history.size.add(&row);
+            sorted.latest = sorted.latest.max(row.completed_at).max(Some(row.started_at));
+            sorted.size.add(&row);
             match row.kind {
-                StepKind::Interruption => history.interrupted = Interrupted::recorded(&row),
-                StepKind::Patch => drop(history.patches.insert(row.step_key)),
-                StepKind::Published => history.add_published(&row, generation),
-                StepKind::Emitted => history.add_emitted(&row, generation),
-                _ => history.add(row),
+                StepKind::Interruption => sorted.interrupted = Interrupted::recorded(&row),
+                StepKind::Patch => sorted.patches.add_recorded(row.step_key),
+                StepKind::Published => sorted.publications.add_published(&row),
+                StepKind::Emitted => sorted.publications.add_item(&row),
+                _ => sorted.history.add(row),
             }
         }
-        history.steps_left = history.steps.len();
-        history.size.steps += history.emitted.values().map(|stream| stream.len(generation)).sum::<u64>();
-        history.unasked = history
-            .steps
-            .iter()
-            .filter_map(|(key, step)| step.outcome.as_ref().map(|outcome| (outcome.position, key.clone())))
-            .collect();
-        let interrupted = history.interrupted.map(|interrupted| interrupted.position);
-        let positions: BTreeSet<i64> = history.unasked.keys().copied().chain(interrupted).collect();
-        history.first_gap =
-            positions.iter().zip(1..).find(|(at, place)| **at != *place).map_or(i64::MAX, |(_, gap)| gap);
-        history.next_position = positions.last().filter(|_| !planted("stale-position")).map_or(1, |last| last + 1);
-        history
+        sorted.size.steps += sorted.publications.recorded_items();
+        let last = sorted.history.complete(sorted.interrupted.map(|interrupted| interrupted.position()));
+        sorted.next_position = last.filter(|_| !planted("stale-position")).map_or(1, |last| last + 1);
+        sorted
     }
+}
 
-    /// Counts what this generation has published. Clients see the values of earlier generations,
-    /// but a replay of this generation ignores them.
-    fn add_published(&mut self, row: &StepAttempt, generation: i64) {
-        if let Some(recorded) = Recorded::of(row).filter(|recorded| recorded.generation == generation) {
-            self.published.insert(row.step_key.clone(), recorded.count);
-        }
-    }
-
-    fn add_emitted(&mut self, row: &StepAttempt, generation: i64) {
-        let stream = self.emitted.entry(row.step_key.clone()).or_default();
-        stream.add(row, generation);
+impl History {
+    /// Prepares the history after all rows were added. Returns the last position, where the run may
+    /// have an interruption at position `interrupted`.
+    fn complete(&mut self, interrupted: Option<i64>) -> Option<i64> {
+        self.steps_left = self.steps.len();
+        let outcome = |(key, step): (&String, &RecordedStep)| Some((step.outcome.as_ref()?.position, key.clone()));
+        self.unasked = self.steps.iter().filter_map(outcome).collect();
+        let positions: BTreeSet<i64> = self.unasked.keys().copied().chain(interrupted).collect();
+        let gap = positions.iter().zip(1..).find(|(position, expected)| **position != *expected);
+        self.first_gap = gap.map_or(i64::MAX, |(_, gap)| gap);
+        positions.last().copied()
     }
 
     fn add(&mut self, row: StepAttempt) {

@@ -2,11 +2,7 @@
 //! other. It has a position, it is delivered after its commit, and a replay delivers it at an equal
 //! place. The workflow's reaction to it therefore replays exactly.
 
-use crate::model::{AttemptStatus, Effect, ErrorKind, StepAttempt, StepKind, StoredError, Timestamp};
-
-use super::call::Phase;
-use super::records::{Receiver, Sent};
-use super::{CallId, Delivered, Machine, OutboxRow};
+use crate::model::{ErrorKind, StepAttempt, StoredError, Timestamp};
 
 /// The key of the interruption's row. No call receives this key.
 pub(super) const KEY: &str = "interruption";
@@ -21,7 +17,8 @@ pub enum Interruption {
 }
 
 impl Interruption {
-    fn as_json(self) -> &'static str {
+    /// Returns the output of the interruption's row.
+    pub(super) fn as_json(self) -> &'static str {
         match self {
             Self::Canceled => "\"canceled\"",
             Self::Deadline => "\"deadline\"",
@@ -52,99 +49,103 @@ pub struct Interrupted {
     pub at: Timestamp,
     /// Whether the interruption was delivered to the workflow.
     pub delivered: bool,
-    pub(super) position: i64,
+    position: i64,
     /// Whether no call could take the interruption when it was delivered. The next unshielded call
     /// then takes it.
-    pub(super) owed: bool,
+    owed: bool,
 }
 
 impl Interrupted {
+    /// Reads the row of an interruption.
     pub(super) fn recorded(row: &StepAttempt) -> Option<Self> {
-        Some(Self {
-            by: Interruption::parse(row.output.as_deref().unwrap_or_default()),
-            at: row.started_at,
-            delivered: false,
-            position: row.position?,
-            owed: false,
-        })
+        let by = Interruption::parse(row.output.as_deref().unwrap_or_default());
+        Some(Self { by, at: row.started_at, delivered: false, position: row.position?, owed: false })
+    }
+
+    /// Returns the position of the interruption in the order of outcomes.
+    pub(super) fn position(&self) -> i64 {
+        self.position
     }
 }
 
-impl Machine {
-    /// Tells the run to end. Only the first interruption counts.
-    pub fn interrupt(&mut self, by: Interruption, now: Timestamp) {
-        if self.interrupted.is_some() {
-            return;
-        }
-        let at = self.tick(now);
-        let position = self.take_position(Receiver::Run);
-        let row = StepAttempt {
-            step_key: KEY.into(),
-            attempt: 1,
-            kind: StepKind::Interruption,
-            status: AttemptStatus::Succeeded,
-            position: Some(position),
-            output: Some(by.as_json().into()),
-            error: None,
-            epoch: self.epoch,
-            started_at: at,
-            completed_at: Some(at),
-        };
-        self.outbox.push(OutboxRow { row, effect: Effect::None, sent: Sent::Outcome(position, Receiver::Run) });
-        self.interrupted = Some(Interrupted { by, at, delivered: false, position, owed: false });
+/// How far an interruption of the run has come.
+#[derive(Debug)]
+pub(super) struct InterruptionState {
+    interrupted: Option<Interrupted>,
+    /// Whether the history has the interruption.
+    is_recorded: bool,
+    /// Whether the workflow is being polled with the end of several calls at once. A call that one
+    /// branch begins then may be dropped by the next branch.
+    is_delivering: bool,
+    /// Whether calls that become active are shielded from an interruption.
+    is_shielding: bool,
+}
+
+impl InterruptionState {
+    /// Creates the state of a run whose history has this interruption.
+    pub(super) fn new(recorded: Option<Interrupted>) -> Self {
+        Self { interrupted: recorded, is_recorded: recorded.is_some(), is_delivering: false, is_shielding: false }
     }
 
-    /// Returns what told the run to end, if anything has.
-    #[must_use]
-    pub fn interrupted(&self) -> Option<Interrupted> {
+    /// Returns the interruption, if the run was told to end.
+    pub(super) fn get(&self) -> Option<Interrupted> {
         self.interrupted
     }
 
-    /// Sets whether calls that are polled for the first time from now on are shielded. Returns the
-    /// previous value.
-    pub fn shield(&mut self, shielding: bool) -> bool {
-        std::mem::replace(&mut self.shielding, shielding)
+    /// Sets the interruption of a run that was not told to end before.
+    pub(super) fn set(&mut self, by: Interruption, at: Timestamp, position: i64) {
+        self.interrupted = Some(Interrupted { by, at, delivered: false, position, owed: false });
     }
 
     /// Returns whether the interruption is next to be delivered, once it is committed. It is not
-    /// while an earlier recorded outcome waits for its call: a step that was added to the code may
-    /// have to run first.
-    pub(super) fn interruption_is_due(&self) -> bool {
+    /// while an earlier recorded outcome, at position `unasked`, waits for its call: a step that
+    /// was added to the code may have to run first.
+    pub(super) fn is_due(&self, unasked: impl FnOnce() -> Option<i64>) -> bool {
         self.interrupted.is_some_and(|interrupted| {
-            let earlier = self.history.unasked().next().is_some_and(|(position, ..)| position < interrupted.position);
+            let earlier = unasked().is_some_and(|position| position < interrupted.position);
             !interrupted.delivered && !earlier
         })
     }
 
-    /// Ends every active call that is not shielded. Returns these calls in the order of calls.
-    pub(super) fn deliver_interruption(&mut self) -> Vec<CallId> {
-        let Some(interrupted) = &mut self.interrupted else { return Vec::new() };
-        let pending = |(_, call): &(usize, &super::call::Call)| {
-            !call.shielded && !matches!(call.phase, Phase::Called | Phase::Ready(_) | Phase::Over)
-        };
-        let ids: Vec<_> = self.calls.iter().enumerate().filter(pending).map(|(index, _)| CallId(index)).collect();
+    /// Returns whether the history has the interruption and the workflow has not reached it.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.is_recorded && self.interrupted.is_some_and(|interrupted| !interrupted.delivered)
+    }
+
+    /// Delivers the interruption. If no call takes it, it is owed to the next unshielded one.
+    pub(super) fn deliver(&mut self, is_taken: bool) -> Option<Interrupted> {
+        let interrupted = self.interrupted.as_mut()?;
         interrupted.delivered = true;
-        self.interrupting = true;
-        interrupted.owed = ids.is_empty();
-        let (by, at) = (interrupted.by, interrupted.at);
-        self.now = self.now.max(at);
-        for id in &ids {
-            let error = by.error().of_step(&self.calls[id.0].key);
-            self.leave_phase(*id, Phase::Ready(Delivered::Failed(error)));
-        }
-        ids
+        interrupted.owed = !is_taken;
+        self.is_delivering = true;
+        Some(*interrupted)
     }
 
-    /// Returns the interruption for a call that is first polled after it, unless another call has
+    /// Notes that the workflow was polled after a delivery.
+    pub(super) fn end_delivery(&mut self) {
+        self.is_delivering = false;
+    }
+
+    /// Returns whether the workflow is being polled with the interruption.
+    pub(super) fn is_delivering(&self) -> bool {
+        self.is_delivering
+    }
+
+    /// Sets whether calls that become active are shielded. Returns the previous value.
+    pub(super) fn shield(&mut self, shielding: bool) -> bool {
+        std::mem::replace(&mut self.is_shielding, shielding)
+    }
+
+    /// Returns whether calls that become active are shielded.
+    pub(super) fn is_shielding(&self) -> bool {
+        self.is_shielding
+    }
+
+    /// Returns the interruption for a call that becomes active after it, unless another call has
     /// taken it.
-    pub(super) fn take_owed(&mut self, id: CallId) -> Option<StoredError> {
-        let interrupted = self.interrupted.as_mut().filter(|it| it.owed && !self.shielding)?;
+    pub(super) fn take_owed(&mut self) -> Option<Interruption> {
+        let interrupted = self.interrupted.as_mut().filter(|it| it.owed && !self.is_shielding)?;
         interrupted.owed = false;
-        Some(interrupted.by.error().of_step(&self.calls[id.0].key))
-    }
-
-    /// Returns whether a body may not begin because its call is about to be interrupted.
-    pub(super) fn awaits_interruption(&self, id: CallId) -> bool {
-        !self.calls[id.0].shielded && self.interruption_is_due()
+        Some(interrupted.by)
     }
 }

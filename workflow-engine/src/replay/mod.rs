@@ -6,34 +6,34 @@
 //! recorded outcomes in that order before any body runs. A plain memo table would answer every
 //! recorded call at once, and a race could then have another winner.
 
-mod attempts;
-mod breaker_hold;
+mod bodies;
 mod call;
-mod delivery;
+mod calls;
+mod deliveries;
 mod divergence;
+mod external;
 mod external_events;
 mod history;
 mod interruption;
 mod machine;
 mod names;
-mod patch;
+mod patches;
 mod publish;
 mod records;
 mod replay_position;
 mod report;
 mod size;
-mod transactions;
+mod time;
+mod timers;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
-pub use delivery::Next;
-pub use divergence::Divergence;
-pub use external_events::{AwaitedEvents, ChildCall, ChildEnd, SignalWait};
+pub use calls::INITIAL_CALLS;
+pub use divergence::bytes;
+pub use divergence::{CurrentCall, Divergence, RecordedCall};
+pub use external::{AwaitedEvents, ChildCall, ChildEnd, SignalWait};
 pub use interruption::{Interrupted, Interruption};
-pub use machine::INITIAL_CALLS;
-pub use machine::Machine;
-pub use records::OutboxRow;
-pub use replay_position::bytes;
-pub use replay_position::{CurrentCall, RecordedCall, Snapshot};
+pub use machine::{Machine, Next};
+pub use records::{CommitRow, OutboxRow};
+pub use replay_position::Snapshot;
 pub use report::{MAX_LISTED, write_rest};
 pub use size::HistorySize;
-pub use transactions::CommitRow;

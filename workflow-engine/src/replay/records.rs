@@ -1,12 +1,28 @@
-//! Builds the records that go to the database, and keeps their order.
+use std::collections::VecDeque;
 
 use crate::model::{AttemptStatus, Effect, StepAttempt, StepKind, StoredError, Timestamp};
 
-use super::call::Phase;
-use super::delivery::Undelivered;
-use super::{CallId, Delivered, Machine};
+use super::call::CallId;
+use super::deliveries::Receiver;
+use super::size::HistorySize;
 
-/// A row that is to be written.
+/// The rows of a run on their way to the database, in their order.
+#[derive(Debug)]
+pub(super) struct Records {
+    epoch: i64,
+    outbox: Vec<OutboxRow>,
+    /// The records that were handed out and are not committed.
+    in_flight: VecDeque<Sent>,
+    /// The outcomes of transactions, each to be committed by its transaction.
+    commits: Vec<CommitRow>,
+    /// The number of records, counted from the oldest that is not committed, that must be
+    /// committed before an outcome is delivered or a body begins.
+    unconfirmed: usize,
+    /// The size of the history, including records that are not committed yet.
+    size: HistorySize,
+}
+
+/// A row of a call that is to be written.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) attempt: u32,
@@ -17,15 +33,6 @@ pub(super) struct Record {
     pub(super) output: Option<String>,
     pub(super) error: Option<StoredError>,
     pub(super) effect: Effect,
-}
-
-/// The receiver of an outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Receiver {
-    /// The call that the outcome belongs to.
-    Call(CallId),
-    /// Every call of the run: the outcome is an interruption.
-    Run,
 }
 
 /// A row that does not belong to a call and is not an outcome.
@@ -46,16 +53,28 @@ pub struct OutboxRow {
     pub row: StepAttempt,
     /// The change that is committed together with the row.
     pub effect: Effect,
-    pub(super) sent: Sent,
+    sent: Sent,
+}
+
+/// The outcome of a transaction, to be committed by that transaction. Answered by
+/// [`Machine::transaction_ended`](super::Machine::transaction_ended).
+#[derive(Debug)]
+pub struct CommitRow {
+    /// The call that the outcome belongs to.
+    pub call: CallId,
+    /// The position of the outcome. It is already taken, so a later decision has a later position.
+    pub position: i64,
+    /// The row.
+    pub row: StepAttempt,
 }
 
 /// The meaning of a record that was handed out and is not committed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sent {
     /// The record does not belong to a call.
-    Free,
+    Note,
     /// The record belongs to this call and is not an outcome.
-    Note(CallId),
+    Progress(CallId),
     /// The outcome with this position, and its receiver.
     Outcome(i64, Receiver),
 }
@@ -75,32 +94,30 @@ impl Record {
     }
 }
 
-impl Machine {
-    /// Writes a row that is not an outcome.
-    pub(super) fn record(&mut self, id: CallId, record: Record) {
-        let (row, effect) = self.row(id, record, None);
-        self.post(OutboxRow { row, effect, sent: Sent::Note(id) });
+impl Records {
+    /// Creates the records of a run that is driven under the claim with this epoch, and whose
+    /// history has this size.
+    pub(super) fn new(epoch: i64, size: HistorySize) -> Self {
+        let (outbox, in_flight, commits) = (Vec::new(), VecDeque::new(), Vec::new());
+        Self { epoch, outbox, in_flight, commits, unconfirmed: 0, size }
     }
 
-    /// Makes the outcome of a call final: an error, or a value that the call has kept.
-    pub(super) fn decide(&mut self, id: CallId, completed_at: Timestamp, record: Record) {
-        let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
-        self.decide_as(id, completed_at, record, outcome);
+    /// Posts a row of a call that is not an outcome.
+    pub(super) fn post_progress(&mut self, id: CallId, key: &str, record: Record) {
+        let (row, effect) = self.row(key, record, None);
+        self.post(OutboxRow { row, effect, sent: Sent::Progress(id) });
     }
 
-    /// Makes the outcome of a call final. Its record takes the run's next position.
-    pub(super) fn decide_as(&mut self, id: CallId, completed_at: Timestamp, record: Record, outcome: Delivered) {
-        let receiver = Receiver::Call(id);
-        let position = self.take_position(receiver);
-        let (row, effect) = self.row(id, Record { completed_at: Some(completed_at), ..record }, Some(position));
-        self.post(OutboxRow { row, effect, sent: Sent::Outcome(position, receiver) });
-        self.calls[id.0].phase = Phase::Decided { outcome, completed_at };
+    /// Posts the outcome of a call.
+    pub(super) fn post_outcome(&mut self, id: CallId, key: &str, record: Record, position: i64) {
+        let (row, effect) = self.row(key, record, Some(position));
+        self.post(OutboxRow { row, effect, sent: Sent::Outcome(position, Receiver::Call(id)) });
     }
 
-    /// Writes a row that does not belong to a call.
-    pub(super) fn note(&mut self, step_key: &str, note: Note) {
+    /// Posts a row that does not belong to a call.
+    pub(super) fn post_note(&mut self, key: &str, note: Note) {
         let row = StepAttempt {
-            step_key: step_key.to_owned(),
+            step_key: key.to_owned(),
             attempt: note.attempt,
             kind: note.kind,
             status: note.status,
@@ -111,11 +128,33 @@ impl Machine {
             started_at: note.at,
             completed_at: (note.status != AttemptStatus::Running).then_some(note.at),
         };
-        self.post(OutboxRow { row, effect: Effect::None, sent: Sent::Free });
+        self.post(OutboxRow { row, effect: Effect::None, sent: Sent::Note });
     }
 
-    /// Adds a record to those that are to be committed.
-    pub(super) fn post(&mut self, record: OutboxRow) {
+    /// Posts an interruption.
+    pub(super) fn post_interruption(&mut self, key: &str, output: &str, at: Timestamp, position: i64) {
+        let row = StepAttempt {
+            step_key: key.to_owned(),
+            attempt: 1,
+            kind: StepKind::Interruption,
+            status: AttemptStatus::Succeeded,
+            position: Some(position),
+            output: Some(output.to_owned()),
+            error: None,
+            epoch: self.epoch,
+            started_at: at,
+            completed_at: Some(at),
+        };
+        self.outbox.push(OutboxRow { row, effect: Effect::None, sent: Sent::Outcome(position, Receiver::Run) });
+    }
+
+    /// Adds the outcome of a transaction, which its transaction is to commit.
+    pub(super) fn add_commit(&mut self, id: CallId, key: &str, record: Record, position: i64) {
+        let (row, _) = self.row(key, record, Some(position));
+        self.commits.push(CommitRow { call: id, position, row });
+    }
+
+    fn post(&mut self, record: OutboxRow) {
         self.size.add(&record.row);
         // Mostly there is one record, and the space for four is more than an allocator keeps ready.
         if self.outbox.is_empty() {
@@ -124,31 +163,9 @@ impl Machine {
         self.outbox.push(record);
     }
 
-    /// Takes the next position for an outcome of this receiver.
-    pub(super) fn take_position(&mut self, receiver: Receiver) -> i64 {
-        let position = self.history.next_position;
-        self.history.next_position += 1;
-        self.undelivered.push_back(Undelivered { position, receiver, committed: false });
-        position
-    }
-
-    /// Notes that the outcome with this position is committed.
-    pub(super) fn position_committed(&mut self, position: i64) {
-        if let Some(place) = self.undelivered_index(position) {
-            self.undelivered[place].committed = true;
-        }
-    }
-
-    /// Gives up a position that no outcome will have.
-    pub(super) fn give_position_up(&mut self, position: i64) {
-        if let Some(place) = self.undelivered_index(position) {
-            self.undelivered.remove(place);
-        }
-    }
-
-    pub(super) fn row(&self, id: CallId, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
+    fn row(&self, key: &str, record: Record, position: Option<i64>) -> (StepAttempt, Effect) {
         let row = StepAttempt {
-            step_key: self.calls[id.0].key.clone(),
+            step_key: key.to_owned(),
             attempt: i64::from(record.attempt),
             kind: record.kind,
             status: record.status(),
@@ -162,25 +179,52 @@ impl Machine {
         (row, record.effect)
     }
 
+    /// Requires that all records so far are committed before an outcome is delivered or a body
+    /// begins.
+    pub(super) fn require_confirmation(&mut self) {
+        self.unconfirmed = self.in_flight.len() + self.outbox.len();
+    }
+
+    /// Returns whether a required record is not committed yet.
+    pub(super) fn await_confirmation(&self) -> bool {
+        self.unconfirmed > 0
+    }
+
     /// Returns whether there are records to be committed.
-    #[must_use]
-    pub fn has_records(&self) -> bool {
+    pub(super) fn has_outbox(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// Takes the records to be committed, in order. Each of them is answered by
-    /// [`Machine::committed`], in that order.
-    pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
+    /// Returns whether every record is committed.
+    pub(super) fn are_committed(&self) -> bool {
+        self.outbox.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Takes the records to be committed, in order.
+    pub(super) fn take_outbox(&mut self) -> Vec<OutboxRow> {
         let rows = std::mem::take(&mut self.outbox);
         self.in_flight.extend(rows.iter().map(|row| row.sent));
         rows
     }
 
-    /// Notes that the oldest record that was handed out is committed.
-    pub fn committed(&mut self) {
+    /// Takes the outcomes to be committed by their transactions.
+    pub(super) fn take_commits(&mut self) -> Vec<CommitRow> {
+        std::mem::take(&mut self.commits)
+    }
+
+    /// Removes the oldest record that was handed out, because its fate is known.
+    pub(super) fn answered(&mut self) -> Option<Sent> {
         self.unconfirmed = self.unconfirmed.saturating_sub(1);
-        if let Some(Sent::Outcome(position, _)) = self.in_flight.pop_front() {
-            self.position_committed(position);
-        }
+        self.in_flight.pop_front()
+    }
+
+    /// Counts an item of a stream.
+    pub(super) fn count_item(&mut self) {
+        self.size.steps += 1;
+    }
+
+    /// Returns the size of the history, including records that are not committed yet.
+    pub(super) fn size(&self) -> HistorySize {
+        self.size
     }
 }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::divergence::{Difference, Likeness};
-use super::{CurrentCall, Divergence, RecordedCall};
+use super::divergence::{CurrentCall, Difference, Divergence, Likeness, RecordedCall};
 
 /// The largest number of calls that are listed. Further calls are counted.
 pub const MAX_LISTED: usize = 4;

@@ -5,9 +5,11 @@ use std::time::Duration;
 use crate::faults::planted;
 use crate::model::{ErrorKind, RUNNING_ROW_DELAY, StepKind, StoredError, Timestamp, derived_fraction, in_generation};
 
-use super::call::{Attempt, Phase, Work};
-use super::records::Record;
-use super::{CallId, Machine, StepOptions, Wait};
+use crate::replay::call::{Attempt, CallId, Delivered, Phase, StepOptions, Wait, Work};
+use crate::replay::deliveries::Receiver;
+use crate::replay::records::{CommitRow, Record};
+
+use super::Machine;
 
 /// The end of the error text of a transaction that took too long.
 const HUNG_TRANSACTION: &str = " and was rolled back; on SQLite nothing else of its process is written while a \
@@ -16,18 +18,18 @@ const HUNG_TRANSACTION: &str = " and was rolled back; on SQLite nothing else of 
 impl Machine {
     /// Lets an idle call begin. A body begins at its next poll, a wait begins here.
     pub(super) fn grant(&mut self, id: CallId, now: Timestamp) {
-        match std::mem::replace(&mut self.calls[id.0].phase, Phase::Called) {
+        match self.calls.set_phase(id, Phase::Called) {
             Phase::Idle(Work::Body(options)) => self.grant_body(id, options),
             Phase::Idle(Work::Sleep(wait)) => self.begin_sleep(id, wait, now),
-            Phase::Idle(Work::Signal(wait)) => self.begin_receiving(id, wait, now),
+            Phase::Idle(Work::Signal(wait)) => self.begin_signal_wait(id, wait, now),
             Phase::Idle(Work::Child(child)) => self.begin_child(id, child, now),
-            other => self.calls[id.0].phase = other,
+            other => drop(self.calls.set_phase(id, other)),
         }
     }
 
     fn grant_body(&mut self, id: CallId, options: StepOptions) {
-        let key = &self.calls[id.0].key;
-        let last = self.history.step(key).map(|step| &step.last);
+        let key = self.calls.key(id);
+        let last = self.recorded.history.step(key).map(|step| &step.last);
         match last.map(|last| (last.number, last.failure.as_ref())) {
             // A recorded failure without a position was to be followed by another attempt. If the
             // policy was tightened since then, that attempt still begins, at once, because the row
@@ -36,45 +38,42 @@ impl Machine {
                 let delay = self.retry_delay(key, number, error, options).unwrap_or_default();
                 self.back_off(id, number.saturating_add(1), *failed_at + delay, options);
             }
-            Some((number, None)) => self.let_begin(id, number, options),
-            None => self.let_begin(id, 1, options),
+            Some((number, None)) => self.allow_body(id, number, options),
+            None => self.allow_body(id, 1, options),
         }
     }
 
-    fn let_begin(&mut self, id: CallId, attempt: u32, options: StepOptions) {
-        self.calls[id.0].phase = Phase::Granted { attempt, options };
-        self.bodies += 1;
+    fn allow_body(&mut self, id: CallId, attempt: u32, options: StepOptions) {
+        self.calls.set_phase(id, Phase::Granted { attempt, options });
+        self.bodies.grant();
     }
 
-    pub(super) fn back_off(&mut self, id: CallId, attempt: u32, until: Timestamp, options: StepOptions) {
-        self.calls[id.0].phase = Phase::BackingOff { attempt, until, options };
-        self.wait(until, id);
-    }
-
-    fn wait(&mut self, until: Timestamp, id: CallId) {
-        self.timers.insert((until, id));
-        self.waits.insert((until, id));
+    fn back_off(&mut self, id: CallId, attempt: u32, until: Timestamp, options: StepOptions) {
+        self.calls.set_phase(id, Phase::BackingOff { attempt, until, options });
+        self.timers.begin_wait(until, id);
     }
 
     pub(super) fn begin(&mut self, id: CallId, number: u32, options: StepOptions, now: Timestamp) {
-        self.running += 1;
-        let started_at = self.tick(now);
+        self.bodies.begin();
+        let started_at = self.time.tick(now);
         let transaction = options.kind == StepKind::Transaction;
         // The timeout of a transaction counts from the moment at which the transaction is open.
         // While it is open, SQLite cannot write a `running` row.
         let times_out_at = options.timeout.filter(|_| !transaction).map(|timeout| started_at + timeout);
         let shows_at = Some(started_at + RUNNING_ROW_DELAY).filter(|_| !transaction);
-        self.timers.extend(times_out_at.into_iter().chain(shows_at).map(|at| (at, id)));
-        self.calls[id.0].phase = Phase::Running(Attempt { number, started_at, options, times_out_at, shows_at });
+        for at in times_out_at.into_iter().chain(shows_at) {
+            self.timers.set(at, id);
+        }
+        self.calls.set_phase(id, Phase::Running(Attempt { number, started_at, options, times_out_at, shows_at }));
     }
 
     fn begin_sleep(&mut self, id: CallId, wait: Wait, now: Timestamp) {
-        let started = self.history.step(&self.calls[id.0].key).and_then(|step| {
+        let started = self.recorded.history.step(self.calls.key(id)).and_then(|step| {
             let until = serde_json::from_str::<Timestamp>(step.last.output.as_deref()?).ok()?;
             Some((until, step.last.started_at))
         });
         let (until, started_at) = started.unwrap_or_else(|| {
-            let now = self.tick(now);
+            let now = self.time.tick(now);
             let until = match wait {
                 Wait::For(_) if planted("early-timer") => now,
                 Wait::For(duration) => now + duration,
@@ -84,15 +83,15 @@ impl Machine {
             self.record(id, Record { output, ..Record::begun(1, StepKind::Sleep, now) });
             (until, now)
         });
-        self.calls[id.0].phase = Phase::Sleeping { until, started_at };
-        self.wait(until, id);
+        self.calls.set_phase(id, Phase::Sleeping { until, started_at });
+        self.timers.begin_wait(until, id);
     }
 
     /// Notes that a body has ended, with a value that the call keeps or with an error.
     pub fn attempt_ended(&mut self, id: CallId, result: Result<String, StoredError>, now: Timestamp) {
-        let Phase::Running(attempt) = self.calls[id.0].phase else { return };
+        let Phase::Running(attempt) = *self.calls.phase(id) else { return };
         self.stop_body(id, attempt);
-        let completed_at = self.tick(now);
+        let completed_at = self.time.tick(now);
         let record = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
         match result {
             Ok(output) if attempt.options.kind == StepKind::Transaction => {
@@ -104,10 +103,10 @@ impl Machine {
     }
 
     /// Plans the next attempt after a failed one, or makes its error the outcome.
-    pub(super) fn attempt_failed(&mut self, id: CallId, attempt: Attempt, error: StoredError, completed_at: Timestamp) {
+    fn attempt_failed(&mut self, id: CallId, attempt: Attempt, error: StoredError, completed_at: Timestamp) {
         let record = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
-        let error = error.of_step(&self.calls[id.0].key);
-        let delay = self.retry_delay(&self.calls[id.0].key, attempt.number, &error, attempt.options);
+        let error = error.of_step(self.calls.key(id));
+        let delay = self.retry_delay(self.calls.key(id), attempt.number, &error, attempt.options);
         match delay {
             Some(delay) => {
                 let next_attempt_at = completed_at + delay;
@@ -132,31 +131,95 @@ impl Machine {
         Some(error.retry_after().unwrap_or(delay))
     }
 
+    /// Ends the body of an attempt, and its timers.
     pub(super) fn stop_body(&mut self, id: CallId, attempt: Attempt) {
-        self.bodies -= 1;
-        self.running -= 1;
+        self.bodies.end();
         for at in attempt.times_out_at.into_iter().chain(attempt.shows_at) {
-            self.timers.remove(&(at, id));
+            self.timers.clear(at, id);
         }
     }
 
-    /// Returns the time of a new record. The times of one run never go back, even if the clock
-    /// does.
-    pub(super) fn tick(&mut self, now: Timestamp) -> Timestamp {
-        self.latest = self.latest.max(now);
-        self.latest
+    /// Takes the run's next position for the outcome of a transaction whose body has succeeded. Its
+    /// transaction is to commit the outcome.
+    fn commit(&mut self, id: CallId, attempt: Attempt, completed_at: Timestamp, record: Record) {
+        let position = self.deliveries.take_position(Receiver::Call(id));
+        let record = Record { completed_at: Some(completed_at), ..record };
+        self.records.add_commit(id, self.calls.key(id), record, position);
+        self.calls.set_phase(id, Phase::Committing { attempt, completed_at });
+    }
+
+    /// Notes that the transaction is open and its body runs. The timeout counts from now, without
+    /// the wait for a connection.
+    pub fn transaction_opened(&mut self, id: CallId, now: Timestamp) {
+        let now = self.time.tick(now);
+        let Some(attempt) = self.calls.running_attempt(id) else { return };
+        attempt.times_out_at = attempt.options.timeout.map(|timeout| now + timeout);
+        if let Some(at) = attempt.times_out_at {
+            self.timers.set(at, id);
+        }
+    }
+
+    /// Takes the outcomes to be committed by their transactions.
+    pub fn take_commits(&mut self) -> Vec<CommitRow> {
+        self.records.take_commits()
+    }
+
+    /// Notes that a transaction committed the outcome with this position, or failed to. If it
+    /// failed, the position is given up and the attempt has failed.
+    pub fn transaction_ended(&mut self, id: CallId, position: i64, result: Result<(), StoredError>, now: Timestamp) {
+        let committing = match *self.calls.phase(id) {
+            Phase::Committing { attempt, completed_at } => Some((attempt, completed_at)),
+            // The call was dropped meanwhile, by an outcome with an earlier position. Every replay
+            // will drop it too.
+            _ => None,
+        };
+        match (result, committing) {
+            (Ok(()), committing) => {
+                self.deliveries.committed(position);
+                if let Some((_, completed_at)) = committing {
+                    self.calls.set_phase(id, Phase::Decided { outcome: Delivered::Kept, completed_at });
+                }
+            }
+            (Err(error), committing) => {
+                self.deliveries.give_up(position);
+                if let Some((attempt, _)) = committing {
+                    let completed_at = self.time.tick(now);
+                    self.attempt_failed(id, attempt, error, completed_at);
+                }
+            }
+        }
+    }
+
+    /// Returns whether the next poll of this step would begin an attempt. The call becomes active,
+    /// as by a poll.
+    pub fn is_about_to_begin(&mut self, id: CallId, options: StepOptions, now: Timestamp) -> bool {
+        if self.divergence.is_none() && matches!(self.calls.phase(id), Phase::Called) {
+            self.activate(id, Work::Body(options), now);
+        }
+        let granted = matches!(self.calls.phase(id), Phase::Granted { .. });
+        granted && !self.bodies.are_held() && self.divergence.is_none()
+    }
+
+    /// Makes an attempt that is about to begin wait until `until`, because its breaker does not
+    /// admit it. The wait is durable, and afterwards the attempt may begin with its number
+    /// unchanged. The wait has no row, because nothing has happened that a replay would have to
+    /// know.
+    pub fn hold_for_breaker(&mut self, id: CallId, until: Timestamp) {
+        if let Phase::Granted { attempt, options } = *self.calls.phase(id) {
+            self.bodies.withdraw();
+            self.back_off(id, attempt, until, options);
+        }
     }
 
     /// Fires the timers that are due: ends sleeps and back-offs, ends attempts at their timeouts,
     /// records long attempts. Returns the calls to poll.
     pub fn fire_timers(&mut self, now: Timestamp) -> Vec<CallId> {
         let mut fired = Vec::new();
-        while let Some((at, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
-            self.timers.remove(&(at, id));
-            if self.is_met(id) {
+        while let Some((at, id)) = self.timers.take_due(now) {
+            if self.external.is_met(id) {
                 continue;
             }
-            self.waits.remove(&(at, id));
+            self.timers.end_wait(at, id);
             self.fire(id, at, now);
             fired.push(id);
         }
@@ -164,17 +227,15 @@ impl Machine {
     }
 
     fn fire(&mut self, id: CallId, at: Timestamp, now: Timestamp) {
-        match &self.calls[id.0].phase {
+        match *self.calls.phase(id) {
             Phase::Sleeping { until, started_at } => {
-                let (until, started_at) = (*until, *started_at);
-                let completed_at = self.tick(now);
+                let completed_at = self.time.tick(now);
                 let output = Some(until.as_micros().to_string());
                 self.decide(id, completed_at, Record { output, ..Record::begun(1, StepKind::Sleep, started_at) });
             }
-            Phase::Receiving(_) => self.receive_nothing(id, now),
-            Phase::BackingOff { attempt, options, .. } => self.let_begin(id, *attempt, *options),
+            Phase::AwaitingSignal => self.time_out_signal_wait(id, now),
+            Phase::BackingOff { attempt, options, .. } => self.allow_body(id, attempt, options),
             Phase::Running(attempt) if attempt.times_out_at == Some(at) => {
-                let attempt = *attempt;
                 let limit = attempt.options.timeout.unwrap_or_default();
                 let mut message = format!("attempt {} took longer than its timeout of {limit:?}", attempt.number);
                 if attempt.options.kind == StepKind::Transaction {
@@ -182,14 +243,14 @@ impl Machine {
                 }
                 self.attempt_ended(id, Err(StoredError::new(ErrorKind::Timeout, message)), now);
             }
-            Phase::Running(attempt) => self.show(id, *attempt),
+            Phase::Running(attempt) => self.show(id, attempt),
             _ => {}
         }
     }
 
     /// Writes the `running` row of an attempt that takes long.
     fn show(&mut self, id: CallId, attempt: Attempt) {
-        self.calls[id.0].phase = Phase::Running(Attempt { shows_at: None, ..attempt });
+        self.calls.set_phase(id, Phase::Running(Attempt { shows_at: None, ..attempt }));
         self.record(id, Record::begun(attempt.number, attempt.options.kind, attempt.started_at));
     }
 }

@@ -1,0 +1,124 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use super::call::CallId;
+
+/// The outcomes that are not delivered to the workflow yet, and their order.
+#[derive(Debug)]
+pub(super) struct Deliveries {
+    /// The recorded outcomes whose calls are active, and a recorded interruption, by position.
+    recorded: BTreeMap<i64, Receiver>,
+    /// The new outcomes in the order of their positions. An outcome is delivered only after every
+    /// outcome with a lower position, whichever of them is committed first.
+    new: VecDeque<NewOutcome>,
+    /// The position of the next outcome.
+    next_position: i64,
+}
+
+/// The receiver of an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    /// The call that the outcome belongs to.
+    Call(CallId),
+    /// Every call of the run: the outcome is an interruption.
+    Run,
+}
+
+/// A new outcome, from its decision to its delivery.
+#[derive(Clone, Copy, Debug)]
+struct NewOutcome {
+    position: i64,
+    receiver: Receiver,
+    committed: bool,
+}
+
+impl Deliveries {
+    /// Creates the deliveries of a run whose next outcome gets `next_position`, and whose
+    /// interruption is recorded at `interruption`.
+    pub(super) fn new(next_position: i64, interruption: Option<i64>) -> Self {
+        let recorded = interruption.map(|position| (position, Receiver::Run)).into_iter().collect();
+        Self { recorded, new: VecDeque::new(), next_position }
+    }
+
+    /// Adds a recorded outcome whose call has become active.
+    pub(super) fn expect(&mut self, position: i64, id: CallId) {
+        self.recorded.insert(position, Receiver::Call(id));
+    }
+
+    /// Removes a recorded outcome whose call was dropped.
+    pub(super) fn skip(&mut self, position: i64) {
+        self.recorded.remove(&position);
+    }
+
+    /// Takes the next position for an outcome of this receiver.
+    pub(super) fn take_position(&mut self, receiver: Receiver) -> i64 {
+        let position = self.next_position;
+        self.next_position += 1;
+        self.new.push_back(NewOutcome { position, receiver, committed: false });
+        position
+    }
+
+    /// Gives up a position that no outcome will have.
+    pub(super) fn give_up(&mut self, position: i64) {
+        if let Some(index) = self.index(position) {
+            self.new.remove(index);
+        }
+    }
+
+    /// Notes that the outcome with this position is committed.
+    pub(super) fn committed(&mut self, position: i64) {
+        if let Some(index) = self.index(position) {
+            self.new[index].committed = true;
+        }
+    }
+
+    fn index(&self, position: i64) -> Option<usize> {
+        self.new.binary_search_by_key(&position, |next| next.position).ok()
+    }
+
+    /// Takes the recorded outcome with the lowest position among active calls. With the code that
+    /// wrote the history, this is always the next outcome. A call that was added since then
+    /// receives its outcome after a later position, hence the search.
+    pub(super) fn take_recorded(&mut self, interruption_is_due: bool) -> Option<(i64, Receiver)> {
+        let is_due = |receiver: &Receiver| *receiver != Receiver::Run || interruption_is_due;
+        let position = *self.recorded.iter().find(|(_, receiver)| is_due(receiver))?.0;
+        self.recorded.remove_entry(&position)
+    }
+
+    /// Takes the next new outcome if it is committed. Skips outcomes of calls that no longer take
+    /// one, as every replay will.
+    pub(super) fn take_committed(
+        &mut self,
+        interruption_is_due: bool,
+        takes_outcome: impl Fn(CallId) -> bool,
+    ) -> Option<(i64, Receiver)> {
+        let mut index = 0;
+        loop {
+            let NewOutcome { position, receiver, committed } = *self.new.get(index)?;
+            match receiver {
+                _ if !committed => return None,
+                Receiver::Run if !interruption_is_due => index += 1,
+                Receiver::Call(id) if !takes_outcome(id) => drop(self.new.remove(index)),
+                Receiver::Run | Receiver::Call(_) => {
+                    self.new.remove(index);
+                    return Some((position, receiver));
+                }
+            }
+        }
+    }
+
+    /// Returns whether every outcome was delivered.
+    pub(super) fn are_over(&self) -> bool {
+        self.new.is_empty() && self.recorded.is_empty()
+    }
+
+    /// Returns whether no outcome can be delivered now.
+    pub(super) fn none_is_ready(&self) -> bool {
+        self.recorded.is_empty() && !self.new.front().is_some_and(|next| next.committed)
+    }
+
+    /// Returns whether a park loses no new outcome. A committed interruption may still wait for an
+    /// earlier recorded outcome, because the next drive finds it in the history.
+    pub(super) fn allow_park(&self) -> bool {
+        self.new.iter().all(|next| next.committed && next.receiver == Receiver::Run)
+    }
+}

@@ -1,0 +1,193 @@
+//! Decides which outcome the workflow receives next, and when it may begin a body, wait or park.
+
+use crate::faults::planted;
+use crate::model::{StoredError, Timestamp};
+
+use super::Machine;
+use crate::replay::call::{CallId, Delivered, Phase};
+use crate::replay::deliveries::Receiver;
+use crate::replay::interruption::{self, Interrupted, Interruption};
+use crate::replay::records::{OutboxRow, Record, Sent};
+
+/// The drive's next action.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    /// Poll the workflow: this call takes its outcome.
+    Deliver(CallId),
+    /// Poll the workflow: the run was told to end, and these calls end with that. There may be
+    /// none.
+    Interrupt(Vec<CallId>),
+    /// Poll the workflow: these calls may begin.
+    Start(Vec<CallId>),
+    /// Send the records: a wait has received its signal.
+    Send,
+    /// Wait for a body, a commit or the timer.
+    Wait {
+        /// The time at which [`Machine::fire_timers`] has something to do.
+        timer: Option<Timestamp>,
+        /// The time until which the run may be parked. It is set only if no body runs, no record
+        /// waits for its commit, and every active call is a durable wait.
+        park_until: Option<Timestamp>,
+    },
+}
+
+impl Machine {
+    /// Returns the drive's next action. Call it after the workflow was polled until it no longer
+    /// woke itself. `now` is called only if something begins.
+    pub fn next(&mut self, now: impl Fn() -> Timestamp) -> Next {
+        self.interruption.end_delivery();
+        // Code behind a patch must not be seen or have an effect before the patch is committed.
+        if self.records.await_confirmation() {
+            return Next::Wait { timer: self.timers.first(), park_until: None };
+        }
+        let begin_first = planted("race-loser-rerun") && self.calls.has_idle();
+        if !begin_first && let Some(next) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
+            return next;
+        }
+        if !self.bodies.are_held() && self.divergence.is_none() {
+            if self.calls.has_idle() {
+                let (started, now) = (self.calls.take_idle(), now());
+                for id in &started {
+                    self.grant(*id, now);
+                }
+                return Next::Start(started);
+            }
+            if self.consume_signal(&now) {
+                return Next::Send;
+            }
+        }
+        Next::Wait { timer: self.timers.first(), park_until: self.park_until() }
+    }
+
+    fn deliver_recorded(&mut self) -> Option<Next> {
+        let interruption_is_due = self.interruption_is_due();
+        match self.deliveries.take_recorded(interruption_is_due)? {
+            (_, Receiver::Run) => Some(Next::Interrupt(self.deliver_interruption())),
+            (position, Receiver::Call(id)) => {
+                let recorded = self.recorded.history.take_outcome(self.calls.key(id))?;
+                self.deliver(position, id, recorded.outcome, recorded.completed_at);
+                Some(Next::Deliver(id))
+            }
+        }
+    }
+
+    fn deliver_committed(&mut self) -> Option<Next> {
+        let interruption_is_due = self.interruption_is_due();
+        let takes_outcome = |id| matches!(self.calls.phase(id), Phase::Decided { .. });
+        match self.deliveries.take_committed(interruption_is_due, takes_outcome)? {
+            (_, Receiver::Run) => Some(Next::Interrupt(self.deliver_interruption())),
+            (position, Receiver::Call(id)) => {
+                let Phase::Decided { outcome, completed_at } = self.calls.phase(id) else { return None };
+                let (outcome, completed_at) = (outcome.clone(), *completed_at);
+                self.deliver(position, id, outcome, completed_at);
+                Some(Next::Deliver(id))
+            }
+        }
+    }
+
+    fn deliver(&mut self, position: i64, id: CallId, outcome: Delivered, completed_at: Timestamp) {
+        self.time.deliver(completed_at);
+        self.position.add_delivered(position, id, &outcome);
+        self.calls.deliver(id, outcome);
+    }
+
+    fn park_until(&self) -> Option<Timestamp> {
+        // A signal may be unconsumed only because the run is held. The run has seen its wake, and
+        // no other event would wake the run, so it must not park.
+        let may_park = self.bodies.are_over()
+            && !self.calls.has_idle()
+            && self.records.are_committed()
+            && self.deliveries.allow_park()
+            && !self.external.any_wait_is_met();
+        self.timers.first_wait().filter(|_| may_park)
+    }
+
+    /// Makes the outcome of a call final: an error, or a value that the call has kept.
+    pub(super) fn decide(&mut self, id: CallId, completed_at: Timestamp, record: Record) {
+        let outcome = record.error.clone().map_or(Delivered::Kept, Delivered::Failed);
+        self.decide_as(id, completed_at, record, outcome);
+    }
+
+    /// Makes the outcome of a call final. Its record takes the run's next position.
+    pub(super) fn decide_as(&mut self, id: CallId, completed_at: Timestamp, record: Record, outcome: Delivered) {
+        let position = self.deliveries.take_position(Receiver::Call(id));
+        let record = Record { completed_at: Some(completed_at), ..record };
+        self.records.post_outcome(id, self.calls.key(id), record, position);
+        self.calls.set_phase(id, Phase::Decided { outcome, completed_at });
+    }
+
+    /// Writes a row of a call that is not an outcome.
+    pub(super) fn record(&mut self, id: CallId, record: Record) {
+        self.records.post_progress(id, self.calls.key(id), record);
+    }
+
+    /// Returns whether there are records to be committed.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        self.records.has_outbox()
+    }
+
+    /// Takes the records to be committed, in order. Each of them is answered by
+    /// [`Machine::committed`], in that order.
+    pub fn take_outbox(&mut self) -> Vec<OutboxRow> {
+        self.records.take_outbox()
+    }
+
+    /// Notes that the oldest record that was handed out is committed.
+    pub fn committed(&mut self) {
+        if let Some(Sent::Outcome(position, _)) = self.records.answered() {
+            self.deliveries.committed(position);
+        }
+    }
+
+    /// Tells the run to end. Only the first interruption counts.
+    pub fn interrupt(&mut self, by: Interruption, now: Timestamp) {
+        if self.interruption.get().is_some() {
+            return;
+        }
+        let at = self.time.tick(now);
+        let position = self.deliveries.take_position(Receiver::Run);
+        self.records.post_interruption(interruption::KEY, by.as_json(), at, position);
+        self.interruption.set(by, at, position);
+    }
+
+    /// Returns what told the run to end, if anything has.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<Interrupted> {
+        self.interruption.get()
+    }
+
+    /// Sets whether calls that are polled for the first time from now on are shielded. Returns the
+    /// previous value.
+    pub fn shield(&mut self, shielding: bool) -> bool {
+        self.interruption.shield(shielding)
+    }
+
+    /// Returns whether a body may not begin because its call is about to be interrupted.
+    pub(super) fn awaits_interruption(&self, id: CallId) -> bool {
+        !self.calls.is_shielded(id) && self.interruption_is_due()
+    }
+
+    fn interruption_is_due(&self) -> bool {
+        self.interruption.is_due(|| self.recorded.history.unasked().next().map(|(position, _)| position))
+    }
+
+    /// Ends every active call that is not shielded. Returns these calls in the order of calls.
+    fn deliver_interruption(&mut self) -> Vec<CallId> {
+        let ids = self.calls.interruptible();
+        let Some(interrupted) = self.interruption.deliver(!ids.is_empty()) else { return Vec::new() };
+        self.time.deliver(interrupted.at);
+        for id in &ids {
+            let error = interrupted.by.error().of_step(self.calls.key(*id));
+            self.leave_phase(*id, Phase::Ready(Delivered::Failed(error)));
+        }
+        ids
+    }
+
+    /// Returns the interruption for a call that becomes active after it, unless another call has
+    /// taken it.
+    pub(super) fn take_owed(&mut self, id: CallId) -> Option<StoredError> {
+        let by = self.interruption.take_owed()?;
+        Some(by.error().of_step(self.calls.key(id)))
+    }
+}

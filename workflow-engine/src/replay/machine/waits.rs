@@ -1,0 +1,219 @@
+//! Begins and ends waits for external events: signals, decisions, and the ends of children.
+
+use serde::Serialize;
+
+use crate::model::{
+    Effect, ErrorKind, InboxSignal, NewRun, Parent, RunId, StepKind, StoredError, Timestamp, WaitNote, approval_signal,
+    derived_run_id,
+};
+
+use super::Machine;
+use crate::replay::call::{CallId, CallPoll, Delivered, Phase, Work};
+use crate::replay::deliveries::Receiver;
+use crate::replay::external::{AwaitedEvents, BegunWait, ChildCall, ChildEnd, ChildNote, SignalWait};
+use crate::replay::records::{Record, Sent};
+
+impl Machine {
+    /// Polls a wait for a signal.
+    pub fn poll_signal(&mut self, id: CallId, wait: impl FnOnce() -> SignalWait, now: Timestamp) -> CallPoll {
+        self.poll(id, || Work::Signal(wait()), now)
+    }
+
+    /// Polls a child.
+    pub fn poll_child(&mut self, id: CallId, child: impl FnOnce() -> ChildCall, now: Timestamp) -> CallPoll {
+        self.poll(id, || Work::Child(child()), now)
+    }
+
+    /// Returns the external events that the run waits for, if the drive has to look for them now.
+    /// Answered by [`Machine::looked`].
+    pub fn begin_look(&mut self) -> Option<AwaitedEvents> {
+        self.external.begin_look()
+    }
+
+    /// Notes that an external event may have occurred, so the drive has to look again.
+    pub fn look_again(&mut self) {
+        self.external.look_again();
+    }
+
+    /// Returns whether the run waits for an external event.
+    #[must_use]
+    pub fn awaits_external_events(&self) -> bool {
+        self.external.are_awaited()
+    }
+
+    /// Takes the results of a look: the first signals, whether there are more, and the children
+    /// that have ended. Records the waits for which nothing was found.
+    pub fn looked(&mut self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>, now: Timestamp) {
+        self.external.add_signals(signals, more);
+        for end in ended {
+            self.child_ended(end, now);
+        }
+        for (id, wait) in self.external.take_unrecorded() {
+            let note = WaitNote { until: wait.until, to: wait.to.clone() };
+            let record = Record { output: json(&note), ..Record::begun(1, wait.kind, wait.started_at) };
+            self.records.post_progress(id, self.calls.key(id), record);
+        }
+    }
+
+    /// Begins a wait for a signal or a decision, or continues a recorded one.
+    pub(super) fn begin_signal_wait(&mut self, id: CallId, wait: SignalWait, now: Timestamp) {
+        let key = self.calls.key(id);
+        let begun = self.recorded.history.step(key).map(|step| {
+            let note = step.last.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
+            (step.last.started_at, note.unwrap_or_default())
+        });
+        let recorded = begun.is_some();
+        let (started_at, WaitNote { until, to }) = begun.unwrap_or_else(|| {
+            let now = self.time.tick(now);
+            (now, WaitNote { until: wait.timeout.map(|timeout| now + timeout), to: wait.to })
+        });
+        let name = wait.name.unwrap_or_else(|| approval_signal(key, started_at));
+        let begun = BegunWait { kind: wait.kind, name, until, started_at, to, recorded };
+        self.timers.begin_external_wait(until, id);
+        self.external.begin_wait(id, Box::new(begun));
+        self.calls.set_phase(id, Phase::AwaitingSignal);
+    }
+
+    /// Gives the oldest wait that has a signal its signal. Returns whether it did.
+    ///
+    /// It does so only if no other outcome is undelivered. Such an outcome could drop the wait, as
+    /// in a race, and the consumed signal would be lost.
+    pub(super) fn consume_signal(&mut self, now: &impl Fn() -> Timestamp) -> bool {
+        if !self.deliveries.are_over() {
+            return false;
+        }
+        let Some(consumed) = self.external.consume() else { return false };
+        // The signal may have kept the timers of other waits for this name from firing, so set them
+        // again.
+        for (at, other) in consumed.other_timeouts {
+            self.timers.set(at, other);
+        }
+        let effect = Effect::Consume { seq: consumed.signal.seq };
+        self.end_signal_wait(consumed.id, &consumed.wait, format!("[{}]", consumed.signal.payload), effect, now());
+        true
+    }
+
+    /// Ends a wait whose timeout has passed.
+    pub(super) fn time_out_signal_wait(&mut self, id: CallId, now: Timestamp) {
+        if let Some(wait) = self.external.end_wait(id) {
+            self.end_signal_wait(id, &wait, "[]".into(), Effect::None, now);
+        }
+    }
+
+    fn end_signal_wait(&mut self, id: CallId, wait: &BegunWait, output: String, effect: Effect, now: Timestamp) {
+        self.timers.end_external_wait(wait.until, id);
+        let completed_at = self.time.tick(now);
+        let outcome = Delivered::Recorded(output.clone());
+        let record = Record { output: Some(output), effect, ..Record::begun(1, wait.kind, wait.started_at) };
+        self.decide_as(id, completed_at, record, outcome);
+    }
+
+    /// Ends a wait whose call was dropped. Its row must not look as if the run still waited.
+    pub(super) fn drop_signal_wait(&mut self, id: CallId) {
+        let Some(wait) = self.external.end_wait(id) else { return };
+        self.timers.end_external_wait(wait.until, id);
+        if wait.recorded {
+            let ended = Record {
+                completed_at: Some(self.time.latest()),
+                output: Some("[]".into()),
+                ..Record::begun(1, wait.kind, wait.started_at)
+            };
+            self.record(id, ended);
+        }
+    }
+
+    /// Starts a child, or continues to wait for a recorded one.
+    pub(super) fn begin_child(&mut self, id: CallId, child: ChildCall, now: Timestamp) {
+        let key = self.calls.key(id).to_owned();
+        let begun = self.recorded.history.step(&key).and_then(|step| {
+            let note = serde_json::from_str::<ChildNote>(step.last.output.as_deref()?).ok()?;
+            Some((note.run_id, step.last.started_at))
+        });
+        if let Some((run_id, started_at)) = begun {
+            self.external.request_look();
+            return self.await_child(id, run_id, started_at);
+        }
+        let now = self.time.tick(now);
+        let run_id = derived_run_id(self.run_id, &format!("child {} of generation {}", key, self.generation), now);
+        let parent = Parent { run_id: self.run_id, step_key: key, on_end: child.on_parent_end };
+        let run = NewRun { id: run_id, parent: Some(parent), ..*child.run };
+        let begun = Record { effect: Effect::Start(Box::new(run)), ..Record::begun(1, StepKind::Child, now) };
+        self.has_children = true;
+        if child.detached {
+            let output = format!("\"{run_id}\"");
+            let outcome = Delivered::Recorded(output.clone());
+            return self.decide_as(id, now, Record { output: Some(output), ..begun }, outcome);
+        }
+        self.record(id, Record { output: json(&ChildNote { run_id }), ..begun });
+        self.await_child(id, run_id, now);
+    }
+
+    fn await_child(&mut self, id: CallId, run_id: RunId, started_at: Timestamp) {
+        self.external.await_child(id, run_id);
+        self.timers.begin_external_wait(None, id);
+        self.calls.set_phase(id, Phase::AwaitingChild { run_id, started_at });
+    }
+
+    fn child_ended(&mut self, end: ChildEnd, now: Timestamp) {
+        let Some(id) = self.external.remove_child(end.run_id) else { return };
+        let Phase::AwaitingChild { started_at, .. } = *self.calls.phase(id) else { return };
+        self.timers.end_external_wait(None, id);
+        let completed_at = self.time.tick(now);
+        let begun = Record::begun(1, StepKind::Child, started_at);
+        match end.result {
+            Ok(output) => {
+                let outcome = Delivered::Recorded(output.clone());
+                self.decide_as(id, completed_at, Record { output: Some(output), ..begun }, outcome);
+            }
+            Err(error) => {
+                let error = error.of_step(self.calls.key(id));
+                self.decide(id, completed_at, Record { error: Some(error), ..begun });
+            }
+        }
+    }
+
+    /// Stops waiting for the end of a child.
+    pub(super) fn drop_child(&mut self, id: CallId, run_id: RunId) {
+        self.external.remove_child(run_id);
+        self.timers.end_external_wait(None, id);
+    }
+
+    /// Notes that the oldest record that was handed out started a child whose key belongs to
+    /// another run. Neither the record nor the child was written.
+    pub fn key_taken(&mut self, by: RunId, now: Timestamp) {
+        let id = match self.records.answered() {
+            Some(Sent::Progress(id)) => id,
+            Some(Sent::Outcome(position, Receiver::Call(id))) => {
+                self.deliveries.give_up(position);
+                id
+            }
+            Some(Sent::Note | Sent::Outcome(_, Receiver::Run)) | None => return,
+        };
+        let started_at = match *self.calls.phase(id) {
+            Phase::AwaitingChild { run_id, started_at } => {
+                self.drop_child(id, run_id);
+                started_at
+            }
+            Phase::Decided { completed_at, .. } => completed_at,
+            _ => return,
+        };
+        let message = format!(
+            "the key of this child belongs to run {by}, which this step did not start; \
+             use a key of its own, or none: a child is started once for each step anyway"
+        );
+        let error = StoredError::new(ErrorKind::Refused, message).fatal().of_step(self.calls.key(id));
+        let completed_at = self.time.tick(now);
+        self.decide(id, completed_at, Record { error: Some(error), ..Record::begun(1, StepKind::Child, started_at) });
+    }
+
+    /// Returns whether the run may have children.
+    #[must_use]
+    pub fn has_children(&self) -> bool {
+        self.has_children
+    }
+}
+
+/// The engine's own notes are plain data and always serialize.
+fn json(note: &impl Serialize) -> Option<String> {
+    serde_json::to_string(note).ok()
+}
