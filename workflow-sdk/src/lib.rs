@@ -1,9 +1,10 @@
 //! Durable workflows as plain Rust.
 //!
-//! Mark an `async fn` with [`#[workflow]`](macro@workflow), wrap its effects in [`Ctx::step`], start runs with a [`Client`], and
-//! run them in worker processes (crate `workflow-worker`). Whatever is killed at whatever instant: finished steps keep their
-//! values and never run again, and another worker goes on from there. The database is the only coordinator: a SQLite file, or
-//! PostgreSQL for many machines.
+//! Mark an `async fn` with [`#[workflow]`](macro@workflow), wrap its effects in [`Ctx::step`],
+//! start runs with a [`Client`], and run them in worker processes (crate `workflow-worker`). If a
+//! process is killed at any time, finished steps keep their values and never run again, and another
+//! worker continues the run. The database is the only coordinator: a SQLite file, or PostgreSQL for
+//! many machines.
 //!
 //! ```
 //! use workflow_sdk::prelude::*;
@@ -29,11 +30,15 @@
 //! ```
 //!
 //! # Where to look
-//! * Workflow code: [`Ctx`] with the rules for it, [`Step`], [`Transaction`], [`Sleep`], [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`],
-//!   [`WaitForApproval`], [`Child`], [`Shield`], [`Compensation`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and [`StepError`].
-//! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`], [`ClientError`], [`ApplicationTransaction`].
-//! * What is kept: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
-//! * Before a deploy: `testing::replay`, `Worker::preflight` of crate `workflow-worker`, [`Divergence`].
+//! * Workflow code: [`Ctx`] and the rules for workflow code, [`Step`], [`Transaction`], [`Sleep`],
+//!   [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`], [`WaitForApproval`], [`Child`],
+//! [`Shield`],
+//!   [`Compensation`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and [`StepError`].
+//! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
+//!   [`ClientError`], [`ApplicationTransaction`].
+//! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
+//! * Before a deploy: `testing::replay`, `Worker::preflight` of the crate `workflow-worker`,
+//!   [`Divergence`].
 //!
 //! # Features
 //! | Feature | Default | What it adds |
@@ -41,12 +46,12 @@
 //! | `macros` | yes | `#[workflow]` and `#[derive(StepError)]` |
 //! | `sqlite` | yes | the SQLite store, with SQLite bundled |
 //! | `postgres` | yes | the PostgreSQL store |
-//! | `testing` | no | [`mod@testing`]: replays of stored histories and a database in memory, for tests |
+//! | `testing` | no | [`mod@testing`]: replays of stored histories, for tests |
 //! | `encryption` | no | [`Encryption`]: every stored payload encrypted, with keys that rotate |
-//! | `failpoints` | no | points at which a test kills the process, or makes an operation fail; never in a release |
-//! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them; never in a release |
+//! | `failpoints` | no | points at which a test kills the process or fails an operation |
+//! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them |
 
-// The expansion of `#[workflow]` names this crate as a user does.
+// The code that `#[workflow]` generates names this crate as users do.
 extern crate self as workflow_sdk;
 
 mod client;
@@ -80,6 +85,7 @@ pub use workflow_engine::model::{
     RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp,
     TypedPayload, UnreadablePayload, UnreadableReason,
 };
+pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};
 pub use workflow_engine::runtime::{
     BoxError, DEFAULT_PAYLOAD_LIMIT, Error, ErrorExt, PayloadError, Result, RetryAdvice, StepError,
@@ -88,7 +94,7 @@ pub use workflow_engine::store::{
     CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, PauseOutcome, ResumeOutcome,
 };
 
-/// What the worker and the test kit use. Internal: exempt from semantic versioning.
+/// Items for the worker and the test kit. Internal: exempt from semantic versioning.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::client::{open as connect, run_history};
@@ -98,12 +104,12 @@ pub mod internal {
 /// The database driver, in the version whose transactions [`Start::within`] takes.
 pub use sqlx;
 
-/// The code of the pages compiles and does what they say.
+/// Compiles and runs the code on this page of the guide.
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../docs/guide/errors-and-retries.md")]
 struct Pages;
 
-/// See [`Pages`].
+/// Compiles and runs the code on the page about security, which needs more features.
 #[cfg(all(doctest, feature = "encryption", feature = "sqlite"))]
 #[doc = include_str!("../../docs/guide/security.md")]
 struct SecurityPage;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, RunId, SignalOutcome, StepKind};
-use workflow_tests::{FaultyStore, Live, Probe, Working};
+use workflow_tests::{FaultyStore, Live, LocalWorker, Probe};
 use workflow_worker::Worker;
 
 use super::{failure, holds};
@@ -25,7 +25,7 @@ async fn two_payments(ctx: &Ctx) -> Result<(Option<u64>, Option<u64>)> {
 pub async fn signals_are_taken_in_order_before_and_after_the_wait(db: Live) {
     let run = db.client.start(two_payments, ()).await.unwrap();
     assert_eq!(run.signal(PAID, &1).await.unwrap(), SignalOutcome::Accepted);
-    let working = Working::start(db.worker(()).register(two_payments).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(two_payments).linger(Duration::ZERO));
     holds("the second wait is parked", async || {
         let waiting = run.history().await.unwrap().iter().any(|row| row.step_key == "paid:1");
         waiting && run.status().await.unwrap() == RunStatus::Parked
@@ -45,7 +45,7 @@ async fn wait_a_moment(ctx: &Ctx, millis: u64) -> Result<Option<String>> {
 }
 
 pub async fn a_wait_ends_with_its_timeout(db: Live) {
-    let working = Working::start(db.worker(()).register(wait_a_moment).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(wait_a_moment).linger(Duration::ZERO));
     let short = db.client.start(wait_a_moment, 100).await.unwrap();
     assert_eq!(short.result().await.unwrap(), None);
     let none = db.client.start(wait_a_moment, 0).await.unwrap();
@@ -66,7 +66,7 @@ async fn beside_a_body(ctx: &Ctx<tokio::sync::Semaphore>) -> Result<Option<u64>>
 
 /// The run cannot park while a body runs, so its drive must be notified of the signal.
 pub async fn a_running_run_receives_a_signal(db: Live) {
-    let working = Working::start(db.worker(tokio::sync::Semaphore::new(0)).register(beside_a_body));
+    let working = LocalWorker::start(db.worker(tokio::sync::Semaphore::new(0)).register(beside_a_body));
     for client in [db.client.clone(), db.second_client().await] {
         let run = db.client.start(beside_a_body, ()).await.unwrap();
         holds("the wait is written", async || run.history().await.unwrap().iter().any(|row| row.step_key == "paid"))
@@ -93,7 +93,7 @@ async fn race_then_wait(ctx: &Ctx) -> Result<Option<u64>> {
 }
 
 pub async fn a_wait_that_loses_a_race_consumes_nothing(db: Live) {
-    let working = Working::start(db.worker(()).register(race_then_wait).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(race_then_wait).linger(Duration::ZERO));
     let run = db.client.start(race_then_wait, ()).await.unwrap();
     holds("the step after the race has ended", async || {
         run.history().await.unwrap().iter().any(|row| row.step_key == "after" && row.position.is_some())
@@ -110,7 +110,7 @@ pub async fn a_key_makes_one_signal(db: Live) {
     assert_eq!(send().await.unwrap(), SignalOutcome::Accepted);
     assert_eq!(send().await.unwrap(), SignalOutcome::Repeated);
     assert_eq!(run.signal(PAID, &2).await.unwrap(), SignalOutcome::Accepted);
-    let working = Working::start(db.worker(()).register(two_payments));
+    let working = LocalWorker::start(db.worker(()).register(two_payments));
     assert_eq!(run.result().await.unwrap(), (Some(1), Some(2)));
     working.stop().await;
 }
@@ -124,7 +124,7 @@ async fn pass_on(ctx: &Ctx, to: RunId) -> Result<SignalOutcome> {
 
 pub async fn a_workflow_sends_a_signal_once(db: Live) {
     let target = db.client.start(two_payments, ()).await.unwrap();
-    let working = Working::start(db.worker(()).register(two_payments).register(pass_on).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(two_payments).register(pass_on).linger(Duration::ZERO));
     let sender = db.client.start(pass_on, target.id()).await.unwrap();
     assert_eq!(sender.result().await.unwrap(), SignalOutcome::Accepted);
     target.signal(PAID, &10).await.unwrap();
@@ -150,10 +150,13 @@ pub async fn a_signal_that_cannot_be_taken_is_refused(db: Live) {
     assert!(matches!(error, ClientError::Payload(_)), "{error:?}");
     // A signal sent by name has any payload, so only the receiver can check the type.
     run.signal("late", &1_u8).await.unwrap();
-    let working = Working::start(db.worker(()).register(wait_a_moment));
+    let working = LocalWorker::start(db.worker(()).register(wait_a_moment));
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.message.contains("the payload of signal \"late\" is no alloc::string::String"), "{error}");
+    assert!(
+        error.message.contains("the payload of signal \"late\" does not decode as alloc::string::String"),
+        "{error}"
+    );
     working.stop().await;
 }
 
@@ -167,7 +170,7 @@ async fn ship(ctx: &Ctx) -> Result<String> {
 }
 
 pub async fn an_approval_is_listed_and_decided_once(db: Live) {
-    let working = Working::start(db.worker(()).register(ship).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(ship).linger(Duration::ZERO));
     let run = db.client.start(ship, ()).await.unwrap();
     holds("it is listed", async || !db.client.approvals().await.unwrap().is_empty()).await;
     let listed = db.client.approvals().await.unwrap();
@@ -175,12 +178,15 @@ pub async fn an_approval_is_listed_and_decided_once(db: Live) {
     assert_eq!((listed[0].run_id, listed[0].key.as_str(), listed[0].to.as_deref()), (run.id(), "ship", Some("ops")));
     assert_eq!(listed[0].until.unwrap().since(listed[0].since), HOUR);
     let error = db.client.approve(run.id(), "shipp", "ann").await.unwrap_err();
-    assert_eq!(error.to_string(), format!("run {} asks nobody about \"shipp\"; it waits for [\"ship\"]", run.id()));
+    assert_eq!(
+        error.to_string(),
+        format!("run {} does not wait for approval \"shipp\"; it waits for [\"ship\"]", run.id())
+    );
     working.stop().await;
     let decided = db.client.approve(run.id(), "ship", "ann").note("fine").await.unwrap();
     assert_eq!(decided, SignalOutcome::Accepted);
     assert_eq!(db.client.reject(run.id(), "ship", "bob").await.unwrap(), SignalOutcome::Repeated);
-    let working = Working::start(db.worker(()).register(ship));
+    let working = LocalWorker::start(db.worker(()).register(ship));
     assert_eq!(run.result().await.unwrap(), "true ann fine");
     assert!(db.client.approvals().await.unwrap().is_empty());
     working.stop().await;
@@ -202,7 +208,7 @@ async fn escalate(ctx: &Ctx) -> Result<String> {
 
 /// The approval that lost the race is not listed.
 pub async fn an_escalated_approval_is_no_longer_listed(db: Live) {
-    let working = Working::start(db.worker(()).register(escalate).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(escalate).linger(Duration::ZERO));
     let run = db.client.start(escalate, ()).await.unwrap();
     holds("only the second is listed", async || {
         let keys: Vec<_> = db.client.approvals().await.unwrap().into_iter().map(|approval| approval.key).collect();
@@ -232,7 +238,7 @@ pub async fn a_body_survives_an_inbox_that_cannot_be_read(db: Live) {
     store.fail_inboxes(2);
     let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let probe = Probe::new();
-    let working = Working::start(Worker::new(client.clone(), probe.clone()).register(wait_beside_a_body));
+    let working = LocalWorker::start(Worker::new(client.clone(), probe.clone()).register(wait_beside_a_body));
     let run = client.start(wait_beside_a_body, ()).await.unwrap();
     probe.noted("body").await;
     run.signal(PAID, &7).await.unwrap();
@@ -257,7 +263,7 @@ async fn count_up(ctx: &Ctx) -> Result<u64> {
 /// Each wait is a park. The signals of another process arrive before, during and after the
 /// park.
 pub async fn a_signal_of_another_process_wakes_its_run(db: Live) {
-    let working = Working::start(db.worker(()).register(count_up).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(count_up).linger(Duration::ZERO));
     let runs = db.client.start_many(count_up, vec![(); 20]).await.unwrap();
     let sender = db.second_client().await;
     for round in 0..ROUNDS {

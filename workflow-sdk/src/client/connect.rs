@@ -3,6 +3,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use workflow_engine::model::{Clock, PayloadCodec};
+use workflow_engine::observe::{Observer, Observers};
 use workflow_engine::runtime::DEFAULT_PAYLOAD_LIMIT;
 use workflow_engine::store::{Coding, ConnectError, Store, StoreOptions, redact};
 
@@ -16,6 +17,7 @@ pub struct Connect {
     options: StoreOptions,
     payload_limit: usize,
     coding: Coding,
+    observers: Observers,
 }
 
 /// The store that the client will use.
@@ -29,7 +31,13 @@ pub(super) enum Database {
 
 impl Connect {
     pub(super) fn new(to: Database) -> Self {
-        Self { to, options: StoreOptions::default(), payload_limit: DEFAULT_PAYLOAD_LIMIT, coding: Coding::default() }
+        Self {
+            to,
+            options: StoreOptions::default(),
+            payload_limit: DEFAULT_PAYLOAD_LIMIT,
+            coding: Coding::default(),
+            observers: Observers::default(),
+        }
     }
 
     /// Sets the number of connections for reads and, on PostgreSQL, for the transactions of steps.
@@ -68,6 +76,35 @@ impl Connect {
         self
     }
 
+    /// Adds an observer, which receives the events of this client and of the workers that use it. It is called on the
+    /// threads of the executor and the workers, so it must return quickly and must not block. `docs/guide/logging.md`
+    /// lists the events. Default: the log alone, which stays an observer.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_sdk::{Event, Observer};
+    ///
+    /// struct Failures;
+    ///
+    /// impl Observer for Failures {
+    ///     fn event(&self, event: &Event<'_>) {
+    ///         if let Event::RunEnded { run, status: RunStatus::Failed, .. } = event {
+    ///             println!("a run of {} failed", run.workflow);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").observer(Failures).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers = self.observers.with(Arc::new(observer));
+        self
+    }
+
     /// Sets a clock that tests move.
     #[doc(hidden)]
     pub fn clock(mut self, clock: Clock) -> Self {
@@ -86,7 +123,7 @@ impl IntoFuture for Connect {
                 Database::Url(url) => open(&url, self.options).await?,
                 Database::Open(store) => store,
             };
-            Ok(Client::coded(store, self.payload_limit, self.coding))
+            Ok(Client::observed(store, self.payload_limit, self.coding, self.observers))
         })
     }
 }

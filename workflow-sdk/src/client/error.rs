@@ -31,8 +31,8 @@ pub enum ClientError {
     },
     /// The run does not wait for this approval.
     #[error(
-        "run {run_id} asks nobody about {key:?}; {}",
-        if asked.is_empty() { "it waits for no approval".into() } else { format!("it waits for {asked:?}") }
+        "run {run_id} does not wait for approval {key:?}; {}",
+        if asked.is_empty() { "it waits for no approval at all".into() } else { format!("it waits for {asked:?}") }
     )]
     NotAsked {
         /// The run.

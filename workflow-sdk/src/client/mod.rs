@@ -25,6 +25,7 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{Run, RunFilter, RunId, StepAttempt};
+use workflow_engine::observe::Observers;
 use workflow_engine::store::{
     CodedStore, Coding, DatabaseError, DatabaseErrorKind, Outcome, PauseOutcome, ResumeOutcome, Store, Write,
 };
@@ -74,6 +75,7 @@ struct Inner {
     results: Arc<ResultWatch>,
     payload_limit: usize,
     coding: Coding,
+    observers: Observers,
 }
 
 impl Client {
@@ -104,17 +106,15 @@ impl Client {
     #[doc(hidden)]
     #[must_use]
     pub fn over(store: Arc<dyn Store>, payload_limit: usize) -> Self {
-        Self::coded(store, payload_limit, Coding::default())
+        Self::observed(store, payload_limit, Coding::default(), Observers::default())
     }
 
-    /// Returns a client over an open store, with a codec.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn coded(store: Arc<dyn Store>, payload_limit: usize, coding: Coding) -> Self {
+    /// Returns a client over an open store, with a codec and observers.
+    fn observed(store: Arc<dyn Store>, payload_limit: usize, coding: Coding, observers: Observers) -> Self {
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
         let executor = Executor::start(Arc::clone(&store));
         let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.hub()));
-        Self(Arc::new(Inner { store, executor, results, payload_limit, coding }))
+        Self(Arc::new(Inner { store, executor, results, payload_limit, coding, observers }))
     }
 
     /// Starts a run of this workflow. Returns a builder: set its options, then await it.
@@ -348,6 +348,13 @@ impl Client {
     #[must_use]
     pub fn coding(&self) -> &Coding {
         &self.0.coding
+    }
+
+    /// Returns the observers of this client. For the worker.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn observers(&self) -> &Observers {
+        &self.0.observers
     }
 
     fn results(&self) -> &Arc<ResultWatch> {
