@@ -214,7 +214,7 @@ run ORDER-2 ("order" version "1"): the code does not fit the run's history
   note:     nothing was changed? outside of steps a workflow may depend only on its input and on ctx
   alike:    run ORDER-1
 
-run GIFT ("gift" version "1"): fails (refused): the input of workflow "gift" is no u64: invalid type: map, expected u64 at line 1 column 0; start the run again with an input of that type
+run GIFT ("gift" version "1"): fails (refused): the input of workflow "gift" does not decode as u64: invalid type: map, expected u64 at line 1 column 0; start the run again with an input of that type
 
 run RIDDLE ("refund" version "1"): UNREADABLE
 
@@ -222,7 +222,7 @@ run REFUND ("refund" version "1"): calls were added before recorded ones
   added:    step "check"
               --> tests/tests/engine/preflight.rs:LINE
   recorded: #1 step "refund" (succeeded, 1 byte)
-  unknown:  whether the code asks for what is recorded once the new calls have run
+  unknown:  whether the code asks for the recorded outcomes after the new calls
 
 "gone" version "1" is not registered: 2 not judged"#;
 

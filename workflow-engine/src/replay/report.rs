@@ -23,7 +23,9 @@ impl Divergence {
             (Difference::Kind, Some((recorded, Some((current, _))))) => {
                 format!("the kind of the call: {} is recorded, the code has a {}", recorded.kind, current.kind)
             }
-            (Difference::Output { type_name, reason }, _) => format!("the value is no {type_name}: {reason}"),
+            (Difference::Output { type_name, reason }, _) => {
+                format!("the value does not decode as {type_name}: {reason}")
+            }
             (Difference::Unasked { .. } | Difference::Passed, Some((recorded, pair))) => {
                 let missed = format!("nothing asks for {} {:?}", recorded.kind, recorded.key);
                 match pair {

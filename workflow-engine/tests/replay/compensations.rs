@@ -225,8 +225,8 @@ fn a_compensation_for_a_step_that_never_ran_is_refused_and_disarmed() {
     let (result, notes) = run_and_replay(&mut Table::default(), &flow);
     assert_eq!(
         result.unwrap_err().message,
-        "compensation \"refund\" is to undo \"charge\", but no call of that key has succeeded in this run; \
-         these have: [\"reserve\"]; register it after the step that it undoes"
+        "compensation \"refund\" is to undo \"charge\", but no call with that key has succeeded in this run; \
+         these have: [\"reserve\"]; call ctx.compensate after the step that it undoes"
     );
     assert_eq!(notes, ["reserve", "release"]);
 }

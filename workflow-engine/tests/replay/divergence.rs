@@ -64,7 +64,7 @@ fn an_output_that_no_longer_decodes_is_a_divergence_that_names_the_type() {
     let flow = flow!(|ctx| { Ok(ctx.step("count", async || Ok::<_, Error>(7_u32)).await?.to_string()) });
     let line = line!() - 1;
     let divergence = Drive::begin(&table, &flow).advance().divergence();
-    assert_eq!(divergence.summary(), "the value is no u32: found string, expected u32 at line 1 column 7");
+    assert_eq!(divergence.summary(), "the value does not decode as u32: found string, expected u32 at line 1 column 7");
     let place = format!("--> {}:{line}:37\n", file!());
     assert!(divergence.to_string().contains(&place), "{divergence}");
 }

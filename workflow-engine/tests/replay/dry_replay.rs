@@ -235,7 +235,7 @@ fn a_divergence_past_an_added_step_is_reported() {
         Ok(ctx.step("reserve", async || Ok::<_, Error>(5_u32)).await?.to_string())
     });
     let text = diverges(dry(&Table::default().with_value("reserve", 1, "\"hold\""), &flow));
-    assert!(text.contains("differs:  the value is no u32"), "{text}");
+    assert!(text.contains("differs:  the value does not decode as u32"), "{text}");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_changed_kind_and_a_changed_type_diverge() {
     });
     assert!(diverges(dry(&order(), &kind)).contains("sleep is recorded, the code has a step"));
     let of_type = flow!(|ctx| { Ok(ctx.step("reserve", async || Ok::<_, Error>(5_u32)).await?.to_string()) });
-    assert!(diverges(dry(&order(), &of_type)).contains("the value is no u32"));
+    assert!(diverges(dry(&order(), &of_type)).contains("the value does not decode as u32"));
 }
 
 #[test]

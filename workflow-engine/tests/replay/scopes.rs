@@ -339,7 +339,7 @@ fn a_timeout_counts_from_its_first_poll_and_its_end_survives_a_crash() {
     drive.set_now(START + (MINUTE - Duration::from_micros(1)));
     assert_eq!(drive.quiesce(&mut table).timer(), Some(START + MINUTE));
     drive.set_now(START + MINUTE);
-    let text = "timeout: step \"timeout\": what ctx.timeout was given had not ended after 60s; \
+    let text = "timeout: step \"timeout\": the future of ctx.timeout had not ended after 60s; \
                 give it more time, or handle this error";
     assert_eq!(drive.quiesce(&mut table).value(), text);
     assert_eq!(outcomes(&table), ["before", "timeout"]);

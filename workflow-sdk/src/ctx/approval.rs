@@ -12,19 +12,22 @@ use workflow_engine::replay::{CallId, CallPoll, SignalWait};
 use super::{Ctx, RunCell, signal};
 
 impl<S> Ctx<S> {
-    /// A gate that somebody has to open: waits until the application [approves](crate::Client::approve) or
-    /// [rejects](crate::Client::reject), and gives who did and why. Those that wait are listed by
-    /// [`Client::approvals`](crate::Client::approvals).
+    /// Waits until the application [approves](crate::Client::approve) or
+    /// [rejects](crate::Client::reject), and returns the [`Decision`] with the name of the person
+    /// that decided. [`Client::approvals`](crate::Client::approvals) lists the approvals that runs
+    /// wait for.
     ///
-    /// Gives `None` only if a [timeout](WaitForApproval::timeout) was set and is over. To ask somebody else after a while, let
-    /// a timeout end and ask again, or race two approvals.
+    /// Returns `None` only if a [timeout](WaitForApproval::timeout) was set and has passed. To ask
+    /// another person after a while, let a timeout pass and ask again, or race two approvals.
     ///
     /// # Errors
-    /// Awaiting it gives an error of kind [`Refused`](crate::ErrorKind::Refused) for an invalid name, or inside the body of
-    /// a step. A rejection is no error.
+    /// Awaiting it returns an error of kind [`Refused`](crate::ErrorKind::Refused) for an invalid
+    /// name or inside the body of a step, and of kind [`Canceled`](crate::ErrorKind::Canceled) or
+    /// [`Deadline`](crate::ErrorKind::Deadline) if the run is told to end while it waits. A
+    /// rejection is not an error.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the wait; the approval is no longer listed.
+    /// Dropping the future ends the wait, and the approval leaves the list.
     ///
     /// ```
     /// use std::time::Duration;
@@ -48,8 +51,9 @@ impl<S> Ctx<S> {
     }
 }
 
-/// An approval that is asked for: set its options, then await it.
-#[must_use = "nobody is asked until this is awaited"]
+/// A builder for an approval that a run waits for: set its options, then await it. Made by
+/// [`Ctx::approval`].
+#[must_use = "nothing is asked until this is awaited"]
 #[derive(Debug)]
 pub struct WaitForApproval<'a> {
     cell: &'a Arc<RunCell>,
@@ -58,13 +62,14 @@ pub struct WaitForApproval<'a> {
 }
 
 impl WaitForApproval<'_> {
-    /// Who is asked: a person, a group, whatever the application finds its approvers by. Default: nobody in particular.
+    /// Sets the person or group that is asked, by which the application finds its approvers.
+    /// Default: none.
     pub fn to(mut self, approver: impl Into<String>) -> Self {
         self.wait.to = Some(approver.into());
         self
     }
 
-    /// How long to wait, from the first poll, before giving up. Default: for ever.
+    /// Sets how long to wait, counted from the first poll. Default: without a limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.wait.timeout = Some(timeout);
         self

@@ -7,11 +7,12 @@ use std::task::{Context, Poll, Wake, Waker};
 
 pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Futures that are polled side by side: each when it was woken, and those that were woken together in the order of their
-/// numbers. So the order follows from what was delivered, and ten thousand of them cost no more polls than there were wakes.
+/// Futures that are polled side by side. Each is polled only after it was woken, and futures that
+/// were woken together are polled in the order of their numbers. So the order of polls follows from
+/// the delivered outcomes, and the number of polls grows with the number of wakes only.
 pub(super) struct Branches<'a, T> {
     running: BTreeMap<usize, Branch<'a, T>>,
-    /// Those to be polled now.
+    /// The numbers of the futures to poll now.
     due: BTreeSet<usize>,
     woken: Arc<Woken>,
 }
@@ -21,12 +22,13 @@ struct Branch<'a, T> {
     waker: Waker,
 }
 
-/// Those that were woken since they were last looked for, and who is told of it.
+/// The numbers of the futures that were woken since the last poll, and the waker of the task that
+/// polls them.
 #[derive(Default)]
 struct Woken(Mutex<(BTreeSet<usize>, Option<Waker>)>);
 
 impl Woken {
-    /// Nothing that could panic runs under it, so a poisoned lock is whole.
+    /// Nothing that could panic runs under this lock, so a poisoned lock holds valid data.
     fn lock(&self) -> MutexGuard<'_, (BTreeSet<usize>, Option<Waker>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +58,7 @@ impl<'a, T> Branches<'a, T> {
         Self { running: BTreeMap::new(), due: BTreeSet::new(), woken: Arc::default() }
     }
 
-    /// Adds one, to be polled by the next [`Branches::poll_next`].
+    /// Adds a future, which the next [`Branches::poll_next`] polls.
     pub(super) fn insert(&mut self, number: usize, future: BoxFuture<'a, T>) {
         let waker = Waker::from(Arc::new(BranchWaker { number, woken: Arc::clone(&self.woken) }));
         self.running.insert(number, Branch { future, waker });
@@ -67,7 +69,7 @@ impl<'a, T> Branches<'a, T> {
         self.running.len()
     }
 
-    /// Drops them all, in the order of their numbers.
+    /// Drops all futures, in the order of their numbers.
     pub(super) fn clear(&mut self) {
         self.due.clear();
         while let Some(child) = self.running.pop_first() {
@@ -75,8 +77,9 @@ impl<'a, T> Branches<'a, T> {
         }
     }
 
-    /// The next that ends. What is woken while others are polled waits for the next call: one that always wakes itself holds
-    /// nobody up.
+    /// Returns the number and the output of the next future that ends. A future that is woken
+    /// during this call waits for the next call, so one that always wakes itself does not delay the
+    /// others.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(usize, T)> {
         {
             let mut woken = self.woken.lock();

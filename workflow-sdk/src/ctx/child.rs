@@ -20,25 +20,30 @@ use workflow_engine::runtime::round_trip;
 
 use super::{Ctx, RunCell};
 
-/// Parents that a run may have above it. A workflow that starts itself without an end is stopped here.
+/// The number of parents that a run may have above it. The limit stops a workflow that starts
+/// itself without end.
 pub const MAX_CHILD_DEPTH: i64 = 100;
 
 impl<S> Ctx<S> {
-    /// A run of its own, started by this one, that this one waits for. It is started in the commit of its step's record, so
-    /// once, however often this run is resumed; any worker that knows the workflow may run it; and its end wakes this run in
-    /// the commit of that end.
+    /// Starts a run of its own, the child, and waits for its result. The child is started in the
+    /// commit of its step's record, so it is started once, however often this run is resumed. Any
+    /// worker that knows the workflow may run it. The commit of its end wakes this run.
     ///
-    /// When this run ends first, the child is canceled, at the moment of that end, unless
-    /// [`Child::on_parent_end`] says otherwise; the child's own children follow when it ends.
+    /// If this run ends first, the child is canceled at that moment, unless
+    /// [`Child::on_parent_end`] says otherwise. The child's own children follow when the child
+    /// ends.
     ///
     /// # Errors
-    /// Awaiting it gives the child's error, with the child's kind, message, causes and typed value; kind
-    /// [`ChildCanceled`](ErrorKind::ChildCanceled) if the child was canceled; kind [`Refused`](ErrorKind::Refused) for an
-    /// invalid input or option, a key that another run has, more than [`MAX_CHILD_DEPTH`] parents, or a child inside the
-    /// body of a step.
+    /// Awaiting it returns the child's error, with its kind, message, causes and typed value. The
+    /// kind is [`ChildCanceled`](ErrorKind::ChildCanceled) if the child was canceled. It is
+    /// [`Refused`](ErrorKind::Refused) for an invalid input or option, a key that another run has,
+    /// more than [`MAX_CHILD_DEPTH`] parents, or a child inside the body of a step. It is
+    /// [`Canceled`](ErrorKind::Canceled) or [`Deadline`](ErrorKind::Deadline) if this run is told
+    /// to end while it waits.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the wait. The child, once started, goes on until it or this run ends.
+    /// Dropping the future ends the wait. A child that was started continues until it or this run
+    /// ends.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -91,12 +96,12 @@ fn refused(message: String) -> StoredError {
     StoredError::new(ErrorKind::Refused, message).fatal()
 }
 
-/// A child that is to be started: set its options, then await it.
+/// A builder for a child: set its options, then await it. Made by [`Ctx::child`].
 #[must_use = "a child is not started until it is awaited"]
 pub struct Child<'a, O> {
     cell: &'a Arc<RunCell>,
     call: Result<CallId, StoredError>,
-    /// Without its id and its parent, which the record decides.
+    /// The new run, without its id and its parent, which the record decides.
     run: Result<NewRun, StoredError>,
     on_parent_end: OnParentEnd,
     output: PhantomData<fn() -> O>,
@@ -112,8 +117,9 @@ impl<'a, O> Child<'a, O> {
         self
     }
 
-    /// Idempotency key, unique for the child's workflow: where another run has it, the child is refused. Default: none,
-    /// for a child is started once for its step anyway. Range: 1 to 255 bytes, no control characters.
+    /// Sets the idempotency key, which is unique within the child's workflow: if another run has
+    /// the key, the child is refused. A child needs no key to be started only once. Default: none.
+    /// Range: 1 to 255 bytes, no control characters.
     pub fn key(self, key: impl Into<String>) -> Self {
         let key = key.into();
         self.set(|run| {
@@ -123,7 +129,8 @@ impl<'a, O> Child<'a, O> {
         })
     }
 
-    /// Where it waits for a worker. Default: the queue of this run.
+    /// Sets the queue in which the child waits for a worker. Default: the queue of this run. Range:
+    /// 1 to 255 bytes, no control characters.
     pub fn queue(self, queue: impl Into<String>) -> Self {
         let queue = queue.into();
         self.set(|run| {
@@ -133,7 +140,7 @@ impl<'a, O> Child<'a, O> {
         })
     }
 
-    /// Fails the child if it has not ended so long after its start. Default: never.
+    /// Fails the child if it has not ended within this time after its start. Default: none.
     pub fn deadline(self, deadline: Duration) -> Self {
         self.set(|run| {
             run.deadline = Some(StartTime::After(deadline));
@@ -141,15 +148,15 @@ impl<'a, O> Child<'a, O> {
         })
     }
 
-    /// What becomes of the child when this run ends before it. Default: [`OnParentEnd::Cancel`]; of a
-    /// [detached](Child::detach) one [`OnParentEnd::Abandon`].
+    /// Sets what happens to the child if this run ends first. Default: [`OnParentEnd::Cancel`], or
+    /// [`OnParentEnd::Abandon`] for a [detached](Child::detach) child.
     pub fn on_parent_end(mut self, policy: OnParentEnd) -> Self {
         self.on_parent_end = policy;
         self
     }
 
-    /// Starts the child and waits for nothing but that. It goes on when this run ends, unless
-    /// [`DetachedChild::on_parent_end`], called after this, says otherwise.
+    /// Starts the child and does not wait for its end. The child continues when this run ends,
+    /// unless [`DetachedChild::on_parent_end`] says otherwise.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -183,7 +190,7 @@ impl<'a, O> Child<'a, O> {
         }
     }
 
-    /// What a record holds.
+    /// Decodes the value of a record.
     fn decode<T: DeserializeOwned>(&self, call: CallId, delivered: Delivered) -> Poll<Result<T>> {
         let Delivered::Recorded(text) = delivered else { return Poll::Pending };
         match serde_json::from_str(&text) {
@@ -225,13 +232,14 @@ impl<O> fmt::Debug for Child<'_, O> {
     }
 }
 
-/// A child that is to be started and not waited for: await it.
+/// A builder for a child that this run does not wait for: set its options, then await it. Made by
+/// [`Child::detach`].
 #[must_use = "a child is not started until it is awaited"]
 #[derive(Debug)]
 pub struct DetachedChild<'a, O>(Child<'a, O>);
 
 impl<O> DetachedChild<'_, O> {
-    /// See [`Child::on_parent_end`].
+    /// Sets what happens to the child if this run ends first. Default: [`OnParentEnd::Abandon`].
     pub fn on_parent_end(self, policy: OnParentEnd) -> Self {
         Self(self.0.on_parent_end(policy))
     }
@@ -252,14 +260,15 @@ impl<O> Future for DetachedChild<'_, O> {
     }
 }
 
-/// A child that nobody waits for.
+/// A child that was started, and that this run does not wait for.
 pub struct ChildHandle<O> {
     id: RunId,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> ChildHandle<O> {
-    /// Its id: for [`Ctx::send_signal`], and for [`Client::handle`](crate::Client::handle) in the application.
+    /// Returns the child's id: for [`Ctx::send_signal`], and for
+    /// [`Client::handle`](crate::Client::handle) in the application.
     #[must_use]
     pub fn id(&self) -> RunId {
         self.id

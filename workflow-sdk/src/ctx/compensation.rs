@@ -17,14 +17,15 @@ use workflow_engine::runtime::{ArmedCompensation, CompensationFuture};
 
 use super::{Ctx, RunCell};
 
-/// Keys that the refusal of [`Compensation::undoes`] shows at most.
+/// The number of keys that the error of [`Compensation::undoes`] shows at most.
 const SHOWN_KEYS: usize = 20;
 
-/// An armed compensation: what undoes a step if the run fails or is canceled. See [`Ctx::compensate`].
+/// An armed compensation, which undoes a step if the run fails or is canceled. See
+/// [`Ctx::compensate`].
 ///
-/// Dropping it leaves it armed, for `?` and the end of a scope drop it, and that is when it is needed. Only
-/// [`Compensation::disarm`] takes it back.
-#[must_use = "give the compensation a name: it can be limited to a step that succeeded (`undoes`) and taken back (`disarm`)"]
+/// Dropping the value leaves the compensation armed, because `?` and the end of a scope drop the
+/// value exactly when the compensation is needed. Only [`Compensation::disarm`] disarms it.
+#[must_use = "bind the compensation to a variable: `undoes` checks that its step succeeded, `disarm` keeps it from running"]
 pub struct Compensation<'a> {
     cell: &'a Arc<RunCell>,
     call: CallId,
@@ -43,22 +44,28 @@ fn run<'a, T: Serialize + DeserializeOwned + Send + 'static>(
 }
 
 impl<S: Send + Sync + 'static> Ctx<S> {
-    /// Arms a compensation: call it after the step that it undoes.
+    /// Arms a compensation. Call it after the step that it undoes.
     ///
-    /// If the function ends with an error or a panic, or the run is canceled or passes its deadline and the function hands
-    /// that error on, the armed compensations run, in the reverse order of their calls, one after the other. Each is a
-    /// durable step of kind `compensation`, is seen in the history, has its own retries, and is not interrupted by a cancel.
-    /// One that fails for good does not stop the others: the run's error then lists it among its causes, and a canceled run
-    /// ends failed, with kind [`Compensation`](ErrorKind::Compensation). If the function succeeds none runs.
+    /// Armed compensations run if the function ends with an error or a panic. They also run if the
+    /// run is canceled or passes its deadline, and the function returns that error. They run one
+    /// after the other, in the reverse order of their calls. Each is a durable step of kind
+    /// `compensation`: it is part of the history, has its own retries, and is not interrupted by a
+    /// cancel. If one fails for good, the others still run. The run's error then lists the failure
+    /// among its causes, and a canceled run ends as failed, with kind
+    /// [`Compensation`](ErrorKind::Compensation). If the function succeeds, no compensation runs.
     ///
-    /// A compensation runs after the function has returned, so its body owns what it uses, and gets the worker's state as an
-    /// `Arc`. It is called once for each attempt: a body that moves a captured value clones it first. As every step it runs
-    /// at least once, so tell outside systems by a key which refund it is, one made of [`Ctx::run_id`], say.
+    /// A compensation runs after the function has returned, so its body owns the values that it
+    /// uses, and receives the worker's state as an `Arc`. The body is called once per attempt, so a
+    /// body that moves a captured value clones it first. Like every step, it runs at least once. So
+    /// give other systems a key that identifies the refund, for example one made of
+    /// [`Ctx::run_id`].
     ///
-    /// The name is a step's: 1 to 255 bytes without control characters, `:1`, `:2`, ... for repeats. It takes its key here.
+    /// The name works like the name of a step: 1 to 255 bytes without control characters, with
+    /// `:1`, `:2`, ... for repeats. The compensation takes its key in this call.
     ///
     /// # Errors
-    /// Kind [`Refused`](ErrorKind::Refused): for an invalid name, and inside the body of a step.
+    /// An error of kind [`Refused`](ErrorKind::Refused) for an invalid name, or inside the body of
+    /// a step.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -66,7 +73,7 @@ impl<S: Send + Sync + 'static> Ctx<S> {
     ///
     /// struct App;
     /// impl App {
-    ///     async fn charge(&self, cents: u64) -> Result<String> { Ok(format!("payment of {cents}")) }
+    ///     async fn charge(&self, cents: u64) -> Result<String> { Ok(format!("{cents} cents")) }
     ///     async fn refund(&self, payment: &str) -> Result<()> { Ok(()) }
     ///     async fn ship(&self) -> Result<()> { Ok(()) }
     /// }
@@ -107,13 +114,13 @@ impl<S: Send + Sync + 'static> Ctx<S> {
 }
 
 impl Compensation<'_> {
-    /// What follows a failed attempt. Default: [`Retry::COMPENSATION_DEFAULT`].
+    /// Sets the retry policy of failed attempts. Default: [`Retry::COMPENSATION_DEFAULT`].
     pub fn retry(self, retry: Retry) -> Self {
         self.set(|options| options.retry = retry)
     }
 
-    /// How long one attempt may take; after it the body is dropped, and the attempt failed with kind
-    /// [`Timeout`](ErrorKind::Timeout), which is retried. Default: as long as it takes.
+    /// Limits the duration of one attempt. When it has passed, the body is dropped and the attempt
+    /// fails with kind [`Timeout`](ErrorKind::Timeout), which is retried. Default: none.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.set(|options| options.timeout = Some(timeout))
     }
@@ -127,12 +134,12 @@ impl Compensation<'_> {
         self
     }
 
-    /// Makes sure that it undoes something: a call of this key, as it stands in the history (`charge`, `charge:1`), has
-    /// succeeded in this run.
+    /// Checks that there is something to undo: a call with this key, as it stands in the history
+    /// (`charge`, `charge:1`), must have succeeded in this run.
     ///
     /// # Errors
-    /// Kind [`Refused`](ErrorKind::Refused) if none has; the error lists the keys of those that have. The compensation is
-    /// disarmed then.
+    /// An error of kind [`Refused`](ErrorKind::Refused) if no call with this key has succeeded. The
+    /// error lists the keys of the calls that have. The compensation is disarmed then.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -141,10 +148,11 @@ impl Compensation<'_> {
     /// #[workflow]
     /// async fn checkout(ctx: &Ctx) -> Result<()> {
     ///     ctx.step("charge", async || Ok::<_, Error>(())).await?;
-    ///     let refund = ctx.compensate("refund", |_: Arc<()>| async { Ok::<_, Error>(()) })?.undoes("charge")?;
+    ///     let refund = ctx.compensate("refund", |_: Arc<()>| async { Ok::<_, Error>(()) })?;
+    ///     let refund = refund.undoes("charge")?;
     ///     let picked_up = ctx.step("ship", async || Ok::<_, Error>(true)).await?;
     ///     if picked_up {
-    ///         // From here on nothing is paid back, whatever fails later.
+    ///         // From here on the payment is not refunded, even if the run fails later.
     ///         refund.disarm();
     ///     }
     ///     Ok(())
@@ -162,20 +170,20 @@ impl Compensation<'_> {
         let shown: Vec<&str> = succeeded.iter().take(SHOWN_KEYS).map(String::as_str).collect();
         let more = if succeeded.len() > SHOWN_KEYS { ", and more" } else { "" };
         let message = format!(
-            "compensation {name:?} is to undo {key:?}, but no call of that key has succeeded in this run; \
-             these have: {shown:?}{more}; register it after the step that it undoes"
+            "compensation {name:?} is to undo {key:?}, but no call with that key has succeeded in this run; \
+             these have: {shown:?}{more}; call ctx.compensate after the step that it undoes"
         );
         Err(StoredError::new(ErrorKind::Refused, message).fatal().into())
     }
 
-    /// Takes it back: it will not run, whatever becomes of the run.
+    /// Disarms the compensation: it does not run, however the run ends.
     pub fn disarm(self) {
         let call = self.call;
         let disarmed = self.cell.with_compensations(|armed| {
-            let place = armed.iter().position(|armed| armed.call == call);
-            place.map(|place| armed.remove(place))
+            let index = armed.iter().position(|armed| armed.call == call);
+            index.map(|index| armed.remove(index))
         });
-        // Outside of the lock: it is the author's closure that is dropped.
+        // Dropped outside of the lock, because it holds the author's closure.
         drop(disarmed);
     }
 }

@@ -7,22 +7,27 @@ use workflow_engine::runtime::encode;
 use super::Ctx;
 
 impl<S> Ctx<S> {
-    /// Ends this generation of the run and begins the next one with this input and an empty history: for runs without an end,
-    /// whose history would grow for ever. Return what it gives, as it is: `return ctx.continue_as_new(input);`.
+    /// Ends this generation of the run and begins the next one with this input and an empty
+    /// history. Use it for runs without an end, whose history would grow for ever. Return the
+    /// returned value as it is: `return ctx.continue_as_new(input);`.
     ///
-    /// It stays the same run: its id, key, tags, deadline, handle and waiters, the signals that nobody has received yet,
-    /// published values and streams. What changes is [`Ctx::generation`], and with it [`Ctx::idempotency_key`],
-    /// [`Ctx::random`] and [`Ctx::uuid`]: outside systems must not take the next generation for a repetition of this one.
-    /// Steps that this generation left running are dropped. A start with the run's key gives this run, whatever the input: the
-    /// first one is not kept.
+    /// The run keeps its id, key, tags, deadline, handles and waiters, the signals that it has not
+    /// received yet, and its published values and streams. It gets a new [`Ctx::generation`], and
+    /// with it new values of [`Ctx::idempotency_key`], [`Ctx::random`] and [`Ctx::uuid`], because
+    /// other systems must not take the next generation for a repetition of this one. Steps that
+    /// this generation left running are dropped. A start with the run's key returns this run,
+    /// whatever the input, because the first input is not kept.
     ///
-    /// The input must be one of this workflow; it is stored when the function has returned.
+    /// The input must have the input type of this workflow. It is stored when the function has
+    /// returned.
     ///
     /// # Errors
-    /// Always: the value that says so. Code that does not return it (that maps it to another error, or looks at it and goes
-    /// on) does not continue as new. In its place an error of kind [`Refused`](crate::ErrorKind::Refused), for an input that
-    /// is no JSON or larger than the limit of a payload, or for a call inside the body of a step. An input that is none of this
-    /// workflow fails the run, with that kind.
+    /// Always returns an error: the value that makes the run continue as new. If the code does not
+    /// return that value (but maps it to another error, or ignores it), the run does not continue
+    /// as new. The error has kind [`Refused`](crate::ErrorKind::Refused) if the input cannot be
+    /// encoded as JSON, if it exceeds the payload limit, or if the call is inside the body of a
+    /// step. If the input does not decode as the workflow's input type, the run fails with kind
+    /// `Refused`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,7 +54,7 @@ impl<S> Ctx<S> {
         Err(Error::continue_with(input))
     }
 
-    /// How often this run has [continued as new](Ctx::continue_as_new): 0 for a run that never did.
+    /// Returns how often this run has [continued as new](Ctx::continue_as_new): 0 if it never has.
     #[must_use]
     pub fn generation(&self) -> u64 {
         u64::try_from(self.cell.generation()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! A replay that begins no body and writes nothing: what becomes of a history under the code of this program.
+//! Replays a history on the code of this program. No body begins and nothing is written.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,11 +15,11 @@ use super::replayed::{Halt, Misfit, Replayed};
 use super::speculation::speculate;
 use super::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings};
 
-/// Replays a history on this workflow. Nothing is written, no body begins, no time passes. Outside of bodies the workflow's
-/// code does run: it must be as free of effects there as in every replay.
+/// Replays a history on this workflow. Nothing is written, no body begins, and no time passes. The
+/// workflow's code outside of bodies does run, so it must be as free of effects as in every replay.
 ///
 /// # Errors
-/// [`Misfit`].
+/// [`Misfit`] if the history does not fit the code.
 pub fn dry_replay(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Result<Replayed, Misfit> {
     let replay = |steps: &[StepAttempt]| replay_once(entry, history, steps, payload_limit);
     match replay(&history.steps) {
@@ -31,7 +31,7 @@ pub fn dry_replay(entry: &Entry, history: &RunHistory, payload_limit: usize) -> 
     }
 }
 
-/// What the context reaches in a dry replay: a clock that stands still.
+/// The port of a dry replay. Its clock stands still.
 #[derive(Debug)]
 struct StillPort {
     now: Timestamp,
@@ -46,7 +46,7 @@ impl Port for StillPort {
         false
     }
 
-    /// Only bodies send, and none begins.
+    /// Only bodies send signals, and no body begins in a dry replay.
     fn signal(&self, _: NewSignal) -> PortFuture<crate::Result<SignalOutcome>> {
         Box::pin(std::future::pending())
     }
@@ -54,7 +54,8 @@ impl Port for StillPort {
     fn wake(&self) {}
 }
 
-/// A workflow that wakes itself without a call is polled again so often, each time for as long as the poller bears.
+/// The number of polls after wakes that no call of the context caused. The poller limits the time
+/// of each poll.
 const MAX_FOREIGN_WAKES: usize = 10;
 
 fn replay_once(entry: &Entry, history: &RunHistory, steps: &[StepAttempt], payload_limit: usize) -> Halt {
@@ -72,11 +73,12 @@ fn replay_once(entry: &Entry, history: &RunHistory, steps: &[StepAttempt], paylo
         payload_limit,
     };
     let cell = RunCell::new(settings, steps.to_vec(), Arc::clone(&port));
-    // Held: what is not recorded does not begin, neither a body nor a sleep, so that nothing new can come of it.
+    // On hold, a call that is not recorded does not begin, neither a body nor a sleep. So a dry
+    // replay adds no outcome.
     cell.hold(true);
     let mut poller = Poller::new(entry.call(Arc::clone(&cell), run.input.clone()), port);
     let halt = drive(&cell, &mut poller);
-    // A panic in a destructor is the author's, and says nothing about the history.
+    // A panic in a destructor of the author's code says nothing about the history.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(poller)));
     halt
 }
@@ -106,7 +108,7 @@ fn drive(cell: &RunCell, poller: &mut Poller) -> Halt {
     }
 }
 
-/// How the function ended, if it has.
+/// Returns the result of the function, if it has ended.
 fn ended(polled: Polled) -> Option<Result<String, StoredError>> {
     match polled {
         Polled::Pending => None,
@@ -115,7 +117,8 @@ fn ended(polled: Polled) -> Option<Result<String, StoredError>> {
     }
 }
 
-/// Rows that a replay writes beside outcomes go nowhere: the function goes on as if they were committed.
+/// Discards the rows that a replay writes beside outcomes, and confirms each as committed so that
+/// the function continues.
 fn acknowledge(cell: &RunCell) {
     for OutboxRow { row, .. } in cell.take_outbox() {
         debug_assert!(row.position.is_none(), "a dry replay has decided the outcome of {:?}", row.step_key);
@@ -124,7 +127,7 @@ fn acknowledge(cell: &RunCell) {
     }
 }
 
-/// The function has ended: as the run did, if it did.
+/// Compares the end of the function with the recorded end of the run, if there is one.
 fn judge_end(
     history: &RunHistory,
     result: Result<String, StoredError>,
@@ -159,14 +162,14 @@ fn judge_end(
     }
 }
 
-fn ending(who: &str, result: Result<&String, &StoredError>) -> String {
+fn ending(subject: &str, result: Result<&String, &StoredError>) -> String {
     match result {
-        Ok(output) => format!("the {who} with an output ({})", bytes(output)),
-        Err(error) => format!("the {who} with an error ({})", error.kind),
+        Ok(output) => format!("the {subject} with an output ({})", bytes(output)),
+        Err(error) => format!("the {subject} with an error ({})", error.kind),
     }
 }
 
-/// Where two outputs differ; the order of the fields of an object does not count.
+/// Says where two outputs differ. The order of the fields of an object does not count.
 fn first_difference_of(recorded: &str, current: &str) -> Option<String> {
     if recorded == current {
         return None;
@@ -178,7 +181,7 @@ fn first_difference_of(recorded: &str, current: &str) -> Option<String> {
     Some(if place.is_empty() { "the output".into() } else { format!("the output, first at {place}") })
 }
 
-/// The JSON pointer of the first place in which two values differ.
+/// Returns the JSON pointer of the first difference between two values.
 fn first_difference(one: &Value, other: &Value) -> Option<String> {
     let below = |name: &dyn fmt::Display, one, other| first_difference(one, other).map(|rest| format!("/{name}{rest}"));
     match (one, other) {

@@ -9,7 +9,7 @@ use super::{Ctx, RunCell, WorkflowFuture, saga};
 
 type Call = dyn Fn(Arc<RunCell>, String) -> WorkflowFuture + Send + Sync;
 
-/// A workflow with its types erased: what a worker calls with a run's input.
+/// A workflow with its types erased. A worker calls it with a run's input.
 #[derive(Clone)]
 pub struct Entry {
     call: Arc<Call>,
@@ -17,7 +17,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The workflow, in a worker with this state.
+    /// Creates the entry of a workflow in a worker with this state.
     #[must_use]
     pub fn new<S, W: RunsWith<S>>(worker_state: &Arc<S>) -> Self {
         let state = W::project(worker_state);
@@ -25,7 +25,8 @@ impl Entry {
             let ctx = Ctx::new(Arc::clone(&state), Arc::clone(&cell));
             Box::pin(async move {
                 let function = async {
-                    // In here, because an author's own decoder may panic, and panics are caught where this is polled.
+                    // Decoded inside of the future, because an author's decoder may panic, and
+                    // panics are caught where this future is polled.
                     let input = decode_input::<W::Input>(W::NAME, &input)?;
                     let output = match W::run(&ctx, input).await {
                         Ok(output) => output,
@@ -46,14 +47,14 @@ impl Entry {
         Self { call, retry: W::RETRY }
     }
 
-    /// What follows when the workflow fails: [`Workflow::RETRY`](crate::Workflow::RETRY).
+    /// Returns the retry policy of the workflow: [`Workflow::RETRY`](crate::Workflow::RETRY).
     #[must_use]
     pub fn retry(&self) -> Option<Retry> {
         self.retry
     }
 
-    /// The future of one drive of the run. Its error has kind [`ErrorKind::Refused`] if the input is no value of the
-    /// workflow's input type.
+    /// Returns the future of one drive of the run. Its error has kind [`ErrorKind::Refused`] if the
+    /// input does not decode as the workflow's input type.
     #[must_use]
     pub fn call(&self, cell: Arc<RunCell>, input: String) -> WorkflowFuture {
         (self.call)(cell, input)
@@ -64,19 +65,21 @@ fn decode_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> 
     serde_json::from_str(input).map_err(unquoted).map_err(|error| {
         let type_name = std::any::type_name::<I>();
         let message = format!(
-            "the input of workflow {workflow:?} is no {type_name}: {error}; \
+            "the input of workflow {workflow:?} does not decode as {type_name}: {error}; \
              start the run again with an input of that type"
         );
         StoredError::new(ErrorKind::Refused, message).fatal()
     })
 }
 
-/// Before the old generation is gone: afterwards nobody could mend the input.
+/// Checks the input while the old generation is still stored. Afterwards a wrong input could not be
+/// repaired.
 fn check_next_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> Result<(), StoredError> {
     serde_json::from_str::<I>(input).map(drop).map_err(unquoted).map_err(|error| {
         let type_name = std::any::type_name::<I>();
         let message = format!(
-            "the input of ctx.continue_as_new is no {type_name}: {error}; workflow {workflow:?} continues with an input of that type"
+            "the input of ctx.continue_as_new does not decode as {type_name}: {error}; \
+             workflow {workflow:?} continues with an input of that type"
         );
         StoredError::new(ErrorKind::Refused, message).fatal()
     })

@@ -12,16 +12,17 @@ use workflow_engine::model::{ErrorKind, StoredError};
 use super::branches::{BoxFuture, Branches};
 use super::{Ctx, Scope};
 
-/// The scope of a map that has no name of its own.
+/// The scope of a map without a name of its own.
 const NAME: &str = "map";
 
-/// Gives the scope that a map has got, in place of the one that it had.
+/// Replaces the scope of a map: closes the given scope and opens one with the new name.
 type Rename<'a> = Box<dyn FnMut(&str, &str) -> Result<Arc<str>, StoredError> + Send + 'a>;
 
-/// Makes the future of the next item, whose scope is the map's and this number.
+/// Makes the future of the next item. Its scope is the map's scope with this number.
 type Begin<'a, T> = Box<dyn FnMut(&str, usize) -> Option<BoxFuture<'a, Result<T>>> + Send + 'a>;
 
-/// The same work for each of many items: set its options, then await it.
+/// A builder for a map, which runs a function for many items: set its options, then await it. Made
+/// by [`Ctx::map`].
 #[must_use = "a map does nothing until it is awaited"]
 pub struct Map<'a, T> {
     scope: Result<Arc<str>, StoredError>,
@@ -31,39 +32,46 @@ pub struct Map<'a, T> {
     /// `None` once the items are used up.
     begin: Option<Begin<'a, T>>,
     running: Branches<'a, Result<T>>,
-    /// By item.
+    /// The result of each item, by number. `None` while the item runs.
     results: Vec<Option<Result<T>>>,
     is_over: bool,
 }
 
-/// Nothing in it is pinned in place: the futures of items are boxed.
+/// No field is pinned in place, because the futures of items are boxed.
 impl<T> Unpin for Map<'_, T> {}
 
 impl<S: Send + Sync> Ctx<S> {
-    /// Does the same for each item, at most `limit` of them at a time, and gives the results in the order of the items.
+    /// Runs `f` for each item, at most `limit` of them at a time, and returns the results in the
+    /// order of the items.
     ///
-    /// `f` gets a context of its own for each item, so the keys of an item do not depend on what other items do: the step
-    /// `fetch` of the third item is `map/2/fetch`, of a second map `map:1/2/fetch`. [`Map::name`] gives another name than
-    /// `map`. Items are taken in order, each when one before it has ended; `items` must give the same in every replay.
+    /// `f` receives a context of its own for each item, so the keys of an item do not depend on
+    /// other items. The step `fetch` of the third item has the key `map/2/fetch`; in a second map,
+    /// `map:1/2/fetch`. [`Map::name`] replaces `map` by another name. Items are taken in order, and
+    /// the next begins when a running one has ended. `items` must yield identical items on every
+    /// replay.
     ///
-    /// The first failure ends the map, and the other items are dropped. See [`Map::finish_all`] and
-    /// [`Map::collect_results`] for other ways. Ten thousand items are fine: what a replay costs grows with the number of
-    /// recorded outcomes and no faster. What the items give must fit into memory.
+    /// The first failure ends the map, and the other items are dropped. [`Map::finish_all`] and
+    /// [`Map::collect_results`] change that. A map of ten thousand items is fine: the cost of a
+    /// replay grows linearly with the number of recorded outcomes. The results must fit into
+    /// memory.
     ///
-    /// `limit`: 1 or more.
+    /// Range of `limit`: 1 or more.
     ///
     /// # Errors
-    /// Awaiting it gives the first error of an item, or an error of kind [`Refused`](ErrorKind::Refused): for a limit of 0,
-    /// an invalid name, a map inside the body of a step.
+    /// Awaiting it returns the first error of an item, or an error of kind
+    /// [`Refused`](ErrorKind::Refused) for a limit of 0, an invalid name, or a map inside the body
+    /// of a step.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the items that run. What they had recorded stays recorded.
+    /// Dropping the future drops the running items. Their recorded outcomes stay recorded.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
     ///
     /// # struct Web;
-    /// # impl Web { async fn get(&self, _url: &str) -> Result<String, std::io::Error> { Ok(String::new()) } }
+    /// # impl Web {
+    /// #     async fn get(&self, _url: &str) -> Result<String, Error> { Ok(String::new()) }
+    /// # }
     /// #[workflow]
     /// async fn index(ctx: &Ctx<Web>, urls: Vec<String>) -> Result<usize> {
     ///     let sizes = ctx
@@ -109,7 +117,7 @@ impl<S: Send + Sync> Ctx<S> {
 }
 
 impl<'a, T> Map<'a, T> {
-    /// The name of its scope, in place of `map`: as that of [`Ctx::scope`].
+    /// Sets the name of the map's scope. Default: `map`. Range: see [`Ctx::scope`].
     pub fn name(mut self, name: impl AsRef<str>) -> Self {
         if let Ok(given) = &self.scope {
             self.scope = (self.rename)(given, name.as_ref());
@@ -117,8 +125,8 @@ impl<'a, T> Map<'a, T> {
         self
     }
 
-    /// Lets every item come to its end, whatever fails; then gives the values, or the error of the first item, in the order of
-    /// items, that failed.
+    /// Runs every item to its end, even if others fail. Awaiting it then returns the values, or the
+    /// error of the first failed item in the order of items.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -128,7 +136,8 @@ impl<'a, T> Map<'a, T> {
     ///     let sent = ctx.map(files, 5, |ctx, file| async move {
     ///         ctx.step("send", async || Ok::<_, Error>(file.len())).await
     ///     });
-    ///     Ok(sent.finish_all().await?.iter().sum()) // whatever could be sent is sent, even if one failed
+    ///     // Even if one file fails, the others are sent.
+    ///     Ok(sent.finish_all().await?.iter().sum())
     /// }
     /// ```
     pub fn finish_all(mut self) -> Self {
@@ -136,10 +145,10 @@ impl<'a, T> Map<'a, T> {
         self
     }
 
-    /// Lets every item come to its end, whatever fails, and gives the result of each.
+    /// Runs every item to its end, even if others fail, and returns the result of each.
     ///
     /// # Errors
-    /// Awaiting it gives an error only where the map itself is refused: see [`Ctx::map`].
+    /// Awaiting it returns an error only if the map itself is refused: see [`Ctx::map`].
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -147,7 +156,8 @@ impl<'a, T> Map<'a, T> {
     /// #[workflow]
     /// async fn notify(ctx: &Ctx, people: Vec<String>) -> Result<usize> {
     ///     let sent = ctx.map(people, 5, |ctx, person| async move {
-    ///         ctx.step("mail", async || if person.is_empty() { Err("nobody") } else { Ok(()) }).await
+    ///         let mail = async || if person.is_empty() { Err("no recipient") } else { Ok(()) };
+    ///         ctx.step("mail", mail).await
     ///     });
     ///     let sent = sent.collect_results().await?;
     ///     Ok(sent.iter().filter(|result| result.is_err()).count())
@@ -157,7 +167,8 @@ impl<'a, T> Map<'a, T> {
         CollectResults(self.finish_all())
     }
 
-    /// Polls what was woken, begins what there is room for; gives the results that the policy lets through.
+    /// Polls the woken items and begins as many as there is room for. Returns the results as soon
+    /// as the failure policy allows.
     fn poll_results(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Result<T>>>> {
         if self.is_over {
             return Poll::Pending;
@@ -207,7 +218,7 @@ impl<'a, T> Map<'a, T> {
         }
     }
 
-    /// The other items are dropped here and not with the map, which a caller may keep.
+    /// Drops the other items now and not with the map, because a caller may keep the map.
     fn end(&mut self, result: Result<Vec<Result<T>>>) -> Poll<Result<Vec<Result<T>>>> {
         self.is_over = true;
         self.running.clear();
@@ -224,7 +235,7 @@ impl<T> Future for Map<'_, T> {
     }
 }
 
-/// A map that gives the result of each item: await it. See [`Map::collect_results`].
+/// A map that returns the result of each item: await it. Made by [`Map::collect_results`].
 #[must_use = "a map does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct CollectResults<'a, T>(Map<'a, T>);

@@ -1,4 +1,4 @@
-//! What an author calls. Reaches outside only through [`Port`].
+//! The API of workflow code. It reaches the store and the clock only through [`Port`].
 
 mod approval;
 mod branches;
@@ -54,72 +54,80 @@ pub use step::Step;
 pub use timeout::Timeout;
 pub use transaction::Transaction;
 
-/// The hand of a workflow on its run: steps, sleeps, and everything that may differ from one machine to another.
+/// The workflow's context: runs durable steps, sleeps and waits, and supplies time and randomness
+/// that are identical on every replay.
 ///
-/// It comes as a reference, so it can be shared by concurrent branches (`futures::join!`), and cannot be carried off by
-/// `tokio::spawn`.
+/// A workflow receives it by reference. So concurrent branches (`futures::join!`) can share it, and
+/// `tokio::spawn` cannot move it to another task.
 ///
 /// # Rules for workflow code
-/// Whenever a run is resumed its function is called again from its beginning, and every finished step hands back its
-/// recorded value. So, outside of steps, the function must do the same whenever it gets the same values: time, randomness,
-/// files, network and other tasks belong into steps, or come from [`Ctx::now`], [`Ctx::random`] and [`Ctx::uuid`].
+/// When a run resumes, its function is called again from its beginning, and every finished step
+/// returns its recorded value. So, outside of steps, the function must behave identically whenever
+/// it receives identical values. Time, randomness, files, network and other tasks belong in steps,
+/// or come from [`Ctx::now`], [`Ctx::random`] and [`Ctx::uuid`].
 ///
-/// Concurrency is plain: `join!`, `try_join!`, `FuturesUnordered`, `select`; [`Ctx::map`] does the same for many items, and
-/// [`Ctx::scope`] gives a branch keys of its own. With a `select!` that polls in random order
-/// (`futures::select!`, and tokio's without `biased`) make the calls before it, or give them different names: a call takes
-/// its key when it is made, so calls of one name that are made in random order could swap their values.
+/// Use ordinary concurrency: `join!`, `try_join!`, `FuturesUnordered`, `select`. [`Ctx::map`] runs
+/// a function for many items, and [`Ctx::scope`] gives a branch its own keys. A call takes its key
+/// when it is made, so calls of one name that are made in random order could swap their values. If
+/// a `select!` polls in random order (`futures::select!`, or tokio's without `biased`), make the
+/// calls before it, or give them different names.
 ///
-/// A body that moves captured values is written `move || async move { .. }`, for it may be called once for each attempt.
+/// Write a body that moves captured values as `move || async move { .. }`, because it may be called
+/// once per attempt.
 pub struct Ctx<S = ()> {
     state: Arc<S>,
     cell: Arc<RunCell>,
-    /// What stands before the key of each call: empty, or ends with `/`.
+    /// The prefix of each key: empty, or ends with `/`.
     scope: Arc<str>,
-    /// Why this context, whose scope could not be opened, refuses every call.
+    /// The reason why this context refuses every call, if its scope could not be opened.
     refused: Option<Arc<StoredError>>,
 }
 
 impl<S> Ctx<S> {
-    /// A context over this run. Called by the worker, not by authors.
+    /// Creates a context over this run. Called by the worker, not by authors.
     #[doc(hidden)]
     pub fn new(state: Arc<S>, cell: Arc<RunCell>) -> Self {
         Self { state, cell, scope: Arc::from(""), refused: None }
     }
 
-    /// What the worker was given for its workflows.
+    /// Returns the state that the worker was given for its workflows.
     #[must_use]
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// A durable step: its body runs, its value is committed, and no replay runs the body again.
+    /// Runs a durable step: its body runs, its value is committed, and no replay runs the body
+    /// again.
     ///
-    /// Returns a lazy builder that is itself a future: nothing happens before it is polled. The value that it gives is the
-    /// *stored* one decoded, on the first run as on a replay. A body may be called several times: once for each attempt,
-    /// and once more if its process dies after the effect and before the commit; so give outside systems
-    /// [`Ctx::idempotency_key`].
+    /// Returns a builder that is itself a future: nothing happens before it is polled. The future
+    /// returns the *stored* value, decoded, on the first run as on a replay. A body may be called
+    /// several times: once per attempt, and once more if its process dies after the effect and
+    /// before the commit. So pass [`Ctx::idempotency_key`] to other systems.
     ///
-    /// The name is the step's identity in the history, after the names of its [scopes](Ctx::scope): 1 to 255 bytes without
-    /// control characters. A repeated name gets
-    /// `:1`, `:2`, ... in the order of calls.
+    /// The name identifies the step in the history, after the names of its [scopes](Ctx::scope).
+    /// Range: 1 to 255 bytes without control characters. A repeated name gets `:1`, `:2`, ... in
+    /// the order of calls.
     ///
     /// # Errors
-    /// Awaiting it gives the body's last error once its [retries](Step::retry) are used up, or an error of kind
-    /// [`Timeout`](crate::ErrorKind::Timeout), [`Panic`](crate::ErrorKind::Panic), or
-    /// [`Refused`](crate::ErrorKind::Refused): for an invalid name, a value that cannot be stored or read back, a step
-    /// inside the body of a step; [`Canceled`](crate::ErrorKind::Canceled) or [`Deadline`](crate::ErrorKind::Deadline) where
-    /// the run is told to end while it is pending.
+    /// Awaiting it returns the body's last error once its [retries](Step::retry) are used up. The
+    /// kind is [`Timeout`](crate::ErrorKind::Timeout) or [`Panic`](crate::ErrorKind::Panic) if the
+    /// last attempt took too long or panicked. It is [`Refused`](crate::ErrorKind::Refused) for an
+    /// invalid name, a value that cannot be stored or read back, or a step inside the body of a
+    /// step. It is [`Canceled`](crate::ErrorKind::Canceled) or
+    /// [`Deadline`](crate::ErrorKind::Deadline) if the run is told to end while the step is
+    /// pending.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body. The step then has no outcome, or one that no replay delivers.
+    /// Dropping the future drops the body. The step then has no outcome, or has one that no replay
+    /// delivers.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
     ///
     /// #[workflow]
     /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
-    ///     let greeting = ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}"))).await?;
-    ///     Ok(greeting)
+    ///     let greeting = ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}")));
+    ///     greeting.await
     /// }
     /// ```
     #[track_caller]
@@ -138,12 +146,14 @@ impl<S> Ctx<S> {
         Step::new(&self.cell, call, Box::new(body))
     }
 
-    /// A durable wait of this duration, counted from its first poll. The run does not occupy a worker meanwhile, and its
-    /// waking survives any crash.
+    /// Waits durably for this duration, counted from the first poll. The run occupies no worker
+    /// meanwhile, and it wakes on time after any crash.
     ///
     /// # Errors
-    /// [`Canceled`](crate::ErrorKind::Canceled) or [`Deadline`](crate::ErrorKind::Deadline) where the run is told to end
-    /// while it is pending; [`Refused`](crate::ErrorKind::Refused) for a sleep inside the body of a step.
+    /// Awaiting it returns an error of kind [`Canceled`](crate::ErrorKind::Canceled) or
+    /// [`Deadline`](crate::ErrorKind::Deadline) if the run is told to end while the sleep is
+    /// pending, and of kind [`Refused`](crate::ErrorKind::Refused) for a sleep inside the body of a
+    /// step.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait.
@@ -163,7 +173,8 @@ impl<S> Ctx<S> {
         Sleep::new(&self.cell, self.call_own(sleep::NAME, Location::caller()), Wait::For(duration))
     }
 
-    /// A durable wait until this instant. One that has passed ends at once. Otherwise as [`Ctx::sleep`].
+    /// Waits durably until this instant. If the instant has passed, the wait ends at once. See
+    /// [`Ctx::sleep`].
     ///
     /// # Errors
     /// See [`Ctx::sleep`].
@@ -172,48 +183,55 @@ impl<S> Ctx<S> {
         Sleep::new(&self.cell, self.call_own(sleep::NAME, Location::caller()), Wait::Until(instant.into()))
     }
 
-    /// The time: that of the last outcome that was delivered, or of the first claim. The same on every replay.
+    /// Returns the time of the last delivered outcome, or of the first claim if there is none. It
+    /// is identical on every replay.
     #[must_use]
     pub fn now(&self) -> SystemTime {
         self.cell.now().into()
     }
 
-    /// A random number, drawn from the run's id and the order of calls: the same on every replay. Inside the body of a
-    /// step: from the step's key, the same in every attempt. Not for secrets.
+    /// Returns a random number that is identical on every replay, because it is derived from the
+    /// run's id and the order of calls. Inside the body of a step it is derived from the step's key
+    /// and is identical in every attempt. Do not use it for secrets.
     #[must_use]
     pub fn random(&self) -> u64 {
         self.cell.random()
     }
 
-    /// A random UUID, drawn as [`Ctx::random`].
+    /// Returns a random UUID, derived like the numbers of [`Ctx::random`].
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.cell.uuid()
     }
 
-    /// The id of this run.
+    /// Returns the id of this run.
     #[must_use]
     pub fn run_id(&self) -> RunId {
         self.cell.run_id()
     }
 
-    /// Inside the body of a step: the number of this attempt, from 1. Outside: that of the run, which is 1 unless a failed
-    /// run was tried again, by [`Workflow::RETRY`](crate::Workflow::RETRY) or [`Client::retry`](crate::Client::retry). It is
-    /// for logs: a workflow that goes another way by it may leave its history.
+    /// Returns the number of the current attempt, from 1. Inside the body of a step this is the
+    /// attempt of the step. Elsewhere it is the attempt of the run, which is 1 unless a failed run
+    /// was retried by [`Workflow::RETRY`](crate::Workflow::RETRY) or
+    /// [`Client::retry`](crate::Client::retry). Use it for logs only: a workflow that takes another
+    /// path because of it may diverge from its history.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.cell.attempt()
     }
 
-    /// Inside the body of a step: a text that is the same for every attempt of this step of this run, and of no other, for
-    /// outside systems that can tell a repeated request by it. Outside of steps: the same for the whole run. A run that
-    /// [continued as new](Ctx::continue_as_new) has new ones.
+    /// Returns a text by which other systems can recognize a repeated request. Inside the body of a
+    /// step it is identical for every attempt of this step of this run, and differs from that of
+    /// any other step. Elsewhere it is identical for the whole run. A run that [continued as
+    /// new](Ctx::continue_as_new) has new keys.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
     ///
     /// # struct Bank;
-    /// # impl Bank { async fn charge(&self, _cents: u64, _key: String) -> Result<u64, std::io::Error> { Ok(1) } }
+    /// # impl Bank {
+    /// #     async fn charge(&self, _cents: u64, _key: String) -> Result<u64, Error> { Ok(1) }
+    /// # }
     /// #[workflow]
     /// async fn pay(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
     ///     ctx.step("charge", || ctx.state().charge(cents, ctx.idempotency_key())).await
@@ -226,14 +244,14 @@ impl<S> Ctx<S> {
 }
 
 impl<S> Ctx<S> {
-    /// A call by a name that an author gave, in the scope of this context.
+    /// Makes a call with a name that the author chose, in the scope of this context.
     fn call_named(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
         check_name(NameSubject::Step, name)
             .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
         self.call_own(name, location)
     }
 
-    /// A call by a name of the engine's own, in the scope of this context.
+    /// Makes a call with a name that the engine chose, in the scope of this context.
     fn call_own(&self, name: &str, location: &'static Location<'static>) -> Result<CallId, StoredError> {
         self.cell.call(&self.key_in_scope(name)?, location)
     }

@@ -6,20 +6,23 @@ use workflow_engine::model::{ErrorKind, NameSubject, StoredError, check_name};
 use super::Ctx;
 
 impl<S> Ctx<S> {
-    /// Whether this run takes a change of the code: `true` for every run that comes to this place for the first time, `false`
-    /// for a run that passed it before the change was there. A run never changes its answer, whenever it is replayed.
+    /// Returns whether this run takes a change of the code: `true` for a run that reaches this
+    /// place for the first time, `false` for a run that passed it before the change was made. A run
+    /// gets one answer, and every replay repeats it.
     ///
-    /// Keep the old way until every run that was started before the change has ended; then call
-    /// [`Ctx::deprecate_patch`] instead; once the runs that were under way then have ended too, nothing at all.
+    /// Keep the old code path until every run that was started before the change has ended. Then
+    /// call [`Ctx::deprecate_patch`] instead. Once the runs that were unfinished at that time have
+    /// ended too, remove the call.
     ///
-    /// What follows a `true` begins after it is committed: the first time it costs one commit.
+    /// Calls after a `true` begin only after the answer is committed: the first time, it costs one
+    /// commit.
     ///
-    /// The name is 1 to 255 bytes without control characters. A name is one change at one place: called again from there (in
-    /// a loop, say) it gives the same answer.
+    /// Range of the name: 1 to 255 bytes without control characters. A name stands for one change
+    /// at one place. Another call from that place (in a loop, say) returns the answer of the first.
     ///
     /// # Errors
-    /// Kind [`Refused`](crate::ErrorKind::Refused): for an invalid name, a name that another place uses too, a call inside the
-    /// body of a step.
+    /// An error of kind [`Refused`](crate::ErrorKind::Refused) for an invalid name, a name that
+    /// another place uses too, or a call inside the body of a step.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -40,8 +43,9 @@ impl<S> Ctx<S> {
         Ok(self.cell.ask(what, |machine, now| machine.patched(name, location, now))?)
     }
 
-    /// For code that has only the new way of a change that [`Ctx::patched`] brought in: a run that passed this place before
-    /// the change does not fit such code. It diverges, with this place in its error, and waits for code that does.
+    /// Declares that the code has only the new path of a change that [`Ctx::patched`] introduced. A
+    /// run that passed this place before the change does not fit such code. It diverges, with this
+    /// place in its error, and waits for code that fits.
     ///
     /// # Errors
     /// See [`Ctx::patched`].

@@ -9,15 +9,18 @@ use workflow_engine::runtime::encode;
 use super::Ctx;
 
 impl<S> Ctx<S> {
-    /// Publishes a value under a name, for [`RunHandle::state`](crate::RunHandle::state) to read: the last one counts. It goes
-    /// into a commit that comes anyway, and the workflow does not wait for it. A replay does not publish again.
+    /// Publishes a value under a name, for [`RunHandle::state`](crate::RunHandle::state) to read.
+    /// Only the last value counts. It is written with a commit that the run makes anyway, and the
+    /// workflow does not wait for it. A replay does not publish again.
     ///
-    /// May be called inside the body of a step too, to show how far it has come; what an attempt that is cut off published
-    /// stays until the next one publishes. The name is 1 to 255 bytes without control characters.
+    /// It may also be called inside the body of a step, to show progress. The value that an
+    /// interrupted attempt published stays until the next attempt publishes. Range of the name: 1
+    /// to 255 bytes without control characters.
     ///
     /// # Errors
-    /// Kind [`Refused`](crate::ErrorKind::Refused): for an invalid name, a value that is no JSON or larger than the limit of a
-    /// payload. Nothing is published then, and the run can go on.
+    /// An error of kind [`Refused`](crate::ErrorKind::Refused) for an invalid name, or for a value
+    /// that cannot be encoded as JSON or exceeds the payload limit. Nothing is published then, and
+    /// the run can continue.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -38,16 +41,19 @@ impl<S> Ctx<S> {
         Ok(self.cell.publish(name, value)?)
     }
 
-    /// Appends an item to a stream of the run, which [`RunHandle::stream`](crate::RunHandle::stream) follows. It goes into a
-    /// commit that comes anyway, and the workflow does not wait for it. Each item is there once and in order, whatever is
-    /// killed: a replay does not emit again.
+    /// Appends an item to a stream of the run, which
+    /// [`RunHandle::stream`](crate::RunHandle::stream) follows. The item is written with a commit
+    /// that the run makes anyway, and the workflow does not wait for it. The stream contains each
+    /// item once and in order, even if processes are killed: a replay does not emit again.
     ///
-    /// Items stay until the run is deleted, also when it [continues as new](Ctx::continue_as_new). Each counts as a step
-    /// towards the limit of the history. The name is 1 to 255 bytes without control characters.
+    /// Items stay until the run is deleted, even if it [continues as new](Ctx::continue_as_new).
+    /// Each item counts as a step towards the limit of the history. Range of the name: 1 to 255
+    /// bytes without control characters.
     ///
     /// # Errors
-    /// Kind [`Refused`](crate::ErrorKind::Refused): for an invalid name, an item that is no JSON or larger than the limit of a
-    /// payload, a call inside the body of a step. Nothing is emitted then, and the run can go on.
+    /// An error of kind [`Refused`](crate::ErrorKind::Refused) for an invalid name, for an item
+    /// that cannot be encoded as JSON or exceeds the payload limit, or for a call inside the body
+    /// of a step. Nothing is emitted then, and the run can continue.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;

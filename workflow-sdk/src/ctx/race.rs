@@ -9,16 +9,16 @@ use workflow_engine::model::{ErrorKind, StoredError};
 use super::Ctx;
 use super::branches::Branches;
 
-/// What [`Ctx::select`] gives: the output of the future that ended first.
+/// The result of [`Ctx::select`]: the output of the future that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Either<A, B> {
-    /// Of the first future.
+    /// The output of the first future.
     Left(A),
-    /// Of the second future.
+    /// The output of the second future.
     Right(B),
 }
 
-/// Two futures, of which the first to end wins: await it. See [`Ctx::select`].
+/// Two futures of which the first to end wins: await it. Made by [`Ctx::select`].
 #[must_use = "a select does nothing until it is awaited"]
 pub struct Select<A, B> {
     /// Both are `None` once one has won.
@@ -26,7 +26,7 @@ pub struct Select<A, B> {
     b: Option<Pin<Box<B>>>,
 }
 
-/// Many futures, of which the first to end wins: await it. See [`Ctx::race`].
+/// Many futures of which the first to end wins: await it. Made by [`Ctx::race`].
 #[must_use = "a race does nothing until it is awaited"]
 pub struct Race<'a, T> {
     running: Branches<'a, T>,
@@ -34,18 +34,18 @@ pub struct Race<'a, T> {
     is_empty: bool,
 }
 
-/// Nothing in it is pinned in place: its futures are boxed.
+/// No field is pinned in place, because the futures are boxed.
 impl<T> Unpin for Race<'_, T> {}
 
 impl<S> Ctx<S> {
-    /// Polls both, `a` first, and gives the output of the one that ends first; if both are ready, that of `a`. The other is
-    /// dropped.
+    /// Polls both futures, `a` first, and returns the output of the one that ends first. If both
+    /// are ready, it returns the output of `a`. The other future is dropped.
     ///
-    /// A replay has the same winner, and the body of the loser's step does not run again. The loser may have had its effect
-    /// all the same.
+    /// A replay has the same winner, and does not run the body of the loser's step again. The loser
+    /// may have had its effect nevertheless.
     ///
     /// # Cancel safety
-    /// Dropping the future drops both.
+    /// Dropping the select drops both futures.
     ///
     /// ```
     /// use std::time::Duration;
@@ -65,25 +65,29 @@ impl<S> Ctx<S> {
         Select { a: Some(Box::pin(a)), b: Some(Box::pin(b)) }
     }
 
-    /// Polls these futures in their order, and gives the number of the one that ends first, from 0, and its output. The
-    /// others are dropped. Otherwise as [`Ctx::select`].
+    /// Polls these futures in their order, and returns the number (from 0) and the output of the
+    /// one that ends first. The others are dropped. See [`Ctx::select`].
     ///
-    /// Thousands are fine: after their first polls, each is polled only when it was woken.
+    /// A race of thousands of futures is fine: after its first poll, each is polled only when it
+    /// was woken.
     ///
     /// # Errors
-    /// Awaiting it gives an error of kind [`Refused`](ErrorKind::Refused) if there are no futures: nothing could ever end the
-    /// race. A future's own error is an output as any other.
+    /// Awaiting it returns an error of kind [`Refused`](ErrorKind::Refused) if there are no
+    /// futures, because nothing could ever end the race. The error of a future is an output like
+    /// any other.
     ///
     /// # Cancel safety
-    /// Dropping the future drops all.
+    /// Dropping the race drops all futures.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
     ///
     /// #[workflow]
     /// async fn nearest(ctx: &Ctx, mirrors: Vec<String>) -> Result<String> {
-    ///     let tries = mirrors.iter().map(|mirror| ctx.step("ping", async || Ok::<_, Error>(mirror.len())));
-    ///     let (number, answer) = ctx.race(tries).await?;
+    ///     let pings = mirrors.iter().map(|mirror| {
+    ///         ctx.step("ping", async || Ok::<_, Error>(mirror.len()))
+    ///     });
+    ///     let (number, answer) = ctx.race(pings).await?;
     ///     answer?;
     ///     Ok(mirrors[number].clone())
     /// }
@@ -111,7 +115,7 @@ impl<A: Future, B: Future> Future for Select<A, B> {
             Poll::Pending => b.as_mut().poll(cx).map(Either::Right),
         };
         if won.is_ready() {
-            // The loser ends here and not with the select, which a caller may keep.
+            // Dropped now and not with the select, because a caller may keep the select.
             (select.a, select.b) = (None, None);
         }
         won
@@ -127,7 +131,7 @@ impl<T> Future for Race<'_, T> {
         }
         if self.is_empty {
             self.is_over = true;
-            let message = "a race of no futures would never end; give ctx.race one at least, or do not call it";
+            let message = "a race of no futures would never end; give ctx.race at least one, or do not call it";
             return Poll::Ready(Err(StoredError::new(ErrorKind::Refused, message).fatal().into()));
         }
         self.running.poll_next(cx).map(|won| {

@@ -5,34 +5,37 @@ use std::fmt;
 use workflow_engine::model::StoredError;
 use workflow_engine::replay::{CurrentCall, Divergence, MAX_LISTED, RecordedCall, Snapshot, write_rest};
 
-/// How a history fits the code.
+/// The way in which a history fits the code.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Replayed {
-    /// The function ended with this, and has asked for everything that is recorded. Where the run has ended too, it ended so.
+    /// The function ended with this result, and has asked for every recorded outcome. If the
+    /// recorded run ended by its function, it ended with this result too.
     Ended(Result<String, StoredError>),
-    /// Everything recorded was asked for; the function waits for these calls, which are not recorded yet.
+    /// The function asked for every recorded outcome, and waits for these calls, which are not
+    /// recorded yet.
     Waits(Vec<CurrentCall>),
-    /// Calls were added before recorded ones.
+    /// The code makes new calls before it asks for recorded outcomes.
     Added(Added),
-    /// The function waits, but for no call of its context: a bare sleep of tokio, a channel. What comes after it was not
-    /// replayed.
+    /// The function waits for something that is not a call of its context, such as a tokio sleep or
+    /// a channel. The code after that wait was not replayed.
     Blocked {
-        /// Recorded outcomes that it has not asked for so far.
+        /// Recorded outcomes that the function has not asked for.
         unasked: Vec<RecordedCall>,
     },
 }
 
-/// Calls that the code makes before it comes to recorded ones.
+/// New calls that the code makes before it asks for recorded outcomes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Added {
-    /// The calls.
+    /// The new calls.
     pub calls: Vec<CurrentCall>,
-    /// Recorded outcomes that were not asked for before them.
+    /// Recorded outcomes that were not asked for before the new calls.
     pub before: Vec<RecordedCall>,
-    /// Whether a replay on made-up values for the new calls has come to all that is recorded. If not, none of the values that
-    /// were tried was one of their types: they may be additions, or may stand in the place of recorded calls.
+    /// `true` if a replay with guessed values of the new calls asked for every recorded outcome. If
+    /// `false`, no guess was conclusive, usually because none had the type of a new call. The new
+    /// calls may then be additions, or may replace recorded calls.
     pub confirmed: bool,
 }
 
@@ -49,17 +52,17 @@ impl fmt::Display for Added {
         }
         write_rest(f, self.before.len())?;
         if self.confirmed {
-            write!(f, "  fits:     past the new calls the code asks for all that is recorded")
+            write!(f, "  fits:     after the new calls, the code asks for every recorded outcome")
         } else {
-            write!(f, "  unknown:  whether the code asks for what is recorded once the new calls have run")
+            write!(f, "  unknown:  whether the code asks for the recorded outcomes after the new calls")
         }
     }
 }
 
-/// What would become of a run under code that its history does not fit.
+/// The outcome of a run under code that its history does not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Misfit {
-    /// The run would be parked as diverged; or, if it has ended, the code would end it otherwise.
+    /// The run would be parked as diverged; or, if it has ended, the code would end it differently.
     Diverged(Divergence),
     /// The run would fail for good: the function panics, or does not accept its input.
     Fails(StoredError),
@@ -78,7 +81,7 @@ impl fmt::Display for Misfit {
 pub(super) enum Halt {
     /// The function ended. `before` is the recorded outcome that was delivered last.
     Ended { result: Result<String, StoredError>, before: Option<RecordedCall> },
-    /// The code made a call that the history contradicts.
+    /// The code does not fit the history.
     Diverged(Divergence),
     /// The function waits, and no recorded outcome can be delivered.
     Waiting(Snapshot),

@@ -1,4 +1,4 @@
-//! The end of a workflow function, and what its failure undoes.
+//! Runs the armed compensations when a workflow function fails.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,16 +13,18 @@ use super::RunCell;
 use super::shield::Shield;
 use workflow_engine::runtime::panic_error;
 
-/// The function's result, once its compensations have run, if it failed.
+/// Runs the function and returns its result. If the function fails, its armed compensations run
+/// first.
 ///
 /// # Errors
-/// The function's, with those of its compensations among the causes.
+/// The function's error, with the errors of its compensations among the causes.
 pub async fn run_compensations(
     cell: &Arc<RunCell>,
     retry: Option<Retry>,
     function: impl Future<Output = Result<String>>,
 ) -> Result<String> {
-    // The function is dropped before they begin: what it left pending must not go on beside them.
+    // The function is dropped before the compensations begin, because its pending calls must not
+    // continue beside them.
     let result = { CatchPanic(pin!(function)).await };
     let error = match result {
         Ok(output) => return Ok(output),
@@ -39,7 +41,8 @@ pub async fn run_compensations(
     Err(with_failures(error, failures).into())
 }
 
-/// What armed compensations would undo is not known to the next generation, so a run does not leave them behind.
+/// Returns the refusal if compensations are armed. The next generation does not know what they
+/// would undo, so a run must not leave them behind.
 fn armed_at_continue(cell: &RunCell) -> Option<StoredError> {
     let armed = cell.with_compensations(|armed| armed.len());
     let message = format!(
@@ -49,14 +52,14 @@ fn armed_at_continue(cell: &RunCell) -> Option<StoredError> {
     (armed > 0).then(|| StoredError::new(ErrorKind::Refused, message).fatal())
 }
 
-/// Whether the run will be attempted again after this error: then nothing is undone yet.
+/// Returns whether the run will be attempted again after this error. If so, nothing is undone yet.
 fn will_retry(cell: &RunCell, policy: Option<Retry>, error: &StoredError) -> bool {
     let settings = cell.settings();
     cell.interrupted().is_none()
         && run_retry_delay(policy, settings.run_id, i64::from(settings.attempt), error).is_some()
 }
 
-/// Runs the armed compensations, the last first. Gives the errors of those that failed.
+/// Runs the armed compensations, the last first. Returns the errors of those that failed.
 async fn compensate(cell: &Arc<RunCell>) -> Vec<StoredError> {
     let mut failures = Vec::new();
     while let Some(armed) = cell.with_compensations(Vec::pop) {
@@ -67,7 +70,7 @@ async fn compensate(cell: &Arc<RunCell>) -> Vec<StoredError> {
     failures
 }
 
-/// The error of a run some of whose compensations failed.
+/// Adds the errors of failed compensations to the error of the run.
 fn with_failures(error: StoredError, failures: Vec<StoredError>) -> StoredError {
     if failures.is_empty() {
         return error;
@@ -75,7 +78,7 @@ fn with_failures(error: StoredError, failures: Vec<StoredError>) -> StoredError 
     let mut error = match error.kind {
         ErrorKind::Canceled => StoredError::new(
             ErrorKind::Compensation,
-            "the run was canceled, but not all that it had done could be undone; look at its compensations",
+            "the run was canceled, but not all of its compensations succeeded; look at their errors",
         ),
         _ => error,
     };
@@ -83,7 +86,7 @@ fn with_failures(error: StoredError, failures: Vec<StoredError>) -> StoredError 
     error
 }
 
-/// A future whose panic is its error. It is not polled again after one.
+/// A future that returns its panic as an error. It is not polled again after a panic.
 struct CatchPanic<'a, F>(Pin<&'a mut F>);
 
 impl<F: Future<Output = Result<String>>> Future for CatchPanic<'_, F> {

@@ -9,14 +9,16 @@ use workflow_engine::model::{ErrorKind, StoredError, check_scope};
 
 use super::Ctx;
 
-/// The longest key of a call, in bytes, its scopes included and the number of a repeat not. Keys stand in the primary key of
-/// the history, whose entries PostgreSQL limits to 2704 bytes, and in the idempotency keys that other systems must take.
+/// The longest key of a call in bytes, with its scopes but without the number of a repeat. Keys are
+/// part of the primary key of the history, whose entries PostgreSQL limits to 2704 bytes. They are
+/// also part of the idempotency keys that other systems must accept.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// A context whose calls have keys of their own: what [`Ctx::scope`] gives, and what each item of [`Ctx::map`] gets.
+/// A context whose calls have keys of their own. Made by [`Ctx::scope`], and by [`Ctx::map`] for
+/// each item.
 ///
-/// It is a [`Ctx`] in all other respects, and dereferences to one. Like the reference to a context, it cannot be carried off
-/// by `tokio::spawn`.
+/// It dereferences to a [`Ctx`], and behaves like one in all other respects. Like the reference to
+/// a context, it cannot be moved to another task by `tokio::spawn`.
 pub struct Scope<'a, S = ()> {
     ctx: Ctx<S>,
     of: PhantomData<&'a Ctx<S>>,
@@ -27,7 +29,7 @@ impl<'a, S> Scope<'a, S> {
         Self { ctx: of.at(path), of: PhantomData }
     }
 
-    /// A scope within this one: see [`Ctx::scope`].
+    /// Opens a scope within this one: see [`Ctx::scope`].
     #[track_caller]
     pub fn scope(&self, name: impl AsRef<str>) -> Scope<'a, S> {
         let path = self.ctx.open_scope(name.as_ref(), Location::caller());
@@ -50,25 +52,29 @@ impl<S> fmt::Debug for Scope<'_, S> {
 }
 
 impl<S> Ctx<S> {
-    /// A context whose calls have this name before their keys: `name/step`, in a scope within a scope `outer/inner/step`.
+    /// Returns a context that puts this name before the keys of its calls: `name/step`, or
+    /// `outer/inner/step` for a scope within a scope.
     ///
-    /// So a part of a workflow keeps its keys whatever other parts call, and two parts may use the same names for their
-    /// steps. A repeated name of a scope gets `:1`, `:2`, ... in the order of calls.
+    /// So a part of a workflow keeps its keys, whatever other parts call, and two parts may use the
+    /// same names for their steps. A repeated name of a scope gets `:1`, `:2`, ... in the order of
+    /// calls.
     ///
-    /// The name is 1 to 255 bytes without control characters and without `/`. A whole key, scopes included, has 1024 bytes
-    /// at most.
+    /// Range of the name: 1 to 255 bytes without control characters and without `/`. A whole key,
+    /// with its scopes, has at most 1024 bytes.
     ///
     /// # Errors
-    /// None here. Where the name is refused, or the scope is opened inside the body of a step, each call in the scope gives
-    /// an error of kind [`Refused`](ErrorKind::Refused) that says why, and no body runs.
+    /// None here. If the name is refused, or the scope is opened inside the body of a step, each
+    /// call in the scope returns an error of kind [`Refused`](ErrorKind::Refused) with the reason,
+    /// and no body runs.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
     ///
     /// #[workflow]
     /// async fn travel(ctx: &Ctx) -> Result<String> {
-    ///     let there = book(&ctx.scope("there"), "Lisbon").await?; // the key of its step: there/book
-    ///     let back = book(&ctx.scope("back"), "Oslo").await?; // back/book
+    ///     // The keys of the two steps are `there/book` and `back/book`.
+    ///     let there = book(&ctx.scope("there"), "Lisbon").await?;
+    ///     let back = book(&ctx.scope("back"), "Oslo").await?;
     ///     Ok(format!("{there}, {back}"))
     /// }
     ///
@@ -90,7 +96,7 @@ impl<S> Ctx<S> {
         Ok(path.into())
     }
 
-    /// This context in the scope of this path.
+    /// Returns this context in the scope of this path.
     fn at(&self, path: Result<Arc<str>, StoredError>) -> Self {
         let (scope, refused) = match path {
             Ok(path) => (format!("{path}/").into(), None),
@@ -99,7 +105,7 @@ impl<S> Ctx<S> {
         Self { state: Arc::clone(&self.state), cell: Arc::clone(&self.cell), scope, refused }
     }
 
-    /// The key of a call by this name, before it is told apart from repeats.
+    /// Returns the key of a call with this name, before repeats are numbered.
     pub(super) fn key_in_scope<'n>(&self, name: &'n str) -> Result<Cow<'n, str>, StoredError> {
         if let Some(refused) = &self.refused {
             return Err(refused.as_ref().clone());
@@ -114,7 +120,7 @@ impl<S> Ctx<S> {
         let shown: String = key.chars().take(80).collect();
         let message = format!(
             "the key of step {name:?} in its scopes, {shown:?}..., is {} bytes long; \
-             use shorter names or fewer scopes: {MAX_KEY_BYTES} bytes at most",
+             use shorter names or fewer scopes: at most {MAX_KEY_BYTES} bytes",
             key.len()
         );
         Err(StoredError::new(ErrorKind::Refused, message).fatal())

@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 
 use super::{Ctx, RunCell};
 
-/// A part of a workflow that a cancel, or the run's deadline, does not interrupt: await it. See [`Ctx::shield`].
+/// A part of a workflow that neither a cancel nor the run's deadline interrupts: await it. Made by
+/// [`Ctx::shield`].
 #[must_use = "a shielded part does nothing until it is awaited"]
 pub struct Shield<'a, F> {
     cell: &'a Arc<RunCell>,
@@ -20,18 +21,20 @@ impl<'a, F> Shield<'a, F> {
 }
 
 impl<S> Ctx<S> {
-    /// Lets this part of the workflow finish when the run is canceled, or its deadline passes, in the middle of it.
+    /// Lets this part of the workflow finish even if the run is canceled, or passes its deadline,
+    /// in the middle of it.
     ///
-    /// Calls that are polled for the first time inside of it are passed by; calls that are made inside but awaited outside
-    /// are not. The first call after it that is not shielded then fails with kind [`Canceled`](crate::ErrorKind::Canceled)
-    /// (or [`Deadline`](crate::ErrorKind::Deadline)), as the pending call would have. The grace goes on meanwhile: when it
-    /// is over, the run ends, shielded or not.
+    /// Calls that are first polled inside the part are shielded. Calls that are made inside but
+    /// awaited outside are not. After the part, the first call that is not shielded fails with kind
+    /// [`Canceled`](crate::ErrorKind::Canceled) (or [`Deadline`](crate::ErrorKind::Deadline)), as
+    /// the pending call would have. The grace period continues meanwhile: when it is over, the run
+    /// ends, shielded or not.
     ///
     /// # Errors
-    /// Those of the part itself.
+    /// The errors of the part itself.
     ///
     /// # Cancel safety
-    /// Dropping it drops the part.
+    /// Dropping the shield drops the part.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -49,8 +52,8 @@ impl<S> Ctx<S> {
         Shield::new(&self.cell, future)
     }
 
-    /// Whether the run was told to end, by a cancel or by its deadline, and the workflow has come to that. The same on every
-    /// replay.
+    /// Returns whether the run was told to end, by a cancel or by its deadline, and the workflow
+    /// has received that. The answer is identical on every replay.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -58,8 +61,9 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn index(ctx: &Ctx, pages: u32) -> Result<u32> {
     ///     for page in 0..pages {
-    ///         // A canceled run keeps what it has.
-    ///         if ctx.shield(ctx.step("page", async || Ok::<_, Error>(()))).await.is_err() || ctx.is_canceled() {
+    ///         let indexed = ctx.shield(ctx.step("page", async || Ok::<_, Error>(()))).await;
+    ///         // A canceled run returns the number of pages that are done.
+    ///         if indexed.is_err() || ctx.is_canceled() {
     ///             return Ok(page);
     ///         }
     ///     }
@@ -81,7 +85,8 @@ impl<F: Future> Future for Shield<'_, F> {
     }
 }
 
-/// While it lives, calls that become active are shielded. It ends with the poll, also by a panic.
+/// While this value exists, calls that are first polled are shielded. It is dropped at the end of
+/// the poll, even if the poll panics.
 struct Shielding<'a> {
     cell: &'a RunCell,
     outer: bool,

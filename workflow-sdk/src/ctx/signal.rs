@@ -23,21 +23,26 @@ use workflow_engine::runtime::round_trip;
 use super::{Ctx, RunCell, Step, step};
 
 impl<S> Ctx<S> {
-    /// A wait for a signal of this name. Signals lie in the run's inbox from the moment at which they were sent, before or
-    /// after the wait began; those of one name are taken in the order in which they were accepted, each by one wait.
+    /// Waits for a signal with this name. A signal lies in the run's inbox from the moment it was
+    /// sent, before or after the wait began. Signals with one name are received in the order in
+    /// which they were accepted, each by one wait.
     ///
-    /// Gives `None` only if a [timeout](SignalWait::timeout) was set and is over. A run that waits occupies no worker.
+    /// Returns `None` only if a [timeout](WaitForSignal::timeout) was set and has passed. A run
+    /// that waits occupies no worker.
     ///
-    /// A wait that loses a race and is dropped consumes nothing: its signal stays for the next wait. One that is kept, as
-    /// `futures::future::select` gives it back, goes on waiting and takes the next signal: drop it, or await it later.
+    /// A wait that loses a race and is dropped consumes nothing: its signal stays for the next
+    /// wait. A wait that is kept, like one that `futures::future::select` returns, continues to
+    /// wait and takes the next signal: drop it, or await it later.
     ///
     /// # Errors
-    /// Awaiting it gives an error of kind [`Refused`](ErrorKind::Refused) for an invalid name, a wait inside the body of a
-    /// step, or a payload that is no `T`; the signal is consumed then.
+    /// Awaiting it returns an error of kind [`Refused`](ErrorKind::Refused) for an invalid name, a
+    /// wait inside the body of a step, or a payload that does not decode as `T`; in the last case,
+    /// the signal is consumed. The kind is [`Canceled`](ErrorKind::Canceled) or
+    /// [`Deadline`](ErrorKind::Deadline) if the run is told to end while it waits.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the wait. A signal that it has not given yet stays in the inbox, unless the wait was kept
-    /// without being polled while the signal came.
+    /// Dropping the future ends the wait. A signal that the wait has not returned yet stays in the
+    /// inbox, unless the wait was kept without being polled while the signal arrived.
     ///
     /// ```
     /// use std::time::Duration;
@@ -59,11 +64,14 @@ impl<S> Ctx<S> {
         WaitForSignal { cell: &self.cell, call, wait, payload: PhantomData }
     }
 
-    /// Sends a signal to another run, as a step: it is accepted once, however often this run is resumed.
+    /// Sends a signal to another run, as a step: the signal is accepted once, however often this
+    /// run is resumed.
     ///
     /// # Errors
-    /// Awaiting it gives an error of kind [`Refused`](ErrorKind::Refused) for an invalid name, a payload that cannot be
-    /// stored, or a run that does not exist. A run that has ended is no error: see [`SignalOutcome::Finished`].
+    /// Awaiting it returns an error of kind [`Refused`](ErrorKind::Refused) for an invalid name or
+    /// a payload that cannot be stored. If there is no such run, the error is fatal and has kind
+    /// [`Application`](ErrorKind::Application). If the run has ended, that is not an error: see
+    /// [`SignalOutcome::Finished`].
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -88,7 +96,8 @@ impl<S> Ctx<S> {
         let call = self.call_own(&format!("send {name}"), Location::caller());
         let cell = &self.cell;
         let body = move || -> step::BodyFuture<'a, SignalOutcome> {
-            // The same in every attempt of this step of this run: a signal that was accepted is not accepted again.
+            // Identical in every attempt of this step of this run, so a signal is accepted only
+            // once.
             let key = SignalKey::of_step(&cell.idempotency_key());
             let signal = signal.clone().map(|signal| NewSignal { key, ..signal });
             Box::pin(async move {
@@ -114,7 +123,7 @@ impl<S> Ctx<S> {
     }
 }
 
-/// A wait for a signal: set its options, then await it.
+/// A builder for a wait for a signal: set its options, then await it. Made by [`Ctx::signal`].
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitForSignal<'a, T> {
     cell: &'a Arc<RunCell>,
@@ -124,7 +133,8 @@ pub struct WaitForSignal<'a, T> {
 }
 
 impl<T> WaitForSignal<'_, T> {
-    /// How long to wait, from the first poll, before giving up. Zero looks into the inbox once. Default: for ever.
+    /// Sets how long to wait, counted from the first poll. Zero looks into the inbox once. Default:
+    /// without a limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.wait.timeout = Some(timeout);
         self
@@ -148,7 +158,7 @@ impl<T: DeserializeOwned> Future for WaitForSignal<'_, T> {
     }
 }
 
-/// What was recorded: one payload, or none if the time was over.
+/// Decodes the record of a wait: one payload, or none if the timeout had passed.
 pub(super) fn received<T: DeserializeOwned>(delivered: Delivered, name: &str) -> Result<Option<T>> {
     let text = match delivered {
         Delivered::Failed(error) => return Err(error.into()),
@@ -162,8 +172,8 @@ pub(super) fn received<T: DeserializeOwned>(delivered: Delivered, name: &str) ->
         Err(error) => {
             let type_name = std::any::type_name::<T>();
             let message = format!(
-                "the payload of signal {name:?} is no {type_name}: {error}; send a value of that type, best by a Signal<T> \
-                 that sender and receiver share"
+                "the payload of signal {name:?} does not decode as {type_name}: {error}; send a value of that type, best by a \
+                 Signal<T> that sender and receiver share"
             );
             let error: BoxError = message.into();
             Err(Error::from(StoredError::from_error(ErrorKind::Refused, error.as_ref()).fatal()))

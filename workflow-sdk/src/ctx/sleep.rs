@@ -12,7 +12,8 @@ use super::RunCell;
 /// The name of every sleep in the history: `sleep`, `sleep:1`, ...
 pub(super) const NAME: &str = "sleep";
 
-/// A durable wait: await it.
+/// A durable wait: await it. Made by [`Ctx::sleep`](crate::Ctx::sleep) and
+/// [`Ctx::sleep_until`](crate::Ctx::sleep_until).
 #[must_use = "a sleep does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Sleep<'a> {
@@ -26,7 +27,7 @@ impl<'a> Sleep<'a> {
         Self { cell, call, wait }
     }
 
-    /// Why the call was refused.
+    /// Returns the reason if the call was refused.
     pub(super) fn refusal(&self) -> Option<StoredError> {
         self.call.as_ref().err().cloned()
     }

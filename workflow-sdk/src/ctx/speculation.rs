@@ -1,25 +1,28 @@
-//! Looks past a new call that stands before recorded ones. Nobody knows what its body would give, so values are made up, until
-//! one is of its type: does the code then come to what is recorded? If no value leads there, the call has taken the place of a
-//! recorded one (a rename, say), and the run would diverge after its body had run.
+//! Looks past a new call that precedes recorded ones. The value of the new call is unknown, so
+//! guesses are tried until one has its type. If the code then asks for the recorded outcomes, the
+//! call is an addition. If no guess leads there, the call has replaced a recorded one (a rename,
+//! say), and the run would diverge after the call's body had run.
 
 use workflow_engine::model::{AttemptStatus, StepAttempt, StepKind};
 use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall, Snapshot};
 
 use super::replayed::{Added, Halt, Misfit, Replayed};
 
-/// Values that most types accept one of; tried after those that are recorded and not asked for.
+/// JSON texts of which most types accept one. They are tried after the recorded values that the
+/// code has not asked for.
 const GUESSES: [&str; 10] = ["null", "true", "false", "0", "1", "\"\"", "\"0\"", "[]", "{}", "0.5"];
 
-/// So many of the recorded values are tried.
+/// The number of recorded values that are tried.
 const MAX_RECORDED: usize = 4;
 
-/// More replays than these are not worth an answer,
+/// The number of replays after which the search gives up.
 const MAX_REPLAYS: usize = 200;
 
-/// nor, where histories are long, more rows in all.
+/// The number of rows that all replays of a search may read together. It limits the search on long
+/// histories.
 const MAX_ROWS: usize = 1_000_000;
 
-/// The verdict on a replay that came to new calls before it had come to all that is recorded.
+/// Judges a replay that reached new calls before it had asked for every recorded outcome.
 pub(super) fn speculate(
     snapshot: Snapshot,
     steps: &[StepAttempt],
@@ -38,16 +41,17 @@ pub(super) fn speculate(
 struct Search<'a> {
     replay: &'a dyn Fn(&[StepAttempt]) -> Halt,
     replays_left: usize,
-    /// What is recorded, and what is made up so far.
+    /// The recorded rows, followed by the guessed ones.
     steps: Vec<StepAttempt>,
 }
 
 enum Answer {
-    /// With some value the code comes to all that is recorded.
+    /// With some guess, the code asks for every recorded outcome.
     Fits,
-    /// With no value that was tried it does, and with some that are of the right type it diverges; so with the first of them.
+    /// No guess leads to the recorded outcomes, and some guess of the right type makes the code
+    /// diverge. Holds the first such divergence.
     Misses(Divergence),
-    /// No value that was tried says anything.
+    /// No guess was conclusive.
     Unknown,
 }
 
@@ -61,7 +65,7 @@ impl Search<'_> {
         for value in values(call, &snapshot.unasked, &self.steps) {
             let Some(left) = self.replays_left.checked_sub(1) else { break };
             self.replays_left = left;
-            self.steps.push(made_up(call, value, &self.steps));
+            self.steps.push(guessed_row(call, value, &self.steps));
             let answer = self.with(call);
             self.steps.pop();
             match answer {
@@ -73,8 +77,8 @@ impl Search<'_> {
         misses.map_or(Answer::Unknown, Answer::Misses)
     }
 
-    /// The answer if the call gives the value that was made up last. A value that is none of its type, or one on which the code
-    /// ends with an error, says nothing.
+    /// Returns the answer for the guess that was added last. A guess says nothing if it does not
+    /// have the call's type, or if the code ends with an error on it.
     fn with(&mut self, call: &CurrentCall) -> Answer {
         match (self.replay)(&self.steps) {
             Halt::Ended { .. } => Answer::Fits,
@@ -107,8 +111,8 @@ fn values(call: &CurrentCall, unasked: &[RecordedCall], steps: &[StepAttempt]) -
     values
 }
 
-/// The outcome that a run would record for the call next.
-fn made_up(call: &CurrentCall, value: String, steps: &[StepAttempt]) -> StepAttempt {
+/// Returns the row that a run would record next for the call, if its body returned this value.
+fn guessed_row(call: &CurrentCall, value: String, steps: &[StepAttempt]) -> StepAttempt {
     let last = steps.iter().filter_map(|row| row.position).max().unwrap_or_default();
     let times = steps.iter().map(|row| row.completed_at.unwrap_or(row.started_at));
     let now = times.max().unwrap_or(workflow_engine::model::Timestamp::from_micros(0));

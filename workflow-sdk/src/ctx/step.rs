@@ -21,7 +21,8 @@ use workflow_engine::runtime::panic_error;
 pub(super) type BodyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 pub(super) type Body<'a, T> = Box<dyn FnMut() -> BodyFuture<'a, T> + Send + 'a>;
 
-/// A step that was called: set its options, then await it.
+/// A builder for a step: set its options, then await it. Made by [`Ctx::step`](crate::Ctx::step)
+/// and [`Ctx::send_signal`](crate::Ctx::send_signal).
 #[must_use = "a step does nothing until it is awaited"]
 pub struct Step<'a, T> {
     cell: &'a Arc<RunCell>,
@@ -34,7 +35,7 @@ pub struct Step<'a, T> {
     kept: Option<T>,
 }
 
-/// Nothing in it is pinned in place: the body's future is boxed.
+/// No field is pinned in place, because the body's future is boxed.
 impl<T> Unpin for Step<'_, T> {}
 
 impl<'a, T> Step<'a, T> {
@@ -51,22 +52,25 @@ impl<'a, T> Step<'a, T> {
         Self { cell, call, options, breaker: None, body, running: None, kept: None }
     }
 
-    /// What follows a failed attempt, unless the error says otherwise: [`ErrorExt`](crate::ErrorExt),
-    /// [`StepError`](trait@crate::StepError). Default: [`Retry::STEP_DEFAULT`].
+    /// Sets the retry policy of failed attempts. An error can overrule it: see
+    /// [`ErrorExt`](crate::ErrorExt) and [`StepError`](trait@crate::StepError). Default:
+    /// [`Retry::STEP_DEFAULT`].
     pub fn retry(mut self, retry: Retry) -> Self {
         self.options.retry = retry;
         self
     }
 
-    /// How long one attempt may take; after it the body is dropped, and the attempt failed with an error of kind
-    /// [`Timeout`](ErrorKind::Timeout), which is retried. Default: as long as it takes.
+    /// Limits the duration of one attempt. When it has passed, the body is dropped and the attempt
+    /// fails with an error of kind [`Timeout`](ErrorKind::Timeout), which is retried. Default:
+    /// none.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
     }
 
-    /// Shares this breaker with every step that names it: while the service behind it fails, no attempt of this step begins,
-    /// and the run parks. Default: none. A breaker [out of range](Breaker::check) makes the step fail with an error of kind
+    /// Shares this breaker with every step that names it. While the service behind it fails, no
+    /// attempt of this step begins, and the run parks. Default: none. If the breaker is [out of
+    /// range](Breaker::check), the step fails with an error of kind
     /// [`Refused`](ErrorKind::Refused).
     ///
     /// ```
@@ -95,7 +99,8 @@ impl<'a, T> Step<'a, T> {
 }
 
 impl<T> Step<'_, T> {
-    /// What the drop of a body does (a draw, say) belongs to that body, not to the workflow: a replay does not repeat it.
+    /// Drops the body. Its destructors (which may draw a random number, say) belong to the body and
+    /// not to the workflow, so a replay does not repeat them.
     fn drop_body(&mut self, call: CallId) {
         if let Some(body) = self.running.take() {
             let (_in_body, _) = self.cell.enter(call);
@@ -125,7 +130,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
                 CallPoll::Start { attempt } => step.begin(call, attempt),
                 CallPoll::Run => {}
                 CallPoll::Ended(delivered) => {
-                    // One that was interrupted may still be at hand.
+                    // The body of an interrupted attempt may still exist.
                     step.drop_body(call);
                     return step.take(call, delivered);
                 }
@@ -179,7 +184,8 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
         self.cell.attempt_ended(call, result);
     }
 
-    /// An attempt that has timed out is over for the machine; its body must not go on either.
+    /// Drops the body of an attempt that has timed out. The attempt is over for the machine, so its
+    /// body must not continue.
     fn drop_stale_body(&mut self, call: CallId) {
         if let Some((attempt, _)) = &self.running
             && !self.cell.runs_attempt(call, *attempt)
@@ -203,7 +209,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
     }
 }
 
-/// What a step's value is called in an error; put into words only then.
+/// The name of a step's value in an error. It is formatted only when there is an error.
 struct OutputOf<'a> {
     cell: &'a RunCell,
     call: CallId,

@@ -13,36 +13,40 @@ use workflow_engine::replay::Wait;
 use super::branches::BoxFuture;
 use super::{Ctx, Sleep};
 
-/// The name of every such timeout in the history: `timeout`, `timeout:1`, ...
+/// The name of every timeout in the history: `timeout`, `timeout:1`, ...
 const NAME: &str = "timeout";
 
-/// A future that has so much time: await it. See [`Ctx::timeout`].
+/// A future with a time limit: await it. Made by [`Ctx::timeout`].
 #[must_use = "a timeout does nothing until it is awaited"]
 pub struct Timeout<'a, T> {
-    /// `None` once it is over.
+    /// `None` once the timeout has ended.
     future: Option<BoxFuture<'a, Result<T>>>,
     sleep: Sleep<'a>,
     duration: Duration,
 }
 
-/// Nothing in it is pinned in place: its future is boxed.
+/// No field is pinned in place, because the future is boxed.
 impl<T> Unpin for Timeout<'_, T> {}
 
 impl<S> Ctx<S> {
-    /// Gives the future so much time, counted from the first poll. The end of that time is recorded, as that of
-    /// [`Ctx::sleep`]: a run that is parked or whose process dies has no more time for it.
+    /// Limits the time of this future, counted from the first poll. The end of the time is
+    /// recorded, like the end of [`Ctx::sleep`], so a parked run or a dead process does not extend
+    /// it.
     ///
-    /// For several calls, or for one with all of its retries. [`Step::timeout`](crate::Step::timeout) limits one attempt of
-    /// one step, and is retried.
+    /// Use it for several calls, or for one call with all of its retries.
+    /// [`Step::timeout`](crate::Step::timeout) limits one attempt of one step, which is then
+    /// retried.
     ///
-    /// Where both are ready, the future wins. In the history it is a sleep by the name `timeout`.
+    /// If the future is ready when the time has passed, the future wins. In the history, the
+    /// timeout is a sleep with the name `timeout`.
     ///
     /// # Errors
-    /// Awaiting it gives the error of the future, or, when the time has come, one of kind [`Timeout`](ErrorKind::Timeout); the
-    /// future is dropped then. The effect of a body that was dropped may have taken place.
+    /// Awaiting it returns the error of the future. If the time has passed, the future is dropped
+    /// and the error has kind [`Timeout`](ErrorKind::Timeout). The effect of a dropped body may
+    /// have taken place.
     ///
     /// # Cancel safety
-    /// Dropping it drops the future and ends the wait.
+    /// Dropping the timeout drops the future and ends the wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -75,7 +79,7 @@ impl<S> Ctx<S> {
 impl<T> Timeout<'_, T> {
     fn time_is_up(&self) -> StoredError {
         let message = format!(
-            "what ctx.timeout was given had not ended after {:?}; give it more time, or handle this error",
+            "the future of ctx.timeout had not ended after {:?}; give it more time, or handle this error",
             self.duration
         );
         let error = StoredError::new(ErrorKind::Timeout, message);
@@ -92,7 +96,7 @@ impl<T> Future for Timeout<'_, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let timeout = &mut *self;
         let Some(future) = &mut timeout.future else { return Poll::Pending };
-        // One that was refused must not let the future go on without its limit.
+        // If the sleep was refused, the future must not continue without its limit.
         let result = match timeout.sleep.refusal() {
             Some(refusal) => Err(refusal.into()),
             None => match future.as_mut().poll(cx) {
@@ -103,7 +107,7 @@ impl<T> Future for Timeout<'_, T> {
                 },
             },
         };
-        // Both end here and not with this value, which a caller may keep.
+        // Both end now and not with this value, because a caller may keep it.
         timeout.future = None;
         timeout.sleep.cancel();
         Poll::Ready(result)

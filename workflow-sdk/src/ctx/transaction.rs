@@ -19,30 +19,36 @@ use super::step::{BodyFuture, Step};
 use super::{Ctx, RunCell};
 
 impl<S> Ctx<S> {
-    /// A step whose body works in a transaction on the run's own database: the rows that the body writes, the outcome of the
-    /// step and the check that this worker still holds the run are committed together. So its effect is there exactly once,
-    /// whatever is killed when: where the outcome is not recorded, the rows are not there either.
+    /// Runs a step whose body works in a transaction on the run's own database. The rows that the
+    /// body writes, the outcome of the step, and the check that this worker still holds the claim
+    /// on the run are committed together. So the effect takes place exactly once, even if processes
+    /// are killed: if the outcome is not recorded, the rows are not there either.
     ///
-    /// The body gets the [`Tx`], works on the connection that [`tx.sqlite()`](Tx::sqlite) or [`tx.postgres()`](Tx::postgres)
-    /// gives, and returns; the engine commits if it returned a value, and rolls back if it returned an error, panicked,
-    /// was dropped or took too long. What leaves the database (a mail, a call of a service) is not undone by that: it belongs
-    /// into a [`Ctx::step`]. [`Client::start`](crate::Client::start) and [`Client::cancel`](crate::Client::cancel) join the
-    /// transaction with `.within(&mut tx)`.
+    /// The body receives the [`Tx`], works on the connection that [`tx.sqlite()`](Tx::sqlite) or
+    /// [`tx.postgres()`](Tx::postgres) returns, and returns its own result. The engine commits if
+    /// the body returned a value. It rolls back if the body returned an error, panicked, was
+    /// dropped or took too long. Effects outside of the database (a mail, a call of a service) are
+    /// not rolled back: they belong in a [`Ctx::step`]. [`Client::start`](crate::Client::start) and
+    /// [`Client::cancel`](crate::Client::cancel) join the transaction with `.within(&mut tx)`.
     ///
-    /// **Keep it short.** On SQLite there is one writer: while a transaction is open nothing else is written, by no run and
-    /// no process. A body that awaits another write (a `client.start(..)` without `.within(&mut tx)`) waits for itself, until
-    /// its [timeout](Transaction::timeout) of 5 s ends it. On PostgreSQL it has a connection of the pool; half of the pool's
-    /// connections can be in transactions at a time, and further ones wait.
+    /// **Keep it short.** SQLite has one writer: while a transaction is open, no run and no process
+    /// can write anything else. A body that awaits another write (a `client.start(..)` without
+    /// `.within(&mut tx)`) waits for itself, until its [timeout](Transaction::timeout) of 5 s ends
+    /// it. On PostgreSQL, a transaction occupies a connection of the pool. At most half of the
+    /// pool's connections can be in transactions at a time, and further transactions wait.
     ///
     /// # Errors
-    /// As [`Ctx::step`]. A transaction that the database does not commit (a deferred constraint, a serialization failure) is
-    /// a failed attempt. Kind [`Refused`](crate::ErrorKind::Refused): the body kept its handle, or ended the transaction
-    /// itself; in the latter case what it committed stays.
+    /// See [`Ctx::step`]. If the database does not commit the transaction (a deferred constraint, a
+    /// serialization failure), the attempt fails. The kind is
+    /// [`Refused`](crate::ErrorKind::Refused) if the body kept its handle, or ended the transaction
+    /// itself; in the latter case, the rows that the body committed stay.
     ///
     /// # Cancel safety
-    /// Dropping the future rolls back, unless the body has ended: then the commit is on its way and not called back.
+    /// Dropping the future rolls back, unless the body has ended: then the commit has been sent and
+    /// is not canceled.
     ///
-    /// Statements stand in the example of [`Tx`]; here they are the application's own `debit`.
+    /// The example of [`Tx`] shows SQL statements. Here they are inside the application's own
+    /// `debit`.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -68,7 +74,7 @@ impl<S> Ctx<S> {
         let call = self.call_named(name.as_ref(), Location::caller());
         let id = call.as_ref().ok().copied();
         let cell = &self.cell;
-        // The body is called when its transaction is open, by a future that cannot borrow it.
+        // The body is called when its transaction is open, by a future that cannot borrow the body.
         let body = Arc::new(Mutex::new(body));
         let attempt = move || -> BodyFuture<'a, T> {
             let body = Arc::clone(&body);
@@ -81,14 +87,14 @@ impl<S> Ctx<S> {
     }
 }
 
-/// One attempt, but for its commit: that is the drive's.
+/// Runs one attempt, without its commit, which the drive sends.
 async fn in_transaction<T, E, F>(cell: &RunCell, id: Option<CallId>, body: impl FnOnce(Tx) -> F) -> Result<T>
 where
     F: Future<Output = Result<T, E>>,
     E: Into<BoxError>,
 {
     let transaction = cell.port().begin_transaction().await?;
-    // A call that was refused has no body.
+    // A call that was refused does not run its body.
     let Some(id) = id else { return Err(Error::fatal("the step was refused")) };
     cell.transaction_opened(id);
     let (tx, loan) = Tx::lend(transaction);
@@ -107,28 +113,30 @@ where
     }
 }
 
-/// A transaction that was called: set its options, then await it.
+/// A builder for a transaction: set its options, then await it. Made by [`Ctx::transaction`].
 #[must_use = "a transaction does nothing until it is awaited"]
 pub struct Transaction<'a, T> {
     step: Step<'a, T>,
 }
 
 impl<T> Transaction<'_, T> {
-    /// Default of [`Transaction::timeout`]: 5 s.
+    /// The default of [`Transaction::timeout`]: 5 s.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Longest [`Transaction::timeout`]: 10 s. All writers of a SQLite database wait as long, the renewal of leases too, which
-    /// must come through three times in a default lease.
+    /// The maximum of [`Transaction::timeout`]: 10 s. All writers of a SQLite database wait that
+    /// long, including the renewal of leases, which must succeed three times within a default
+    /// lease.
     pub const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// What follows a failed attempt. Default: [`Retry::STEP_DEFAULT`].
+    /// Sets the retry policy of failed attempts. Default: [`Retry::STEP_DEFAULT`].
     pub fn retry(self, retry: Retry) -> Self {
         Self { step: self.step.retry(retry) }
     }
 
-    /// How long the body of one attempt may take, from the moment at which its transaction is open; after it the body is
-    /// dropped, its transaction rolled back, and the attempt failed with an error of kind
-    /// [`Timeout`](crate::ErrorKind::Timeout), which is retried. Default: 5 s. Range: up to 10 s; more is taken as that.
+    /// Limits the duration of the body in one attempt, counted from the moment its transaction is
+    /// open. When it has passed, the body is dropped, its transaction is rolled back, and the
+    /// attempt fails with an error of kind [`Timeout`](crate::ErrorKind::Timeout), which is
+    /// retried. Default: 5 s. Range: at most 10 s; a longer timeout is shortened to 10 s.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { step: self.step.timeout(timeout.min(Self::MAX_TIMEOUT)) }
     }
