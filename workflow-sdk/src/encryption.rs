@@ -12,38 +12,43 @@ use zeroize::Zeroizing;
 
 use workflow_engine::model::{CodecError, CodedPayload, PayloadCodec, PayloadContext};
 
-/// Bytes of a key.
+/// The length of a key in bytes.
 const KEY_BYTES: usize = 32;
 
-/// Bytes of a nonce: long enough to be drawn at random for each of any number of payloads.
+/// The length of a nonce in bytes: long enough to draw one at random for each of any number of
+/// payloads.
 const NONCE_BYTES: usize = 24;
 
-/// What is authenticated before all else, so that a later form cannot be taken for this one.
+/// The first authenticated bytes. They name the format, so that a later format cannot be taken for
+/// this one.
 const FORM: &[u8] = b"workflow-sdk/xchacha20-poly1305/1\0";
 
-/// A key of 256 bits and its id. Its bytes are overwritten when it is dropped; Debug shows the id alone.
+/// A 256-bit key and its id. The bytes are overwritten when the key is dropped. The `Debug` output
+/// shows only the id.
 pub struct EncryptionKey {
     id: String,
     bytes: Zeroizing<[u8; KEY_BYTES]>,
 }
 
 impl EncryptionKey {
-    /// A key of these bytes, which must come from a source of randomness, not from a password. The id is stored in the clear beside
-    /// each payload; 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_`, `-`. One id stands for one key for ever.
+    /// Creates a key of these bytes, which must come from a source of randomness, not from a
+    /// password. The id is stored in the clear beside each payload. Range of the id: 1 to 64 of
+    /// `a-z`, `A-Z`, `0-9`, `.`, `_`, `-`. One id stands for one key for ever.
     ///
     /// # Errors
-    /// [`InvalidKey::Id`].
+    /// [`InvalidKey::Id`] if the id is out of range.
     pub fn new(id: impl Into<String>, bytes: [u8; KEY_BYTES]) -> Result<Self, InvalidKey> {
         let bytes = Zeroizing::new(bytes);
         let id = id.into();
         if CodedPayload::is_key_id(&id) { Ok(Self { id, bytes }) } else { Err(InvalidKey::Id { id }) }
     }
 
-    /// A key from base64, as an environment variable or a secret store holds it; `openssl rand -base64 32` makes one. White space around
-    /// it is passed over, padding may be left out.
+    /// Reads a key from base64, as an environment variable or a secret store holds it. The command
+    /// `openssl rand -base64 32` makes one. Surrounding white space is ignored, and padding is
+    /// optional.
     ///
     /// # Errors
-    /// [`InvalidKey`].
+    /// [`InvalidKey::Base64`], [`InvalidKey::Length`] or [`InvalidKey::Id`].
     pub fn from_base64(id: impl Into<String>, text: &str) -> Result<Self, InvalidKey> {
         const LENIENT: GeneralPurpose = GeneralPurpose::new(
             &STANDARD,
@@ -68,43 +73,45 @@ impl fmt::Debug for EncryptionKey {
     }
 }
 
-/// A key that cannot be used. Nothing of the key stands in its text.
+/// The reason why a key cannot be used. The text contains no part of the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidKey {
-    /// Its id is of another form.
-    #[error("{id:?} is no id of a key; use 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")]
+    /// The id is out of range.
+    #[error("{id:?} is not a key id; use 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")]
     Id {
         /// The id.
         id: String,
     },
-    /// It is no base64.
-    #[error("key {id:?} is no base64; make one with: openssl rand -base64 32")]
+    /// The text is not base64.
+    #[error("key {id:?} is not base64; make one with: openssl rand -base64 32")]
     Base64 {
-        /// Its id.
+        /// The id.
         id: String,
     },
-    /// It has another length.
+    /// The key does not have 32 bytes.
     #[error("key {id:?} has {bytes} bytes, it needs 32; make one with: openssl rand -base64 32")]
     Length {
-        /// Its id.
+        /// The id.
         id: String,
-        /// Its length.
+        /// The length in bytes.
         bytes: usize,
     },
     /// Two keys have one id.
-    #[error("two keys have the id {id:?}; one id stands for one key for ever, so give the new one another")]
+    #[error("two keys have the id {id:?}; one id stands for one key for ever, so give the new key another id")]
     Twice {
         /// The id.
         id: String,
     },
 }
 
-/// A [`PayloadCodec`] that encrypts every payload with XChaCha20-Poly1305, a random nonce each, and binds it to its place: run, kind,
-/// and step key or signal name are authenticated with it.
+/// A [`PayloadCodec`] that encrypts every payload with XChaCha20-Poly1305 and a random nonce. It
+/// binds each payload to its place: the run, the kind, and the step key or signal name are
+/// authenticated together with the payload.
 ///
-/// One key encrypts, all decrypt: so a key is rotated by giving each program the new one as an old one first, then as the
-/// current one, and by taking the old one away when nothing is left that was encrypted with it.
+/// One key encrypts; all keys decrypt. To rotate a key, first give the new key to every program as
+/// an old key, then make it the current key. Remove the old key when nothing remains that was
+/// encrypted with it.
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -128,17 +135,18 @@ pub struct Encryption {
 }
 
 impl Encryption {
-    /// Encrypts with this key.
+    /// Creates a codec that encrypts with this key.
     #[must_use]
     pub fn new(current: EncryptionKey) -> Self {
         let cipher = cipher(&current);
         Self { current: current.id.clone(), ciphers: BTreeMap::from([(current.id, cipher)]), reads_plain: true }
     }
 
-    /// Decrypts with this key too: one that encrypted before, or that will.
+    /// Adds a key that only decrypts: one that encrypted earlier payloads, or will encrypt later
+    /// ones.
     ///
     /// # Errors
-    /// [`InvalidKey::Twice`].
+    /// [`InvalidKey::Twice`] if a key with this id was given before.
     pub fn with_old(mut self, key: EncryptionKey) -> Result<Self, InvalidKey> {
         if self.ciphers.contains_key(&key.id) {
             return Err(InvalidKey::Twice { id: key.id });
@@ -148,8 +156,8 @@ impl Encryption {
         Ok(self)
     }
 
-    /// Refuses payloads that are stored in plain. Default: they are read, so that runs which are older than the encryption go on; what
-    /// is written is encrypted in either case.
+    /// Refuses payloads that are stored unencrypted. Default: they are read, so that runs older
+    /// than the encryption continue. New payloads are encrypted in either case.
     #[must_use]
     pub fn refuse_plain(mut self) -> Self {
         self.reads_plain = false;
@@ -176,7 +184,7 @@ fn cipher(key: &EncryptionKey) -> XChaCha20Poly1305 {
 }
 
 fn associated(key_id: &str, context: &PayloadContext<'_>) -> Vec<u8> {
-    // A key id holds no NUL, so the parts cannot run into each other.
+    // A key id contains no NUL byte, so the parts cannot run into each other.
     [FORM, key_id.as_bytes(), b"\0", &context.to_bytes()].concat()
 }
 

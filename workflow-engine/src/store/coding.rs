@@ -55,7 +55,7 @@ impl Coding {
         let Some(codec) = &self.0 else { return Ok(plain.to_owned()) };
         let coded = guarded(|| codec.encode(context, plain.as_bytes())).map_err(|error| unencoded(context, &error))?;
         if !CodedPayload::is_key_id(&coded.key_id) {
-            let why = format!("{:?} is no id of a key; use 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'", coded.key_id);
+            let why = format!("{:?} is not a key id; use 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'", coded.key_id);
             return Err(unencoded(context, &CodecError::Failed(why)));
         }
         let bytes = MARK.len() + VERSION.len() + coded.key_id.len() + 2 + coded.bytes.len().div_ceil(3) * 4;

@@ -86,7 +86,7 @@ fn no_json_is_an_envelope() {
 fn a_codec_that_makes_what_cannot_be_stored_is_refused() {
     let error = coding("k 1", 1).encode(&context(), "1").unwrap_err();
     assert_eq!(error.kind, DatabaseErrorKind::Codec);
-    assert!(error.source.to_string().contains("is no id of a key"), "{}", error.source);
+    assert!(error.source.to_string().contains("is not a key id"), "{}", error.source);
     let error = coding("k", 100_000).encode(&context(), &"1".repeat(1000)).unwrap_err();
     assert_eq!(error.kind, DatabaseErrorKind::Invalid);
     assert!(error.source.to_string().contains("bytes when encoded"), "{}", error.source);

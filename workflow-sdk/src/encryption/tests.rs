@@ -15,8 +15,9 @@ fn context() -> PayloadContext<'static> {
     PayloadContext::new(run(), PayloadPlace::StepOutput { key: "charge:1" })
 }
 
-/// Made by libsodium's crypto_aead_xchacha20poly1305_ietf_encrypt from the same key, nonce and context: what is written today must be
-/// readable for ever, by others too.
+/// The expected text was made by libsodium's `crypto_aead_xchacha20poly1305_ietf_encrypt` from this
+/// key, nonce and context. Payloads that are written today must stay readable for ever, by other
+/// programs too.
 #[test]
 fn a_known_payload_has_its_known_form() {
     let encryption = Encryption::new(key("k1", 0));
@@ -29,7 +30,7 @@ fn a_known_payload_has_its_known_form() {
 }
 
 #[test]
-fn every_payload_comes_back_and_never_looks_the_same() {
+fn every_payload_round_trips_under_a_fresh_nonce() {
     let encryption = Encryption::new(key("k1", 7));
     for length in [0, 1, 15, 16, 17, 63, 64, 65, 4096, 100_000] {
         let plain: Vec<u8> = (0..length).map(|_| fastrand::u8(..)).collect();
@@ -42,7 +43,7 @@ fn every_payload_comes_back_and_never_looks_the_same() {
 }
 
 #[test]
-fn whatever_is_changed_is_noticed() {
+fn every_changed_bit_length_key_or_place_is_refused() {
     let encryption = Encryption::new(key("k1", 7)).with_old(key("k0", 9)).unwrap();
     let sealed = encryption.encode(&context(), b"\"a secret\"").unwrap();
     let refused = |coded: &CodedPayload, context: &PayloadContext<'_>| {
@@ -72,7 +73,7 @@ fn whatever_is_changed_is_noticed() {
 }
 
 #[test]
-fn keys_rotate_and_one_that_is_gone_is_named() {
+fn keys_rotate_and_a_missing_key_is_refused() {
     let old = Encryption::new(key("k1", 1)).encode(&context(), b"1").unwrap();
     let rotated = Encryption::new(key("k2", 2)).with_old(key("k1", 1)).unwrap();
     assert_eq!(rotated.decode(&context(), &old).unwrap(), b"1");
