@@ -32,8 +32,8 @@
 //! # Where to look
 //! * Workflow code: [`Ctx`] and the rules for workflow code, [`Step`], [`Transaction`], [`Sleep`],
 //!   [`Map`], [`Scope`], [`Timeout`], [`WaitForSignal`], [`WaitForApproval`], [`Child`],
-//! [`Shield`],
-//!   [`Compensation`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and [`StepError`].
+//!   [`Shield`], [`Compensation`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and
+//!   [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
 //!   [`ClientError`], [`ApplicationTransaction`].
 //! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].

@@ -1,4 +1,4 @@
-//! What workflow code and applications usually need: `use workflow_sdk::prelude::*;`.
+//! The usual imports of workflow code and applications: `use workflow_sdk::prelude::*;`.
 
 #[cfg(feature = "macros")]
 pub use workflow_macros::workflow;

@@ -28,7 +28,7 @@ fn stored(error: impl Into<Error>) -> StoredError {
 }
 
 #[test]
-fn the_type_says_how_the_step_goes_on() {
+fn the_error_type_decides_about_retries() {
     let policy = stored(declined("no money"));
     assert_eq!((policy.fatal, policy.retry_after()), (false, None));
     let never = stored(CardError::Stolen);
@@ -40,13 +40,13 @@ fn the_type_says_how_the_step_goes_on() {
 }
 
 #[test]
-fn what_is_said_at_the_call_outweighs_the_type() {
+fn a_decision_at_the_call_overrules_the_type() {
     let fatal = stored(Error::fatal(CardError::Busy { pause: Some(PAUSE) }));
     assert_eq!((fatal.fatal, fatal.retry_after()), (true, None));
     let after = stored(Error::retry_after(PAUSE, CardError::Stolen));
     assert_eq!((after.fatal, after.retry_after()), (false, Some(PAUSE)));
     for error in [fatal, after] {
-        assert!(error.downcast::<CardError>().is_some(), "the value is kept all the same");
+        assert!(error.downcast::<CardError>().is_some(), "the value is stored nevertheless");
     }
 }
 
@@ -58,44 +58,44 @@ fn a_value_comes_back_from_its_stored_form() {
     assert_eq!(read.downcast(), Some(error.clone()));
     assert_eq!(Error::from(read).downcast(), Some(error.clone()));
     let boxed: BoxError = Error::fatal(error.clone()).into();
-    assert_eq!(Error::from_boxed(boxed).downcast(), Some(error), "in the box of another error type");
+    assert_eq!(Error::from_boxed(boxed).downcast(), Some(error), "inside a boxed error");
 }
 
 #[test]
-fn another_type_gets_nothing() {
+fn another_type_does_not_downcast() {
     #[derive(Debug, thiserror::Error, Serialize, Deserialize, StepError)]
     #[error("other")]
     enum Other {
         Stolen,
     }
     let error = stored(CardError::Stolen);
-    assert!(error.downcast::<Other>().is_none(), "the same shape is not the same type");
+    assert!(error.downcast::<Other>().is_none(), "types of equal shape are different types");
     assert!(stored(Error::msg("stolen")).downcast::<CardError>().is_none());
     assert!(stored(Other::Stolen).downcast::<Other>().is_some());
 }
 
 #[test]
-fn a_value_of_a_type_that_has_changed_is_none() {
+fn a_value_of_a_changed_type_does_not_downcast() {
     let payload = TypedPayload::new(CardError::NAME, r#""Lost""#);
     let error = StoredError::new(ErrorKind::Application, "lost").with_payload(payload);
     assert_eq!(error.downcast::<CardError>(), None);
 }
 
 #[test]
-fn a_value_that_cannot_be_kept_leaves_its_error_whole() {
+fn a_value_that_cannot_be_stored_leaves_its_error_whole() {
     let large = stored(declined(&"x".repeat(TypedPayload::MAX_BYTES)));
     assert_eq!((large.payload, large.fatal), (None, false));
     let name = CardError::NAME;
     let why = format!("its value as {name:?} is not kept: it is 65572 bytes, the limit is 65536");
     assert_eq!(large.causes, [why]);
 
-    let no_number = stored(CardError::Declined { text: "no money".into(), share: f64::NAN });
-    assert_eq!((no_number.message.as_str(), no_number.payload), ("declined: no money", None));
-    assert!(no_number.causes[0].contains("can be written but not read back"), "{:?}", no_number.causes);
+    let not_a_number = stored(CardError::Declined { text: "no money".into(), share: f64::NAN });
+    assert_eq!((not_a_number.message.as_str(), not_a_number.payload), ("declined: no money", None));
+    assert!(not_a_number.causes[0].contains("can be written but not read back"), "{:?}", not_a_number.causes);
 }
 
 #[test]
-fn two_types_of_one_name_keep_no_values() {
+fn two_types_with_one_name_store_no_values() {
     #[derive(Debug, thiserror::Error, Serialize, Deserialize, StepError)]
     #[step_error(name = "twin")]
     #[error("first")]
@@ -114,7 +114,7 @@ fn two_types_of_one_name_keep_no_values() {
 }
 
 #[test]
-fn an_error_without_a_value_is_stored_as_before() {
+fn an_error_without_a_value_has_no_field_for_it() {
     let error = stored(Error::fatal("no")).of_step("charge");
     let text = r#"{"kind":"application","message":"no","fatal":true,"step_key":"charge"}"#;
     assert_eq!(serde_json::to_string(&error).unwrap(), text);

@@ -1,4 +1,4 @@
-//! The hand of a body on the transaction of its step.
+//! The access of a step's body to the transaction of its step.
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use std::any::Any;
@@ -9,14 +9,16 @@ use crate::Result;
 use workflow_engine::model::{ErrorKind, StoredError};
 use workflow_engine::store::{ForeignTransaction, OpenTransaction};
 
-/// The transaction of a step, for its body: see [`Ctx::transaction`](crate::Ctx::transaction).
+/// The transaction of a step, for use in the step's body: see
+/// [`Ctx::transaction`](crate::Ctx::transaction).
 ///
-/// It belongs to the body and ends with it. The engine begins, commits and rolls back: the body must not. A transaction
-/// that it begins on the connection by the driver (`Connection::begin`) is a savepoint inside of this one. Leave the session
-/// as it was: use `SET LOCAL`, not `SET`, for the connection serves others afterwards.
+/// The handle belongs to the body and ends with it. The engine begins, commits and rolls back; the
+/// body must not. A transaction that the body begins through the driver (`Connection::begin`) is a
+/// savepoint inside this one. Leave the session unchanged: use `SET LOCAL`, not `SET`, because the
+/// connection serves other transactions afterwards.
 ///
-/// A handle that outlives its body is refused: the attempt fails, nothing is committed. On SQLite nothing else can be written
-/// before such a handle is dropped.
+/// If the handle outlives the body, the attempt fails and nothing is committed. On SQLite, nothing
+/// else can be written before that handle is dropped.
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -25,50 +27,51 @@ use workflow_engine::store::{ForeignTransaction, OpenTransaction};
 /// #[workflow]
 /// async fn pay(ctx: &Ctx, cents: i64) -> Result<i64> {
 ///     ctx.transaction("debit", async |mut tx: Tx| {
-///         let debit = sqlx::query_scalar("UPDATE accounts SET cents = cents - $1 WHERE id = 1 RETURNING cents");
-///         let left: i64 = debit.bind(cents).fetch_one(tx.sqlite()?).await?;
+///         let sql = "UPDATE accounts SET cents = cents - $1 WHERE id = 1 RETURNING cents";
+///         let left: i64 = sqlx::query_scalar(sql).bind(cents).fetch_one(tx.sqlite()?).await?;
 ///         if left < 0 { Err(Error::fatal("not enough money")) } else { Ok(left) }
 ///     })
 ///     .await
 /// }
 /// ```
 pub struct Tx {
-    /// There until it is dropped.
+    /// `None` only after the drop has begun.
     open: Option<OpenTransaction>,
     loan: Arc<Loan>,
 }
 
-/// The transaction of a step was used after the end of its body.
+/// The transaction of a step was used after the end of the step's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the transaction is over: it ended with the body of its step; use it only inside of that body")]
 pub struct TransactionOver;
 
-/// Where a transaction is while a body runs.
+/// The state of a transaction while a body runs, shared by the step and the body's handle.
 #[derive(Debug)]
-pub(crate) struct Loan(Mutex<Standing>);
+pub(crate) struct Loan(Mutex<LoanState>);
 
 #[derive(Debug)]
-enum Standing {
-    /// The body has it.
+enum LoanState {
+    /// The body has the transaction.
     Lent,
-    /// The body has given it back, by dropping its handle.
+    /// The body has returned the transaction by dropping its handle.
     Returned(OpenTransaction),
     /// The body has ended.
     Over,
 }
 
 impl Loan {
-    fn standing(&self) -> MutexGuard<'_, Standing> {
+    fn state(&self) -> MutexGuard<'_, LoanState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The body has ended: what it was lent comes back, or is refused from now on.
+    /// Ends the loan together with the body. Returns the transaction if the body has returned it;
+    /// otherwise the body's handle is refused from now on.
     pub(crate) fn end(&self) -> Result<OpenTransaction, StoredError> {
-        match std::mem::replace(&mut *self.standing(), Standing::Over) {
-            Standing::Returned(open) => Ok(open),
-            Standing::Lent | Standing::Over => {
-                let message = "the body ended, but its transaction is still held: somewhere else its handle was kept, and it is \
-                     rolled back when that is dropped (until then SQLite can write nothing else); keep the handle inside of the body";
+        match std::mem::replace(&mut *self.state(), LoanState::Over) {
+            LoanState::Returned(open) => Ok(open),
+            LoanState::Lent | LoanState::Over => {
+                let message = "the body ended, but the handle of its transaction was kept elsewhere; the transaction is rolled back \
+                     when the handle is dropped (until then SQLite can write nothing else); keep the handle inside the body";
                 Err(StoredError::new(ErrorKind::Refused, message).fatal())
             }
         }
@@ -77,11 +80,11 @@ impl Loan {
 
 impl Tx {
     pub(crate) fn lend(open: OpenTransaction) -> (Self, Arc<Loan>) {
-        let loan = Arc::new(Loan(Mutex::new(Standing::Lent)));
+        let loan = Arc::new(Loan(Mutex::new(LoanState::Lent)));
         (Self { open: Some(open), loan: Arc::clone(&loan) }, loan)
     }
 
-    /// The connection, on a SQLite database. Use it as any connection of sqlx's.
+    /// Returns the connection, on a SQLite database. Use it like any connection of sqlx.
     ///
     /// # Errors
     /// Kind [`Refused`](ErrorKind::Refused): the database is another one, or the body has ended.
@@ -91,7 +94,7 @@ impl Tx {
         self.connection_of().map_err(over)?.ok_or_else(|| refusal.into())
     }
 
-    /// The connection, on a PostgreSQL database. Use it as any connection of sqlx's.
+    /// Returns the connection, on a PostgreSQL database. Use it like any connection of sqlx.
     ///
     /// # Errors
     /// Kind [`Refused`](ErrorKind::Refused): the database is another one, or the body has ended.
@@ -104,25 +107,25 @@ impl Tx {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn wrong(&self, asked: &str, instead: &str) -> StoredError {
         let database = self.open.as_ref().map_or("another database", |open| open.database());
-        // No store with tables answers to another name.
+        // Every store with tables has one of these names.
         if !["SQLite", "PostgreSQL"].contains(&database) {
             let message = format!(
-                "this transaction is one of {database}, which has no tables and takes no SQL; test this body \
+                "this transaction is on {database}, which has no tables and takes no SQL; test this body \
                  on SQLite (a file in a temporary directory), or keep its statements behind the worker's state"
             );
             return StoredError::new(ErrorKind::Refused, message).fatal();
         }
-        let message = format!("this transaction is one of {database}, not of {asked}; use {instead}");
+        let message = format!("this transaction is on {database}, not on {asked}; use {instead}");
         StoredError::new(ErrorKind::Refused, message).fatal()
     }
 
-    /// The connection, if it is of this type.
+    /// Returns the connection, if it has this type.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn connection_of<C: Any>(&mut self) -> Result<Option<&mut C>, TransactionOver> {
         Ok(self.opened()?.connection().downcast_mut())
     }
 
-    /// The transaction as stores take it.
+    /// Returns the transaction in the form that stores take.
     pub(crate) fn foreign(&mut self) -> Result<ForeignTransaction<'_>, TransactionOver> {
         let open = self.opened()?;
         let (database, origin) = (open.database(), Some(open.store()));
@@ -130,14 +133,14 @@ impl Tx {
     }
 
     fn opened(&mut self) -> Result<&mut OpenTransaction, TransactionOver> {
-        if matches!(*self.loan.standing(), Standing::Over) {
+        if matches!(*self.loan.state(), LoanState::Over) {
             return Err(TransactionOver);
         }
         self.open.as_mut().ok_or(TransactionOver)
     }
 }
 
-/// Fatal: no attempt after it could do better.
+/// The error is fatal, because no further attempt could succeed.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 fn over(error: TransactionOver) -> StoredError {
     StoredError::new(ErrorKind::Refused, error.to_string()).fatal()
@@ -146,9 +149,9 @@ fn over(error: TransactionOver) -> StoredError {
 impl Drop for Tx {
     fn drop(&mut self) {
         let Some(open) = self.open.take() else { return };
-        let mut standing = self.loan.standing();
-        if matches!(*standing, Standing::Lent) {
-            *standing = Standing::Returned(open);
+        let mut state = self.loan.state();
+        if matches!(*state, LoanState::Lent) {
+            *state = LoanState::Returned(open);
         }
     }
 }

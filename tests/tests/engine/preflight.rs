@@ -154,7 +154,7 @@ pub async fn an_unsuitable_history_is_refused(db: Live) {
     assert!(matches!(db.client.export(unknown).await, Err(ClientError::UnknownRun { run_id }) if run_id == unknown));
     let history = db.client.export(parked(&db).await).await.unwrap().to_json();
     let other = replay(after::order_2, Probe::new(), &history).unwrap_err().to_string();
-    let said = "the history is that of a run of \"order\" version \"1\", the workflow is \"order\" version \"2\"";
+    let said = "the history belongs to a run of \"order\" version \"1\", but the workflow is \"order\" version \"2\"";
     assert!(other.starts_with(said), "{other}");
     assert!(matches!(replay(before::order, Probe::new(), "{}"), Err(ReplayError::History(_))));
 }

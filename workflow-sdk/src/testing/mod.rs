@@ -1,4 +1,4 @@
-//! What authors use in their own tests. Feature `testing`.
+//! Tools for tests of workflows: replays of stored histories. Feature `testing`.
 
 mod replay;
 
