@@ -1,4 +1,5 @@
-//! Which crate and which module may use which. Cargo forbids an import of a crate that is not listed; these tests keep the list.
+//! Which crate and which module may use which. Cargo forbids an import of a crate that is not
+//! listed; these tests keep the list.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -105,8 +106,8 @@ fn the_core_is_pure_and_databases_do_not_know_each_other() {
     }
 }
 
-/// A store is used through its contract alone. Downcasts of a transaction's connection stand in the drivers, and where the body
-/// of a step asks for its connection.
+/// A store is used through its contract alone. Only the drivers, and the transaction handle of a
+/// step's body, downcast a connection.
 #[test]
 fn no_crate_looks_behind_the_contract_of_a_store() {
     for source in all_shipped() {

@@ -1,5 +1,5 @@
-//! The layout of the repository: which crate may use which, what commits, what a statement looks like, and the
-//! rules for documents and language.
+//! The layout of the repository: which crate may use which, what commits, what a statement looks
+//! like, and the rules for documents and language.
 
 mod crates;
 mod documents;

@@ -18,7 +18,8 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The files below a directory that have this extension, in the order of their paths. Build output is left out.
+/// The files below a directory that have this extension, in the order of their paths. Leaves out
+/// build output.
 pub(crate) fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut entries: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -12,8 +12,9 @@ fn statements(driver: &str) -> Vec<PathBuf> {
     files(&root().join(driver).join("src/sql"), "sql")
 }
 
-/// The driver takes a statement that is not a constant only by `AssertSqlSafe`. Each place stands here with what it inserts:
-/// nothing from outside but the schema's name, which `StoreOptions::check` has checked.
+/// The driver takes a statement that is not a constant only by `AssertSqlSafe`. Each place stands
+/// here with what it inserts: nothing from outside but the schema's name, which
+/// `StoreOptions::check` has checked.
 #[test]
 fn statements_are_constants() {
     let exceptions = [

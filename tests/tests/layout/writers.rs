@@ -16,8 +16,8 @@ fn only_the_executor_commits() {
     }
 }
 
-/// The one exception: the transaction of a step commits itself, because its statements cannot be queued. The drive's port opens
-/// it, and one file commits it under the fence of the claim.
+/// The one exception: the transaction of a step commits itself, because its statements cannot be
+/// queued. The drive's port opens it, and one file commits it under the fence of the claim.
 #[test]
 fn only_a_step_transaction_commits_beside_the_executor() {
     let packages = ["workflow-engine", "workflow-sdk", "workflow-worker"];
@@ -32,8 +32,8 @@ fn only_a_step_transaction_commits_beside_the_executor() {
     assert!(port.text.contains("store().begin("), "the rule looks for a call that does not exist");
 }
 
-/// Each payload passes the codec on its way to a database and back. No code below the codec knows of clients, and no code above
-/// it has a store without one.
+/// Each payload passes the codec on its way to a database and back. No code below the codec knows
+/// of clients, and no code above it has a store without one.
 #[test]
 fn payloads_have_one_door() {
     for source in shipped("workflow-sdk") {

@@ -29,10 +29,12 @@ pub struct StepName<'a> {
     pub attempt: i64,
 }
 
-/// Something that the engine did. Events hold ids, names, durations and counts, and never a payload.
+/// Something that the engine did. Events hold ids, names, durations and counts, and never a
+/// payload.
 ///
-/// An event of a write is sent after the commit of that write, so what an observer counts has happened. The order of events of
-/// one run is the order of its commits; events of different runs may arrive from different threads.
+/// An event of a write is sent after its commit, so what an observer counts has happened. Events of
+/// one run arrive in the order of its commits; events of different runs may arrive from different
+/// threads.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -52,7 +54,8 @@ pub enum Event<'a> {
         /// The attempt of the run, from 1.
         attempt: i64,
     },
-    /// A worker claimed a run that had been claimed before and was waiting: parked, given back, or tried again.
+    /// A worker claimed a run that had been claimed before and was waiting: parked, given back, or
+    /// tried again.
     RunWoken {
         /// The run.
         run: RunName<'a>,
@@ -100,7 +103,8 @@ pub enum Event<'a> {
         /// How often it has continued as new.
         generation: i64,
     },
-    /// A worker gave a run back unfinished: the worker stops, or the run is paused or waits for the trial of another run.
+    /// A worker gave a run back unfinished: the worker stops, the run is paused, or the run waits
+    /// for the trial of another run.
     RunReleased {
         /// The run.
         run: RunName<'a>,
@@ -116,7 +120,8 @@ pub enum Event<'a> {
         /// The time since its first claim, or since the first claim of its present generation.
         duration: Duration,
     },
-    /// The claim of a worker on a run is lost: the run was terminated, or another worker has claimed it.
+    /// The claim of a worker on a run is lost: the run was terminated, or another worker has
+    /// claimed it.
     LeaseLost {
         /// The run.
         run: RunName<'a>,

@@ -2,8 +2,8 @@ use crate::model::RunStatus;
 
 use super::{Event, Observer};
 
-/// Writes events as `tracing` events of the target `workflow`, each with its name in the field `event`. `docs/guide/logging.md`
-/// lists names, levels and fields.
+/// Writes events as `tracing` events with the target `workflow` and the name in the field `event`.
+/// `docs/guide/logging.md` lists names, levels and fields.
 #[derive(Clone, Copy, Debug)]
 pub struct LogObserver;
 

@@ -1,4 +1,4 @@
-//! What happens in the engine, as typed events for observers: logs, metrics, tests.
+//! Typed events of the engine, for observers: logs, metrics, tests.
 
 mod event;
 mod log;
@@ -11,8 +11,9 @@ pub use log::LogObserver;
 
 /// Receives the events of a client and of the workers that use it.
 ///
-/// An observer is called on the threads of the executor and the workers, so it must return quickly and must not block: count, or
-/// hand the event on. A panic of an observer stops the thread that called it.
+/// An observer is called on the threads of the executor and the workers, so it must return quickly
+/// and must not block: it counts, or hands the event on. A panic of an observer stops the thread
+/// that called it.
 pub trait Observer: Send + Sync + 'static {
     /// Takes an event.
     fn event(&self, event: &Event<'_>);
