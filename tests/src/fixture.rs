@@ -10,12 +10,12 @@ use workflow_sdk::internal::connect;
 use workflow_sdk::{ConnectError, Run, RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_testing::MemoryDatabase;
 
-use crate::captured::Captured;
-use crate::disclosed::nothing_is_shown;
-use crate::make::{DAWN, claim_request, lane, new_run};
+use crate::builders::{CLOCK_START, claim_request, lane, new_run};
+use crate::log_capture::LogCapture;
+use crate::log_secrets::assert_no_stored_secret;
 use crate::outcome;
 use crate::postgres::postgres_url;
-use crate::raw::RawConnection;
+use crate::raw_connection::RawConnection;
 
 /// The databases that keep the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,19 +49,19 @@ pub struct Fixture {
     pub store: Arc<dyn Store>,
     /// The clock of every handle.
     pub clock: Clock,
-    place: Place,
-    captured: Arc<Captured>,
+    location: DataLocation,
+    captured: Arc<LogCapture>,
 }
 
 /// The location of the data.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum DataLocation {
     File(Arc<TempDir>),
     Schema(String),
     Memory(MemoryDatabase),
 }
 
-impl Place {
+impl DataLocation {
     pub(crate) fn new(database: Database, clock: &Clock) -> Self {
         match database {
             Database::Memory => Self::Memory(MemoryDatabase::new(clock.clone())),
@@ -82,23 +82,23 @@ impl Place {
 impl Fixture {
     /// Creates a new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
-        let captured = Arc::new(Captured::start());
-        let clock = Clock::manual(DAWN);
-        let place = Place::new(database, &clock);
-        let store = connect_to(&place, &clock).await.expect("connect to a fresh database");
-        Self { database, store, clock, place, captured }
+        let captured = Arc::new(LogCapture::start());
+        let clock = Clock::manual(CLOCK_START);
+        let location = DataLocation::new(database, &clock);
+        let store = connect_to(&location, &clock).await.expect("connect to a fresh database");
+        Self { database, store, clock, location, captured }
     }
 
     /// The URL of the data.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&self.place)
+        url(&self.location)
     }
 
     /// The options of every handle.
     #[must_use]
     pub fn options(&self) -> StoreOptions {
-        options(&self.place, &self.clock)
+        options(&self.location, &self.clock)
     }
 
     /// Opens a second handle on the data, as another process would have one.
@@ -111,24 +111,24 @@ impl Fixture {
     /// # Errors
     /// [`ConnectError`](workflow_sdk::ConnectError) of the store.
     pub async fn connect(&self) -> Result<Arc<dyn Store>, ConnectError> {
-        connect_to(&self.place, &self.clock).await
+        connect_to(&self.location, &self.clock).await
     }
 
     /// A connection of the test's own, past the contract.
     pub async fn raw(&self) -> RawConnection {
-        RawConnection::open(&url(&self.place), self.place.schema()).await
+        RawConnection::open(&url(&self.location), self.location.schema()).await
     }
 
     /// Creates a location of its own for data of this kind, without tables.
     #[must_use]
     pub fn empty(&self) -> Empty {
-        Empty { place: Place::new(self.database, &self.clock), clock: self.clock.clone() }
+        Empty { location: DataLocation::new(self.database, &self.clock), clock: self.clock.clone() }
     }
 
     /// Returns the value that removes the data, to be used after the last use of the fixture.
     #[must_use]
-    pub fn broom(&self) -> Broom {
-        Broom { store: self.store.clone(), place: self.place.clone(), captured: Arc::clone(&self.captured) }
+    pub fn cleanup(&self) -> Cleanup {
+        Cleanup { store: self.store.clone(), location: self.location.clone(), captured: Arc::clone(&self.captured) }
     }
 
     /// Returns the time.
@@ -204,7 +204,7 @@ impl Fixture {
     /// the current claim.
     pub async fn taken_over(&self) -> (Claim, Claim) {
         let stale = self.held().await;
-        self.advance(crate::make::LEASE);
+        self.advance(crate::builders::LEASE);
         let current = self.claim_only().await.claim;
         assert_eq!(current, Claim { run_id: stale.run_id, epoch: stale.epoch + 1 });
         (stale, current)
@@ -238,10 +238,10 @@ impl Fixture {
     }
 }
 
-async fn connect_to(place: &Place, clock: &Clock) -> Result<Arc<dyn Store>, ConnectError> {
-    match place {
-        Place::Memory(database) => Ok(database.handle()),
-        Place::File(_) | Place::Schema(_) => connect(&url(place), options(place, clock)).await,
+async fn connect_to(location: &DataLocation, clock: &Clock) -> Result<Arc<dyn Store>, ConnectError> {
+    match location {
+        DataLocation::Memory(database) => Ok(database.handle()),
+        DataLocation::File(_) | DataLocation::Schema(_) => connect(&url(location), options(location, clock)).await,
     }
 }
 
@@ -250,25 +250,25 @@ async fn connect_to(place: &Place, clock: &Clock) -> Result<Arc<dyn Store>, Conn
 /// # Panics
 /// Panics for data in memory: a case that needs the URL or SQL says in its list that it does not
 /// run there.
-pub(crate) fn url(place: &Place) -> String {
-    match place {
-        Place::Memory(_) => panic!("a database in memory has no URL and takes no SQL"),
-        Place::File(dir) => format!("sqlite://{}", dir.path().join("test.db").display()),
-        Place::Schema(_) => postgres_url(),
+pub(crate) fn url(location: &DataLocation) -> String {
+    match location {
+        DataLocation::Memory(_) => panic!("a database in memory has no URL and takes no SQL"),
+        DataLocation::File(dir) => format!("sqlite://{}", dir.path().join("test.db").display()),
+        DataLocation::Schema(_) => postgres_url(),
     }
 }
 
 /// Removes data outside the test's own directory.
-pub(crate) async fn sweep(place: &Place) {
-    if let Some(schema) = place.schema() {
-        let mut raw = RawConnection::open(&url(place), Some(schema)).await;
+pub(crate) async fn sweep(location: &DataLocation) {
+    if let Some(schema) = location.schema() {
+        let mut raw = RawConnection::open(&url(location), Some(schema)).await;
         raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
     }
 }
 
-fn options(place: &Place, clock: &Clock) -> StoreOptions {
+fn options(location: &DataLocation, clock: &Clock) -> StoreOptions {
     let mut options = StoreOptions { clock: clock.clone(), ..StoreOptions::default() };
-    if let Place::Schema(schema) = place {
+    if let DataLocation::Schema(schema) = location {
         options.schema.clone_from(schema);
     }
     options
@@ -277,7 +277,7 @@ fn options(place: &Place, clock: &Clock) -> StoreOptions {
 /// An empty location for data.
 #[derive(Debug)]
 pub struct Empty {
-    place: Place,
+    location: DataLocation,
     clock: Clock,
 }
 
@@ -285,43 +285,43 @@ impl Empty {
     /// The URL of the data.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&self.place)
+        url(&self.location)
     }
 
     /// The options of every handle.
     #[must_use]
     pub fn options(&self) -> StoreOptions {
-        options(&self.place, &self.clock)
+        options(&self.location, &self.clock)
     }
 
     /// Opens a connection of the test's own, after the first store was opened.
     pub async fn raw(&self) -> RawConnection {
-        RawConnection::open(&url(&self.place), self.place.schema()).await
+        RawConnection::open(&url(&self.location), self.location.schema()).await
     }
 
     /// Removes the data.
     pub async fn sweep(self) {
-        sweep(&self.place).await;
+        sweep(&self.location).await;
     }
 }
 
 /// Removes the data of a fixture when the test passes: the data of a failed test stays on the
 /// server to be inspected.
 #[derive(Debug)]
-pub struct Broom {
+pub struct Cleanup {
     store: Arc<dyn Store>,
-    place: Place,
-    captured: Arc<Captured>,
+    location: DataLocation,
+    captured: Arc<LogCapture>,
 }
 
-impl Broom {
+impl Cleanup {
     /// Removes the data.
     ///
     /// # Panics
     /// Panics if the log shows any of the data.
     pub async fn sweep(self) {
         self.store.close().await;
-        nothing_is_shown(&self.place, &self.captured).await;
-        sweep(&self.place).await;
+        assert_no_stored_secret(&self.location, &self.captured).await;
+        sweep(&self.location).await;
     }
 }

@@ -6,10 +6,10 @@ use workflow_engine::model::Clock;
 use workflow_sdk::{Client, Connect};
 use workflow_worker::Worker;
 
-use crate::captured::Captured;
-use crate::disclosed::nothing_is_shown;
-use crate::fixture::{Database, Place, sweep, url};
-use crate::raw::RawConnection;
+use crate::fixture::{DataLocation, Database, sweep, url};
+use crate::log_capture::LogCapture;
+use crate::log_secrets::assert_no_stored_secret;
+use crate::raw_connection::RawConnection;
 
 /// A fresh database and a client on it.
 #[derive(Clone, Debug)]
@@ -18,34 +18,34 @@ pub struct Live {
     pub database: Database,
     /// The application's client, whose executor the workers of [`Live::worker`] share.
     pub client: Client,
-    place: Place,
-    captured: Arc<Captured>,
+    location: DataLocation,
+    captured: Arc<LogCapture>,
 }
 
 impl Live {
     /// Creates a new database with the tables of the engine.
     pub async fn new(database: Database) -> Self {
-        let captured = Arc::new(Captured::start());
-        let place = Place::new(database, &Clock::default());
-        let client = connect(&place).await.expect("connect to a fresh database");
-        Self { database, client, place, captured }
+        let captured = Arc::new(LogCapture::start());
+        let location = DataLocation::new(database, &Clock::default());
+        let client = connect(&location).await.expect("connect to a fresh database");
+        Self { database, client, location, captured }
     }
 
     /// Returns the URL of the data.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&self.place)
+        url(&self.location)
     }
 
     /// Returns the schema of the data, if it has one.
     #[must_use]
     pub fn schema(&self) -> Option<&str> {
-        self.place.schema()
+        self.location.schema()
     }
 
     /// Returns the builder of a connection to this data.
     pub fn connect(&self) -> Connect {
-        connect(&self.place)
+        connect(&self.location)
     }
 
     /// Opens a client with connections and an executor of its own, as another process would have
@@ -61,7 +61,7 @@ impl Live {
 
     /// Opens a connection of the test's own, which bypasses the contract.
     pub async fn raw(&self) -> RawConnection {
-        RawConnection::open(&self.url(), self.place.schema()).await
+        RawConnection::open(&self.url(), self.location.schema()).await
     }
 
     /// Removes the data.
@@ -70,15 +70,15 @@ impl Live {
     /// Panics if the log shows any of the data.
     pub async fn sweep(self) {
         self.client.store().close().await;
-        nothing_is_shown(&self.place, &self.captured).await;
-        sweep(&self.place).await;
+        assert_no_stored_secret(&self.location, &self.captured).await;
+        sweep(&self.location).await;
     }
 }
 
-fn connect(place: &Place) -> Connect {
-    match place {
-        Place::Memory(database) => Client::in_memory(database),
-        Place::File(_) => Client::connect(url(place)),
-        Place::Schema(schema) => Client::connect(url(place)).schema(schema),
+fn connect(location: &DataLocation) -> Connect {
+    match location {
+        DataLocation::Memory(database) => Client::in_memory(database),
+        DataLocation::File(_) => Client::connect(url(location)),
+        DataLocation::Schema(schema) => Client::connect(url(location)).schema(schema),
     }
 }

@@ -14,7 +14,7 @@ const CLUSTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres"
 /// started once per process.
 ///
 /// The URL has a password, which a server that trusts does not ask for: no log may show it (see
-/// [`crate::disclosed`]).
+/// [`crate::log_secrets`]).
 ///
 /// The cluster ends when its standard input ends. Only this process holds the other end, so the
 /// cluster ends with this process, however that ends.

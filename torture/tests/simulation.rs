@@ -1,7 +1,7 @@
 //! Runs a small number of seeds of the simulated cluster. See `workflow_torture::simulation`.
 
-use workflow_tests::captured::Captured;
-use workflow_tests::disclosed::assert_shows_none;
+use workflow_tests::log_capture::LogCapture;
+use workflow_tests::log_secrets::assert_no_secret;
 use workflow_torture::simulation::{Case, Figures, Planted, run, run_case, trace, violation};
 
 /// The number of seeds. `WORKFLOW_SIMULATION_SEEDS` overrides it.
@@ -15,13 +15,13 @@ fn seeds() -> u64 {
 fn no_seed_finds_a_violation() {
     let mut all = Figures::default();
     for seed in 0..seeds() {
-        let captured = Captured::start();
+        let captured = LogCapture::start();
         match run(seed) {
             Ok(figures) => all.add(figures),
             Err(failure) => panic!("{failure}"),
         }
         let values = Case::random(seed).runs.into_iter().flat_map(|run| [run.program.sum, run.program.answer()]);
-        assert_shows_none(&values.map(|value| value.to_string()).collect(), &captured.text());
+        assert_no_secret(&values.map(|value| value.to_string()).collect(), &captured.text());
     }
     println!("{all}");
     assert!(all.faults > seeds(), "too few faults happened: {all}");

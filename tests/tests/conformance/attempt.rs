@@ -4,8 +4,8 @@ use workflow_engine::model::{NewRun, WorkerId};
 use workflow_engine::store::{Outcome, RunEnd};
 use workflow_sdk::{AttemptStatus, ErrorKind, StepAttempt, StepKind, StoredError};
 use workflow_tests::Fixture;
-use workflow_tests::make::{
-    DAWN, LEASE, attempt, begun, claim_by, end, error, failed, lane, new_run, start, succeed, succeeded,
+use workflow_tests::builders::{
+    CLOCK_START, LEASE, attempt, begun, claim_by, end, error, failed, lane, new_run, start, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, created};
 
@@ -70,7 +70,7 @@ pub async fn a_row_is_stored_unchanged_beside_any_other_row(fixture: Fixture) {
         |row| row.kind = StepKind::Sleep,
         |row| row.status = AttemptStatus::Failed,
         |row| row.error = Some(error("too late")),
-        |row| row.completed_at = Some(DAWN + Duration::from_secs(1)),
+        |row| row.completed_at = Some(CLOCK_START + Duration::from_secs(1)),
     ];
     let worker = WorkerId::generate();
     let _session = fixture.store.open_lease(worker, &[lane()]).await.unwrap();
@@ -134,14 +134,14 @@ pub async fn a_final_row_is_not_changed(fixture: Fixture) {
     let claim = fixture.held().await;
     let done = succeeded("charge", 0, "1");
     applied(&fixture.write(attempt(claim, done.clone())).await);
-    let other = StepAttempt { completed_at: Some(DAWN + Duration::from_secs(9)), ..succeeded("charge", 5, "9") };
+    let other = StepAttempt { completed_at: Some(CLOCK_START + Duration::from_secs(9)), ..succeeded("charge", 5, "9") };
     let refused = StepAttempt { error: Some(error("late")), position: Some(6), ..failed("charge", 1) };
     for late in [done.clone(), begun("charge"), other.clone(), refused] {
         fixture.write(attempt(claim, late)).await;
         assert_eq!(fixture.history(claim.run_id).await, [stored(done.clone(), 1)]);
     }
     // A later claim does not change it either.
-    fixture.advance(workflow_tests::make::LEASE);
+    fixture.advance(workflow_tests::builders::LEASE);
     let later = fixture.claim_only().await.claim;
     fixture.write(attempt(later, other)).await;
     assert_eq!(fixture.history(claim.run_id).await, [stored(done, 1)]);
@@ -183,7 +183,7 @@ pub async fn a_step_may_fail_for_good(fixture: Fixture) {
 pub async fn a_later_claim_finishes_the_attempt_of_an_earlier_claim(fixture: Fixture) {
     let claim = fixture.held().await;
     applied(&fixture.write(attempt(claim, begun("charge"))).await);
-    fixture.advance(workflow_tests::make::LEASE);
+    fixture.advance(workflow_tests::builders::LEASE);
     let later = fixture.claim_only().await.claim;
     // The row keeps the time at which the attempt first started.
     let again = StepAttempt { started_at: fixture.now(), ..begun("charge") };
@@ -204,7 +204,7 @@ pub async fn the_epoch_of_the_claim_goes_into_the_row(fixture: Fixture) {
 pub async fn payloads_come_back_byte_for_byte(fixture: Fixture) {
     let runs: Vec<NewRun> = PAYLOADS.iter().map(|text| NewRun { input: (*text).into(), ..new_run() }).collect();
     fixture.commit(&runs.iter().map(start).collect::<Vec<_>>()).await.iter().for_each(created);
-    let claimed = fixture.claim(&workflow_tests::make::claim_request()).await.runs;
+    let claimed = fixture.claim(&workflow_tests::builders::claim_request()).await.runs;
     assert_eq!(claimed.len(), PAYLOADS.len());
     let mut writes = Vec::new();
     for run in &claimed {

@@ -4,11 +4,11 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::store::{Outcome, RunEnd, StartOutcome, Store, Write};
 use workflow_sdk::{CancelOutcome, DatabaseErrorKind, RunFilter, RunId, RunStatus};
-use workflow_tests::make::{
+use workflow_tests::builders::{
     LEASE, attempt, begun, claim_by, claim_request, end, error, failed, keyed, new_run, park, start, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, canceled, changed, claimed, created, duplicate, lost, started};
-use workflow_tests::{Fixture, make};
+use workflow_tests::{Fixture, builders};
 
 pub async fn an_empty_batch_is_accepted(fixture: Fixture) {
     assert!(fixture.commit(&[]).await.is_empty());
@@ -110,7 +110,7 @@ pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
             0 => [(succeed(*claim, "1"), "applied"), (succeed(stale, "1"), "lost")],
             1 => [(Write::Cancel(RunId::generate()), "canceled"), (attempt(stale, begun("a")), "lost")],
             2 => [(start(&new_run()), "started"), (attempt(*claim, begun("a")), "applied")],
-            3 => [(park(stale, fixture.now()), "lost"), (park(*claim, make::DAWN + 9 * LEASE), "applied")],
+            3 => [(park(stale, fixture.now()), "lost"), (park(*claim, builders::CLOCK_START + 9 * LEASE), "applied")],
             _ => [(Write::Cancel(claim.run_id), "canceled"), (start(&new_run()), "started")],
         };
         for (write, word) in next {
@@ -308,7 +308,7 @@ pub async fn a_closed_store_is_unreachable(fixture: Fixture) {
         handle.list(&RunFilter::new()).await.err().map(|error| error.kind),
         handle.history(id).await.err().map(|error| error.kind),
         handle.ended(&[id]).await.err().map(|error| error.kind),
-        handle.next_due(&[make::lane()]).await.err().map(|error| error.kind),
+        handle.next_due(&[builders::lane()]).await.err().map(|error| error.kind),
         handle.open_lease(WorkerId::generate(), &[]).await.err().map(|error| error.kind),
     ];
     assert_eq!(kinds, [Some(DatabaseErrorKind::Unreachable); 7]);

@@ -6,7 +6,7 @@ use workflow_engine::model::{Claim, NewRun, StartTime, WorkerId};
 use workflow_engine::store::{Outcome, Renewed, RetryWrite, Store, Write};
 use workflow_sdk::{CancelOutcome, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, claim_by, claim_request, error, new_run, park, park_write, succeed};
+use workflow_tests::builders::{LEASE, claim_by, claim_request, error, new_run, park, park_write, succeed};
 use workflow_tests::outcome::{applied, canceled, claimed, lost, one};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -131,7 +131,7 @@ pub async fn a_termination_takes_the_claim_away(fixture: Fixture) {
     assert_eq!(session.renew(&[claim], LEASE).await.unwrap(), []);
     let before = fixture.snapshot(claim.run_id).await;
     for write in [
-        workflow_tests::make::attempt(claim, workflow_tests::make::succeeded("late", 0, "1")),
+        workflow_tests::builders::attempt(claim, workflow_tests::builders::succeeded("late", 0, "1")),
         succeed(claim, "1"),
         park(claim, fixture.now()),
     ] {
@@ -179,7 +179,7 @@ pub async fn a_cancel_of_a_running_run_is_a_request(fixture: Fixture) {
         [Renewed { claim, cancel_requested: true, paused: false, wakes: 1 }]
     );
 
-    applied(&fixture.write(workflow_tests::make::end(claim, workflow_engine::store::RunEnd::Canceled)).await);
+    applied(&fixture.write(workflow_tests::builders::end(claim, workflow_engine::store::RunEnd::Canceled)).await);
     assert_eq!(cancel(&fixture, claim.run_id).await, CancelOutcome::Ended(RunStatus::Canceled));
     session.close().await.unwrap();
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, NewRun, StartTime};
 use workflow_engine::store::{Outcome, RunEnd, Write};
 use workflow_sdk::{CancelOutcome, OnParentEnd, Run, RunFilter, RunId, RunStatus, Timestamp};
-use workflow_tests::make::{
+use workflow_tests::builders::{
     LEASE, attempt, begin_child, child_of, claim_request, end, end_in_family, error, keyed, lane_of, new_run, park,
     park_write, signal, succeed, succeeded,
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, NewRun, StartTime, WorkerId};
 use workflow_engine::store::{ClaimRequest, StartOutcome, Write};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
-use workflow_tests::make::{
+use workflow_tests::builders::{
     LEASE, attempt, claim_by, claim_request, lane, lane_of, new_run, park, start, succeed, succeeded,
 };
 use workflow_tests::{Fixture, outcome};

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use workflow_tests::make::{DAWN, claim_by};
+use workflow_tests::builders::{CLOCK_START, claim_by};
 use workflow_tests::{Database, Fixture, RawConnection};
 
 /// The number of runs of each kind that a claim must not read.
@@ -35,12 +35,12 @@ pub async fn a_claim_reads_only_due_runs(fixture: Fixture) {
         }
         let claimed = fixture.claim(&claim_by(workflow_engine::model::WorkerId::generate(), LIMIT as u32)).await.runs;
         assert_eq!(claimed.len(), LIMIT as usize);
-        assert!(claimed.iter().all(|run| run.lane == workflow_tests::make::lane()));
+        assert!(claimed.iter().all(|run| run.lane == workflow_tests::builders::lane()));
     }
 }
 
 async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &str, workflow: &str, due_in: i64) {
-    let due = DAWN.as_micros() + due_in;
+    let due = CLOCK_START.as_micros() + due_in;
     let to = from + CROWD - 1;
     let (id, series) = match fixture.database {
         Database::Memory => unreachable!("this case is not run in memory, which has no SQL"),
@@ -68,7 +68,7 @@ fn statement(database: &str, file: &str) -> String {
 async fn sqlite_plans(raw: &mut RawConnection) {
     let due = statement("sqlite", "find_due_runs.sql")
         .replace("?1", r#"'[["default","checkout","1"]]'"#)
-        .replace("?2", &DAWN.as_micros().to_string())
+        .replace("?2", &CLOCK_START.as_micros().to_string())
         .replace("?3", &LIMIT.to_string());
     let next = statement("sqlite", "find_next_due.sql").replace("?1", r#"'[["default","checkout","1"]]'"#);
     let take = statement("sqlite", "claim_runs.sql")
@@ -106,7 +106,7 @@ async fn postgres_plans(raw: &mut RawConnection) {
             .replace("{now}", "COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)")
             .replace("{far_future}", &workflow_sdk::Timestamp::FAR_FUTURE.as_micros().to_string())
     };
-    let now = DAWN.as_micros();
+    let now = CLOCK_START.as_micros();
     let lanes = "ARRAY['default'], ARRAY['checkout'], ARRAY['1']";
     let worker = "'00000000-0000-4000-8000-000000000000'";
     let beginning = "'00000000-0000-0000-0000-000000000000'";

@@ -4,7 +4,7 @@ use workflow_engine::model::{NewRun, StartTime};
 use workflow_engine::store::Write;
 use workflow_sdk::{CancelOutcome, ErrorKind, RunId, RunStatus, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{attempt, new_run, park, start, succeed, succeeded};
+use workflow_tests::builders::{attempt, new_run, park, start, succeed, succeeded};
 use workflow_tests::outcome::{applied, canceled, changed, duplicate};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub async fn only_runs_without_a_claim_expire(fixture: Fixture) {
     let (pending, delayed, free) = (
         with_deadline(),
         NewRun { start: StartTime::After(10 * MINUTE), ..with_deadline() },
-        NewRun { lane: workflow_tests::make::lane_of("other", "refund", "1"), ..new_run() },
+        NewRun { lane: workflow_tests::builders::lane_of("other", "refund", "1"), ..new_run() },
     );
     fixture.commit(&[start(&pending), start(&delayed), start(&free)]).await;
 

@@ -2,7 +2,7 @@ use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::store::Write;
 use workflow_sdk::RunStatus;
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, claim_by, park, succeed};
+use workflow_tests::builders::{LEASE, claim_by, park, succeed};
 use workflow_tests::outcome::{applied, changed, claimed, lost};
 
 async fn held_by(fixture: &Fixture, worker: WorkerId, count: usize) -> Vec<Claim> {

@@ -4,7 +4,9 @@ use workflow_engine::model::WorkerId;
 use workflow_engine::store::{ParkWrite, RunEnd, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, attempt, end, error, keyed, new_run, park, park_write, start, succeed, succeeded};
+use workflow_tests::builders::{
+    LEASE, attempt, end, error, keyed, new_run, park, park_write, start, succeed, succeeded,
+};
 use workflow_tests::outcome::{applied, canceled, changed, duplicate};
 
 async fn ends(fixture: &Fixture, by: RunEnd, status: RunStatus, output: Option<&str>, error: Option<StoredError>) {

@@ -4,15 +4,15 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::store::{LeaseSession, RunEnd, Write};
 use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
-use workflow_tests::make::{
+use workflow_tests::builders::{
     LEASE, attempt, begun, claim_by, claim_request, end, error, failed, park, park_write, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, claimed, duplicate, lost, one};
-use workflow_tests::{Fixture, make};
+use workflow_tests::{Fixture, builders};
 
 /// Returns every kind of write that carries a claim.
 fn writes(claim: Claim, until: Timestamp) -> Vec<Write> {
-    let park_with_reason = make::park_write(claim, 0, until);
+    let park_with_reason = builders::park_write(claim, 0, until);
     vec![
         attempt(claim, begun("first")),
         attempt(claim, succeeded("first", 0, "1")),
@@ -22,7 +22,7 @@ fn writes(claim: Claim, until: Timestamp) -> Vec<Write> {
         end(claim, RunEnd::Failed(error("no luck"))),
         end(claim, RunEnd::Canceled),
         park(claim, until),
-        make::continue_as_new(claim, "1"),
+        builders::continue_as_new(claim, "1"),
         Write::Park(workflow_engine::store::ParkWrite {
             wakes: 5,
             error: Some(error("diverged")),

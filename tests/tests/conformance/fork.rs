@@ -4,7 +4,7 @@ use workflow_engine::model::{Claim, NewRun};
 use workflow_engine::store::{ForkWrite, StartOutcome, Write};
 use workflow_sdk::{AttemptStatus, RunId, RunStatus, StepAttempt, StepKind};
 use workflow_tests::Fixture;
-use workflow_tests::make::{DAWN, attempt, begun, error, failed, keyed, new_run, succeed, succeeded};
+use workflow_tests::builders::{CLOCK_START, attempt, begun, error, failed, keyed, new_run, succeed, succeeded};
 use workflow_tests::outcome::{applied, started};
 
 fn fork(source: RunId, new: &NewRun, before: i64) -> Write {
@@ -146,7 +146,7 @@ pub async fn a_failure_reset_by_a_retry_is_not_copied(fixture: Fixture) {
     fixture.write(attempt(claim, StepAttempt { position: Some(2), ..failed("b", 1) })).await;
     let write = workflow_engine::store::RetryWrite {
         claim,
-        until: DAWN + Duration::from_secs(60),
+        until: CLOCK_START + Duration::from_secs(60),
         again: vec!["b".into()],
         error: error("no"),
     };

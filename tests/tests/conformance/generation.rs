@@ -5,7 +5,7 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, NewRun, NewSignal, SignalKey, StartTime};
 use workflow_engine::store::{StartOutcome, Write};
 use workflow_sdk::{CancelOutcome, RunStatus, SignalOutcome, StepAttempt, StepKind};
-use workflow_tests::make::{
+use workflow_tests::builders::{
     attempt, begun, consume, continue_as_new, keyed, new_run, park, signal, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, canceled, duplicate, lost};
@@ -155,7 +155,7 @@ pub async fn attempts_of_the_batch_come_before_its_continue(fixture: Fixture) {
 pub async fn many_runs_continue_in_one_batch(fixture: Fixture) {
     fixture.started_many(20).await;
     let claims: Vec<Claim> =
-        fixture.claim(&workflow_tests::make::claim_request()).await.runs.iter().map(|run| run.claim).collect();
+        fixture.claim(&workflow_tests::builders::claim_request()).await.runs.iter().map(|run| run.claim).collect();
     let writes: Vec<Write> =
         claims.iter().enumerate().map(|(number, claim)| continue_as_new(*claim, &number.to_string())).collect();
     fixture.commit(&writes).await.iter().for_each(applied);

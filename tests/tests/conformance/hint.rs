@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use workflow_engine::store::{Hints, Store};
-use workflow_tests::make::{new_run, start};
+use workflow_tests::builders::{new_run, start};
 use workflow_tests::{Fixture, until};
 
 /// Counts the hints until the end of the test.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::store::{ClaimRequest, Renewed, Write};
 use workflow_sdk::RunStatus;
-use workflow_tests::make::{LEASE, claim_by, claim_request, park, succeed};
+use workflow_tests::builders::{LEASE, claim_by, claim_request, park, succeed};
 use workflow_tests::{Fixture, outcome};
 
 const TICK: Duration = Duration::from_micros(1);

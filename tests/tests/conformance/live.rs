@@ -3,7 +3,7 @@
 use workflow_engine::store::EmittedItem;
 use workflow_sdk::{RunId, StepAttempt, StepKind};
 use workflow_tests::Fixture;
-use workflow_tests::make::{attempt, begun, succeeded};
+use workflow_tests::builders::{attempt, begun, succeeded};
 use workflow_tests::outcome::{applied, lost};
 
 fn item(name: &str, number: i64, output: &str) -> StepAttempt {

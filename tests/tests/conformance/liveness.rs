@@ -3,7 +3,7 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::store::{LeaseSession, Renewed};
 use workflow_sdk::RunStatus;
-use workflow_tests::make::{LEASE, claim_by, claim_request, park, succeed};
+use workflow_tests::builders::{LEASE, claim_by, claim_request, park, succeed};
 use workflow_tests::outcome::{applied, lost};
 use workflow_tests::{Fixture, until};
 

@@ -327,7 +327,7 @@ workflow_tests::cases! {
 /// Runs a case on a new database.
 async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(Fixture) -> Case) {
     let fixture = Fixture::new(database).await;
-    let broom = fixture.broom();
+    let cleanup = fixture.cleanup();
     case(fixture).await;
-    broom.sweep().await;
+    cleanup.sweep().await;
 }

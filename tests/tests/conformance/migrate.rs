@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use tokio::process::Command;
 use workflow_sdk::ConnectError;
-use workflow_tests::make::new_run;
+use workflow_tests::builders::new_run;
 use workflow_tests::{Empty, Fixture};
 
 const TABLES: &[&str] = &["workflow_runs", "step_attempts", "workflow_signals", "workflow_workers", "workflow_schema"];
@@ -34,7 +34,7 @@ pub async fn concurrent_connects_migrate_once(fixture: Fixture) {
         handles.push(connect.await.unwrap().expect("each connects"));
     }
     let run = new_run();
-    handles[0].commit(&[workflow_tests::make::start(&run)]).await.unwrap();
+    handles[0].commit(&[workflow_tests::builders::start(&run)]).await.unwrap();
     for handle in &handles {
         assert!(handle.run(run.id).await.unwrap().is_some());
     }

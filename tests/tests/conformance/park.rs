@@ -4,7 +4,7 @@ use workflow_engine::model::{NewRun, StartTime};
 use workflow_engine::store::{ParkWrite, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, claim_request, new_run, park, park_write, signal};
+use workflow_tests::builders::{LEASE, claim_request, new_run, park, park_write, signal};
 use workflow_tests::outcome::{applied, canceled};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -162,7 +162,7 @@ pub async fn a_parked_run_waits_for_its_own_time(fixture: Fixture) {
         .zip(1_u32..)
         .map(|(claim, number)| {
             Write::Park(ParkWrite {
-                error: (number % 2 == 0).then(|| workflow_tests::make::error(&number.to_string())),
+                error: (number % 2 == 0).then(|| workflow_tests::builders::error(&number.to_string())),
                 ..park_write(*claim, i64::from(number % 5 == 0), fixture.now() + HOUR * number)
             })
         })

@@ -4,7 +4,7 @@ use workflow_engine::model::{NewRun, StartTime};
 use workflow_engine::store::{Outcome, Renewed, Write};
 use workflow_sdk::{CancelOutcome, PauseOutcome, ResumeOutcome, RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
-use workflow_tests::make::{LEASE, claim_request, new_run, park, succeed};
+use workflow_tests::builders::{LEASE, claim_request, new_run, park, succeed};
 use workflow_tests::outcome::{applied, canceled, changed};
 
 const HOUR: Duration = Duration::from_secs(3600);

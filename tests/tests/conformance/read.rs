@@ -5,7 +5,7 @@ use workflow_engine::model::{NewRun, StartTime};
 use workflow_engine::store::{RunEnd, Write};
 use workflow_sdk::{RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
-use workflow_tests::make::{claim_request, end, error, keyed, lane_of, new_run, park, start, succeed};
+use workflow_tests::builders::{claim_request, end, error, keyed, lane_of, new_run, park, start, succeed};
 use workflow_tests::outcome::{applied, created};
 
 async fn list(fixture: &Fixture, filter: &RunFilter) -> Vec<RunId> {
@@ -56,7 +56,7 @@ pub async fn each_filter_selects(fixture: Fixture) {
         fixture.advance(Duration::from_secs(1));
     }
     let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
-    let created_at = |index: usize| workflow_tests::make::DAWN + Duration::from_secs(index as u64);
+    let created_at = |index: usize| workflow_tests::builders::CLOCK_START + Duration::from_secs(index as u64);
     let [plain, refund, slow, with_key, with_tag] = ids[..] else { unreachable!() };
 
     let all = RunFilter::new();
@@ -114,7 +114,7 @@ pub async fn filters_are_combined(fixture: Fixture) {
         .queue("x")
         .tag("region", "us")
         .key_prefix("p-1")
-        .created_from(workflow_tests::make::DAWN)
+        .created_from(workflow_tests::builders::CLOCK_START)
         .created_before(fixture.now());
     let wanted = runs.iter().find(|run| run.key.as_deref() == Some("p-1-0-x-us")).unwrap().id;
     assert_eq!(list(&fixture, &full).await, [wanted]);
@@ -125,7 +125,7 @@ pub async fn filters_are_combined(fixture: Fixture) {
         full.clone().tag("region", "de"),
         full.clone().key_prefix("p-2"),
         full.clone().created_from(fixture.now()),
-        full.clone().created_before(workflow_tests::make::DAWN),
+        full.clone().created_before(workflow_tests::builders::CLOCK_START),
         full.clone().after(wanted),
     ] {
         assert_eq!(list(&fixture, &narrower).await, [], "{narrower:?}");

@@ -4,7 +4,7 @@ use workflow_engine::model::{Claim, NewRun, StartTime};
 use workflow_engine::store::{Outcome, RetryWrite, ReviveWrite, RunEnd, Write};
 use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::make::{attempt, end, error, failed, new_run, park, succeed, succeeded};
+use workflow_tests::builders::{attempt, end, error, failed, new_run, park, succeed, succeeded};
 use workflow_tests::outcome::{applied, canceled, duplicate, lost};
 
 const MINUTE: Duration = Duration::from_secs(60);

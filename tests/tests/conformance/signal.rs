@@ -3,7 +3,7 @@ use std::time::Duration;
 use workflow_engine::model::{Claim, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
 use workflow_engine::store::{INBOX_PAGE, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
-use workflow_tests::make::{
+use workflow_tests::builders::{
     LEASE, attempt, begun, consume, end_in_family, new_run, park, park_write, signal, succeed, succeeded,
 };
 use workflow_tests::outcome::{applied, canceled, duplicate, lost, signaled};
@@ -219,7 +219,7 @@ pub async fn a_signal_races_with_the_park(fixture: Fixture) {
     const RUNS: usize = 100;
     fixture.started_many(RUNS).await;
     let claims: Vec<Claim> =
-        fixture.claim(&workflow_tests::make::claim_request()).await.runs.iter().map(|run| run.claim).collect();
+        fixture.claim(&workflow_tests::builders::claim_request()).await.runs.iter().map(|run| run.claim).collect();
     let second = fixture.second().await;
     let signals: Vec<Write> =
         claims.iter().rev().map(|claim| Write::Signal(signal(claim.run_id, "paid", "1"))).collect();

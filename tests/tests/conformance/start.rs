@@ -4,7 +4,7 @@ use std::time::Duration;
 use workflow_engine::model::{NewRun, StartTime};
 use workflow_engine::store::StartOutcome;
 use workflow_sdk::{RunFilter, RunStatus};
-use workflow_tests::make::{claim_request, keyed, lane_of, new_run, start, succeed};
+use workflow_tests::builders::{claim_request, keyed, lane_of, new_run, start, succeed};
 use workflow_tests::outcome::{created, started};
 use workflow_tests::{Fixture, outcome};
 

@@ -5,7 +5,7 @@ use workflow_engine::store::{AttemptWrite, Store};
 use workflow_engine::store::{StepCommit, StepTransaction};
 use workflow_sdk::sqlx::{AssertSqlSafe, Executor, PgConnection, SqliteConnection, raw_sql};
 use workflow_sdk::{AttemptStatus, StepAttempt, StepKind};
-use workflow_tests::make::{LEASE, attempt, begun, claim_request, failed, succeed, succeeded};
+use workflow_tests::builders::{LEASE, attempt, begun, claim_request, failed, succeed, succeeded};
 use workflow_tests::outcome::{applied, claimed, one};
 use workflow_tests::{Database, Fixture};
 

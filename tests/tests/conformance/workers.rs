@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use workflow_engine::model::{Lane, NewRun, StartTime, WorkerId};
 use workflow_engine::store::{ClaimRequest, Write};
-use workflow_tests::make::{LEASE, claim_by, lane, lane_of, new_run};
+use workflow_tests::builders::{LEASE, claim_by, lane, lane_of, new_run};
 use workflow_tests::{Fixture, until};
 
 pub async fn a_worker_is_recorded_with_what_it_serves(fixture: Fixture) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{Connection, PgConnection, SqliteConnection};
 use workflow_sdk::{ClientError, DatabaseErrorKind, RunFilter, Start};
-use workflow_tests::{Database, Fixture, Live, Working};
+use workflow_tests::{Database, Fixture, Live, LocalWorker};
 
 #[workflow]
 async fn echo(ctx: &Ctx, text: String) -> Result<String> {
@@ -41,7 +41,7 @@ async fn transact(
 pub async fn a_run_exists_if_its_transaction_commits(db: Live) {
     // The process gets no local notification of a commit that its executor did not make. The
     // notification of other processes must reach the worker, because it hardly ever polls.
-    let worker = Working::start(db.worker(()).register(echo).poll_interval(Duration::from_secs(3600)));
+    let worker = LocalWorker::start(db.worker(()).register(echo).poll_interval(Duration::from_secs(3600)));
     let dropped = transact(&db.url(), [db.client.start(echo, "dropped".into())], false).await.unwrap().remove(0);
     let texts = ["a", "b"];
     let starts = texts.map(|text| db.client.start(echo, text.to_owned()).key(text).tag("text", text));
@@ -108,7 +108,7 @@ pub async fn a_transaction_on_another_database_is_refused(db: Live) {
              use a transaction on the client's own database"
         )
     );
-    place.broom().sweep().await;
+    place.cleanup().sweep().await;
 
     if db.database == Database::Sqlite {
         // The same kind of database, but another file: no worker of this database would see the
@@ -120,7 +120,7 @@ pub async fn a_transaction_on_another_database_is_refused(db: Live) {
             "{error:?}"
         );
         assert!(place.store.list(&RunFilter::new()).await.unwrap().is_empty());
-        place.broom().sweep().await;
+        place.cleanup().sweep().await;
     }
     assert!(db.client.list(&RunFilter::new()).await.unwrap().is_empty());
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, ClientError, StepAttempt};
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::failure;
 
@@ -29,7 +29,7 @@ pub async fn a_step_returns_its_decoded_stored_value(db: Live) {
         let order = ctx.step("load", async || Ok::<_, Error>(Order { id: 7, cached: 9 })).await?;
         Ok((order.id, order.cached))
     }
-    let worker = Working::start(db.worker(()).register(load));
+    let worker = LocalWorker::start(db.worker(()).register(load));
     let run = db.client.start(load, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), (7, 0));
     let history = run.history().await.unwrap();
@@ -52,7 +52,7 @@ pub async fn a_failing_step_is_retried_by_its_policy(db: Live) {
         assert_eq!(ctx.attempt(), 1, "the attempt outside of a step");
         Ok(u32::try_from(tries)?)
     }
-    let worker = Working::start(db.worker(Probe::new()).register(stubborn));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(stubborn));
     let run = db.client.start(stubborn, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 3);
     let history = run.history().await.unwrap();
@@ -76,7 +76,7 @@ pub async fn retries_end_at_the_limit_of_the_policy(db: Live) {
         ctx.step("call", body).retry(Retry::fixed(SOON).max_attempts(3)).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(hopeless));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(hopeless));
     let run = db.client.start(hopeless, ()).await.unwrap();
     let result = run.result().await;
     let text = format!("run {} failed: step \"call\": try 3", run.id());
@@ -99,7 +99,7 @@ pub async fn a_fatal_error_ends_the_retries(db: Live) {
         ctx.step("charge", body).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(stolen));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(stolen));
     let run = db.client.start(stolen, ()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!((error.message.as_str(), error.fatal), ("the card was stolen", true));
@@ -116,7 +116,7 @@ pub async fn an_error_can_set_the_next_delay(db: Live) {
         };
         ctx.step("call", body).retry(Retry::fixed(Duration::from_secs(3600))).await
     }
-    let worker = Working::start(db.worker(()).register(limited));
+    let worker = LocalWorker::start(db.worker(()).register(limited));
     let run = db.client.start(limited, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     let history = run.history().await.unwrap();
@@ -138,7 +138,7 @@ pub async fn a_step_times_out(db: Live) {
         assert_eq!((probe.times("begun"), probe.times("dropped")), (2, 2), "the bodies are dropped");
         Ok((error.kind(), error.message().to_owned()))
     }
-    let worker = Working::start(db.worker(Probe::new()).register(slow));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(slow));
     let run = db.client.start(slow, ()).await.unwrap();
     let text = "attempt 2 took longer than its timeout of 20ms".to_owned();
     assert_eq!(run.result().await.unwrap(), (ErrorKind::Timeout, text));
@@ -154,7 +154,7 @@ pub async fn a_panic_in_a_step_is_a_failed_attempt(db: Live) {
         };
         ctx.step("shake", body).retry(Retry::fixed(SOON)).await
     }
-    let worker = Working::start(db.worker(()).register(shaky));
+    let worker = LocalWorker::start(db.worker(()).register(shaky));
     let run = db.client.start(shaky, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     let history = run.history().await.unwrap();
@@ -176,7 +176,7 @@ pub async fn a_panic_in_a_workflow_fails_only_its_run(db: Live) {
         Ok(10_u32.checked_div(divisor).unwrap_or_else(|| panic!("no division by {divisor}")))
     }
     // With one permit: if the panic kept the permit, the worker would take no other run.
-    let worker = Working::start(db.worker(()).register(broken).register(fine).concurrency(1));
+    let worker = LocalWorker::start(db.worker(()).register(broken).register(fine).concurrency(1));
     let run = db.client.start(broken, 0).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Panic, "the workflow panicked: no division by 0"));
@@ -202,7 +202,7 @@ pub async fn a_panic_in_a_decoder_fails_only_its_run(db: Live) {
         let _ = ctx;
         Ok(input.0)
     }
-    let worker = Working::start(db.worker(()).register(explode).concurrency(1));
+    let worker = LocalWorker::start(db.worker(()).register(explode).concurrency(1));
     let run = db.client.start_by_name("explode", &json!(13)).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Panic, "the workflow panicked: 13 is not read"));
@@ -227,7 +227,7 @@ pub async fn the_final_error_of_a_step_can_be_handled(db: Live) {
         Ok(format!("{refused}; invoice {invoice}"))
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(fallback).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(fallback).linger(Duration::ZERO));
     let run = db.client.start(fallback, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "step \"charge\": card refused; invoice by post");
     assert_eq!(probe.times("charge"), 1, "the error is stored as an outcome");
@@ -260,7 +260,7 @@ pub async fn an_error_keeps_its_causes(db: Live) {
         };
         ctx.step("charge", refused).retry(Retry::none()).await
     }
-    let worker = Working::start(db.worker(()).register(chain));
+    let worker = LocalWorker::start(db.worker(()).register(chain));
     let run = db.client.start(chain, ()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!(error.message, "not charged");
@@ -284,7 +284,7 @@ pub async fn a_step_knows_its_attempt_and_its_key(db: Live) {
         Ok(vec![first, second, ctx.idempotency_key()])
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(keys));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(keys));
     let run = db.client.start(keys, ()).await.unwrap();
     let id = run.id();
     assert_eq!(run.result().await.unwrap(), [format!("{id}/first"), format!("{id}/second"), id.to_string()]);
@@ -305,7 +305,7 @@ pub async fn a_repeated_name_is_another_step(db: Live) {
         }
         Ok(numbers)
     }
-    let worker = Working::start(db.worker(Probe::new()).register(pages));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(pages));
     let run = db.client.start(pages, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), [1, 2, 3]);
     let keys: Vec<String> = run.history().await.unwrap().into_iter().map(|row| row.step_key).collect();
@@ -326,7 +326,7 @@ pub async fn time_and_random_values_survive_a_park(db: Live) {
         Ok((ctx.now().duration_since(begun)?.as_millis(), ctx.random()))
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(nap).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(nap).linger(Duration::ZERO));
     let run = db.client.start(nap, ()).await.unwrap();
     let (slept, _) = run.result().await.unwrap();
     assert!(slept >= NAP.as_millis(), "ctx.now() advances with the outcomes: {slept} ms");
@@ -341,7 +341,7 @@ pub async fn a_workflow_needs_neither_input_nor_state(db: Live) {
     async fn stateful(ctx: &Ctx<Probe>) -> Result<usize> {
         Ok(ctx.state().count("run"))
     }
-    let worker = Working::start(db.worker(Probe::new()).register(fine).register(stateful));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(fine).register(stateful));
     assert_eq!(db.client.start(fine, ()).await.unwrap().result().await.unwrap(), 1);
     assert_eq!(db.client.start(stateful, ()).await.unwrap().result().await.unwrap(), 1);
     assert_eq!(db.client.start_by_name("fine", &json!(null)).await.unwrap().result().await.unwrap(), json!(1));
@@ -361,7 +361,7 @@ pub async fn an_output_that_cannot_be_stored_fails_the_run(db: Live) {
     }
     let client = db.connect().payload_limit(1000).await.unwrap();
     let worker = workflow_worker::Worker::new(client.clone(), ()).register(ratio).register(report);
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
 
     let run = client.start(ratio, 0.0).await.unwrap();
     let error = failure(run.result().await);
@@ -394,7 +394,7 @@ pub async fn an_input_that_does_not_decode_fails_the_run(db: Live) {
         let _ = ctx;
         Ok(side * side)
     }
-    let worker = Working::start(db.worker(()).register(square).concurrency(1));
+    let worker = LocalWorker::start(db.worker(()).register(square).concurrency(1));
     let run = db.client.start_by_name("square", &json!("four")).await.unwrap();
     let result = run.result().await;
     assert!(matches!(&result, Err(ClientError::RunFailed { run_id, .. }) if *run_id == run.id()));
@@ -402,7 +402,7 @@ pub async fn an_input_that_does_not_decode_fails_the_run(db: Live) {
     assert_eq!(error.kind, ErrorKind::Refused);
     assert_eq!(
         error.message,
-        "the input of workflow \"square\" does not decode as u32: invalid type: string, expected u32 at line 1 column 6; \
+        "the input of workflow \"square\" is no u32: invalid type: string, expected u32 at line 1 column 6; \
          start the run again with an input of that type"
     );
     let run = db.client.start_by_name("square", &json!(4)).await.unwrap();

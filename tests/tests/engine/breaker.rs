@@ -2,8 +2,8 @@ use std::time::{Duration, Instant};
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, RunFilter};
-use workflow_tests::captured::log_lines;
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::log_capture::log_lines;
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::{failure, reaches};
 
@@ -32,7 +32,7 @@ pub async fn an_open_circuit_parks_runs_and_calls_no_body(db: Live) {
         ctx.step("charge", body).breaker(BANK).retry(Retry::none()).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(pay_bank).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(pay_bank).linger(Duration::ZERO));
     fail_runs(&db, || pay_bank, 4).await;
     let run = db.client.start(pay_bank, true).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 5, "four failures do not open the circuit");
@@ -72,7 +72,7 @@ pub async fn one_probe_at_a_time_tests_an_open_circuit(db: Live) {
         ctx.step("charge", body).breaker(BANK).retry(retry).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(pay_later).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(pay_later).linger(Duration::ZERO));
     fail_runs(&db, || pay_later, 5).await;
     let opened = Instant::now();
     let runs = db.client.start_many(pay_later, vec![true; RUNS]).await.unwrap();
@@ -106,7 +106,7 @@ pub async fn a_fatal_error_does_not_open_a_circuit(db: Live) {
         let body = async || if works { Ok(()) } else { Err(Error::fatal("no such account")) };
         ctx.step("charge", body).breaker(BANK).await
     }
-    let worker = Working::start(db.worker(()).register(pay_wrongly));
+    let worker = LocalWorker::start(db.worker(()).register(pay_wrongly));
     fail_runs(&db, || pay_wrongly, 3).await;
     db.client.start(pay_wrongly, true).await.unwrap().result().await.unwrap();
     worker.stop().await;
@@ -123,7 +123,7 @@ pub async fn steps_of_one_name_share_a_circuit_and_others_do_not(db: Live) {
         ctx.step(&step, body).breaker(breaker).retry(Retry::none()).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(call_by_name).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(call_by_name).linger(Duration::ZERO));
     let start = async |step: &str, service: &str| {
         db.client.start(call_by_name, (step.to_owned(), service.to_owned())).await.unwrap()
     };
@@ -142,7 +142,7 @@ pub async fn an_opening_is_logged_once(db: Live) {
         let breaker = Breaker::named(format!("printer of {service}")).failures(2).open_for(HOUR);
         ctx.step("print", async || Err("out of paper")).breaker(breaker).retry(Retry::none()).await
     }
-    let worker = Working::start(db.worker(()).register(print).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(()).register(print).linger(Duration::ZERO));
     let service = db.database.name().to_owned();
     for _ in 0..2 {
         let run = db.client.start(print, service.clone()).await.unwrap();

@@ -3,7 +3,7 @@ use std::time::Duration;
 use workflow_engine::model::WorkerId;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{CancelOutcome, ClientError, RunId};
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::reaches;
 
@@ -42,7 +42,7 @@ pub async fn a_pending_run_is_canceled_at_once(db: Live) {
         is_canceled(&run).await;
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(endless).register(asleep));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(endless).register(asleep));
     let last = db.client.start(asleep, ()).await.unwrap();
     probe.noted("called").await;
     assert_eq!(probe.times("begun"), 0, "a canceled run is not claimed");
@@ -52,7 +52,7 @@ pub async fn a_pending_run_is_canceled_at_once(db: Live) {
 
 pub async fn a_parked_run_wakes_to_be_canceled(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(asleep));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(asleep));
     let run = db.client.start(asleep, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
@@ -64,7 +64,7 @@ pub async fn a_parked_run_wakes_to_be_canceled(db: Live) {
 pub async fn a_running_run_is_dropped_and_ends_canceled(db: Live) {
     let probe = Probe::new();
     // With the default lease, a heartbeat would take ten seconds.
-    let worker = Working::start(db.worker(probe.clone()).register(endless));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(endless));
     let run = db.client.start(endless, ()).await.unwrap();
     probe.noted("begun").await;
     let begun = std::time::Instant::now();
@@ -82,7 +82,7 @@ pub async fn a_running_run_is_dropped_and_ends_canceled(db: Live) {
 pub async fn another_process_cancels_within_a_heartbeat(db: Live) {
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(endless).lease(Duration::from_millis(600));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(endless, ()).await.unwrap();
     probe.noted("begun").await;
     let other = db.second_client().await.handle::<()>(run.id()).await.unwrap();
@@ -96,7 +96,7 @@ pub async fn another_process_cancels_within_a_heartbeat(db: Live) {
 
 pub async fn a_run_that_lingers_in_memory_is_canceled(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(asleep).linger(2 * HOUR));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(asleep).linger(2 * HOUR));
     let run = db.client.start(asleep, ()).await.unwrap();
     probe.noted("called").await;
     run.cancel().await.unwrap();
@@ -123,7 +123,7 @@ pub async fn a_cancel_before_the_first_wait_for_a_signal_is_not_lost(db: Live) {
     let elsewhere = db.second_client().await;
     // With the default lease, a heartbeat would take ten seconds, and by then the run would be
     // parked.
-    let worker = Working::start(db.worker(probe.clone()).register(signal_and_sleep).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(signal_and_sleep).linger(Duration::ZERO));
     let run = db.client.start(signal_and_sleep, ()).await.unwrap();
     probe.noted("begun").await;
     elsewhere.signal(run.id(), "paid", &1_u64).await.unwrap();
@@ -139,7 +139,7 @@ pub async fn the_cancel_of_an_ended_run_says_how_it_ended(db: Live) {
         let _ = ctx;
         if well { Ok(()) } else { Err(Error::msg("badly")) }
     }
-    let worker = Working::start(db.worker(()).register(ends));
+    let worker = LocalWorker::start(db.worker(()).register(ends));
     for (well, status) in [(true, RunStatus::Succeeded), (false, RunStatus::Failed)] {
         let run = db.client.start(ends, well).await.unwrap();
         assert_eq!(run.result().await.is_ok(), well);
@@ -159,7 +159,7 @@ pub async fn a_cancel_races_with_the_end(db: Live) {
         ctx.step("one", async || Ok::<_, Error>(1)).await?;
         ctx.step("two", async || Ok::<_, Error>(2)).await
     }
-    let worker = Working::start(db.worker(()).register(short).concurrency(20));
+    let worker = LocalWorker::start(db.worker(()).register(short).concurrency(20));
     let runs = db.client.start_many(short, [(); 100]).await.unwrap();
     let other = db.second_client().await;
     // Two clients cancel from the last run to the first, and the worker starts at the first run.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind};
-use workflow_tests::{Live, Working};
+use workflow_tests::{Live, LocalWorker};
 
 use super::{failure, holds};
 
@@ -19,7 +19,7 @@ async fn sum(ctx: &Ctx) -> Result<u64> {
 }
 
 pub async fn a_parent_gets_the_outputs_of_its_children(db: Live) {
-    let working = Working::start(db.worker(()).register(double).register(sum).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(double).register(sum).linger(Duration::ZERO));
     let run = db.client.start(sum, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 12);
     let history = run.history().await.unwrap();
@@ -55,7 +55,7 @@ async fn handle_failures(ctx: &Ctx) -> Result<(String, String)> {
 
 pub async fn a_parent_gets_the_error_of_its_child(db: Live) {
     let worker = db.worker(()).register(fail).register(never).register(handle_failures);
-    let working = Working::start(worker.linger(Duration::ZERO));
+    let working = LocalWorker::start(worker.linger(Duration::ZERO));
     let run = db.client.start(handle_failures, ()).await.unwrap();
     let (failed, late) = run.result().await.unwrap();
     assert_eq!(failed, "application step \"fail\": no luck");
@@ -70,7 +70,7 @@ async fn wait_for_never(ctx: &Ctx) -> Result<String> {
 }
 
 pub async fn a_parent_learns_that_its_child_was_canceled(db: Live) {
-    let working = Working::start(db.worker(()).register(never).register(wait_for_never).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(never).register(wait_for_never).linger(Duration::ZERO));
     let run = db.client.start(wait_for_never, ()).await.unwrap();
     let child = child_of(&db, "never").await;
     db.client.cancel(child).await.unwrap();
@@ -91,7 +91,7 @@ async fn leave(ctx: &Ctx) -> Result<RunId> {
 }
 
 pub async fn a_detached_child_outlives_its_parent(db: Live) {
-    let working = Working::start(db.worker(()).register(never).register(leave).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(never).register(leave).linger(Duration::ZERO));
     let run = db.client.start(leave, ()).await.unwrap();
     let child = run.result().await.unwrap();
     holds("the child waits", async || db.client.run(child).await.unwrap().status == RunStatus::Parked).await;
@@ -110,7 +110,7 @@ async fn start_levels(ctx: &Ctx, levels: u64) -> Result<()> {
 
 /// The cancel passes through all levels: each canceled run cancels its children.
 pub async fn the_end_of_a_parent_cancels_its_children(db: Live) {
-    let working = Working::start(db.worker(()).register(never).register(start_levels).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(never).register(start_levels).linger(Duration::ZERO));
     let run = db.client.start(start_levels, 2).await.unwrap();
     let leaf = child_of(&db, "never").await;
     holds("the leaf waits", async || db.client.run(leaf).await.unwrap().status == RunStatus::Parked).await;
@@ -128,7 +128,7 @@ async fn for_ever(ctx: &Ctx) -> Result<()> {
 }
 
 pub async fn a_cycle_of_children_ends_at_the_limit(db: Live) {
-    let working = Working::start(db.worker(()).register(for_ever).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(for_ever).linger(Duration::ZERO));
     let run = db.client.start(for_ever, ()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
@@ -146,7 +146,7 @@ async fn take_a_key(ctx: &Ctx, key: String) -> Result<u64> {
 
 pub async fn a_key_of_another_run_is_refused(db: Live) {
     let other = db.client.start(double, 1).key("taken").await.unwrap();
-    let working = Working::start(db.worker(()).register(double).register(take_a_key).linger(Duration::ZERO));
+    let working = LocalWorker::start(db.worker(()).register(double).register(take_a_key).linger(Duration::ZERO));
     let run = db.client.start(take_a_key, "taken".to_string()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
@@ -171,7 +171,7 @@ async fn send_large(ctx: &Ctx, bytes: usize) -> Result<usize> {
 /// The limit counts the JSON text, with its quotation marks.
 pub async fn the_input_of_a_child_may_be_as_large_as_the_limit(db: Live) {
     let worker = db.worker(()).register(echo).register(send_large);
-    let working = Working::start(worker.linger(Duration::ZERO));
+    let working = LocalWorker::start(worker.linger(Duration::ZERO));
     let most = workflow_sdk::DEFAULT_PAYLOAD_LIMIT - 2;
     let fits = db.client.start(send_large, most).await.unwrap();
     assert_eq!(fits.result().await.unwrap(), most);
@@ -190,7 +190,7 @@ async fn too_late(ctx: &Ctx) -> Result<String> {
 
 pub async fn a_child_whose_deadline_has_passed_fails_without_a_step(db: Live) {
     let worker = db.worker(()).register(never).register(too_late);
-    let working = Working::start(worker.linger(Duration::ZERO));
+    let working = LocalWorker::start(worker.linger(Duration::ZERO));
     let run = db.client.start(too_late, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "deadline");
     let child = child_of(&db, "never").await;
@@ -209,7 +209,7 @@ async fn sum_many(ctx: &Ctx) -> Result<u64> {
 /// The parent waits in memory while its children end one after the other, so it is not resumed
 /// for each child.
 pub async fn a_thousand_children_resume_their_parent_a_few_times(db: Live) {
-    let working = Working::start(db.worker(()).register(double).register(sum_many));
+    let working = LocalWorker::start(db.worker(()).register(double).register(sum_many));
     let run = db.client.start(sum_many, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), MANY * (MANY - 1));
     let claims = run.run().await.unwrap().epoch;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, ClientError, Run, RunFilter, RunHandle, RunId, StepKind, Timestamp};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::reaches;
 
@@ -42,7 +42,7 @@ pub async fn a_key_makes_one_run(db: Live) {
     let foreign = db.client.start(other, "b".into()).key("order-42").await.unwrap();
     assert_ne!(foreign.id(), first.id(), "a key is unique per workflow");
 
-    let worker = Working::start(db.worker(()).register(echo));
+    let worker = LocalWorker::start(db.worker(()).register(echo));
     assert_eq!(first.result().await.unwrap(), "a");
     let ended = db.client.start(echo, "a".into()).key("order-42").await.unwrap();
     assert_eq!(
@@ -75,7 +75,7 @@ pub async fn the_order_of_map_entries_does_not_change_the_input(db: Live) {
 pub async fn a_run_starts_after_its_delay_or_at_its_time(db: Live) {
     const DELAY: Duration = Duration::from_millis(400);
 
-    let worker = Working::start(db.worker(()).register(echo));
+    let worker = LocalWorker::start(db.worker(()).register(echo));
     let delayed = db.client.start(echo, "a".into()).delay(DELAY).await.unwrap();
     let at = Timestamp::from(SystemTime::now() + DELAY);
     let timed = db.client.start(echo, "b".into()).at(at).await.unwrap();
@@ -95,7 +95,7 @@ pub async fn a_worker_takes_only_runs_of_its_queues(db: Live) {
     let mail = db.client.start(echo, "mail".into()).queue("mail").await.unwrap();
     let slow = db.client.start(echo, "slow".into()).queue("slow").await.unwrap();
     let default = db.client.start(echo, "default".into()).await.unwrap();
-    let worker = Working::start(db.worker(()).register(echo).queues(["mail", "fast"]));
+    let worker = LocalWorker::start(db.worker(()).register(echo).queues(["mail", "fast"]));
     assert_eq!(mail.result().await.unwrap(), "mail");
     // This run started later and has ended, so the worker has claimed since.
     let later = db.client.start(echo, "fast".into()).queue("fast").await.unwrap();
@@ -104,7 +104,7 @@ pub async fn a_worker_takes_only_runs_of_its_queues(db: Live) {
         assert_eq!((run.status().await.unwrap(), run.run().await.unwrap().epoch), (RunStatus::Pending, 0));
     }
     worker.stop().await;
-    let worker = Working::start(db.worker(()).register(echo));
+    let worker = LocalWorker::start(db.worker(()).register(echo));
     assert_eq!(default.result().await.unwrap(), "default");
     assert_eq!(slow.status().await.unwrap(), RunStatus::Pending);
     worker.stop().await;
@@ -119,12 +119,12 @@ pub async fn a_worker_takes_only_runs_of_its_versions(db: Live) {
     let old = db.client.start(echo, "a".into()).await.unwrap();
     let new = db.client.start(echo_2, "b".into()).await.unwrap();
     let named = db.client.start_by_name("echo", &json!("c")).version("2").await.unwrap();
-    let worker = Working::start(db.worker(()).register(echo_2));
+    let worker = LocalWorker::start(db.worker(()).register(echo_2));
     assert_eq!(new.result().await.unwrap(), "b of 2");
     assert_eq!(named.result().await.unwrap(), json!("c of 2"));
     assert_eq!(old.status().await.unwrap(), RunStatus::Pending);
     worker.stop().await;
-    let worker = Working::start(db.worker(()).register(echo).register(echo_2));
+    let worker = LocalWorker::start(db.worker(()).register(echo).register(echo_2));
     assert_eq!(old.result().await.unwrap(), "a");
     worker.stop().await;
 }
@@ -150,7 +150,7 @@ pub async fn a_run_is_stored_as_it_was_started(db: Live) {
     assert_eq!(row.deadline_at, Some(row.created_at + HOUR));
     assert_eq!((row.started_at, row.completed_at, row.output.as_deref()), (None, None, None));
 
-    let worker = Working::start(db.worker(()).register(echo).queues(["mail"]));
+    let worker = LocalWorker::start(db.worker(()).register(echo).queues(["mail"]));
     assert_eq!(run.result().await.unwrap(), "ä\u{0}\"🦀");
     worker.stop().await;
 }
@@ -205,7 +205,7 @@ pub async fn a_run_is_started_by_name(db: Live) {
         let _ = ctx;
         Ok(json!({ "sum": a + b }))
     }
-    let worker = Working::start(db.worker(()).register(sum));
+    let worker = LocalWorker::start(db.worker(()).register(sum));
     let run = db.client.start_by_name("sum of two", &json!([1, 2])).key("k").await.unwrap();
     assert_eq!(run.result().await.unwrap(), json!({ "sum": 3 }));
     let typed = db.client.start(sum, (1, 2)).key("k").await.unwrap();
@@ -214,7 +214,7 @@ pub async fn a_run_is_started_by_name(db: Live) {
 }
 
 pub async fn a_result_of_another_type_is_an_error(db: Live) {
-    let worker = Working::start(db.worker(()).register(echo));
+    let worker = LocalWorker::start(db.worker(()).register(echo));
     let run = db.client.start(echo, "seven".into()).await.unwrap();
     run.result().await.unwrap();
     let wrong = db.client.handle::<u64>(run.id()).await.unwrap();
@@ -242,7 +242,7 @@ pub async fn every_waiting_caller_gets_the_result(db: Live) {
     let second = db.second_client().await;
     for fails in [false, true] {
         let probe = Probe::new();
-        let worker = Working::start(db.worker(probe.clone()).register(gated));
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(gated));
         let run = db.client.start(gated, fails).await.unwrap();
         let elsewhere = second.handle::<u32>(run.id()).await.unwrap();
         let wait = |run: RunHandle<u32>| tokio::spawn(async move { run.result().await });
@@ -277,7 +277,7 @@ pub async fn a_history_shows_running_steps(db: Live) {
     let run = db.client.start(two, ()).await.unwrap();
     assert_eq!(run.status().await.unwrap(), RunStatus::Pending);
     assert_eq!(run.history().await.unwrap(), []);
-    let worker = Working::start(db.worker(probe.clone()).register(two));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(two));
     let seen = async || {
         let history = run.history().await.unwrap();
         (history.len() == 2).then_some(history)

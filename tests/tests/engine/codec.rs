@@ -10,10 +10,10 @@ use workflow_sdk::{
     ClientError, CodecError, CodedPayload, DatabaseErrorKind, Encryption, EncryptionKey, PayloadCodec, PayloadContext,
     PayloadPlace, RunFilter, UnreadablePayload, UnreadableReason,
 };
-use workflow_tests::make::{attempt, claim_by, new_run, succeeded};
-use workflow_tests::marked::{MARK, marked, marked_child, marked_failure, marked_panic, secret, tell};
+use workflow_tests::builders::{attempt, claim_by, new_run, succeeded};
 use workflow_tests::outcome::{claimed, one};
-use workflow_tests::{Database, Live, Probe, Working};
+use workflow_tests::secret_values::{MARK, marked, marked_child, marked_failure, marked_panic, secret, tell};
+use workflow_tests::{Database, Live, LocalWorker, Probe};
 use workflow_worker::Worker;
 
 use crate::{failure, reaches};
@@ -51,9 +51,9 @@ async fn found(db: &Live, text: &str) -> Vec<String> {
     found
 }
 
-fn worker(client: &Client, probe: &Probe) -> Working {
+fn worker(client: &Client, probe: &Probe) -> LocalWorker {
     let worker = Worker::new(client.clone(), probe.clone()).linger(Duration::ZERO);
-    Working::start(worker.register(marked).register(marked_child).register(marked_failure).register(marked_panic))
+    LocalWorker::start(worker.register(marked).register(marked_child).register(marked_failure).register(marked_panic))
 }
 
 /// Runs every kind of call that writes a payload, and reads the results with the same client.
@@ -197,7 +197,7 @@ async fn make_due(db: &Live) {
 /// Lets a worker with this client claim the run, and returns the error with which it parks it.
 async fn parks(db: &Live, client: &Client, run: RunId) -> String {
     make_due(db).await;
-    let working = Working::start(Worker::new(client.clone(), Probe::new()).register(waits));
+    let working = LocalWorker::start(Worker::new(client.clone(), Probe::new()).register(waits));
     let told = async || db.client.run(run).await.unwrap().error.map(|_| ());
     workflow_tests::until("the run is parked with an error", told).await;
     let parked = client.run(run).await.unwrap();
@@ -218,7 +218,7 @@ pub async fn a_run_waits_for_a_worker_that_has_its_key(db: Live) {
     assert!(error.contains("the input of run") && error.contains("\"k1\"") && error.contains("no codec"), "{error}");
     let worker = |client: &Client| Worker::new(client.clone(), Probe::new()).register(waits).linger(Duration::ZERO);
     make_due(&db).await;
-    let working = Working::start(worker(&owner));
+    let working = LocalWorker::start(worker(&owner));
     let stepped = async || (run.history().await.unwrap().len() == 2).then_some(());
     workflow_tests::until("the first step is recorded", stepped).await;
     reaches(&run, RunStatus::Parked).await;
@@ -238,7 +238,7 @@ pub async fn a_run_waits_for_a_worker_that_has_its_key(db: Live) {
 pub async fn a_row_that_was_changed_or_moved_is_refused(db: Live) {
     let owner = client(&db, Encryption::new(key("k1"))).await;
     let probe = Probe::new();
-    let working = Working::start(Worker::new(owner.clone(), probe).register(waits).linger(Duration::ZERO));
+    let working = LocalWorker::start(Worker::new(owner.clone(), probe).register(waits).linger(Duration::ZERO));
     let mut runs = Vec::new();
     for text in ["a", "b"] {
         let run = owner.start(waits, text.into()).await.unwrap();

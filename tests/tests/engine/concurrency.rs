@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Either, RunHandle, StepKind};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::failure;
 
@@ -43,7 +43,7 @@ pub async fn a_map_is_bounded_and_returns_its_results_in_order(db: Live) {
         ctx.map(items, 3, |ctx, item| async move { gated(&ctx, "page", item).await }).name("pages").await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(bounded));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(bounded));
     let run = db.client.start(bounded, (0..8).collect::<Vec<_>>()).await.unwrap();
     let mut opened = Vec::new();
     for count in 3..=8 {
@@ -77,7 +77,7 @@ pub async fn the_first_failure_drops_the_other_items(db: Live) {
         Err(error)
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(failing));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(failing));
     let run = db.client.start(failing, ()).await.unwrap();
     begins(&probe, 3).await;
     probe.open("page 1");
@@ -110,7 +110,7 @@ async fn odd_ones_fail(ctx: &Ctx<Probe>, collects: bool) -> Result<String> {
 
 pub async fn a_map_can_finish_every_item(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(odd_ones_fail));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(odd_ones_fail));
     let all = db.client.start(odd_ones_fail, false).await.unwrap();
     let error = failure(all.result().await);
     assert_eq!((error.message.as_str(), error.step_key.as_deref()), ("1 is odd", Some("map/1/page")));
@@ -127,7 +127,7 @@ pub async fn a_map_with_a_limit_of_0_is_refused(db: Live) {
     async fn limited(ctx: &Ctx<Probe>, limit: usize) -> Result<Vec<u32>> {
         ctx.map([1, 2], limit, |ctx, item| async move { ctx.step("page", async || Ok::<_, Error>(item)).await }).await
     }
-    let worker = Working::start(db.worker(Probe::new()).register(limited));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(limited));
     let refused = db.client.start(limited, 0).await.unwrap();
     let error = failure(refused.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
@@ -149,7 +149,7 @@ pub async fn a_map_of_a_lost_worker_repeats_no_finished_body(db: Live) {
         map.await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(resumed).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(resumed).linger(Duration::ZERO));
     let run = db.client.start(resumed, ()).await.unwrap();
     (0..2).for_each(|item| probe.open(&format!("first {item}")));
     begins(&probe, 4).await;
@@ -163,7 +163,7 @@ pub async fn a_map_of_a_lost_worker_repeats_no_finished_body(db: Live) {
         probe.open(&format!("first {item}"));
         probe.open(&format!("second {item}"));
     });
-    let worker = Working::start(db.worker(probe.clone()).register(resumed).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(resumed).linger(Duration::ZERO));
     assert_eq!(run.result().await.unwrap(), [0, 20, 40, 60, 80, 100]);
     let times = |step: &str| (0..6).map(|item| probe.times(&format!("{step} {item}"))).collect::<Vec<_>>();
     assert_eq!((times("first"), times("second")), (vec![1; 6], vec![1, 2, 1, 1, 1, 1]));
@@ -209,7 +209,7 @@ pub async fn ten_thousand_items_end_and_are_replayed(db: Live) {
         .await
     }
     let counts = Arc::new(Counts::default());
-    let worker = Working::start(db.worker(Arc::clone(&counts)).register(many).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(Arc::clone(&counts)).register(many).linger(Duration::ZERO));
     let run = db.client.start(many, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), ITEMS);
     let count = |count: &AtomicUsize| count.load(SeqCst);
@@ -246,7 +246,7 @@ pub async fn scopes_are_part_of_the_step_keys(db: Live) {
         Ok(())
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(scoped));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(scoped));
     let run = db.client.start(scoped, ()).await.unwrap();
     run.result().await.unwrap();
     let keys = keys(&run).await;
@@ -274,12 +274,12 @@ async fn limited(ctx: &Ctx<Probe>, limit: Duration) -> Result<usize> {
 
 pub async fn a_timeout_ends_slow_work(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(limited).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(limited).linger(Duration::ZERO));
     let run = db.client.start(limited, NAP).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 0);
     assert_eq!((probe.times("slow 1"), probe.times("slow 1 is over")), (1, 1), "the body ran once and was dropped");
     assert_eq!(keys(&run).await, ["timeout", "sleep"]);
-    let text = "step \"timeout\": the future of ctx.timeout had not ended after 300ms; \
+    let text = "step \"timeout\": what ctx.timeout was given had not ended after 300ms; \
                 give it more time, or handle this error";
     let claims = run.run().await.unwrap().epoch;
     assert_eq!(
@@ -296,7 +296,7 @@ pub async fn a_timeout_ends_slow_work(db: Live) {
 
 pub async fn a_timeout_lets_fast_work_finish(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(limited).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(limited).linger(Duration::ZERO));
     let run = db.client.start(limited, HOUR).await.unwrap();
     probe.open("slow 1");
     assert_eq!(run.result().await.unwrap(), 10);
@@ -307,12 +307,12 @@ pub async fn a_timeout_lets_fast_work_finish(db: Live) {
 
 pub async fn a_timeout_survives_its_worker(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(limited));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(limited));
     let run = db.client.start(limited, 2 * NAP).await.unwrap();
     let begun = async || run.history().await.unwrap().into_iter().find(|row| row.step_key == "timeout");
     let begun = until("the timeout is recorded", begun).await;
     worker.abort().await;
-    let worker = Working::start(db.worker(probe.clone()).register(limited));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(limited));
     assert_eq!(run.result().await.unwrap(), 0);
     let history = run.history().await.unwrap();
     let ended = history.iter().find(|row| row.step_key == "timeout").unwrap();
@@ -326,7 +326,7 @@ pub async fn a_run_parks_within_a_timeout(db: Live) {
     async fn waits(ctx: &Ctx<Probe>) -> Result<String> {
         Ok(ctx.timeout(NAP, ctx.sleep(HOUR)).await.unwrap_err().kind().to_string())
     }
-    let worker = Working::start(db.worker(Probe::new()).register(waits).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(waits).linger(Duration::ZERO));
     let run = db.client.start(waits, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "timeout");
     assert!(run.run().await.unwrap().epoch >= 2, "the run was parked");
@@ -346,7 +346,7 @@ pub async fn a_race_has_the_same_winner_after_a_park(db: Live) {
         Ok(format!("{ready:?} {number} {} {side:?}", value?))
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(races).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(races).linger(Duration::ZERO));
     let run = db.client.start(races, ()).await.unwrap();
     begins(&probe, 4).await;
     probe.open("racer 2");

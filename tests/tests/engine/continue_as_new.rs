@@ -2,8 +2,8 @@
 
 use futures::StreamExt;
 use workflow_sdk::prelude::*;
-use workflow_tests::captured::log_lines;
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::log_capture::log_lines;
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::failure;
 
@@ -21,7 +21,7 @@ pub async fn a_run_that_continues_keeps_its_handle_and_returns_its_last_result(d
         Ok((next, ctx.generation()))
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(count));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(count));
     let run = db.client.start(count, 1).key("k").tag("tenant", "a").await.unwrap();
     assert_eq!(run.result().await.unwrap(), (41, 3));
     let row = run.run().await.unwrap();
@@ -56,11 +56,11 @@ pub async fn an_input_of_another_type_fails_the_run(db: Live) {
     async fn large(ctx: &Ctx, text: String) -> Result<u64> {
         ctx.continue_as_new("x".repeat(10_000_000) + &text)
     }
-    let worker = Working::start(db.worker(()).register(wrong).register(large));
+    let worker = LocalWorker::start(db.worker(()).register(wrong).register(large));
     let run = db.client.start(wrong, 1).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.message.contains("the input of ctx.continue_as_new does not decode as u64"), "{error}");
+    assert!(error.message.contains("the input of ctx.continue_as_new is no u64"), "{error}");
     assert!(!run.history().await.unwrap().is_empty(), "the history is kept");
     let error = failure(db.client.start(large, String::new()).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
@@ -84,7 +84,7 @@ pub async fn a_history_that_reaches_its_limit_fails_the_run(db: Live) {
         ctx.step("page", async || Ok::<_, Error>(())).await?;
         Ok(count)
     }
-    let worker = Working::start(db.worker(()).register(steps).register(emits).history_limit(20));
+    let worker = LocalWorker::start(db.worker(()).register(steps).register(emits).history_limit(20));
     assert_eq!(db.client.start(steps, 20).await.unwrap().result().await.unwrap(), 20);
     let run = db.client.start(steps, 21).await.unwrap();
     let error = failure(run.result().await);
@@ -99,7 +99,7 @@ pub async fn a_history_that_reaches_its_limit_fails_the_run(db: Live) {
     assert_eq!(log_lines(&[&id, "WARN", "grows large"]).len(), 1, "one warning per drive");
     worker.stop().await;
 
-    let worker = Working::start(db.worker(()).register(steps).history_bytes_limit(1030));
+    let worker = LocalWorker::start(db.worker(()).register(steps).history_bytes_limit(1030));
     assert_eq!(db.client.start(steps, 10).await.unwrap().result().await.unwrap(), 10);
     let error = failure(db.client.start(steps, 11).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::HistoryLimit);
@@ -126,7 +126,7 @@ pub async fn a_run_that_is_asked_to_cancel_does_not_continue(db: Live) {
         ctx.continue_as_new(next)
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(forever));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(forever));
     let run = db.client.start(forever, 0).await.unwrap();
     probe.noted("generation 3").await;
     run.cancel().await.unwrap();

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use workflow_sdk::StoredError;
 use workflow_sdk::prelude::*;
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::failure;
 
@@ -33,7 +33,7 @@ pub async fn a_run_without_a_worker_fails_at_its_deadline(db: Live) {
         ctx.sleep(HOUR).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(asleep));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(asleep));
     let run = db.client.start(unknown, ()).deadline(SHORT).await.unwrap();
     fails_as_deadline(&run).await;
     assert_eq!(run.run().await.unwrap().epoch, 0, "the run was never claimed");
@@ -42,7 +42,7 @@ pub async fn a_run_without_a_worker_fails_at_its_deadline(db: Live) {
 
 pub async fn a_delayed_run_fails_at_its_deadline(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(asleep));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(asleep));
     let run = db.client.start(asleep, ()).delay(HOUR).deadline(SHORT).await.unwrap();
     fails_as_deadline(&run).await;
     assert_eq!(probe.times("called"), 0);
@@ -51,7 +51,7 @@ pub async fn a_delayed_run_fails_at_its_deadline(db: Live) {
 
 pub async fn a_parked_run_fails_at_its_deadline(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(asleep).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(asleep).linger(Duration::ZERO));
     let deadline = std::time::SystemTime::now() + 2 * SHORT;
     let run = db.client.start(asleep, ()).deadline_at(deadline).await.unwrap();
     crate::reaches(&run, RunStatus::Parked).await;
@@ -70,7 +70,7 @@ pub async fn a_running_body_is_dropped_at_the_deadline(db: Live) {
         ctx.step("wait", body).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(endless));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(endless));
     let run = db.client.start(endless, ()).deadline(SHORT).await.unwrap();
     fails_as_deadline(&run).await;
     assert_eq!(probe.notes(), ["dropped"]);
@@ -91,7 +91,7 @@ pub async fn no_body_begins_after_the_deadline(db: Live) {
         ctx.step("after", || next("after")).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(late));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(late));
     let run = db.client.start(late, ()).deadline(SHORT).await.unwrap();
     fails_as_deadline(&run).await;
     assert_eq!(probe.notes(), ["first"]);
@@ -103,7 +103,7 @@ pub async fn a_run_that_ends_in_time_has_no_deadline(db: Live) {
     async fn quick(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.step("quick", async || Ok::<_, Error>(())).await
     }
-    let worker = Working::start(db.worker(Probe::new()).register(quick));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(quick));
     let run = db.client.start(quick, ()).deadline(Duration::from_secs(60)).await.unwrap();
     run.result().await.unwrap();
     assert_eq!(run.status().await.unwrap(), RunStatus::Succeeded);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{CancelOutcome, RunsWith, Timestamp};
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::reaches;
 
@@ -40,7 +40,7 @@ async fn gone(ctx: &Ctx<Probe>) -> Result<String> {
 
 /// Returns a run that is parked in a long sleep, after one step and a short sleep.
 async fn parked(db: &Live, probe: &Probe) -> workflow_sdk::RunHandle<String> {
-    let worker = Working::start(db.worker(probe.clone()).register(recorded));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(recorded));
     let run = db.client.start(recorded, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     worker.stop().await;
@@ -59,7 +59,7 @@ async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
     let wait = run.run().await.unwrap().available_at;
     let before = run.history().await.unwrap();
     make_due(db).await;
-    let worker = Working::start(db.worker(probe.clone()).register(code));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(code));
     let looked = async || run.run().await.unwrap().error;
     let error = workflow_tests::until("the divergence is recorded", looked).await;
     let now = run.run().await.unwrap();
@@ -76,7 +76,7 @@ async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
 
     // A worker with the recorded code resumes the run.
     make_due(db).await;
-    let worker = Working::start(db.worker(probe.clone()).register(recorded));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(recorded));
     let healed = async || run.run().await.unwrap().error.is_none().then_some(());
     workflow_tests::until("the divergence is over", healed).await;
     reaches(&run, RunStatus::Parked).await;
@@ -84,7 +84,7 @@ async fn diverges<W: RunsWith<Probe>>(db: &Live, code: W) -> String {
     assert_eq!(run.run().await.unwrap().available_at, wait, "the sleep ends at its original time");
 
     make_due(db).await;
-    let worker = Working::start(db.worker(probe.clone()).register(fixed));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(fixed));
     assert_eq!(run.result().await.unwrap(), "receipt 1");
     worker.stop().await;
     assert_eq!(probe.notes(), ["charge"]);
@@ -156,10 +156,7 @@ pub async fn an_output_of_another_type_parks_the_run(db: Live) {
         ]
     );
     assert!(lines[3].starts_with("              --> ") && lines[3].contains("divergence.rs:"), "{}", lines[3]);
-    assert_eq!(
-        lines[4],
-        "  differs:  the value does not decode as u64: found string, expected u64 at line 1 column 11"
-    );
+    assert_eq!(lines[4], "  differs:  the value is no u64: found string, expected u64 at line 1 column 11");
 }
 
 pub async fn an_input_of_another_type_parks_the_run(db: Live) {
@@ -170,9 +167,7 @@ pub async fn an_input_of_another_type_parks_the_run(db: Live) {
     }
     let text = diverges(&db, other_input).await;
     assert!(
-        text.contains(
-            "  current:  the workflow ends with an error: the input of workflow \"order\" does not decode as u64"
-        ),
+        text.contains("  current:  the workflow ends with an error: the input of workflow \"order\" is no u64"),
         "{text}"
     );
 }
@@ -180,7 +175,7 @@ pub async fn an_input_of_another_type_parks_the_run(db: Live) {
 pub async fn a_diverged_run_can_be_terminated(db: Live) {
     let run = parked(&db, &Probe::new()).await;
     make_due(&db).await;
-    let worker = Working::start(db.worker(Probe::new()).register(gone));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(gone));
     let looked = async || run.run().await.unwrap().error;
     workflow_tests::until("the divergence is recorded", looked).await;
     worker.stop().await;
@@ -194,7 +189,7 @@ pub async fn a_canceled_diverged_run_ends_after_its_grace(db: Live) {
     let run = parked(&db, &Probe::new()).await;
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
     let worker = db.worker(Probe::new()).register(gone).cancel_grace(Duration::from_millis(300));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     workflow_tests::until("the run ends", async || (run.status().await.unwrap() == RunStatus::Canceled).then_some(()))
         .await;
     assert!(run.run().await.unwrap().epoch <= 5, "the run is not claimed again and again");
@@ -212,7 +207,7 @@ pub async fn an_inserted_step_runs(db: Live) {
     let probe = Probe::new();
     let run = parked(&db, &probe).await;
     make_due(&db).await;
-    let worker = Working::start(db.worker(probe.clone()).register(added));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(added));
     assert_eq!(run.result().await.unwrap(), "receipt 1, 1 reserved");
     assert_eq!(probe.notes(), ["charge", "reserve"]);
     worker.stop().await;
@@ -223,7 +218,7 @@ pub async fn an_unreadable_history_parks_its_run(db: Live) {
     let run = parked(&db, &probe).await;
     db.raw().await.execute("UPDATE step_attempts SET kind = 'riddle' WHERE step_key = 'charge'").await;
     make_due(&db).await;
-    let worker = Working::start(db.worker(probe.clone()).register(recorded));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(recorded));
     let looked = async || run.run().await.unwrap().error;
     let error = workflow_tests::until("the reason is recorded", looked).await;
     let now = run.run().await.unwrap();

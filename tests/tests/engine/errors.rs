@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, StepAttempt, TypedPayload};
-use workflow_tests::{Declined, Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, PaymentError, Probe, until};
 
 use crate::{failure, reaches};
 
@@ -47,7 +47,7 @@ pub async fn an_error_of_a_type_that_never_retries_ends_the_retries(db: Live) {
         ctx.step("charge", body).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(charge_once));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(charge_once));
     let run = db.client.start(charge_once, ()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!((error.message.as_str(), error.fatal), ("the card was stolen", true));
@@ -65,7 +65,7 @@ pub async fn a_field_of_an_error_sets_the_next_delay(db: Live) {
         // With the delay of this policy the case would not end.
         ctx.step("charge", body).retry(Retry::fixed(HOUR)).await
     }
-    let worker = Working::start(db.worker(()).register(charge_later));
+    let worker = LocalWorker::start(db.worker(()).register(charge_later));
     let run = db.client.start(charge_later, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     let history = run.history().await.unwrap();
@@ -81,7 +81,7 @@ pub async fn an_error_without_a_delay_uses_the_policy(db: Live) {
         let body = async || Err::<(), _>(CardError::Busy { pause: None });
         ctx.step("charge", body).retry(Retry::fixed(SOON).max_attempts(2)).await
     }
-    let worker = Working::start(db.worker(()).register(charge_by_policy));
+    let worker = LocalWorker::start(db.worker(()).register(charge_by_policy));
     let run = db.client.start(charge_by_policy, ()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!((error.retry_after(), error.downcast()), (None, Some(CardError::Busy { pause: None })));
@@ -106,7 +106,7 @@ pub async fn a_typed_error_is_the_same_first_and_on_replay(db: Live) {
         ctx.step("order", async || Ok::<_, Error>((missing, error.is_fatal()))).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(look_twice).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(look_twice).linger(Duration::ZERO));
     let run = db.client.start(look_twice, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), (5, false));
     worker.stop().await;
@@ -128,12 +128,12 @@ pub async fn another_process_reads_a_typed_error(db: Live) {
         Ok(missing)
     }
     let probe = Probe::new();
-    let first = Working::start(db.worker(probe.clone()).register(pass_on).linger(Duration::ZERO));
+    let first = LocalWorker::start(db.worker(probe.clone()).register(pass_on).linger(Duration::ZERO));
     let run = db.client.start(pass_on, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     first.stop().await;
     let second = db.second_client().await;
-    let worker = Working::start(workflow_worker::Worker::new(second, probe.clone()).register(pass_on));
+    let worker = LocalWorker::start(workflow_worker::Worker::new(second, probe.clone()).register(pass_on));
     assert_eq!(run.result().await.unwrap(), 5);
     assert_eq!(probe.times("try"), 1);
     worker.stop().await;
@@ -148,7 +148,7 @@ pub async fn a_client_reads_the_typed_error_of_a_run(db: Live) {
     async fn fail_by_itself(_ctx: &Ctx) -> Result<(), CardError> {
         Err(declined())
     }
-    let worker = Working::start(db.worker(()).register(fail_by_step).register(fail_by_itself));
+    let worker = LocalWorker::start(db.worker(()).register(fail_by_step).register(fail_by_itself));
     for run in [db.client.start(fail_by_step, ()).await, db.client.start(fail_by_itself, ()).await] {
         let run = run.unwrap();
         let error = failure(run.result().await);
@@ -162,13 +162,13 @@ pub async fn a_client_reads_the_typed_error_of_a_run(db: Live) {
 pub async fn an_error_type_of_a_library_is_found(db: Live) {
     #[workflow]
     async fn charge_by_library(ctx: &Ctx) -> Result<()> {
-        ctx.step("charge", async || Err::<(), _>(Declined { missing: 7 })).await
+        ctx.step("charge", async || Err::<(), _>(PaymentError { missing: 7 })).await
     }
-    let worker = Working::start(db.worker(()).register(charge_by_library));
+    let worker = LocalWorker::start(db.worker(()).register(charge_by_library));
     let run = db.client.start(charge_by_library, ()).await.unwrap();
     let error = failure(run.result().await);
-    assert_eq!((error.fatal, error.downcast()), (true, Some(Declined { missing: 7 })));
-    assert_eq!(error.payload.unwrap().type_name, "workflow_tests::declined::Declined");
+    assert_eq!((error.fatal, error.downcast()), (true, Some(PaymentError { missing: 7 })));
+    assert_eq!(error.payload.unwrap().type_name, "workflow_tests::payment_error::PaymentError");
     worker.stop().await;
 }
 
@@ -179,7 +179,7 @@ pub async fn an_error_that_is_too_large_is_stored_without_its_value(db: Live) {
         let body = async || Err::<(), _>(CardError::Declined { missing: 1, note: note.clone() });
         ctx.step("charge", body).retry(Retry::none()).await
     }
-    let worker = Working::start(db.worker(()).register(quote));
+    let worker = LocalWorker::start(db.worker(()).register(quote));
     let run = db.client.start(quote, ()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!(error.message, "the card has 1 cents too little");
@@ -200,7 +200,7 @@ pub async fn a_history_shows_the_attempts_left(db: Live) {
         ctx.step("charge", body).retry(Retry::fixed(SOON).max_attempts(3)).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(budget));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(budget));
     let run = db.client.start(budget, ()).await.unwrap();
     let failed = async || {
         let history = run.history().await.unwrap();

@@ -11,10 +11,10 @@ use workflow_engine::model::{Claim, NewRun, WorkerId};
 use workflow_engine::store::{Outcome, RunEnd, StartOutcome, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, RunFilter, RunId};
+use workflow_tests::builders::{attempt, claim_by, end, end_in_family, new_run, succeeded};
 use workflow_tests::faulty::Fault;
-use workflow_tests::make::{attempt, claim_by, end, end_in_family, new_run, succeeded};
 use workflow_tests::outcome::{claimed, created, one};
-use workflow_tests::{FaultyStore, Live, Probe, Working, until};
+use workflow_tests::{FaultyStore, Live, LocalWorker, Probe, until};
 use workflow_worker::{Worker, WorkerError};
 
 fn faulty(db: &Live) -> FaultyStore {
@@ -180,7 +180,7 @@ pub async fn a_cancel_whose_reply_was_lost_is_not_a_second_one(db: Live) {
     let run = new_run();
     let executor = db.client.executor();
     created(&executor.commit(Write::Start(run.clone())).await.unwrap());
-    let claim = executor.commit(Write::Claim(workflow_tests::make::claim_request())).await.unwrap();
+    let claim = executor.commit(Write::Claim(workflow_tests::builders::claim_request())).await.unwrap();
     assert_eq!(workflow_tests::outcome::claimed(claim).runs.len(), 1);
 
     let store = Arc::new(faulty(&db));
@@ -204,7 +204,7 @@ pub async fn runs_end_although_replies_are_lost(db: Live) {
     }
     let probe = Probe::new();
     let runs = client.start_many(counted, 0..20).await.unwrap();
-    let worker = Working::start(Worker::new(client.clone(), probe.clone()).register(counted));
+    let worker = LocalWorker::start(Worker::new(client.clone(), probe.clone()).register(counted));
     for (n, run) in runs.iter().enumerate() {
         assert_eq!(run.result().await.unwrap(), 3);
         assert_eq!(probe.times(&format!("run {n}")), 3, "each body ran once");
@@ -221,7 +221,7 @@ pub async fn a_claim_whose_reply_was_lost_is_given_back(db: Live) {
     let probe = Probe::new();
     // With the default lease of 30 s. The run must not wait until the lease ends.
     let begun = std::time::Instant::now();
-    let worker = Working::start(Worker::new(client.clone(), probe).register(counted));
+    let worker = LocalWorker::start(Worker::new(client.clone(), probe).register(counted));
     for run in &runs {
         run.result().await.unwrap();
         let row = run.run().await.unwrap();
@@ -245,7 +245,7 @@ pub async fn the_end_of_the_executor_is_reported(db: Live) {
     let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe.clone()).register(gated).grace(Duration::from_millis(100));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let held = client.start(gated, ()).await.unwrap();
     probe.noted("second").await;
 
@@ -264,7 +264,7 @@ pub async fn the_end_of_the_executor_is_reported(db: Live) {
     // instead of waiting for the end of the lease.
     db.raw().await.execute("UPDATE workflow_runs SET available_at = 0").await;
     probe.open("gate");
-    let next = Working::start(db.worker(probe.clone()).register(gated));
+    let next = LocalWorker::start(db.worker(probe.clone()).register(gated));
     db.client.handle::<()>(held.id()).await.unwrap().result().await.unwrap();
     assert_eq!(probe.times("first"), 1, "the finished step is not repeated");
     next.stop().await;

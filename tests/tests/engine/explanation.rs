@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Explanation, StepKind};
-use workflow_tests::captured::log_lines;
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::log_capture::log_lines;
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::{failure, reaches};
 
@@ -31,8 +31,8 @@ pub async fn an_unserved_version_is_explained(db: Live) {
     let unserved = format!("the run is due since {due}, but no worker serves checkout version 2 in queue default; ");
     assert_eq!(why(&run).await, format!("{unserved}no worker knows checkout"));
 
-    let worker = Working::start(db.worker(Probe::new()).register(checkout));
-    let elsewhere = Working::start(db.worker(Probe::new()).register(checkout_2).queues(["mail"]));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(checkout));
+    let elsewhere = LocalWorker::start(db.worker(Probe::new()).register(checkout_2).queues(["mail"]));
     let expected = format!("{unserved}workers serve version 1 and version 2 in queue mail");
     until("both workers are recorded", async || (why(&run).await == expected).then_some(())).await;
     let Explanation::Unserved { lane, served, .. } = run.explain().await.unwrap() else { panic!("unserved") };
@@ -41,7 +41,7 @@ pub async fn an_unserved_version_is_explained(db: Live) {
     assert_eq!(why(&run).await, format!("{unserved}workers serve version 1"));
     assert_eq!(run.status().await.unwrap(), RunStatus::Pending, "the run stays due");
 
-    let knows = Working::start(db.worker(Probe::new()).register(checkout_2));
+    let knows = LocalWorker::start(db.worker(Probe::new()).register(checkout_2));
     assert_eq!(run.result().await.unwrap(), "2");
     knows.stop().await;
     worker.stop().await;
@@ -52,7 +52,7 @@ pub async fn an_unserved_version_is_explained(db: Live) {
 pub async fn a_fork_to_an_unserved_version_stays_due(db: Live) {
     let probe = Probe::new();
     probe.open("charge");
-    let worker = Working::start(db.worker(probe).register(checkout));
+    let worker = LocalWorker::start(db.worker(probe).register(checkout));
     let source = db.client.start(checkout, ()).await.unwrap();
     assert_eq!(source.result().await.unwrap(), "1");
     let fork = source.fork().from("charge").version("9").await.unwrap();
@@ -76,7 +76,7 @@ pub async fn a_worker_warns_of_due_unserved_versions(db: Live) {
     let queue = db.url() + db.schema().unwrap_or_default();
     let run = db.client.start(old, ()).queue(&queue[queue.len() - 20..]).await.unwrap();
     let queue = run.run().await.unwrap().lane.queue;
-    let worker = Working::start(db.worker(()).register(newer).queues([queue.clone()]));
+    let worker = LocalWorker::start(db.worker(()).register(newer).queues([queue.clone()]));
     let lines = || log_lines(&["runs are due that no worker serves", "forgotten by its workers", &queue]);
     until("the worker warns", async || (!lines().is_empty()).then_some(())).await;
     worker.stop().await;
@@ -86,13 +86,13 @@ pub async fn a_worker_warns_of_due_unserved_versions(db: Live) {
 
 pub async fn versions_live_side_by_side(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
     let old = db.client.start(checkout, ()).await.unwrap();
     reaches(&old, RunStatus::Running).await;
     worker.abort().await;
     // The next worker serves both versions. The run that began as version 1 continues as
     // version 1.
-    let worker = Working::start(db.worker(probe.clone()).register(checkout).register(checkout_2));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout).register(checkout_2));
     let new = db.client.start(checkout_2, ()).await.unwrap();
     probe.open("charge");
     assert_eq!((old.result().await.unwrap(), new.result().await.unwrap()), ("1".into(), "2".into()));
@@ -117,7 +117,7 @@ pub async fn every_status_of_a_run_is_explained(db: Live) {
     }
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(naps).register(backs_off).register(fails).register(checkout);
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
 
     let delayed = db.client.start(naps, ()).delay(HOUR).await.unwrap();
     let at = delayed.run().await.unwrap().available_at;
@@ -165,11 +165,11 @@ pub async fn a_divergence_is_explained(db: Live) {
         let _ = ctx;
         Ok(())
     }
-    let worker = Working::start(db.worker(Probe::new()).register(before).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(before).linger(Duration::ZERO));
     let run = db.client.start(before, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     worker.abort().await;
-    let worker = Working::start(db.worker(Probe::new()).register(after));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(after));
     let said = until("the run diverges", async || {
         let said = why(&run).await;
         said.contains("other code").then_some(said)
@@ -186,7 +186,7 @@ pub async fn a_divergence_is_explained(db: Live) {
 
 pub async fn a_wait_for_a_free_worker_is_explained(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(checkout).concurrency(1));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout).concurrency(1));
     let first = db.client.start(checkout, ()).await.unwrap();
     reaches(&first, RunStatus::Running).await;
     let second = db.client.start(checkout, ()).await.unwrap();

@@ -6,8 +6,8 @@ use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 use workflow_sdk::prelude::*;
-use workflow_tests::captured::log_lines;
-use workflow_tests::{Live, Working};
+use workflow_tests::log_capture::log_lines;
+use workflow_tests::{Live, LocalWorker};
 use workflow_worker::ForeignAwait;
 
 use crate::failure;
@@ -27,7 +27,7 @@ pub async fn a_bare_sleep_is_logged_once(db: Live) {
         tokio::time::sleep(SHORT).await;
         ctx.step("end", async || Ok::<_, Error>(())).await
     }
-    let worker = Working::start(db.worker(()).register(bare).register(also_bare));
+    let worker = LocalWorker::start(db.worker(()).register(bare).register(also_bare));
     let mut ids = Vec::new();
     for name in ["ann", "bob"] {
         let run = db.client.start(bare, name.to_owned()).await.unwrap();
@@ -47,7 +47,7 @@ pub async fn a_bare_sleep_is_logged_once(db: Live) {
 }
 
 pub async fn a_bare_sleep_can_fail_the_run(db: Live) {
-    let worker = Working::start(db.worker(()).register(bare).foreign_await(ForeignAwait::Fail));
+    let worker = LocalWorker::start(db.worker(()).register(bare).foreign_await(ForeignAwait::Fail));
     let run = db.client.start(bare, "ann".into()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!((error.kind, error.fatal), (ErrorKind::Refused, true));
@@ -88,7 +88,7 @@ pub async fn calls_of_the_context_are_never_foreign(db: Live) {
         Ok(sum)
     }
     let worker = db.worker(()).register(clean).foreign_await(ForeignAwait::Fail).linger(Duration::from_millis(100));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let runs = db.client.start_many(clean, [(); 40]).await.unwrap();
     for run in runs {
         assert_eq!(run.result().await.unwrap(), (1..=21).sum::<u64>());
@@ -121,7 +121,7 @@ pub async fn no_foreign_wake_is_lost(db: Live) {
             let _ = answer.send(1);
         }
     });
-    let worker = Working::start(db.worker(Oracle(questions)).register(asking));
+    let worker = LocalWorker::start(db.worker(Oracle(questions)).register(asking));
     let runs = db.client.start_many(asking, [(); 4]).await.unwrap();
     for run in runs {
         assert_eq!(run.result().await.unwrap(), 3000);
@@ -142,7 +142,7 @@ pub async fn a_workflow_that_wakes_itself_goes_on(db: Live) {
         .await;
         ctx.step("end", async || Ok::<_, Error>(polls)).await
     }
-    let worker = Working::start(db.worker(()).register(restless));
+    let worker = LocalWorker::start(db.worker(()).register(restless));
     let run = db.client.start(restless, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 50_000);
     worker.stop().await;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::json;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, FORKED_FROM, NameSubject, RunFilter, RunId};
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::reaches;
 use crate::retry::{checkout, failed};
@@ -30,7 +30,7 @@ pub async fn a_fork_keeps_the_history_before_its_step(db: Live) {
     assert_eq!(row.tags, tags.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
     assert_eq!((row.lane, row.key, row.input.as_str(), row.parent), (before.0.lane.clone(), None, "7", None));
 
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
     assert_eq!(fork.result().await.unwrap(), "1 7 cents 1");
     worker.stop().await;
     assert_eq!(probe.notes(), ["reserve", "charge", "card is good", "charge", "ship"]);
@@ -48,7 +48,7 @@ pub async fn a_fork_can_take_another_version_and_queue(db: Live) {
     let probe = Probe::new();
     let source = failed(&db, &probe).await;
     let worker = db.worker(probe.clone()).register(checkout).register(checkout_2).queues(["default", "repairs"]);
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let fork = db.client.fork(source.id()).from("charge").version("2").queue("repairs").await.unwrap();
     assert_eq!(fork.result().await.unwrap(), json!("1 invoice of 42 cents"));
     let lane = fork.run().await.unwrap().lane;
@@ -61,7 +61,7 @@ pub async fn a_fork_without_a_step_starts_from_the_beginning(db: Live) {
     let probe = Probe::new();
     let source = failed(&db, &probe).await;
     probe.note("card is good");
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
     assert_eq!(source.fork().await.unwrap().result().await.unwrap(), "2 42 cents 1");
     worker.stop().await;
 }
@@ -74,7 +74,7 @@ pub async fn a_run_of_any_status_can_be_forked(db: Live) {
         Ok(first)
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(naps));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(naps));
     let source = db.client.start(naps, ()).await.unwrap();
     reaches(&source, RunStatus::Parked).await;
     // The sleep has no outcome yet. The fork keeps every outcome and starts the sleep again.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{CancelOutcome, ClientError, StepKind};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::{failure, reaches};
 
@@ -51,7 +51,7 @@ async fn kinds<O>(run: &RunHandle<O>) -> Vec<(String, StepKind)> {
 
 pub async fn a_run_cleans_up_after_a_step(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(works));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(works));
     let run = db.client.start(works, ()).await.unwrap();
     probe.noted("begun").await;
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
@@ -65,7 +65,7 @@ pub async fn a_run_cleans_up_after_a_step(db: Live) {
 pub async fn a_run_cleans_up_after_a_sleep(db: Live) {
     for (linger, calls) in [(Duration::ZERO, 2), (2 * HOUR, 1)] {
         let probe = Probe::new();
-        let worker = Working::start(db.worker(probe.clone()).register(sleeps).linger(linger));
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(sleeps).linger(linger));
         let run = db.client.start(sleeps, ()).await.unwrap();
         match calls {
             2 => reaches(&run, RunStatus::Parked).await,
@@ -81,13 +81,13 @@ pub async fn a_run_cleans_up_after_a_sleep(db: Live) {
 
 pub async fn a_run_of_a_lost_worker_cleans_up_on_the_next(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(sleeps).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(sleeps).linger(Duration::ZERO));
     let run = db.client.start(sleeps, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     worker.stop().await;
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
     assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
-    let worker = Working::start(db.worker(probe.clone()).register(sleeps));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(sleeps));
     canceled(run.result().await);
     assert_eq!(probe.times("clean up after canceled"), 1);
     worker.stop().await;
@@ -104,7 +104,7 @@ pub async fn a_canceled_run_may_return_any_result(db: Live) {
     }
     for well in [true, false] {
         let probe = Probe::new();
-        let worker = Working::start(db.worker(probe.clone()).register(swallows).linger(HOUR * 2));
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(swallows).linger(HOUR * 2));
         let run = db.client.start(swallows, well).await.unwrap();
         probe.noted("called").await;
         run.cancel().await.unwrap();
@@ -132,7 +132,7 @@ pub async fn a_shielded_part_ends_before_the_run_is_canceled(db: Live) {
         ctx.step("next", async || Ok::<_, Error>(ctx.state().note("next"))).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(transfers));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(transfers));
     let run = db.client.start(transfers, ()).await.unwrap();
     probe.noted("begun").await;
     run.cancel().await.unwrap();
@@ -157,7 +157,7 @@ async fn hangs_after(ctx: &Ctx<Probe>) -> Result<()> {
 pub async fn the_grace_ends_a_clean_up_that_hangs(db: Live) {
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(hangs_after).cancel_grace(Duration::from_millis(300));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(hangs_after, ()).await.unwrap();
     probe.noted("called").await;
     run.cancel().await.unwrap();
@@ -171,7 +171,7 @@ pub async fn the_grace_ends_a_clean_up_that_hangs(db: Live) {
     worker.stop().await;
 
     let worker = db.worker(probe.clone()).register(hangs_after).cancel_grace(Duration::from_millis(300));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(hangs_after, ()).deadline(Duration::from_millis(300)).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
     worker.stop().await;
@@ -187,7 +187,7 @@ pub async fn the_grace_ends_a_clean_up_that_is_parked(db: Live) {
     let probe = Probe::new();
     let grace = Duration::from_secs(2);
     let worker = db.worker(probe.clone()).register(sleeps_twice).cancel_grace(grace).linger(Duration::ZERO);
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let deadline = Duration::from_millis(300);
     let runs = [
         db.client.start(sleeps_twice, ()).await.unwrap(),
@@ -216,7 +216,7 @@ pub async fn the_grace_ends_a_clean_up_that_is_parked(db: Live) {
 
 pub async fn a_second_cancel_or_a_termination_ends_a_clean_up_at_once(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(hangs_after));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(hangs_after));
     let other = db.second_client().await;
     for (n, terminate) in [(1, false), (2, true)] {
         let run = db.client.start(hangs_after, ()).await.unwrap();
@@ -239,7 +239,7 @@ pub async fn a_second_cancel_or_a_termination_ends_a_clean_up_at_once(db: Live) 
 pub async fn a_termination_by_another_process_drops_the_run(db: Live) {
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(works).lease(Duration::from_millis(600));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(works, ()).await.unwrap();
     probe.noted("begun").await;
     let other = db.second_client().await;
@@ -253,7 +253,7 @@ pub async fn a_termination_by_another_process_drops_the_run(db: Live) {
 pub async fn two_cancels_at_once_are_one(db: Live) {
     let probe = Probe::new();
     let run = db.client.start(sleeps, ()).await.unwrap();
-    let worker = Working::start(db.worker(probe.clone()).register(sleeps).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(sleeps).linger(Duration::ZERO));
     reaches(&run, RunStatus::Parked).await;
     worker.stop().await;
     let other = db.second_client().await;
@@ -264,7 +264,7 @@ pub async fn two_cancels_at_once_are_one(db: Live) {
     for outcome in futures::future::join_all(writes).await {
         assert_eq!(workflow_tests::outcome::canceled(&outcome.unwrap()), CancelOutcome::Requested);
     }
-    let worker = Working::start(db.worker(probe.clone()).register(sleeps));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(sleeps));
     canceled(run.result().await);
     assert_eq!(probe.times("clean up after canceled"), 1);
     worker.stop().await;
@@ -272,7 +272,7 @@ pub async fn two_cancels_at_once_are_one(db: Live) {
 
 pub async fn a_run_cleans_up_after_its_deadline(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(works).register(sleeps).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(works).register(sleeps).linger(Duration::ZERO));
     let deadline = Duration::from_millis(500);
     let runs = [
         db.client.start(works, ()).deadline(deadline).await.unwrap(),
@@ -296,7 +296,7 @@ pub async fn a_run_that_returns_after_its_deadline_has_failed(db: Live) {
         let _ = ctx.sleep(HOUR).await;
         if well { Ok(1) } else { Err(Error::msg("not tidied")) }
     }
-    let worker = Working::start(db.worker(Probe::new()).register(goes_on).linger(2 * HOUR));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(goes_on).linger(2 * HOUR));
     for well in [true, false] {
         let run = db.client.start(goes_on, well).deadline(Duration::from_millis(300)).await.unwrap();
         let error = failure(run.result().await);
@@ -307,14 +307,14 @@ pub async fn a_run_that_returns_after_its_deadline_has_failed(db: Live) {
 
 pub async fn a_worker_that_stops_leaves_the_clean_up_to_the_next(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(hangs_after).grace(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(hangs_after).grace(Duration::ZERO));
     let run = db.client.start(hangs_after, ()).await.unwrap();
     probe.noted("called").await;
     run.cancel().await.unwrap();
     probe.noted("hangs").await;
     worker.stop().await;
     assert_eq!(run.status().await.unwrap(), RunStatus::Parked);
-    let worker = Working::start(db.worker(probe.clone()).register(hangs_after));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(hangs_after));
     until("the clean-up continues", async || (probe.times("hangs") == 2).then_some(())).await;
     run.terminate().await.unwrap();
     worker.stop().await;

@@ -5,7 +5,7 @@ use futures::FutureExt;
 use futures::future::{Either, join_all, select};
 use workflow_sdk::RunFilter;
 use workflow_sdk::prelude::*;
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::{failure, reaches};
 
@@ -22,7 +22,7 @@ pub async fn a_step_beside_a_sleep_runs_once(db: Live) {
         count
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(beside).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(beside).linger(Duration::ZERO));
     let run = db.client.start(beside, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     assert_eq!(run.result().await.unwrap(), 1);
@@ -46,7 +46,7 @@ pub async fn the_sibling_of_a_failing_step_keeps_its_success(db: Live) {
     }
     for (heals, parked) in [(true, 11), (false, 0)] {
         let probe = Probe::new();
-        let worker = Working::start(db.worker(probe.clone()).register(siblings).linger(Duration::ZERO));
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(siblings).linger(Duration::ZERO));
         let run = db.client.start(siblings, heals).await.unwrap();
         let stored = async || run.history().await.unwrap().iter().any(|row| row.step_key == "good").then_some(());
         until("the good step is recorded", stored).await;
@@ -86,7 +86,7 @@ pub async fn a_race_returns_the_faster_branch(db: Live) {
     }
     for (limit, winner) in [(HOUR, "answer"), (Duration::from_millis(50), "too late")] {
         let probe = Probe::new();
-        let worker = Working::start(db.worker(probe.clone()).register(race).linger(Duration::ZERO));
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(race).linger(Duration::ZERO));
         let run = db.client.start(race, limit).await.unwrap();
         assert_eq!(run.result().await.unwrap(), winner);
         assert_eq!(probe.times("dropped"), 1, "the body ran once");
@@ -113,7 +113,7 @@ pub async fn a_workflow_cannot_swallow_a_park(db: Live) {
         Ok(format!("{first}, {second}"))
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(careful).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(careful).linger(Duration::ZERO));
     let run = db.client.start(careful, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "slept, slept");
     assert_eq!(probe.times("caught"), 0);
@@ -132,7 +132,7 @@ pub async fn sleeps_do_not_use_up_attempts(db: Live) {
         let body = async || if ctx.attempt() == 1 { Err("once") } else { Ok(ctx.attempt()) };
         ctx.step("last", body).retry(Retry::fixed(Duration::from_millis(50)).max_attempts(2)).await
     }
-    let worker = Working::start(db.worker(()).register(patient).linger(Duration::ZERO).max_crashes(0));
+    let worker = LocalWorker::start(db.worker(()).register(patient).linger(Duration::ZERO).max_crashes(0));
     let run = db.client.start(patient, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     let run = run.run().await.unwrap();
@@ -150,7 +150,7 @@ pub async fn a_parked_run_resumes_at_its_wake_time(db: Live) {
         }
         Ok(())
     }
-    let worker = Working::start(db.worker(()).register(naps).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(()).register(naps).linger(Duration::ZERO));
     let run = db.client.start(naps, ()).await.unwrap();
     until("the run ends", async || run.status().await.unwrap().is_terminal().then_some(())).await;
     worker.stop().await;
@@ -165,7 +165,7 @@ pub async fn a_short_wait_stays_in_memory(db: Live) {
         ctx.step("retried", body).retry(Retry::fixed(Duration::from_millis(50))).await?;
         Ok(calls)
     }
-    let worker = Working::start(db.worker(Probe::new()).register(short).linger(Duration::from_secs(60)));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(short).linger(Duration::from_secs(60)));
     let run = db.client.start(short, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 1);
     assert_eq!(run.run().await.unwrap().epoch, 1);
@@ -182,7 +182,7 @@ pub async fn a_long_back_off_parks(db: Live) {
         ctx.step("call", body).retry(Retry::fixed(2 * NAP)).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(backing_off).linger(Duration::from_millis(10)));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(backing_off).linger(Duration::from_millis(10)));
     let run = db.client.start(backing_off, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     let parked = run.run().await.unwrap();
@@ -207,7 +207,7 @@ pub async fn a_saturated_worker_takes_the_next_run_at_once(db: Live) {
     }
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(sleeper).register(quick).concurrency(1).linger(HOUR);
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let asleep = db.client.start(sleeper, ()).await.unwrap();
     probe.noted("asleep").await;
     // The sleeper has the only permit and would linger for half an hour.
@@ -225,7 +225,7 @@ pub async fn a_parked_run_holds_no_permit(db: Live) {
     async fn sleep_until(ctx: &Ctx, wake: std::time::SystemTime) -> Result<()> {
         ctx.sleep_until(wake).await
     }
-    let worker = Working::start(db.worker(()).register(sleep_until).concurrency(1).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(()).register(sleep_until).concurrency(1).linger(Duration::ZERO));
     let wake = std::time::SystemTime::now() + Duration::from_secs(4);
     let runs = db.client.start_many(sleep_until, vec![wake; RUNS]).await.unwrap();
     let parked = RunFilter::new().status(RunStatus::Parked);
@@ -249,7 +249,7 @@ pub async fn a_thousand_runs_of_parallel_steps_end(db: Live) {
         }
         Ok(sum)
     }
-    let worker = Working::start(db.worker(()).register(fan_out));
+    let worker = LocalWorker::start(db.worker(()).register(fan_out));
     let runs = db.client.start_many(fan_out, 0..RUNS).await.unwrap();
     for (seed, run) in (0..).zip(&runs) {
         assert_eq!(run.result().await.unwrap(), seed * 10);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::{failure, holds, reaches};
 
@@ -64,7 +64,7 @@ async fn make_due(db: &Live) {
 }
 
 async fn parked_by_the_old_code(db: &Live, passes: bool) -> RunHandle<String> {
-    let worker = Working::start(db.worker(Probe::new()).register(before));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(before));
     let run = db.client.start(before, passes).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     worker.stop().await;
@@ -76,7 +76,7 @@ pub async fn a_run_past_a_patch_keeps_the_old_branch_and_others_take_the_new(db:
     let passed = parked_by_the_old_code(&db, true).await;
     let waits = parked_by_the_old_code(&db, false).await;
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(after));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(after));
     let new = db.client.start(after, true).await.unwrap();
     assert_eq!(passed.result().await.unwrap(), "old");
     // The old code parked `waits`, too, so the status is not enough: wait for both charges.
@@ -94,7 +94,7 @@ pub async fn a_run_past_a_patch_keeps_the_old_branch_and_others_take_the_new(db:
 
 pub async fn a_run_older_than_a_deprecated_patch_waits_for_matching_code(db: Live) {
     let passed = parked_by_the_old_code(&db, true).await;
-    let worker = Working::start(db.worker(Probe::new()).register(at_last));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(at_last));
     let diverged = async || passed.run().await.unwrap().error;
     let error = workflow_tests::until("the run diverges", diverged).await;
     assert_eq!(error.kind, ErrorKind::Divergence);
@@ -105,7 +105,7 @@ pub async fn a_run_older_than_a_deprecated_patch_waits_for_matching_code(db: Liv
     reaches(&new, RunStatus::Parked).await;
     worker.stop().await;
     make_due(&db).await;
-    let worker = Working::start(db.worker(Probe::new()).register(after));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(after));
     assert_eq!(passed.result().await.unwrap(), "old");
     assert_eq!(new.result().await.unwrap(), "new");
     worker.stop().await;
@@ -117,7 +117,7 @@ pub async fn a_patch_name_used_twice_fails_the_run(db: Live) {
         let first = ctx.patched("fraud-check")?;
         Ok(first && ctx.patched("fraud-check")?)
     }
-    let worker = Working::start(db.worker(()).register(twice));
+    let worker = LocalWorker::start(db.worker(()).register(twice));
     let run = db.client.start(twice, ()).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);

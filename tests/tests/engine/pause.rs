@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{CancelOutcome, ClientError, PauseOutcome, ResumeOutcome, RunId};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::reaches;
 
@@ -28,7 +28,7 @@ async fn is_given_back<O>(run: &RunHandle<O>) {
 pub async fn a_paused_run_finishes_its_running_steps_and_begins_no_others(db: Live) {
     let probe = Probe::new();
     // With the default lease, a heartbeat would take ten seconds.
-    let worker = Working::start(db.worker(probe.clone()).register(two_steps));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(two_steps));
     let run = db.client.start(two_steps, ()).await.unwrap();
     probe.noted("one begins").await;
     assert_eq!(run.pause().await.unwrap(), PauseOutcome::Requested);
@@ -55,7 +55,7 @@ pub async fn a_paused_run_finishes_its_running_steps_and_begins_no_others(db: Li
 pub async fn another_process_pauses_within_a_heartbeat(db: Live) {
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(two_steps).lease(Duration::from_millis(600));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(two_steps, ()).await.unwrap();
     probe.noted("one begins").await;
     let other = db.second_client().await;
@@ -84,7 +84,7 @@ pub async fn a_pending_run_waits_until_it_is_resumed(db: Live) {
     let probe = Probe::new();
     let run = db.client.start(quick, 1).await.unwrap();
     assert_eq!(run.pause().await.unwrap(), PauseOutcome::Paused);
-    let worker = Working::start(db.worker(probe.clone()).register(quick));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(quick));
     // Runs are claimed in the order in which they became due.
     assert_eq!(db.client.start(quick, 2).await.unwrap().result().await.unwrap(), 2);
     assert_eq!((probe.times("1"), run.status().await.unwrap()), (0, RunStatus::Pending));
@@ -103,7 +103,7 @@ pub async fn a_sleep_continues_while_its_run_is_paused(db: Live) {
         Ok(())
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(naps).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(naps).linger(Duration::ZERO));
     let run = db.client.start(naps, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     run.pause().await.unwrap();
@@ -118,7 +118,7 @@ pub async fn a_sleep_continues_while_its_run_is_paused(db: Live) {
 
 pub async fn a_paused_run_can_be_canceled(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(two_steps));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(two_steps));
     let pending = db.client.start(two_steps, ()).delay(HOUR).await.unwrap();
     pending.pause().await.unwrap();
     assert_eq!(pending.cancel().await.unwrap(), CancelOutcome::Canceled);

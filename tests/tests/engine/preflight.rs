@@ -6,7 +6,7 @@ use std::time::Duration;
 use workflow_sdk::prelude::*;
 use workflow_sdk::testing::{ReplayError, replay};
 use workflow_sdk::{ClientError, Misfit, Replayed, RunId};
-use workflow_tests::{Database, Live, Probe, RawConnection, Working};
+use workflow_tests::{Database, Live, LocalWorker, Probe, RawConnection};
 use workflow_worker::{PreflightReport, Worker, WorkerError};
 
 use crate::reaches;
@@ -85,7 +85,7 @@ fn before_worker(db: &Live) -> Worker<Probe> {
 
 /// Returns a run that is parked after one step.
 async fn parked(db: &Live) -> RunId {
-    let worker = Working::start(before_worker(db));
+    let worker = LocalWorker::start(before_worker(db));
     let run = db.client.start(before::order, HOUR).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     worker.stop().await;
@@ -100,7 +100,7 @@ pub async fn an_exported_history_replays_on_its_code(db: Live) {
     let replayed = replay(before::order, probe.clone(), &history.to_json()).unwrap();
     assert!(matches!(&replayed, Replayed::Waits(calls) if calls[0].key == "sleep"), "{replayed:?}");
 
-    let worker = Working::start(before_worker(&db));
+    let worker = LocalWorker::start(before_worker(&db));
     let run = db.client.start(before::order, Duration::ZERO).await.unwrap();
     run.result().await.unwrap();
     worker.stop().await;
@@ -120,7 +120,7 @@ pub async fn a_history_of_signals_replays(db: Live) {
         Ok(first + &second)
     }
 
-    let worker = Working::start(db.worker(Probe::new()).register(relay));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(relay));
     let run = db.client.start(relay, ()).await.unwrap();
     db.client.signal(run.id(), GO, &"a".to_owned()).await.unwrap();
     let received = async || {
@@ -154,7 +154,7 @@ pub async fn an_unsuitable_history_is_refused(db: Live) {
     assert!(matches!(db.client.export(unknown).await, Err(ClientError::UnknownRun { run_id }) if run_id == unknown));
     let history = db.client.export(parked(&db).await).await.unwrap().to_json();
     let other = replay(after::order_2, Probe::new(), &history).unwrap_err().to_string();
-    let said = "the history belongs to a run of \"order\" version \"1\", but the workflow is \"order\" version \"2\"";
+    let said = "the history is that of a run of \"order\" version \"1\", the workflow is \"order\" version \"2\"";
     assert!(other.starts_with(said), "{other}");
     assert!(matches!(replay(before::order, Probe::new(), "{}"), Err(ReplayError::History(_))));
 }
@@ -214,7 +214,7 @@ run ORDER-2 ("order" version "1"): the code does not fit the run's history
   note:     nothing was changed? outside of steps a workflow may depend only on its input and on ctx
   alike:    run ORDER-1
 
-run GIFT ("gift" version "1"): fails (refused): the input of workflow "gift" does not decode as u64: invalid type: map, expected u64 at line 1 column 0; start the run again with an input of that type
+run GIFT ("gift" version "1"): fails (refused): the input of workflow "gift" is no u64: invalid type: map, expected u64 at line 1 column 0; start the run again with an input of that type
 
 run RIDDLE ("refund" version "1"): UNREADABLE
 
@@ -222,12 +222,12 @@ run REFUND ("refund" version "1"): calls were added before recorded ones
   added:    step "check"
               --> tests/tests/engine/preflight.rs:LINE
   recorded: #1 step "refund" (succeeded, 1 byte)
-  unknown:  whether the code asks for the recorded outcomes after the new calls
+  unknown:  whether the code asks for what is recorded once the new calls have run
 
 "gone" version "1" is not registered: 2 not judged"#;
 
 pub async fn every_unfinished_run_is_judged(db: Live) {
-    let worker = Working::start(before_worker(&db));
+    let worker = LocalWorker::start(before_worker(&db));
     let start = async |name: &str| {
         let input = serde_json::to_value(HOUR).unwrap();
         let run = db.client.start_by_name(name, &input).await.unwrap();

@@ -9,10 +9,10 @@ use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Connect, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind};
+use workflow_tests::builders::{attempt, claim_by, new_run, succeeded};
 use workflow_tests::faulty::Fault;
-use workflow_tests::make::{attempt, claim_by, new_run, succeeded};
 use workflow_tests::outcome::{claimed, one};
-use workflow_tests::{Database, FaultyStore, Live, Probe, Working, until};
+use workflow_tests::{Database, FaultyStore, Live, LocalWorker, Probe, until};
 use workflow_worker::Worker;
 
 /// More writes than the executor treats as a large batch.
@@ -114,7 +114,7 @@ pub async fn hundreds_of_runs_survive_a_failing_database(db: Live) {
         fails(|write| matches!(write, Write::End(_)), Fault::Before(DatabaseErrorKind::Invalid));
     }
     let probe = Probe::new();
-    let worker = Working::start(Worker::new(client.clone(), probe.clone()).register(noted).concurrency(300));
+    let worker = LocalWorker::start(Worker::new(client.clone(), probe.clone()).register(noted).concurrency(300));
     for (n, run) in (0..).zip(&runs) {
         assert_eq!(run.result().await.unwrap(), n);
         assert_eq!(probe.times(&format!("run {n}")), 4, "each body ran once");

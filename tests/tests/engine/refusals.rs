@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, ConnectError, PayloadError, RunFilter, Workflow};
-use workflow_tests::{Database, Live, Working};
+use workflow_tests::{Database, Live, LocalWorker};
 use workflow_worker::{Worker, WorkerError};
 
 use crate::failure;
@@ -240,7 +240,7 @@ pub async fn a_value_of_a_step_that_cannot_be_stored(db: Live) {
         Ok(vec![nan, large, deep])
     }
     let client = db.connect().payload_limit(1000).await.unwrap();
-    let worker = Working::start(Worker::new(client.clone(), ()).register(values));
+    let worker = LocalWorker::start(Worker::new(client.clone(), ()).register(values));
     let run = client.start(values, ()).await.unwrap();
     let id = run.id();
     let why = "it may hold a NaN, an infinite number, or a nesting deeper than 127";
@@ -308,7 +308,7 @@ pub async fn a_step_whose_name_cannot_be_stored(db: Live) {
     async fn named(ctx: &Ctx, name: String) -> Result<()> {
         ctx.step(&name, async || Ok::<_, Error>(())).await
     }
-    let worker = Working::start(db.worker(()).register(named));
+    let worker = LocalWorker::start(db.worker(()).register(named));
     for (name, reason) in bad_names() {
         let run = db.client.start(named, name).await.unwrap();
         let error = failure(run.result().await);
@@ -330,7 +330,7 @@ pub async fn a_step_inside_a_step(db: Live) {
         };
         ctx.step("outer", body).await
     }
-    let worker = Working::start(db.worker(()).register(outer));
+    let worker = LocalWorker::start(db.worker(()).register(outer));
     for (sleeps, name) in [(false, "inner"), (true, "sleep")] {
         let run = db.client.start(outer, sleeps).await.unwrap();
         let error = failure(run.result().await);

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, ClientError, ErrorKind, RunId, RunsWith, Workflow};
-use workflow_tests::{Live, Probe, Working};
+use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::failure;
 
@@ -28,7 +28,7 @@ fn charge(probe: &Probe, cents: u64) -> Result<String> {
 
 /// Starts a checkout whose charge fails, and returns the failed run.
 pub(crate) async fn failed(db: &Live, probe: &Probe) -> RunHandle<String> {
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
     let run = db.client.start(checkout, 42).key("order-42").tag("region", "eu").await.unwrap();
     assert_eq!(failure(run.result().await).to_string(), "step \"charge\": card refused");
     worker.stop().await;
@@ -45,7 +45,7 @@ pub async fn a_failed_run_resumes_where_it_failed(db: Live) {
     let row = run.run().await.unwrap();
     assert_eq!((row.status, row.attempt, row.error), (RunStatus::Pending, 2, None));
 
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
     assert_eq!(again.result().await.unwrap(), "1 42 cents 1");
     worker.stop().await;
     assert_eq!(probe.notes(), ["reserve", "charge", "card is good", "charge", "ship"], "reserve did not run again");
@@ -67,7 +67,7 @@ pub async fn a_failed_run_resumes_where_it_failed(db: Live) {
 pub async fn a_run_can_be_retried_more_than_once(db: Live) {
     let probe = Probe::new();
     let run = failed(&db, &probe).await;
-    let worker = Working::start(db.worker(probe.clone()).register(checkout));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(checkout));
     for attempts in 2..5 {
         let again = db.client.retry(run.id()).await.unwrap();
         assert_eq!(failure(again.result().await).message, "card refused");
@@ -105,7 +105,7 @@ pub async fn a_retried_run_keeps_the_outcomes_of_siblings_and_handlers(db: Live)
         Ok(format!("{}", b?))
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(both));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(both));
     let run = db.client.start(both, ()).await.unwrap();
     assert_eq!(failure(run.result().await).step_key.as_deref(), Some("a"));
     probe.note("good");
@@ -126,7 +126,7 @@ pub async fn a_retry_gives_a_step_all_its_attempts_again(db: Live) {
         ctx.step("flaky", body).retry(policy).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(flaky));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(flaky));
     let run = db.client.start(flaky, ()).await.unwrap();
     failure(run.result().await);
     assert_eq!(probe.times("attempt"), 3);
@@ -145,12 +145,12 @@ pub async fn a_run_that_failed_outside_of_a_step_is_called_again(db: Live) {
         ctx.step("ask", async || Ok::<_, Error>(ctx.state().count("ask"))).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(decide_wrongly));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(decide_wrongly));
     let run = db.client.start(decide_wrongly, ()).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Panic);
     assert_eq!(failure(run.retry().await.unwrap().result().await).kind, ErrorKind::Panic, "the code is unchanged");
     worker.stop().await;
-    let worker = Working::start(db.worker(probe.clone()).register(decide));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(decide));
     assert_eq!(run.retry().await.unwrap().result().await.unwrap(), 1);
     worker.stop().await;
     assert_eq!(probe.notes(), ["ask"]);
@@ -158,7 +158,7 @@ pub async fn a_run_that_failed_outside_of_a_step_is_called_again(db: Live) {
 
 pub async fn a_retry_after_the_deadline_needs_a_new_deadline(db: Live) {
     let run = db.client.start(checkout, 1).deadline(Duration::ZERO).await.unwrap();
-    let worker = Working::start(db.worker(Probe::new()).register(checkout));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(checkout));
     assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
     let passed = run.run().await.unwrap().deadline_at.unwrap();
     let error = run.retry().await.unwrap_err();
@@ -250,7 +250,7 @@ impl RunsWith<Probe> for Patient {
 
 pub async fn a_workflow_with_a_policy_resumes_where_it_failed(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(Patient));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(Patient));
     let run = db.client.start(Patient, false).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "1 1 cents in attempt 3");
     worker.stop().await;
@@ -280,7 +280,7 @@ pub async fn a_policy_that_is_used_up_fails_the_run(db: Live) {
         }
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(Hopeless));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(Hopeless));
     let run = db.client.start(Hopeless, ()).await.unwrap();
     assert_eq!(failure(run.result().await).to_string(), "step \"body\": no 3");
     assert_eq!((probe.times("body"), run.run().await.unwrap().attempt), (3, 3));
@@ -289,7 +289,7 @@ pub async fn a_policy_that_is_used_up_fails_the_run(db: Live) {
 
 pub async fn a_fatal_error_is_not_retried_by_the_workflow(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(Patient));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(Patient));
     let run = db.client.start(Patient, true).await.unwrap();
     assert_eq!(failure(run.result().await).message, "card refused");
     worker.stop().await;
@@ -315,7 +315,7 @@ pub async fn a_run_that_waits_for_its_next_attempt_can_be_canceled(db: Live) {
             Arc::clone(worker)
         }
     }
-    let worker = Working::start(db.worker(()).register(Slow));
+    let worker = LocalWorker::start(db.worker(()).register(Slow));
     let run = db.client.start(Slow, ()).await.unwrap();
     let row = workflow_tests::until("the run waits for its second attempt", async || {
         let row = run.run().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, StepAttempt, StepKind};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::{failure, reaches};
 
@@ -50,7 +50,7 @@ async fn compensations<O>(run: &RunHandle<O>) -> Vec<StepAttempt> {
 
 pub async fn a_run_that_succeeds_undoes_nothing(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(books));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(books));
     let run = db.client.start(books, End::Well).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "booked");
     assert_eq!(probe.notes(), ["flight", "hotel"]);
@@ -63,7 +63,7 @@ pub async fn a_run_that_fails_or_panics_undoes_in_reverse_order(db: Live) {
         (End::Panics, ErrorKind::Panic, "the workflow panicked: on purpose"),
     ] {
         let probe = Probe::new();
-        let worker = Working::start(db.worker(probe.clone()).register(books));
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(books));
         let run = db.client.start(books, end).await.unwrap();
         let error = failure(run.result().await);
         assert_eq!((error.kind, error.message.as_str(), error.causes.len()), (kind, message, 0));
@@ -83,7 +83,7 @@ pub async fn a_run_that_is_canceled_undoes(db: Live) {
     let probe = Probe::new();
     // Each wait is a park, so the drives that run the compensations first replay everything
     // before them.
-    let worker = Working::start(db.worker(probe.clone()).register(books).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(books).linger(Duration::ZERO));
     let run = db.client.start(books, End::Sleeps).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     run.cancel().await.unwrap();
@@ -95,7 +95,7 @@ pub async fn a_run_that_is_canceled_undoes(db: Live) {
 
 pub async fn a_run_that_passes_its_deadline_undoes(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(books));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(books));
     let run = db.client.start(books, End::Sleeps).deadline(Duration::from_millis(500)).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
     assert_eq!(probe.notes(), UNDONE);
@@ -104,7 +104,7 @@ pub async fn a_run_that_passes_its_deadline_undoes(db: Live) {
 
 pub async fn a_terminated_run_undoes_nothing(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(books));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(books));
     let run = db.client.start(books, End::Sleeps).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     run.terminate().await.unwrap();
@@ -127,7 +127,7 @@ async fn half_undone(ctx: &Ctx<Probe>, sleeps: bool) -> Result<()> {
 pub async fn a_failed_compensation_is_reported(db: Live) {
     for (sleeps, kind) in [(false, ErrorKind::Application), (true, ErrorKind::Compensation)] {
         let probe = Probe::new();
-        let worker = Working::start(db.worker(probe.clone()).register(half_undone));
+        let worker = LocalWorker::start(db.worker(probe.clone()).register(half_undone));
         let run = db.client.start(half_undone, sleeps).await.unwrap();
         if sleeps {
             reaches(&run, RunStatus::Parked).await;
@@ -149,10 +149,10 @@ pub async fn a_compensation_for_a_step_that_never_ran_is_refused(db: Live) {
         Ok(())
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(early));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(early));
     let error = failure(db.client.start(early, ()).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.message.contains("\"charge\", but no call with that key has succeeded in this run"), "{error}");
+    assert!(error.message.contains("\"charge\", but no call of that key has succeeded in this run"), "{error}");
     assert_eq!(probe.notes(), [""; 0]);
     worker.stop().await;
 }
@@ -168,7 +168,7 @@ pub async fn the_grace_bounds_the_compensations_of_a_canceled_run(db: Live) {
     }
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(endless).cancel_grace(Duration::from_millis(300));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(endless, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     run.cancel().await.unwrap();
@@ -195,7 +195,7 @@ pub async fn a_panic_in_the_destructor_of_a_compensation_is_contained(db: Live) 
         ctx.sleep(HOUR).await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(armed).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(armed).linger(Duration::ZERO));
     let run = db.client.start(armed, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;
     until("the closure is dropped with its drive", async || (probe.times("dropped") > 0).then_some(())).await;

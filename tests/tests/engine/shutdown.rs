@@ -5,7 +5,7 @@ use std::time::Duration;
 use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, DEFAULT_PAYLOAD_LIMIT, Timestamp};
-use workflow_tests::{FaultyStore, Live, Probe, Working, until};
+use workflow_tests::{FaultyStore, Live, LocalWorker, Probe, until};
 use workflow_worker::Worker;
 
 /// The gate at which the first step waits.
@@ -36,7 +36,7 @@ async fn is_given_back<O>(run: &RunHandle<O>) {
 
 pub async fn a_running_step_ends_and_the_rest_is_given_back(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(steps));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(steps));
     let run = db.client.start(steps, ()).await.unwrap();
     probe.noted("first").await;
     let ended = worker.ask().await;
@@ -52,7 +52,7 @@ pub async fn a_running_step_ends_and_the_rest_is_given_back(db: Live) {
 
     // Another process resumes the run and repeats no finished step.
     let next = Worker::new(db.second_client().await, probe.clone()).register(steps);
-    let next = Working::start(next);
+    let next = LocalWorker::start(next);
     assert_eq!(run.result().await.unwrap() % 10, 1, "the value of the first run of the step");
     late.result().await.unwrap();
     assert_eq!((probe.times("first"), probe.times("second")), (2, 2), "each of two runs ran each step once");
@@ -66,12 +66,12 @@ async fn quick(ctx: &Ctx<Probe>) -> Result<usize> {
 
 pub async fn nothing_is_claimed_while_steps_end(db: Live) {
     let (stopping, working) = (Probe::new(), Probe::new());
-    let worker = Working::start(db.worker(stopping.clone()).register(steps).register(quick));
+    let worker = LocalWorker::start(db.worker(stopping.clone()).register(steps).register(quick));
     let run = db.client.start(steps, ()).await.unwrap();
     stopping.noted("first").await;
     let ended = worker.ask().await;
     let other = Worker::new(db.second_client().await, working.clone()).register(quick);
-    let other = Working::start(other);
+    let other = LocalWorker::start(other);
     // The stopping worker is notified of these runs first, because its own process starts
     // them.
     for n in 1..=10 {
@@ -97,7 +97,7 @@ pub async fn a_claim_in_flight_at_shutdown_is_given_back(db: Live) {
     let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe.clone()).register(quick).poll_interval(Duration::from_millis(20));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     client.start(quick, ()).await.unwrap().result().await.unwrap();
 
     // While a commit is in flight, the worker sends a claim and is stopped. The claim and the
@@ -116,7 +116,7 @@ pub async fn a_claim_in_flight_at_shutdown_is_given_back(db: Live) {
     assert_eq!(row.worker_id, None, "the claim of the stopped worker is given back");
     assert_eq!((row.crashes, probe.times("quick")), (0, 1));
 
-    let next = Working::start(db.worker(probe.clone()).register(quick));
+    let next = LocalWorker::start(db.worker(probe.clone()).register(quick));
     assert_eq!(run.result().await.unwrap(), 2);
     assert_eq!(run.run().await.unwrap().crashes, 0);
     next.stop().await;
@@ -125,7 +125,7 @@ pub async fn a_claim_in_flight_at_shutdown_is_given_back(db: Live) {
 pub async fn a_step_that_outlasts_the_grace_is_dropped(db: Live) {
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(steps).grace(Duration::from_millis(100));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(steps, ()).await.unwrap();
     probe.noted("first").await;
     worker.stop().await;
@@ -133,7 +133,7 @@ pub async fn a_step_that_outlasts_the_grace_is_dropped(db: Live) {
     is_given_back(&run).await;
 
     probe.open(GATE);
-    let next = Working::start(db.worker(probe.clone()).register(steps));
+    let next = LocalWorker::start(db.worker(probe.clone()).register(steps));
     assert_eq!(run.result().await.unwrap(), 12, "the dropped step ran again");
     assert_eq!(run.run().await.unwrap().crashes, 0);
     next.stop().await;
@@ -141,7 +141,7 @@ pub async fn a_step_that_outlasts_the_grace_is_dropped(db: Live) {
 
 pub async fn a_dropped_worker_gives_its_runs_back(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(steps));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(steps));
     let run = db.client.start(steps, ()).await.unwrap();
     probe.noted("first").await;
     worker.abort().await;
@@ -150,7 +150,7 @@ pub async fn a_dropped_worker_gives_its_runs_back(db: Live) {
     assert_eq!(probe.notes(), ["first", "first dropped"]);
 
     probe.open(GATE);
-    let next = Working::start(db.worker(probe.clone()).register(steps));
+    let next = LocalWorker::start(db.worker(probe.clone()).register(steps));
     assert_eq!(run.result().await.unwrap(), 12);
     next.stop().await;
 }
@@ -163,14 +163,14 @@ pub async fn a_run_that_lingers_is_given_back_at_once(db: Live) {
     }
     let probe = Probe::new();
     let worker = db.worker(probe.clone()).register(asleep).linger(Duration::from_secs(3600));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(asleep, ()).await.unwrap();
     probe.noted("asleep").await;
     worker.stop().await;
     assert_eq!((run.status().await.unwrap(), run.run().await.unwrap().crashes), (RunStatus::Parked, 0));
     let begun = run.history().await.unwrap();
 
-    let next = Working::start(db.worker(probe.clone()).register(asleep));
+    let next = LocalWorker::start(db.worker(probe.clone()).register(asleep));
     run.result().await.unwrap();
     let ended = run.history().await.unwrap();
     assert_eq!((ended.len(), ended[0].started_at), (1, begun[0].started_at), "the sleep began once");
@@ -179,7 +179,7 @@ pub async fn a_run_that_lingers_is_given_back_at_once(db: Live) {
 }
 
 pub async fn an_idle_worker_stops_at_once(db: Live) {
-    let worker = Working::start(db.worker(Probe::new()).register(quick));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(quick));
     let begun = std::time::Instant::now();
     worker.stop().await;
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());

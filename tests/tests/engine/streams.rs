@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, RunId};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 
 #[workflow]
 async fn import(ctx: &Ctx<Probe>, pages: u64) -> Result<u64> {
@@ -24,7 +24,7 @@ async fn import(ctx: &Ctx<Probe>, pages: u64) -> Result<u64> {
 
 pub async fn a_client_follows_a_run_while_it_runs(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(import));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(import));
     let run = db.client.start(import, 3).await.unwrap();
     // One stream in this process, and one as in another process.
     let elsewhere = db.second_client().await;
@@ -55,7 +55,7 @@ pub async fn a_client_follows_a_run_while_it_runs(db: Live) {
 
 pub async fn a_wait_for_the_next_item_can_be_dropped(db: Live) {
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(import));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(import));
     let run = db.client.start(import, 1).await.unwrap();
     let mut stream = run.stream::<String>("log");
     for _ in 0..5 {
@@ -71,7 +71,7 @@ pub async fn a_wait_for_the_next_item_can_be_dropped(db: Live) {
 
 pub async fn an_invalid_name_or_type_is_refused(db: Live) {
     let run = db.client.start(import, 0).await.unwrap();
-    let worker = Working::start(db.worker(Probe::new()).register(import));
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(import));
     run.result().await.unwrap();
 
     let unknown = RunId::generate();
@@ -103,7 +103,7 @@ pub async fn a_value_over_the_limit_is_refused_and_the_run_goes_on(db: Live) {
         Ok(refused.into_iter().map(Result::unwrap_err).map(|error| (error.kind(), error.message().into())).collect())
     }
     let client = db.connect().payload_limit(1_000).await.unwrap();
-    let worker = Working::start(workflow_worker::Worker::new(client, ()).register(large));
+    let worker = LocalWorker::start(workflow_worker::Worker::new(client, ()).register(large));
     let run = db.client.start(large, ()).await.unwrap();
     for (kind, message) in run.result().await.unwrap() {
         assert_eq!(kind, ErrorKind::Refused);
@@ -128,7 +128,7 @@ pub async fn progress_from_the_body_of_a_step_is_seen_while_it_runs(db: Live) {
         .await
     }
     let probe = Probe::new();
-    let worker = Working::start(db.worker(probe.clone()).register(download));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(download));
     let run = db.client.start(download, ()).await.unwrap();
     for part in 0..3 {
         let published = async || (run.state::<u64>("parts").await.unwrap() == Some(part)).then_some(());
@@ -151,7 +151,7 @@ pub async fn a_long_stream_arrives_complete_and_in_order(db: Live) {
         }
         Ok(1000)
     }
-    let worker = Working::start(db.worker(()).register(long));
+    let worker = LocalWorker::start(db.worker(()).register(long));
     let run = db.client.start(long, ()).await.unwrap();
     let follower = tokio::spawn(run.stream::<u64>("log").map(Result::unwrap).collect::<Vec<_>>());
     for round in 1..=4 {

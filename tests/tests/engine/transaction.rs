@@ -12,7 +12,7 @@ use workflow_sdk::{
     AttemptStatus, CancelOutcome, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, RunFilter, RunId, StepKind,
 };
 use workflow_tests::faulty::Fault;
-use workflow_tests::{Database, FaultyStore, Live, Probe, Working, until};
+use workflow_tests::{Database, FaultyStore, Live, LocalWorker, Probe, until};
 use workflow_worker::Worker;
 
 use crate::failure;
@@ -81,7 +81,7 @@ pub async fn rows_and_outcome_are_committed_together(db: Live) {
         Ok(paid)
     }
     let shop = Shop::new(&db).await;
-    let worker = Working::start(db.worker(shop.clone()).register(debit).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(shop.clone()).register(debit).linger(Duration::ZERO));
     let run = db.client.start(debit, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), (7, "paid".to_owned()));
     assert_eq!(effects(&db).await, [format!("{}/debit", run.id())]);
@@ -109,7 +109,7 @@ pub async fn an_error_rolls_back_and_is_retried(db: Live) {
         };
         ctx.transaction("debit", body).retry(Retry::fixed(SOON)).await
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(stubborn));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(stubborn));
     let run = db.client.start(stubborn, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 3);
     assert_eq!(effects(&db).await, ["attempt 3"]);
@@ -127,7 +127,7 @@ pub async fn a_value_that_cannot_be_stored_rolls_back(db: Live) {
         };
         ctx.transaction("debit", body).await.map(drop)
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(nan));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(nan));
     let run = db.client.start(nan, ()).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Refused);
     assert!(effects(&db).await.is_empty());
@@ -143,14 +143,14 @@ pub async fn the_handle_of_the_other_database_is_refused(db: Live) {
         };
         ctx.transaction("debit", body).await
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(confused));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(confused));
     let error = failure(db.client.start(confused, ()).await.unwrap().result().await);
     assert_eq!((error.kind, error.fatal), (ErrorKind::Refused, true));
     let message = match db.database {
-        Database::Sqlite => "this transaction is on SQLite, not on PostgreSQL; use tx.sqlite()",
-        Database::Postgres => "this transaction is on PostgreSQL, not on SQLite; use tx.postgres()",
+        Database::Sqlite => "this transaction is one of SQLite, not of PostgreSQL; use tx.sqlite()",
+        Database::Postgres => "this transaction is one of PostgreSQL, not of SQLite; use tx.postgres()",
         Database::Memory => {
-            "this transaction is on a database in memory, which has no tables and takes no SQL; test this body on SQLite \
+            "this transaction is one of a database in memory, which has no tables and takes no SQL; test this body on SQLite \
              (a file in a temporary directory), or keep its statements behind the worker's state"
         }
     };
@@ -181,7 +181,7 @@ pub async fn outcomes_keep_their_order_beside_ordinary_steps(db: Live) {
         ctx.sleep(SOON).await?;
         Ok(order)
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(mixed).linger(Duration::ZERO));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(mixed).linger(Duration::ZERO));
     let runs = db.client.start_many(mixed, 0..20).await.unwrap();
     for run in &runs {
         let order = run.result().await.unwrap();
@@ -212,7 +212,7 @@ pub async fn a_body_that_waits_for_its_own_transaction_times_out(db: Live) {
         let call = ctx.transaction("debit", body).timeout(Duration::from_millis(200)).retry(Retry::none());
         call.await
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(hung).register(echo));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(hung).register(echo));
     let error = failure(db.client.start(hung, ()).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(error.message.contains("attempt 1 took longer than its timeout of 200ms and was rolled back"), "{error}");
@@ -235,7 +235,7 @@ pub async fn a_kept_handle_is_refused(db: Live) {
         ctx.transaction("debit", body).await
     }
     let shop = Shop::new(&db).await;
-    let worker = Working::start(db.worker(shop.clone()).register(keeper));
+    let worker = LocalWorker::start(db.worker(shop.clone()).register(keeper));
     let run = db.client.start(keeper, ()).await.unwrap();
     let mut kept = until("the handle is kept", async || shop.kept.lock().unwrap().take()).await;
     until("the handle is refused", async || {
@@ -266,7 +266,7 @@ pub async fn a_body_that_ends_the_transaction_itself_is_refused(db: Live) {
         };
         ctx.transaction("debit", body).await
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(meddler));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(meddler));
     for statements in [vec!["ROLLBACK"], vec!["COMMIT", "BEGIN"]] {
         let statements = statements.into_iter().map(str::to_owned).collect();
         let error = failure(db.client.start(meddler, statements).await.unwrap().result().await);
@@ -291,7 +291,7 @@ pub async fn a_failed_statement_can_be_ignored_only_on_sqlite(db: Live) {
         };
         ctx.transaction("debit", body).await
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(careless));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(careless));
     let result = db.client.start(careless, ()).await.unwrap().result().await;
     match db.database {
         Database::Memory => unreachable!("these cases do not run on the in-memory store"),
@@ -333,7 +333,7 @@ pub async fn a_transaction_of_the_driver_is_a_savepoint(db: Live) {
         };
         ctx.transaction("debit", body).retry(Retry::fixed(SOON)).await
     }
-    let worker = Working::start(db.worker(Shop::new(&db).await).register(nested));
+    let worker = LocalWorker::start(db.worker(Shop::new(&db).await).register(nested));
     db.client.start(nested, ()).await.unwrap().result().await.unwrap();
     assert_eq!(effects(&db).await, ["kept", "outer"]);
     worker.stop().await;
@@ -355,7 +355,7 @@ pub async fn a_deferred_constraint_fails_the_attempt(db: Live) {
     raw.execute("CREATE TABLE parents (id BIGINT PRIMARY KEY)").await;
     raw.execute("INSERT INTO parents VALUES (0)").await;
     raw.execute("CREATE TABLE children (parent BIGINT REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)").await;
-    let worker = Working::start(db.worker(shop).register(orphan));
+    let worker = LocalWorker::start(db.worker(shop).register(orphan));
     let run = db.client.start(orphan, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     assert_eq!(raw.number("SELECT count(*) FROM children").await, 1);
@@ -384,7 +384,7 @@ async fn with_fault(db: &Live, fault: Fault) -> (Vec<String>, u32) {
     // The run stays in memory between attempts. A park would read the history again, and hide a
     // wrong assumption about the commit.
     let worker = Worker::new(client.clone(), Shop::new(db).await).register(debit).linger(Duration::from_secs(3600));
-    let worker = Working::start(worker);
+    let worker = LocalWorker::start(worker);
     let run = client.start(debit, ()).await.unwrap();
     let attempt = run.result().await.unwrap();
     worker.stop().await;
@@ -424,7 +424,7 @@ pub async fn a_connection_lost_during_the_commit_fails_the_attempt(db: Live) {
         CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON {schema}effects DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION {schema}cut();";
     db.raw().await.execute(cut.replace("{schema}", &shop.schema)).await;
-    let worker = Working::start(db.worker(shop).register(debit).linger(Duration::from_secs(3600)));
+    let worker = LocalWorker::start(db.worker(shop).register(debit).linger(Duration::from_secs(3600)));
     let run = db.client.start(debit, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     assert_eq!(effects(&db).await, ["attempt 2"]);
@@ -459,7 +459,7 @@ pub async fn a_body_that_is_dropped_leaves_nothing(db: Live) {
         }
     }
     let shop = Shop::new(&db).await;
-    let worker = Working::start(db.worker(shop).register(race));
+    let worker = LocalWorker::start(db.worker(shop).register(race));
     let run = db.client.start(race, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "step");
     assert!(effects(&db).await.is_empty());
@@ -488,7 +488,7 @@ pub async fn a_run_that_is_canceled_rolls_back(db: Live) {
     let worker = db.worker(shop.clone()).register(patient).lease(Duration::from_secs(1));
     // The grace period ends the workflow: after its transaction it waits for a future that is not
     // a call of its context.
-    let worker = Working::start(worker.cancel_grace(Duration::from_secs(1)));
+    let worker = LocalWorker::start(worker.cancel_grace(Duration::from_secs(1)));
     let run = db.client.start(patient, ()).await.unwrap();
     if db.database == Database::Postgres {
         shop.probe.noted("begun").await;
@@ -516,7 +516,7 @@ pub async fn starts_and_cancels_join(db: Live) {
     }
     let shop = Shop::new(&db).await;
     let other = db.client.start(echo, "other".to_owned()).delay(Duration::from_secs(3600)).await.unwrap();
-    let worker = Working::start(db.worker(shop).register(order).register(echo));
+    let worker = LocalWorker::start(db.worker(shop).register(order).register(echo));
     let run = db.client.start(order, other.id()).await.unwrap();
     let parcel = run.result().await.unwrap();
     let parcel = db.client.handle::<String>(parcel).await.unwrap();
@@ -549,7 +549,7 @@ pub async fn a_database_in_memory_has_transactions_too(db: Live) {
         return;
     }
     let client = Client::connect("sqlite::memory:").await.unwrap();
-    let worker = Working::start(Worker::new(client.clone(), client.clone()).register(counted));
+    let worker = LocalWorker::start(Worker::new(client.clone(), client.clone()).register(counted));
     let run = client.start(counted, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 1);
     assert_eq!(client.list(&RunFilter::new()).await.unwrap().len(), 2, "one of three starts was committed");

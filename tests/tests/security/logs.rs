@@ -2,16 +2,16 @@
 //!
 //! These tests put one mark into every value and every error, and do everything that can be done
 //! with a value. The log of all crates at the TRACE level must not contain the mark. All other
-//! tests look for their own values and the database's password in the log, too (`disclosed.rs`).
+//! tests look for their own values and the database's password in the log, too (`log_secrets.rs`).
 //! The output of a panic hook belongs to the application and is not part of the log.
 
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, RunFilter};
-use workflow_tests::captured::log_lines;
-use workflow_tests::marked::{MARK, marked, marked_child, marked_failure, marked_panic, secret, tell};
-use workflow_tests::{Live, Probe, Working, until};
+use workflow_tests::log_capture::log_lines;
+use workflow_tests::secret_values::{MARK, marked, marked_child, marked_failure, marked_panic, secret, tell};
+use workflow_tests::{Live, LocalWorker, Probe, until};
 use workflow_worker::{ForeignAwait, Worker};
 
 /// Asks for another step than [`marked`], so it diverges from that workflow's history.
@@ -50,7 +50,7 @@ fn nothing_logged() {
 pub async fn no_value_of_an_author_is_logged(db: Live) {
     let client = client(&db).await;
     let probe = Probe::new();
-    let working = Working::start(worker(&client, &probe).register(marked));
+    let working = LocalWorker::start(worker(&client, &probe).register(marked));
     let run = client.start(marked, secret("input")).key("one").tag("region", "eu").await.unwrap();
     tell(&client, &run).await;
     let waits = async || client.explain(run.id()).await.unwrap().to_string().contains("tell").then_some(());
@@ -61,11 +61,11 @@ pub async fn no_value_of_an_author_is_logged(db: Live) {
     // continues.
     let due = "UPDATE workflow_runs SET available_at = 0 WHERE status = 'parked'";
     db.raw().await.execute(due).await;
-    let working = Working::start(worker(&client, &probe).register(other_code));
+    let working = LocalWorker::start(worker(&client, &probe).register(other_code));
     until("the run diverges", async || run.run().await.unwrap().error.map(drop)).await;
     working.stop().await;
     db.raw().await.execute(due).await;
-    let working = Working::start(worker(&client, &probe).register(marked));
+    let working = LocalWorker::start(worker(&client, &probe).register(marked));
     tell(&client, &run).await;
     run.result().await.unwrap();
 
@@ -80,7 +80,7 @@ pub async fn no_value_of_an_author_is_logged(db: Live) {
     canceled.result().await.unwrap_err();
     run.fork().from("flaky").await.unwrap().terminate().await.unwrap();
     working.stop().await;
-    let strict = Working::start(worker(&client, &probe).foreign_await(ForeignAwait::Fail));
+    let strict = LocalWorker::start(worker(&client, &probe).foreign_await(ForeignAwait::Fail));
     client.start(careless, secret("input")).await.unwrap().result().await.unwrap_err();
     strict.stop().await;
 
@@ -105,7 +105,7 @@ pub async fn no_error_and_no_debug_output_shows_a_value(db: Live) {
     let input = secret("input");
     let run = client.start(marked_child, input.clone()).key("taken").await.unwrap();
     let probe = Probe::new();
-    let working = Working::start(worker(&client, &probe));
+    let working = LocalWorker::start(worker(&client, &probe));
     run.result().await.unwrap();
     run.signal("tell", &input).await.unwrap();
     let errors: Vec<ClientError> = vec![

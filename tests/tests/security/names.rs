@@ -6,7 +6,7 @@ use proptest::test_runner::{Config, TestRng, TestRunner};
 use workflow_engine::store::StoreOptions;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, ConnectError, RunFilter};
-use workflow_tests::{Live, Working};
+use workflow_tests::{Live, LocalWorker};
 
 const HOSTILE: [&str; 12] = [
     "'",
@@ -44,7 +44,7 @@ async fn named(ctx: &Ctx, name: String) -> Result<String> {
 
 /// Every name is either stored and found unchanged, or refused as a name.
 pub async fn a_hostile_name_is_stored_as_it_is_or_refused(db: Live) {
-    let working = Working::start(db.worker(()).register(named));
+    let working = LocalWorker::start(db.worker(()).register(named));
     let mut accepted = 0;
     for name in names(40) {
         let start = db.client.start(named, name.clone()).key(&name).tag(&name, &name).version("1");

@@ -3,9 +3,9 @@
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ConnectError, RunFilter};
-use workflow_tests::marked::{marked, marked_child, marked_failure, secret, tell};
 use workflow_tests::postgres::postgres_url;
-use workflow_tests::{Database, Live, Probe, RawConnection, Working};
+use workflow_tests::secret_values::{marked, marked_child, marked_failure, secret, tell};
+use workflow_tests::{Database, Live, LocalWorker, Probe, RawConnection};
 use workflow_worker::Worker;
 
 const GUIDE: &str = include_str!("../../../docs/guide/security.md");
@@ -61,7 +61,7 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     let client = connect(schema, "runtime").await.expect("the schema is up to date");
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe).register(marked).register(marked_child).register(marked_failure);
-    let working = Working::start(worker);
+    let working = LocalWorker::start(worker);
     let run = client.start(marked, secret("input")).key("k").await.unwrap();
     for _ in 0..2 {
         tell(&client, &run).await;

@@ -2,14 +2,14 @@
 
 use workflow_testing::{TestEnv, replay};
 use workflow_tests::Probe;
-use workflow_tests::captured::{Captured, log_lines};
-use workflow_tests::marked::{MARK, marked, marked_child, marked_failure, marked_panic, secret};
+use workflow_tests::log_capture::{LogCapture, log_lines};
+use workflow_tests::secret_values::{MARK, marked, marked_child, marked_failure, marked_panic, secret};
 
 use crate::HOUR;
 
 #[tokio::test]
 async fn no_value_of_a_test_is_logged() {
-    let _captured = Captured::start();
+    let _captured = LogCapture::start();
     let env = TestEnv::with_state(Probe::new).register(marked).register(marked_child);
     let env = env.register(marked_failure).register(marked_panic).await.unwrap();
     let run = env.start(marked, secret("input")).await.unwrap();

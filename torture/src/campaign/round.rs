@@ -17,7 +17,7 @@ use crate::program::{Shape, program};
 use crate::scene::{Scene, SceneOptions};
 use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
-use workflow_tests::disclosed;
+use workflow_tests::log_secrets;
 
 /// How a round is made.
 #[derive(Clone, Debug)]
@@ -226,12 +226,12 @@ impl Round {
         for worker in &mut workers {
             complaints.extend(end(worker).await);
         }
-        let secrets = disclosed::handed_over(&settings.url, &mut scene.raw().await).await;
+        let secrets = log_secrets::stored_secrets(&settings.url, &mut scene.raw().await).await;
         for worker in dead.iter().chain(&workers) {
             let log = worker.log();
             let bad = log.lines().filter(|line| options.forbidden.iter().any(|word| line.contains(word)));
             complaints.extend(bad.take(3).map(|line| format!("process {}: {line}", worker.pid())));
-            let shown = disclosed::shown(&secrets, &log);
+            let shown = log_secrets::lines_with_secrets(&secrets, &log);
             complaints
                 .extend(shown.iter().take(3).map(|line| format!("process {} shows a value: {line}", worker.pid())));
         }

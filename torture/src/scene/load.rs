@@ -1,7 +1,7 @@
 //! What a scene's workers have to do. Their inputs are numbers that no log has by itself, and so are their outputs.
 
 use crate::workflows;
-use workflow_tests::disclosed::TELLING;
+use workflow_tests::log_secrets::SMALLEST_SECRET;
 
 use super::{Scene, Started};
 
@@ -10,18 +10,22 @@ impl Scene {
     pub async fn start_mix(&self, chains: u64, fans: u64, sleepers: u64) -> Vec<Started> {
         let mut started = Vec::new();
         let handles = self.client.start_many(workflows::chain, telling(chains)).await.expect("start chains");
-        started.extend(handles.iter().zip(TELLING..).map(|(run, n)| Started { id: run.id(), output: 10 * n + 45 }));
+        started.extend(
+            handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 10 * n + 45 }),
+        );
         let handles = self.client.start_many(workflows::fan, telling(fans)).await.expect("start fans");
-        started.extend(handles.iter().zip(TELLING..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }));
+        started
+            .extend(handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }));
         let handles = self.client.start_many(workflows::sleepy, telling(sleepers)).await.expect("start sleepers");
-        started.extend(handles.iter().zip(TELLING..).map(|(run, n)| Started { id: run.id(), output: 2 * n + 1 }));
+        started
+            .extend(handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 2 * n + 1 }));
         started
     }
 
     /// Starts so many runs of a map.
     pub async fn start_maps(&self, maps: u64) -> Vec<Started> {
         let handles = self.client.start_many(workflows::pages, telling(maps)).await.expect("start maps");
-        handles.iter().zip(TELLING..).map(|(run, n)| Started { id: run.id(), output: 60 * n + 870 }).collect()
+        handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 60 * n + 870 }).collect()
     }
 
     /// Makes the table for the effects of transactions.
@@ -32,12 +36,12 @@ impl Scene {
     /// Starts so many runs of transactions.
     pub async fn start_debits(&self, count: u64) -> Vec<Started> {
         let handles = self.client.start_many(workflows::debits, telling(count)).await.expect("start debits");
-        handles.iter().zip(TELLING..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }).collect()
+        handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }).collect()
     }
 
     /// Starts a run that waits for the gates.
     pub async fn start_gated(&self, n: u64) -> Started {
-        let n = TELLING + n;
+        let n = SMALLEST_SECRET + n;
         let run = self.client.start(workflows::gated, n).await.expect("start a gated run");
         Started { id: run.id(), output: n + 2 }
     }
@@ -45,5 +49,5 @@ impl Scene {
 
 /// So many inputs.
 fn telling(count: u64) -> std::ops::Range<u64> {
-    TELLING..TELLING + count
+    SMALLEST_SECRET..SMALLEST_SECRET + count
 }

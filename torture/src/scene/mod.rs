@@ -18,8 +18,8 @@ use workflow_sdk::{RunId, StepAttempt};
 use crate::ledger::Ledger;
 use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
-use workflow_tests::captured::Captured;
-use workflow_tests::disclosed::{assert_shows_none, handed_over};
+use workflow_tests::log_capture::LogCapture;
+use workflow_tests::log_secrets::{assert_no_secret, stored_secrets};
 use workflow_tests::{Database, RawConnection};
 
 pub use place::Place;
@@ -35,7 +35,7 @@ pub struct Scene {
     pub ledger: Ledger,
     place: Place,
     /// `None`: a campaign looks into the logs itself, and its own is too long to be kept.
-    captured: Option<Captured>,
+    captured: Option<LogCapture>,
 }
 
 /// Where a scene takes place, if not in the temporary directory and on the tests' server.
@@ -103,10 +103,10 @@ impl Scene {
 
     /// At this place, whatever is there.
     pub async fn at(place: Place) -> Self {
-        Self::open(place, None, Some(Captured::start())).await
+        Self::open(place, None, Some(LogCapture::start())).await
     }
 
-    async fn open(place: Place, clock: Option<Clock>, captured: Option<Captured>) -> Self {
+    async fn open(place: Place, clock: Option<Clock>, captured: Option<LogCapture>) -> Self {
         let mut connect = Client::connect(&place.url).pool_size(4);
         if let Some(schema) = &place.schema {
             connect = connect.schema(schema);
@@ -127,9 +127,9 @@ impl Scene {
     /// If a log shows what the database holds.
     pub async fn sweep(&self) {
         if let Some(captured) = &self.captured {
-            let secrets = handed_over(&self.place.url, &mut self.raw().await).await;
+            let secrets = stored_secrets(&self.place.url, &mut self.raw().await).await;
             for log in self.place.logs().into_iter().chain([captured.text()]) {
-                assert_shows_none(&secrets, &log);
+                assert_no_secret(&secrets, &log);
             }
         }
         if let Some(schema) = &self.place.schema {

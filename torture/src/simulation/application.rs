@@ -13,11 +13,11 @@ use workflow_sdk::{Client, RunId, Workflow};
 use super::case::RunPlan;
 use super::program::{SIGNAL, signal, simulated};
 use super::stage::Stage;
-use workflow_tests::make::DAWN;
+use workflow_tests::builders::CLOCK_START;
 
 /// The id of the run of this number.
 pub(super) fn id_of(stage: &Stage, number: usize) -> RunId {
-    let millis = u64::try_from(DAWN.as_micros() / 1000).unwrap_or(0);
+    let millis = u64::try_from(CLOCK_START.as_micros() / 1000).unwrap_or(0);
     let mut tail = [0; 10];
     tail[..8].copy_from_slice(&stage.case.seed.to_be_bytes());
     tail[9] = u8::try_from(number + 1).unwrap_or(u8::MAX);

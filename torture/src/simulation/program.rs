@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ErrorKind, Tx};
 
-use workflow_tests::disclosed::TELLING;
+use workflow_tests::log_secrets::SMALLEST_SECRET;
 
 use super::stage::Body;
 
@@ -62,7 +62,7 @@ impl Program {
     pub fn random(rng: &mut Rng) -> Self {
         let count = rng.usize(1..=5);
         let ops = (0..count).map(|_| if rng.u8(..10) == 0 { Op::Continue } else { op(rng, 2, true) }).collect();
-        Self { ops, sum: rng.u64(TELLING..) }
+        Self { ops, sum: rng.u64(SMALLEST_SECRET..) }
     }
 
     /// How many signals it takes.

@@ -13,7 +13,7 @@ use workflow_testing::MemoryDatabase;
 
 use super::audit::Audit;
 use super::case::{Case, Fault};
-use workflow_tests::make::DAWN;
+use workflow_tests::builders::CLOCK_START;
 
 /// Why a process stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Stage {
         let time = Arc::new(Mutex::new(Time::default()));
         let asked = Arc::clone(&time);
         let clock =
-            Clock::from_fn(move || Timestamp::from_micros(DAWN.as_micros() + asked.lock().expect("time").now()));
+            Clock::from_fn(move || Timestamp::from_micros(CLOCK_START.as_micros() + asked.lock().expect("time").now()));
         let database = MemoryDatabase::new(clock);
         let processes = case.workers + 1;
         let inner = Inner {

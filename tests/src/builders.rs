@@ -13,7 +13,7 @@ use workflow_sdk::{
 pub const LEASE: Duration = Duration::from_secs(30);
 
 /// The time at which the clock of every fixture begins.
-pub const DAWN: Timestamp = Timestamp::from_micros(1_800_000_000_123_456);
+pub const CLOCK_START: Timestamp = Timestamp::from_micros(1_800_000_000_123_456);
 
 /// Returns the lane of queue `default`, workflow `checkout`, version `1`.
 #[must_use]
@@ -33,7 +33,7 @@ pub fn new_run() -> NewRun {
     NewRun {
         id: RunId::generate(),
         lane: lane(),
-        // A number that no log has by itself: see `disclosed.rs`.
+        // A number that no log has by itself: see `log_secrets.rs`.
         input: r#"{"order":42000000000042}"#.into(),
         key: None,
         start: StartTime::Now,
@@ -62,7 +62,7 @@ pub fn claim_by(worker: WorkerId, limit: u32) -> ClaimRequest {
     ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE }
 }
 
-/// Returns attempt 1 of a step, begun at [`DAWN`].
+/// Returns attempt 1 of a step, begun at [`CLOCK_START`].
 #[must_use]
 pub fn begun(step_key: &str) -> StepAttempt {
     StepAttempt {
@@ -74,7 +74,7 @@ pub fn begun(step_key: &str) -> StepAttempt {
         output: None,
         error: None,
         epoch: 0,
-        started_at: DAWN,
+        started_at: CLOCK_START,
         completed_at: None,
     }
 }
@@ -86,7 +86,7 @@ pub fn succeeded(step_key: &str, position: i64, output: &str) -> StepAttempt {
         status: AttemptStatus::Succeeded,
         position: Some(position),
         output: Some(output.into()),
-        completed_at: Some(DAWN + Duration::from_millis(5)),
+        completed_at: Some(CLOCK_START + Duration::from_millis(5)),
         ..begun(step_key)
     }
 }
@@ -98,7 +98,7 @@ pub fn failed(step_key: &str, attempt: i64) -> StepAttempt {
         attempt,
         status: AttemptStatus::Failed,
         error: Some(error("no luck")),
-        completed_at: Some(DAWN + Duration::from_millis(5)),
+        completed_at: Some(CLOCK_START + Duration::from_millis(5)),
         ..begun(step_key)
     }
 }

@@ -16,11 +16,11 @@ struct Log {
 /// The log of the whole process from the creation of this value on. The drop forgets the part that
 /// no other test needs.
 #[derive(Debug)]
-pub struct Captured {
+pub struct LogCapture {
     beginning: usize,
 }
 
-impl Captured {
+impl LogCapture {
     /// Begins to capture.
     #[must_use]
     pub fn start() -> Self {
@@ -46,7 +46,7 @@ impl Captured {
     }
 }
 
-impl Drop for Captured {
+impl Drop for LogCapture {
     fn drop(&mut self) {
         let mut log = log();
         if let Some(own) = log.beginnings.iter().position(|beginning| *beginning == self.beginning) {

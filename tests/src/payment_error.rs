@@ -8,7 +8,7 @@ use workflow_sdk::StepError;
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize, StepError)]
 #[error("the card has {missing} cents too little")]
 #[retry(never)]
-pub struct Declined {
+pub struct PaymentError {
     /// The missing amount, in cents.
     pub missing: u64,
 }

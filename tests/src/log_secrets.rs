@@ -8,9 +8,9 @@ use serde_json::Value;
 use workflow_sdk::{RunFilter, StoredError};
 use workflow_testing::MemoryDatabase;
 
-use crate::captured::Captured;
-use crate::fixture::{Place, url};
-use crate::raw::RawConnection;
+use crate::fixture::{DataLocation, url};
+use crate::log_capture::LogCapture;
+use crate::raw_connection::RawConnection;
 
 /// Shorter texts are not searched, because they appear in logs for other reasons.
 const SHORTEST: usize = 8;
@@ -24,7 +24,7 @@ const LONGEST: usize = 60;
 
 /// Smaller numbers are not searched, because they appear in logs for other reasons. Workflows of
 /// tests get numbers above it.
-pub const TELLING: u64 = 1_000_000_000_000;
+pub const SMALLEST_SECRET: u64 = 1_000_000_000_000;
 
 /// The times in which tests run, in microseconds: the years 2001 to 2286.
 const TIMES: Range<u64> = 1_000_000_000_000_000..10_000_000_000_000_000;
@@ -54,28 +54,28 @@ const NAMES: &[(&str, &str)] = &[
 ///
 /// # Panics
 /// With the lines that do.
-pub(crate) async fn nothing_is_shown(place: &Place, captured: &Captured) {
-    let secrets = match place {
-        Place::Memory(database) => handed_over_in_memory(database).await,
-        Place::File(_) | Place::Schema(_) => {
-            let url = url(place);
-            handed_over(&url, &mut RawConnection::open(&url, place.schema()).await).await
+pub(crate) async fn assert_no_stored_secret(location: &DataLocation, captured: &LogCapture) {
+    let secrets = match location {
+        DataLocation::Memory(database) => stored_secrets_in_memory(database).await,
+        DataLocation::File(_) | DataLocation::Schema(_) => {
+            let url = url(location);
+            stored_secrets(&url, &mut RawConnection::open(&url, location.schema()).await).await
         }
     };
-    assert_shows_none(&secrets, &captured.text());
+    assert_no_secret(&secrets, &captured.text());
 }
 
 /// Asserts that a log shows none of these texts.
 ///
 /// # Panics
 /// With the lines that do.
-pub fn assert_shows_none(secrets: &BTreeSet<String>, log: &str) {
-    let shown = shown(secrets, log);
-    assert!(shown.is_empty(), "{} lines of the log show what was handed over:\n{}", shown.len(), shown.join("\n"));
+pub fn assert_no_secret(secrets: &BTreeSet<String>, log: &str) {
+    let shown = lines_with_secrets(secrets, log);
+    assert!(shown.is_empty(), "{} lines of the log show stored values:\n{}", shown.len(), shown.join("\n"));
 }
 
 /// Returns the texts in all stored values of authors and errors of their code, and the password.
-pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String> {
+pub async fn stored_secrets(url: &str, raw: &mut RawConnection) -> BTreeSet<String> {
     let tables = raw.table_names().await;
     let mut stored = Stored::default();
     for (columns, found) in [(VALUES, &mut stored.values), (ERRORS, &mut stored.errors), (NAMES, &mut stored.names)] {
@@ -90,7 +90,7 @@ pub async fn handed_over(url: &str, raw: &mut RawConnection) -> BTreeSet<String>
 
 /// Returns the texts that a database in memory holds, as far as its contract shows them: it does
 /// not show signals that were not consumed.
-async fn handed_over_in_memory(database: &MemoryDatabase) -> BTreeSet<String> {
+async fn stored_secrets_in_memory(database: &MemoryDatabase) -> BTreeSet<String> {
     let (store, mut stored) = (database.handle(), Stored::default());
     let mut filter = RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE);
     loop {
@@ -152,7 +152,7 @@ fn password(url: &str) -> Option<&str> {
 
 /// Returns the lines of a text that show one of these texts.
 #[must_use]
-pub fn shown<'a>(secrets: &BTreeSet<String>, text: &'a str) -> Vec<&'a str> {
+pub fn lines_with_secrets<'a>(secrets: &BTreeSet<String>, text: &'a str) -> Vec<&'a str> {
     let secrets = AhoCorasick::new(secrets).expect("texts to seek");
     let mut lines: Vec<&str> = secrets
         .find_iter(text)
@@ -173,10 +173,10 @@ async fn read(raw: &mut RawConnection, table: &str, column: &str) -> Vec<String>
 /// Returns the texts in a value, and its large numbers.
 fn texts(value: &Value, found: &mut BTreeSet<String>) {
     match value {
-        Value::Number(number) if number.as_u64().is_some_and(is_telling_number) => {
+        Value::Number(number) if number.as_u64().is_some_and(is_secret_number) => {
             found.insert(number.to_string());
         }
-        Value::String(text) if is_telling(text) => {
+        Value::String(text) if is_secret_text(text) => {
             found.insert(text.chars().take(LONGEST).collect());
         }
         Value::Array(values) => values.iter().for_each(|value| texts(value, found)),
@@ -187,13 +187,13 @@ fn texts(value: &Value, found: &mut BTreeSet<String>) {
 
 /// `true` if a number appears in a log only if code logs it: it is neither small nor a time in
 /// microseconds.
-fn is_telling_number(number: u64) -> bool {
-    number >= TELLING && !TIMES.contains(&number)
+fn is_secret_number(number: u64) -> bool {
+    number >= SMALLEST_SECRET && !TIMES.contains(&number)
 }
 
 /// `true` if a text appears in a log only if code logs it. A word, a name of another test or an id
 /// appears by itself.
-fn is_telling(text: &str) -> bool {
+fn is_secret_text(text: &str) -> bool {
     let is_sentence = text.len() >= SHORTEST && text.contains(' ');
     is_sentence || text.len() >= LONG && uuid::Uuid::try_parse(text).is_err()
 }

@@ -6,13 +6,13 @@ use workflow_worker::{Worker, WorkerError};
 
 /// A worker in a task of its own.
 #[derive(Debug)]
-pub struct Working {
+pub struct LocalWorker {
     stop: oneshot::Sender<()>,
     heard: oneshot::Receiver<()>,
     task: JoinHandle<Result<(), WorkerError>>,
 }
 
-impl Working {
+impl LocalWorker {
     /// Starts the worker.
     pub fn start<S: Send + Sync + 'static>(worker: Worker<S>) -> Self {
         let (stop, stopped) = oneshot::channel();
