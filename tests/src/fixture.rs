@@ -109,7 +109,7 @@ impl Fixture {
     /// Connects once more.
     ///
     /// # Errors
-    /// [`ConnectError`](workflow_sdk::ConnectError) of the store.
+    /// [`ConnectError`] of the store.
     pub async fn connect(&self) -> Result<Arc<dyn Store>, ConnectError> {
         connect_to(&self.location, &self.clock).await
     }
