@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum Fact {
     /// A step's body began.
     Begin,
     /// It came to its end, or was dropped.
@@ -26,7 +26,7 @@ pub enum What {
     Raced,
 }
 
-impl What {
+impl Fact {
     const ALL: [(Self, &str); 8] = [
         (Self::Begin, "begin"),
         (Self::End, "end"),
@@ -57,7 +57,7 @@ pub struct Line {
     /// The process.
     pub pid: u32,
     /// What happened.
-    pub what: What,
+    pub fact: Fact,
     /// Run and step as `run/step`; the run alone for what a client was told.
     pub subject: String,
     /// The attempt of the step; 0 where there is none.
@@ -84,12 +84,12 @@ impl Ledger {
 
     /// Appends a line, in one system call. A process that is killed leaves it whole, or not at all, or torn: the system may end a
     /// write between two pages. So a line begins a new one and has a last word; one without it counts as not written.
-    pub fn append(&self, what: What, subject: &str, attempt: u32) {
+    pub fn append(&self, what: Fact, subject: &str, attempt: u32) {
         self.append_value(what, subject, attempt, "");
     }
 
     /// The same, with what was given.
-    pub fn append_value(&self, what: What, subject: &str, attempt: u32, value: &str) {
+    pub fn append_value(&self, what: Fact, subject: &str, attempt: u32, value: &str) {
         let at = now();
         let (pid, what) = (std::process::id(), what.word());
         let line = format!("\n{at} {pid} {what} {subject} {attempt} {value} {LAST}\n");
@@ -111,7 +111,7 @@ impl Ledger {
     /// The lines of bodies that began.
     #[must_use]
     pub fn begins(&self) -> Vec<Line> {
-        self.lines().into_iter().filter(|line| line.what == What::Begin).collect()
+        self.lines().into_iter().filter(|line| line.fact == Fact::Begin).collect()
     }
 
     /// Reads it bit by bit.
@@ -159,8 +159,8 @@ impl LedgerReader {
     /// Whether a body began in this process and did not come to its end, as far as was read.
     #[must_use]
     pub fn is_cut(&self, pid: u32) -> bool {
-        let count = |what| self.lines.iter().filter(|line| line.pid == pid && line.what == what).count();
-        count(What::Begin) > count(What::End)
+        let count = |what| self.lines.iter().filter(|line| line.pid == pid && line.fact == what).count();
+        count(Fact::Begin) > count(Fact::End)
     }
 }
 
@@ -168,11 +168,11 @@ impl LedgerReader {
 fn parse(line: &str) -> Option<Line> {
     let words: Vec<&str> = line.split(' ').collect();
     let [at, pid, what, subject, attempt, value, LAST] = words[..] else { return None };
-    let (what, _) = What::ALL.into_iter().find(|(_, word)| *word == what).expect("a known kind of line");
+    let (fact, _) = Fact::ALL.into_iter().find(|(_, word)| *word == what).expect("a known fact");
     Some(Line {
         at: at.parse().expect("a time"),
         pid: pid.parse().expect("a process id"),
-        what,
+        fact,
         subject: subject.to_owned(),
         attempt: attempt.parse().expect("an attempt"),
         value: value.to_owned(),
@@ -187,13 +187,13 @@ mod tests {
     fn a_torn_line_counts_as_not_written_and_takes_no_other_along() {
         let directory = tempfile::tempdir().expect("a directory");
         let ledger = Ledger::inside(directory.path());
-        ledger.append(What::Begin, "r/one", 1);
+        ledger.append(Fact::Begin, "r/one", 1);
         let whole = std::fs::read_to_string(&ledger.path).expect("the ledger");
         for end in 0..whole.len() - 1 {
             ledger.open().write_all(&whole.as_bytes()[..end]).expect("tear a line");
         }
-        ledger.append_value(What::Delivered, "r/two", 0, "5");
-        let lines: Vec<(What, String)> = ledger.lines().into_iter().map(|line| (line.what, line.subject)).collect();
-        assert_eq!(lines, [(What::Begin, "r/one".into()), (What::Delivered, "r/two".into())]);
+        ledger.append_value(Fact::Delivered, "r/two", 0, "5");
+        let lines: Vec<(Fact, String)> = ledger.lines().into_iter().map(|line| (line.fact, line.subject)).collect();
+        assert_eq!(lines, [(Fact::Begin, "r/one".into()), (Fact::Delivered, "r/two".into())]);
     }
 }

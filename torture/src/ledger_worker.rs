@@ -4,13 +4,13 @@ use std::error::Error;
 use std::io::Read;
 use std::time::Duration;
 
-use crate::ledger::{Ledger, What};
+use crate::ledger::{Fact, Ledger};
 use crate::program::{PLANNED, program};
-use crate::racer::race;
+use crate::race_client::race;
 use crate::worker_process::WorkerSettings;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
-    Site, Stubborn, aborter, blocker, chain, collect, debits, fan, gated, gatekeeper, herald, leaf, pages, parent,
+    Site, Stubborn, aborter, blocker, chain, collect, debits, emitter, fan, gated, gatekeeper, leaf, pages, parent,
     sleepy, unlucky, waiter, waits,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -77,7 +77,7 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(sleepy)
         .register(debits)
         .register(gated)
-        .register(herald)
+        .register(emitter)
         .register(blocker)
         .register(aborter)
         .register(Stubborn)
@@ -119,7 +119,7 @@ async fn start_runs(client: &Client, settings: &WorkerSettings) -> Result<(), Bo
                 started = client.start(fan, n).key(&key).await;
             }
             let run = started?;
-            ledger.append(What::Started, &run.id().to_string(), 0);
+            ledger.append(Fact::Started, &run.id().to_string(), 0);
         }
         Ok(())
     };

@@ -13,7 +13,7 @@ use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{self, AssertSqlSafe};
 use workflow_sdk::{RunsWith, Workflow};
 
-use crate::ledger::{Ledger, What};
+use crate::ledger::{Fact, Ledger};
 
 /// Where the effects of one test take place.
 #[derive(Clone, Debug)]
@@ -96,17 +96,17 @@ pub fn before(step_key: &str) -> Vec<String> {
 /// The body of a short step.
 async fn effect(ctx: &Ctx<Site>, value: u64) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-    site.ledger.append(What::Begin, &key, attempt);
+    site.ledger.append(Fact::Begin, &key, attempt);
     tokio::time::sleep(site.pause).await;
     failpoint("step.body");
-    site.ledger.append(What::End, &key, attempt);
+    site.ledger.append(Fact::End, &key, attempt);
     Ok(value)
 }
 
 /// The body of a short transaction, whose effect is a row of the table `effects`.
 pub(crate) async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-    site.ledger.append(What::Begin, &key, attempt);
+    site.ledger.append(Fact::Begin, &key, attempt);
     let insert = AssertSqlSafe(format!("INSERT INTO {}effects (subject) VALUES ('{key}')", site.schema));
     match site.schema.is_empty() {
         true => sqlx::query(insert).execute(tx.sqlite()?).await.map(drop)?,
@@ -114,18 +114,18 @@ pub(crate) async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64
     }
     failpoint("transaction.body");
     tokio::time::sleep(site.pause).await;
-    site.ledger.append(What::End, &key, attempt);
+    site.ledger.append(Fact::End, &key, attempt);
     Ok(value)
 }
 
 /// The body of a step that ends when the test says so.
 async fn wait_for_gate(ctx: &Ctx<Site>, gate: &str) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-    site.ledger.append(What::Begin, &key, attempt);
+    site.ledger.append(Fact::Begin, &key, attempt);
     while !site.gate(gate).exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    site.ledger.append(What::End, &key, attempt);
+    site.ledger.append(Fact::End, &key, attempt);
     Ok(1)
 }
 
@@ -189,7 +189,7 @@ pub async fn debits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(sum + left + right)
 }
 
-/// Generations of [`herald`], and the steps of each.
+/// Generations of [`emitter`], and the steps of each.
 pub const GENERATIONS: u64 = 4;
 /// See [`GENERATIONS`].
 pub const PAGES: u64 = 4;
@@ -199,19 +199,19 @@ pub const PAGES: u64 = 4;
 /// # Errors
 /// Those of its steps: none.
 #[workflow]
-pub async fn herald(ctx: &Ctx<Site>, told: u64) -> Result<u64> {
-    let mut told = told;
+pub async fn emitter(ctx: &Ctx<Site>, emitted: u64) -> Result<u64> {
+    let mut emitted = emitted;
     for page in 0..PAGES {
         let value = ctx.step("page", || effect(ctx, page)).await?;
-        told += 1;
-        ctx.publish("told", &told)?;
+        emitted += 1;
+        ctx.publish("told", &emitted)?;
         ctx.emit("news", &(ctx.generation(), value))?;
     }
     if ctx.generation() + 1 < GENERATIONS {
-        return ctx.continue_as_new(told);
+        return ctx.continue_as_new(emitted);
     }
-    ctx.emit("news", &(GENERATIONS, told))?;
-    Ok(told)
+    ctx.emit("news", &(GENERATIONS, emitted))?;
+    Ok(emitted)
 }
 
 /// How long [`sleepy`] sleeps.
@@ -307,9 +307,9 @@ fn undo(run: RunId, name: &'static str) -> impl FnMut(Arc<Site>) -> BoxFuture<'s
     move |site| {
         Box::pin(async move {
             let key = format!("{run}/{name}");
-            site.ledger.append(What::Begin, &key, 1);
+            site.ledger.append(Fact::Begin, &key, 1);
             tokio::time::sleep(site.pause).await;
-            site.ledger.append(What::End, &key, 1);
+            site.ledger.append(Fact::End, &key, 1);
             Ok(())
         })
     }
@@ -348,7 +348,7 @@ pub async fn waits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
 pub async fn blocker(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
     ctx.step("block", async || {
         let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-        site.ledger.append(What::Begin, &key, attempt);
+        site.ledger.append(Fact::Begin, &key, attempt);
         let together = Arc::new(Barrier::new(site.threads));
         let runtime = tokio::runtime::Handle::current();
         let others = Arc::clone(&together);
@@ -361,7 +361,7 @@ pub async fn blocker(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
             }
         });
         block(&together, milliseconds);
-        site.ledger.append(What::End, &key, attempt);
+        site.ledger.append(Fact::End, &key, attempt);
         Ok::<_, Error>(milliseconds)
     })
     .await
@@ -380,7 +380,7 @@ fn block(together: &Barrier, milliseconds: u64) {
 #[workflow]
 pub async fn aborter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("abort", async || {
-        ctx.state().ledger.append(What::Begin, &ctx.idempotency_key(), ctx.attempt());
+        ctx.state().ledger.append(Fact::Begin, &ctx.idempotency_key(), ctx.attempt());
         if n < u64::MAX {
             std::process::abort();
         }

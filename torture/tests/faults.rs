@@ -9,7 +9,7 @@ use std::time::Duration;
 use workflow_tests::{Database, RawConnection, until};
 use workflow_torture::campaign::{self, Cluster, Plan};
 use workflow_torture::checker::Evidence;
-use workflow_torture::scene::{Scene, SceneOptions};
+use workflow_torture::testbed::{Testbed, TestbedOptions};
 
 /// The fixed seed of all campaigns in this file.
 const SEED: u64 = 5;
@@ -78,14 +78,14 @@ const CORRUPT: &str = "
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leaked_session_and_a_corrupt_index_are_found() {
     let cluster = Cluster::start(None).await;
-    let mut options = SceneOptions::new(Database::Postgres);
+    let mut options = TestbedOptions::new(Database::Postgres);
     options.server = Some(cluster.url());
-    let scene = Scene::with(options).await;
-    assert_eq!(Evidence::of(&scene).await.damage, [] as [String; 0]);
-    scene.raw().await.execute(CORRUPT).await;
-    let damage = Evidence::of(&scene).await.damage;
+    let testbed = Testbed::with(options).await;
+    assert_eq!(Evidence::of(&testbed).await.damage, [] as [String; 0]);
+    testbed.raw().await.execute(CORRUPT).await;
+    let damage = Evidence::of(&testbed).await.damage;
     assert!(damage.iter().any(|line| line.contains("numbers_turned")), "{damage:?}");
-    drop(scene);
+    drop(testbed);
 
     let session = RawConnection::open(&cluster.url(), Some("public")).await;
     let left = cluster.sessions_left(Duration::from_millis(100)).await;

@@ -11,7 +11,7 @@ use workflow_tests::until;
 use workflow_torture::proxy::{Fault, Moment, Proxy};
 
 /// Creates a proxy, a table, and a connection that does not go through the proxy.
-async fn scene() -> (Proxy, String, PgConnection) {
+async fn setup() -> (Proxy, String, PgConnection) {
     let proxy = Proxy::to(&postgres_url()).expect("a proxy");
     let table = format!("p_{}", uuid::Uuid::new_v4().simple());
     let mut direct = PgConnection::connect(&postgres_url()).await.expect("connect directly");
@@ -41,7 +41,7 @@ fn was_cut(result: Result<(), sqlx::Error>) {
 
 #[tokio::test]
 async fn everything_passes_slowly_and_in_single_bytes() {
-    let (proxy, table, mut direct) = scene().await;
+    let (proxy, table, mut direct) = setup().await;
     let mut connection = connect(&proxy).await;
     insert(&mut connection, &table).await.expect("an untouched connection");
     for fault in [Fault::Bytes, Fault::Slow(Duration::from_millis(1)), Fault::Stall(Duration::from_millis(1))] {
@@ -62,7 +62,7 @@ async fn everything_passes_slowly_and_in_single_bytes() {
 
 #[tokio::test]
 async fn a_cut_before_the_commit_loses_everything_and_after_it_nothing() {
-    let (proxy, table, mut direct) = scene().await;
+    let (proxy, table, mut direct) = setup().await;
     let mut expected = 0;
     for fault in [Fault::Close, Fault::Reset, Fault::Torn] {
         for moment in [Moment::Commit, Moment::CommitReply] {
@@ -80,7 +80,7 @@ async fn a_cut_before_the_commit_loses_everything_and_after_it_nothing() {
 
 #[tokio::test]
 async fn a_hole_swallows_everything_until_it_is_healed() {
-    let (proxy, table, mut direct) = scene().await;
+    let (proxy, table, mut direct) = setup().await;
     let (mut hit, mut idle) = (connect(&proxy).await, connect(&proxy).await);
     proxy.arm(Fault::Hole, Moment::CommitReply);
     let mut inserting = pin!(insert(&mut hit, &table));
@@ -107,7 +107,7 @@ async fn a_hole_swallows_everything_until_it_is_healed() {
 
 #[tokio::test]
 async fn an_idle_connection_is_not_hit() {
-    let (proxy, table, mut direct) = scene().await;
+    let (proxy, table, mut direct) = setup().await;
     let mut connection = connect(&proxy).await;
     proxy.arm(Fault::Reset, Moment::Frame(2));
     assert_eq!(rows(&mut direct, &table).await, 0);

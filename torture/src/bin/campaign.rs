@@ -112,7 +112,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     plan.jobs = arguments.jobs.max(1);
     plan.program = Some(std::env::current_exe()?);
     plan.directory = arguments.directory;
-    plan.is_loud = true;
+    plan.prints_progress = true;
     let report = campaign::run(kind, plan).await;
     match arguments.json {
         true => println!("{}", serde_json::to_string(&report)?),

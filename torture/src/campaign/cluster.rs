@@ -16,7 +16,7 @@ use workflow_tests::postgres::PASSWORD;
 const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 
 /// How long sessions may take to end when their clients are gone.
-pub(super) const GOODBYE: Duration = Duration::from_secs(10);
+pub(super) const SESSIONS_END_WITHIN: Duration = Duration::from_secs(10);
 
 /// The server. Stopped and removed when dropped.
 #[derive(Debug)]
@@ -61,12 +61,12 @@ impl Cluster {
         let mut cluster =
             Self { directory: directory.path().to_owned(), _made: Some(directory), programs, port, postmaster };
         cluster.ready().await;
-        cluster.look_into_tables().await;
+        cluster.install_amcheck().await;
         cluster
     }
 
     /// The checker looks with `amcheck` whether tables and indexes are whole. Some systems have it in a package of its own.
-    async fn look_into_tables(&self) {
+    async fn install_amcheck(&self) {
         let mut connection = self.connect().await;
         let known = "SELECT count(*) > 0 FROM pg_available_extensions WHERE name = 'amcheck'";
         match sqlx::query_scalar(known).fetch_one(&mut connection).await.expect("extensions") {

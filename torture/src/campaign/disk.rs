@@ -78,7 +78,7 @@ async fn fill(round: &mut Round, image: &Image) -> bool {
 async fn limit(round: &mut Round) -> bool {
     let victim = round.random.usize(0..round.workers.len());
     let pid = Pid::from_raw(round.workers[victim].pid().cast_signed()).expect("a process id");
-    let ledger = std::fs::metadata(round.scene.directory().join("ledger")).map_or(0, |file| file.len());
+    let ledger = std::fs::metadata(round.testbed.directory().join("ledger")).map_or(0, |file| file.len());
     let before = refused(&round.workers[victim..=victim]);
     let set = |current| prlimit(Some(pid), Resource::Fsize, Rlimit { current, maximum: None });
     set(Some(ledger + LEDGER)).expect("limit the files of a worker");

@@ -16,10 +16,10 @@ pub(super) async fn round(part: Part) -> Report {
         let options = RoundOptions { workers: 2, at_once: 50, most: part.count, ..RoundOptions::default() };
         let round = Round::begin(part.clone(), "equal", options).await;
         while !super::load::over_within(&round.load, Duration::from_secs(60)).await && !round.load.is_stuck() {}
-        let (scene, evidence) = round.settle().await;
+        let (testbed, evidence) = round.settle().await;
         total.take(&evidence, checker::violations(&evidence), &part);
         seen.push(evidence.observable());
-        scene.sweep().await;
+        testbed.sweep().await;
     }
     total.done = seen[0].len().min(seen[1].len());
     for (key, on_sqlite) in &seen[0] {

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use workflow_sdk::{CancelOutcome, Client, ClientError, RunId, SignalOutcome};
 
-use crate::ledger::{Ledger, What};
+use crate::ledger::{Fact, Ledger};
 use crate::program::{Answer, End, Op, Program, Shape, generate, program};
 
 /// How long no program may end before the load counts as stuck. Far above what takes longest: two leases and the work.
@@ -33,7 +33,7 @@ pub struct Load {
 
 #[derive(Debug)]
 struct Shared {
-    told: Mutex<Told>,
+    told: Mutex<LoadResult>,
     is_over: AtomicBool,
     has_started_all: AtomicBool,
     ended: AtomicUsize,
@@ -43,9 +43,9 @@ struct Shared {
 
 /// What the load knows.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct LoadResult {
     /// How the runs end that it started.
-    pub foretold: BTreeMap<String, Answer>,
+    pub expected_answers: BTreeMap<String, Answer>,
     /// What was answered wrongly.
     pub complaints: Vec<String>,
     /// Whether what was left did not end any more.
@@ -104,7 +104,7 @@ impl Load {
     }
 
     /// Starts no more, and waits for the end of what runs; gives up once nothing ends any more.
-    pub async fn end(mut self) -> Told {
+    pub async fn end(mut self) -> LoadResult {
         self.shared.is_over.store(true, Ordering::Relaxed);
         let mut gave_up = false;
         while !gave_up && tokio::time::timeout(Duration::from_secs(1), &mut self.driver).await.is_err() {
@@ -112,7 +112,7 @@ impl Load {
         }
         self.driver.abort();
         let told = self.shared.told.lock().expect("no panic while it was held");
-        Told { gave_up, ..told.clone() }
+        LoadResult { gave_up, ..told.clone() }
     }
 }
 
@@ -185,9 +185,14 @@ impl Agent {
         let key = format!("p{}", self.number);
         let run = patiently(|| self.client.start(program, self.wanted.clone()).key(&key)).await?;
         let (id, subject) = (run.id(), run.id().to_string());
-        self.ledger.append(What::Started, &subject, 0);
+        self.ledger.append(Fact::Started, &subject, 0);
         let answer = self.wanted.answer();
-        self.shared.told.lock().expect("no panic while it was held").foretold.insert(subject.clone(), answer.clone());
+        self.shared
+            .told
+            .lock()
+            .expect("no panic while it was held")
+            .expected_answers
+            .insert(subject.clone(), answer.clone());
         self.send_signals(id).await?;
         if answer == Answer::Canceled {
             tokio::time::sleep(Duration::from_millis(self.random.u64(0..200))).await;
@@ -198,7 +203,7 @@ impl Agent {
                 CancelOutcome::Ended(status) => status.to_string(),
                 other => return Err(format!("{subject}: a cancel was answered with {other:?}")),
             };
-            self.ledger.append_value(What::Canceled, &subject, 0, &word);
+            self.ledger.append_value(Fact::Canceled, &subject, 0, &word);
         }
         let result = patiently_for_result(|| run.result()).await?;
         let told = match result {
@@ -207,7 +212,7 @@ impl Agent {
             Err(ClientError::RunCanceled { .. }) => "canceled".to_owned(),
             Err(other) => return Err(format!("{subject}: {other}")),
         };
-        self.ledger.append_value(What::Answered, &subject, 0, &told);
+        self.ledger.append_value(Fact::Answered, &subject, 0, &told);
         Ok(())
     }
 
@@ -220,7 +225,7 @@ impl Agent {
             let sent = patiently(|| self.client.signal(id, name.as_str(), &value).key(&key)).await?;
             match sent {
                 SignalOutcome::Accepted | SignalOutcome::Repeated => {
-                    self.ledger.append_value(What::Signaled, &id.to_string(), 0, &format!("{name}={value}"));
+                    self.ledger.append_value(Fact::Signaled, &id.to_string(), 0, &format!("{name}={value}"));
                 }
                 // A join whose other branch failed ends its run before all signals are taken.
                 SignalOutcome::Finished => return Ok(()),

@@ -1,7 +1,7 @@
 //! Long fault campaigns on real processes: work is kept under way, faults hit it, and once everything has ended a
 //! [checker](crate::checker) says what is wrong.
 //!
-//! A campaign is cut into rounds, each with a database, a ledger and a seed of its own; so a round can be repeated alone, and
+//! A campaign is cut into rounds, each with a database, a ledger and a seed of its own; so a round can be repeated run_round, and
 //! what the checker reads stays small. A new kind is one more line of [`KINDS`] and a file beside this one: a function that
 //! puts faults into a [`Round`] until enough were delivered.
 
@@ -35,10 +35,10 @@ use crate::image::Image;
 use crate::skew::Skew;
 use workflow_tests::Database;
 
-use cluster::GOODBYE;
+use cluster::SESSIONS_END_WITHIN;
 
 pub use cluster::Cluster;
-pub use load::{Load, Told};
+pub use load::{Load, LoadResult};
 pub use report::{Report, RoundViolation};
 pub use round::{Round, RoundOptions, replay_ended};
 
@@ -58,14 +58,14 @@ pub struct Plan {
     /// Where rounds keep their data; `None`: the directory for temporary files.
     pub directory: Option<PathBuf>,
     /// Says how far it is, on standard error.
-    pub is_loud: bool,
+    pub prints_progress: bool,
 }
 
 impl Plan {
     /// A plan of this many faults, one round at a time.
     #[must_use]
     pub fn new(seed: u64, count: usize, database: Database) -> Self {
-        Self { seed, count, database, jobs: 1, program: None, directory: None, is_loud: false }
+        Self { seed, count, database, jobs: 1, program: None, directory: None, prints_progress: false }
     }
 }
 
@@ -254,29 +254,29 @@ pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
         })
         .collect();
     let mut reports = stream::iter(parts)
-        .map(|part| tokio::task::spawn_blocking(move || alone(kind, part)))
+        .map(|part| tokio::task::spawn_blocking(move || run_round(kind, part)))
         .buffer_unordered(plan.jobs);
     while let Some(report) = reports.next().await {
         let report = report.unwrap_or_else(|error| Report::broken(kind.name, &plan, &error.to_string()));
-        if plan.is_loud {
+        if plan.prints_progress {
             // At once: the end of a long campaign is hours away.
             report.violations.iter().for_each(|violation| eprintln!("  {}", violation.violation));
         }
         total.add(report);
-        if plan.is_loud {
+        if plan.prints_progress {
             total.wall = begun.elapsed();
             eprintln!("{}", total.line());
         }
     }
     if let Some(cluster) = &cluster {
-        total.sessions(&plan, cluster.sessions_left(GOODBYE).await);
+        total.sessions(&plan, cluster.sessions_left(SESSIONS_END_WITHIN).await);
     }
     total.wall = begun.elapsed();
     total
 }
 
 /// On a runtime of its own: what a round waits for need not be sent between threads.
-fn alone(kind: &'static Kind, part: Part) -> Report {
+fn run_round(kind: &'static Kind, part: Part) -> Report {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.expect("a runtime for a round").block_on((kind.run)(part))
 }

@@ -14,7 +14,7 @@ const COUNTS: &[(&str, usize)] = &[("kill", 400), ("programs", 2000), ("zombie",
 
 /// What became of one bug.
 #[derive(Clone, Debug)]
-pub struct Sought {
+pub struct Search {
     /// How long it took.
     pub took: Duration,
     /// The first violation that was found; `None`: none was.
@@ -39,7 +39,7 @@ pub fn bugs(database: Database) -> impl Iterator<Item = (&'static PlantedBug, &'
 /// # Panics
 /// If the process cannot be run, or the bug was not planted.
 #[must_use]
-pub fn seek(bug: &PlantedBug, kind: &Kind, database: Database, seed: u64) -> Sought {
+pub fn seek(bug: &PlantedBug, kind: &Kind, database: Database, seed: u64) -> Search {
     let count = COUNTS.iter().find(|(name, _)| *name == kind.name).map_or(100, |(_, count)| *count);
     let begun = Instant::now();
     let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
@@ -50,5 +50,5 @@ pub fn seek(bug: &PlantedBug, kind: &Kind, database: Database, seed: u64) -> Sou
     assert!(log.contains(&format!("planted bug {}: ", bug.name)), "{} was not planted: {log}", bug.name);
     let first = report.lines().skip_while(|line| !line.starts_with("violations ")).nth(1);
     let violation = first.filter(|line| line.starts_with("  I-")).map(|line| line.trim().to_owned());
-    Sought { took: begun.elapsed(), violation }
+    Search { took: begun.elapsed(), violation }
 }

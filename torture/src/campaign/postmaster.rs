@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Cluster, GOODBYE, Part, Report, Round, RoundOptions};
-use crate::ledger::What;
+use super::{Cluster, Part, Report, Round, RoundOptions, SESSIONS_END_WITHIN};
+use crate::ledger::Fact;
 
 /// Between the moment at which the server takes connections again and its next end, in milliseconds.
 const GAP: std::ops::Range<u64> = 200..900;
@@ -41,7 +41,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     round.unlocked.clone_from(&round.disturbed);
     let plan = Arc::clone(&round.part.plan);
     let mut report = round.finish().await;
-    report.sessions(&plan, cluster.sessions_left(GOODBYE).await);
+    report.sessions(&plan, cluster.sessions_left(SESSIONS_END_WITHIN).await);
     report
 }
 
@@ -55,7 +55,7 @@ impl Round {
 
     /// Waits until a worker has begun something.
     pub async fn wait_for_work(&mut self) {
-        while !self.ledger.lines.iter().any(|line| line.what == What::Begin) {
+        while !self.ledger.lines.iter().any(|line| line.fact == Fact::Begin) {
             tokio::time::sleep(Duration::from_millis(10)).await;
             self.ledger.read();
         }
@@ -65,6 +65,6 @@ impl Round {
     pub async fn sessions_at_work(&self) -> i64 {
         let busy = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
             AND state IN ('active', 'idle in transaction') AND pid <> pg_backend_pid()";
-        self.scene.raw().await.number(busy).await
+        self.testbed.raw().await.number(busy).await
     }
 }

@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use workflow_sdk::Client;
 
 use super::disk::home;
-use super::{Cluster, GOODBYE, Part, Report, Round, RoundOptions, RoundViolation};
+use super::{Cluster, Part, Report, Round, RoundOptions, RoundViolation, SESSIONS_END_WITHIN};
 use crate::checker::{self, Evidence};
 use crate::image::Image;
-use crate::ledger::{Line, What};
+use crate::ledger::{Fact, Line};
 use crate::worker_process::WorkerProcess;
 use workflow_tests::{Database, RawConnection};
 
@@ -19,7 +19,7 @@ use workflow_tests::{Database, RawConnection};
 const LATELY: Duration = Duration::from_millis(250);
 
 /// What must hold of a database that somebody opens in the middle of everything.
-const HOLD: &[&str] = &["I-Ack", "I-One", "I-Fence", "I-NoDual", "I-Exact", "I-Replay", "I-Clean"];
+const INVARIANTS: &[&str] = &["I-Ack", "I-One", "I-Fence", "I-NoDual", "I-Exact", "I-Replay", "I-Clean"];
 
 /// What no process may write. That the database stood still for longer than a call waits is an error that it may name.
 const FORBIDDEN: &[&str] = &["panicked", "deadlock"];
@@ -46,7 +46,7 @@ pub(super) async fn round(mut part: Part) -> Report {
         let processes = stand_still(&round, cluster.as_ref());
         round.ledger.read();
         let lines = round.ledger.lines.clone();
-        let was_at_work = told_of_late(&lines);
+        let was_at_work = acknowledged_recently(&lines);
         let cut = image.cut(&home.path().join(format!("cut-{number}"))).expect("copy the disk");
         processes.iter().for_each(|process| send(*process, Signal::CONT));
         round.report.faults += 1;
@@ -61,17 +61,17 @@ pub(super) async fn round(mut part: Part) -> Report {
     let plan = Arc::clone(&round.part.plan);
     let mut report = round.finish().await;
     if let Some(cluster) = &cluster {
-        report.sessions(&plan, cluster.sessions_left(GOODBYE).await);
+        report.sessions(&plan, cluster.sessions_left(SESSIONS_END_WITHIN).await);
     }
     report
 }
 
 /// Whether somebody was told of a commit a moment ago: a database that has not synced it has lost it now.
-fn told_of_late(lines: &[Line]) -> bool {
+fn acknowledged_recently(lines: &[Line]) -> bool {
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
     let since = now.saturating_sub(LATELY).as_micros();
     let mut late = lines.iter().rev().take_while(|line| line.at >= since);
-    late.any(|line| line.what == What::Delivered || line.what.is_acknowledgement())
+    late.any(|line| line.fact == Fact::Delivered || line.fact.is_acknowledgement())
 }
 
 /// Stops everybody who writes to the disk, the server first so that it starts no more.
@@ -122,14 +122,14 @@ async fn look(round: &Round, cluster: Option<&Cluster>, cut: &Image, lines: Vec<
         None => format!("sqlite://{}", cut.root().join("test.db").display()),
     };
     let mut connect = Client::connect(&url);
-    if let Some(schema) = round.scene.schema() {
+    if let Some(schema) = round.testbed.schema() {
         connect = connect.schema(schema);
     }
     let client = connect.await.expect("open what the power cut has left");
-    let mut raw = RawConnection::open(&url, round.scene.schema()).await;
-    let evidence = Evidence::read(&mut raw, round.scene.database, lines).await;
+    let mut raw = RawConnection::open(&url, round.testbed.schema()).await;
+    let evidence = Evidence::read(&mut raw, round.testbed.database, lines).await;
     drop((raw, client));
-    checker::violations(&evidence).into_iter().filter(|violation| HOLD.contains(&violation.invariant)).collect()
+    checker::violations(&evidence).into_iter().filter(|violation| INVARIANTS.contains(&violation.invariant)).collect()
 }
 
 fn name_of(directory: &Path) -> &std::ffi::OsStr {

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::{Part, Report, Round, RoundOptions};
 use crate::checker::{Evidence, Violation};
-use crate::ledger::What;
+use crate::ledger::Fact;
 use crate::program::{Answer, End, Failing, Op, Program, program};
-use crate::racer::{Call, Race, TASKS, Told, wanted};
+use crate::race_client::{Call, Race, Reply, TASKS, wanted};
 use crate::worker_process::WorkerProcess;
 
 /// Client processes.
-const RACERS: usize = 3;
+const CLIENTS: usize = 3;
 
 /// Races at once.
 const BATCH: usize = 12;
@@ -25,18 +25,18 @@ pub(super) async fn round(part: Part) -> Report {
     let mut round = Round::begin(part, "races", options).await;
     let mut settings = round.settings.clone();
     settings.races = true;
-    let mut racers: Vec<WorkerProcess> =
-        (0..RACERS).map(|n| round.scene.spawn(&format!("racer-{n}"), &settings)).collect();
+    let mut clients: Vec<WorkerProcess> =
+        (0..CLIENTS).map(|n| round.testbed.spawn(&format!("race-client-{n}"), &settings)).collect();
     let mut races = Vec::new();
     for first in (0..count).step_by(BATCH) {
         for number in first..count.min(first + BATCH) {
             let race = begin(&mut round, number).await;
-            for racer in &mut racers {
-                racer.tell(&serde_json::to_string(&race).expect("a race is JSON"));
+            for client in &mut clients {
+                client.tell(&serde_json::to_string(&race).expect("a race is JSON"));
             }
             races.push(race);
         }
-        let expected = races.len() * RACERS * TASKS;
+        let expected = races.len() * CLIENTS * TASKS;
         if !replies(&mut round, expected).await {
             break;
         }
@@ -46,7 +46,7 @@ pub(super) async fn round(part: Part) -> Report {
     let mut delivered = 0;
     let mut report = round.finish_with(|evidence| judge(evidence, &races, &mut delivered)).await;
     report.delivered += delivered;
-    drop(racers);
+    drop(clients);
     report
 }
 
@@ -58,8 +58,8 @@ async fn begin(round: &mut Round, number: usize) -> Race {
         kind => {
             let ops = vec![Op::Step(1, seed, Failing::Never); 1];
             let short = Program { ops, end: End::Value, start: seed };
-            let run = round.scene.client.start(program, short).await.expect("start a run").id();
-            round.scene.ledger.append(What::Started, &run.to_string(), 0);
+            let run = round.testbed.client.start(program, short).await.expect("start a run").id();
+            round.testbed.ledger.append(Fact::Started, &run.to_string(), 0);
             let run = run.to_string();
             match kind {
                 1 => Call::Signal { run },
@@ -76,7 +76,7 @@ async fn replies(round: &mut Round, expected: usize) -> bool {
     let (mut seen, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(60) {
         round.ledger.read();
-        let now = round.ledger.lines.iter().filter(|line| line.what == What::Raced).count();
+        let now = round.ledger.lines.iter().filter(|line| line.fact == Fact::Raced).count();
         if now >= expected {
             return true;
         }
@@ -90,10 +90,10 @@ async fn replies(round: &mut Round, expected: usize) -> bool {
 
 /// Compares each reply with the end.
 fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Violation> {
-    let mut told: BTreeMap<usize, Vec<Told>> = BTreeMap::new();
-    for line in evidence.lines.iter().filter(|line| line.what == What::Raced) {
+    let mut told: BTreeMap<usize, Vec<Reply>> = BTreeMap::new();
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Raced) {
         let number = line.subject.parse().expect("the number of a race");
-        told.entry(number).or_default().push(Told::parse(&line.value));
+        told.entry(number).or_default().push(Reply::parse(&line.value));
     }
     let mut found = Vec::new();
     for race in races {
@@ -105,8 +105,8 @@ fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Viol
                 what: format!("race {}: {what}", race.number),
             });
         };
-        if told.len() != RACERS * TASKS {
-            complain("", format!("{} replies of {}", told.len(), RACERS * TASKS));
+        if told.len() != CLIENTS * TASKS {
+            complain("", format!("{} replies of {}", told.len(), CLIENTS * TASKS));
             continue;
         }
         let hit = match &race.call {
@@ -121,7 +121,7 @@ fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Viol
 }
 
 /// One run, whose id everybody is told; who had the other input is refused with that id.
-fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Told], complain: &mut impl FnMut(&str, String)) -> bool {
+fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let mut winners: Vec<(&str, &str)> = Vec::new();
     let mut refused: Vec<(&str, &str)> = Vec::new();
     for reply in told {
@@ -160,7 +160,7 @@ fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Told], complain: &
 }
 
 /// Who is told that the run has ended is told so after it has, and who is told otherwise before.
-fn signal(evidence: &Evidence, run: &str, told: &[Told], complain: &mut impl FnMut(&str, String)) -> bool {
+fn signal(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let Some(end) = evidence.ended_at(run) else { return false };
     for reply in told {
         match reply.answer.as_str() {
@@ -173,7 +173,7 @@ fn signal(evidence: &Evidence, run: &str, told: &[Told], complain: &mut impl FnM
     around(told, end)
 }
 
-fn cancel(evidence: &Evidence, run: &str, told: &[Told], complain: &mut impl FnMut(&str, String)) -> bool {
+fn cancel(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let (Some(end), Some(row)) = (evidence.ended_at(run), evidence.runs.get(run)) else { return false };
     let asked = told.iter().filter(|reply| matches!(reply.answer.as_str(), "canceled" | "requested")).count();
     if row.status == "canceled" && asked == 0 {
@@ -195,7 +195,7 @@ fn cancel(evidence: &Evidence, run: &str, told: &[Told], complain: &mut impl FnM
     around(told, end)
 }
 
-fn result(evidence: &Evidence, run: &str, told: &[Told], complain: &mut impl FnMut(&str, String)) -> bool {
+fn result(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let (Some(end), Some(row)) = (evidence.ended_at(run), evidence.runs.get(run)) else { return false };
     for reply in told {
         if row.output.as_deref() != Some(reply.answer.as_str()) || reply.replied + SLACK < end {
@@ -206,14 +206,14 @@ fn result(evidence: &Evidence, run: &str, told: &[Told], complain: &mut impl FnM
 }
 
 /// Whether two were at it at the same time.
-fn overlap(told: &[Told]) -> bool {
+fn overlap(told: &[Reply]) -> bool {
     told.iter()
         .enumerate()
         .any(|(n, one)| told[n + 1..].iter().any(|other| one.began < other.replied && other.began < one.replied))
 }
 
 /// Whether the end fell between the first call and the last reply.
-fn around(told: &[Told], end: i64) -> bool {
+fn around(told: &[Reply], end: i64) -> bool {
     let first = told.iter().map(|reply| reply.began).min().unwrap_or(i64::MAX);
     let last = told.iter().map(|reply| reply.replied).max().unwrap_or(i64::MIN);
     first <= end && end <= last

@@ -102,7 +102,7 @@ impl Report {
         self.runs += evidence.runs.len();
         self.ended += evidence.runs.values().filter(|run| run.has_ended()).count();
         self.steps += evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()).count();
-        self.acknowledged += evidence.lines.iter().filter(|line| line.what.is_acknowledgement()).count();
+        self.acknowledged += evidence.lines.iter().filter(|line| line.fact.is_acknowledgement()).count();
         self.crashes += evidence.noted.iter().filter(|(kind, ..)| kind == "crash").count();
         let of_round = |violation| RoundViolation { violation, seed: part.seed, count: part.count };
         self.violations.extend(found.into_iter().map(of_round));

@@ -9,7 +9,7 @@ use workflow_sdk::RunId;
 use super::load::patiently;
 use super::wire::until;
 use super::{Part, Report, Round, RoundOptions};
-use crate::ledger::What;
+use crate::ledger::Fact;
 use crate::worker_process::WorkerProcess;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use workflow_tests::RawConnection;
@@ -64,7 +64,7 @@ pub(super) async fn round(part: Part) -> Report {
     let ids: Vec<RunId> = runs.iter().map(|(id, _)| *id).collect();
     let mut ended = Vec::new();
     for _ in 0..RECOVERY.as_secs() * 10 {
-        ended = round.scene.client.store().ended(&ids).await.expect("look for ended runs");
+        ended = round.testbed.client.store().ended(&ids).await.expect("look for ended runs");
         if ended.len() == ids.len() {
             break;
         }
@@ -75,7 +75,7 @@ pub(super) async fn round(part: Part) -> Report {
         round.violation("I-Live", format!("{left} of {} runs of two releases have not ended", ids.len()));
     }
     for (id, output) in runs {
-        let run = round.scene.client.run(id).await.expect("an acknowledged start is never lost");
+        let run = round.testbed.client.run(id).await.expect("an acknowledged start is never lost");
         if run.status.is_terminal() && run.output.as_deref() != Some(output.to_string().as_str()) {
             round.violation("I-Answer", format!("{id} was to give {output}, and is {run:?}"));
         }
@@ -85,13 +85,13 @@ pub(super) async fn round(part: Part) -> Report {
 
 /// Some of each that changes.
 async fn start(round: &mut Round, runs: &mut Vec<(RunId, u64)>) {
-    let client = round.scene.client.clone();
+    let client = round.testbed.client.clone();
     for n in 0..2 {
         let changing = patiently(|| client.start(rolled, n)).await.expect("start a run").id();
         let first = patiently(|| client.start(FirstVersion, n)).await.expect("start a run").id();
         let second = patiently(|| client.start(SecondVersion, n)).await.expect("start a run").id();
         for (id, output) in [(changing, n + 3), (first, n + 1), (second, n + 2)] {
-            round.scene.ledger.append(What::Started, &id.to_string(), 0);
+            round.testbed.ledger.append(Fact::Started, &id.to_string(), 0);
             runs.push((id, output));
         }
     }
@@ -138,7 +138,7 @@ async fn end_one(round: &mut Round, number: usize) -> bool {
 async fn migrate(round: &mut Round) -> bool {
     until(RECOVERY, || round.workers.iter().all(|worker| worker.id().is_some())).await;
     let was_at_work = round.workers.iter().any(|worker| round.ledger.is_cut(worker.pid()));
-    match round.scene.raw().await {
+    match round.testbed.raw().await {
         RawConnection::Sqlite(mut connection) => {
             let patiently = format!("PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE; {NEXT_MIGRATION}; COMMIT");
             connection.execute(raw_sql(AssertSqlSafe(patiently))).await.expect("migrate");
@@ -167,7 +167,7 @@ async fn migrate(round: &mut Round) -> bool {
     if !all_go_on.await {
         round.violation("I-Live", "a worker did not go on through a migration".into());
     }
-    let mut late = round.scene.spawn("late", &round.settings);
+    let mut late = round.testbed.spawn("late", &round.settings);
     if !until(RECOVERY, || late.ended().is_some()).await {
         round.violation("I-Clean", "a worker of an older release was not refused".into());
     } else if late.ended().is_some_and(|status| status.success()) || !late.log().contains("NewerSchema") {

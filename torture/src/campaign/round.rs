@@ -1,4 +1,4 @@
-//! One scene, its workers, its load, and its end.
+//! One testbed, its workers, its load, and its end.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use workflow_engine::model::Clock;
 use workflow_sdk::Replayed;
 use workflow_sdk::testing::replay;
 
-use super::{Load, Part, Report, RoundViolation, Told};
+use super::{Load, LoadResult, Part, Report, RoundViolation};
 use crate::checker::{self, Evidence, Violation};
 use crate::ledger::LedgerReader;
 use crate::program::{Shape, program};
-use crate::scene::{Scene, SceneOptions};
+use crate::testbed::{Testbed, TestbedOptions};
 use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
 use workflow_tests::log_secrets;
@@ -32,7 +32,7 @@ pub struct RoundOptions {
     pub shape: Shape,
     /// Words that no log may have.
     pub forbidden: &'static [&'static str],
-    /// The directory of SQLite's file, if it is not that of the scene.
+    /// The directory of SQLite's file, if it is not that of the testbed.
     pub files: Option<PathBuf>,
     /// The clock of the client, if it is not the true one; then those of the workers are not either.
     pub clock: Option<Clock>,
@@ -63,7 +63,7 @@ pub struct Round {
     /// Decides what the kind decides.
     pub random: Rng,
     /// The database, the ledger.
-    pub scene: Scene,
+    pub testbed: Testbed,
     /// How workers work; a change counts for those that are spawned later.
     pub settings: WorkerSettings,
     /// Those that live.
@@ -97,15 +97,15 @@ impl Round {
         options: RoundOptions,
         change: impl FnOnce(&mut WorkerSettings),
     ) -> Self {
-        let mut scene_options = SceneOptions::new(part.plan.database);
-        scene_options.server.clone_from(&part.server);
-        scene_options.directory.clone_from(&part.plan.directory);
-        scene_options.program.clone_from(&part.plan.program);
-        scene_options.files.clone_from(&options.files);
-        scene_options.clock.clone_from(&options.clock);
-        let scene = Scene::with(scene_options).await;
-        scene.make_effects().await;
-        let mut settings = scene.settings();
+        let mut testbed_options = TestbedOptions::new(part.plan.database);
+        testbed_options.server.clone_from(&part.server);
+        testbed_options.directory.clone_from(&part.plan.directory);
+        testbed_options.program.clone_from(&part.plan.program);
+        testbed_options.files.clone_from(&options.files);
+        testbed_options.clock.clone_from(&options.clock);
+        let testbed = Testbed::with(testbed_options).await;
+        testbed.make_effects().await;
+        let mut settings = testbed.settings();
         settings.concurrency = 12;
         settings.linger = 20;
         settings.pause = 3;
@@ -114,7 +114,7 @@ impl Round {
         change(&mut settings);
         let mut random = Rng::with_seed(part.seed);
         let load =
-            Load::start(&scene.client, &scene.ledger, random.u64(..), options.shape, options.at_once, options.most);
+            Load::start(&testbed.client, &testbed.ledger, random.u64(..), options.shape, options.at_once, options.most);
         let report = Report::new(kind, &part.plan);
         let mut round = Self {
             random,
@@ -123,11 +123,11 @@ impl Round {
             dead: Vec::new(),
             disturbed: BTreeSet::new(),
             unlocked: BTreeSet::new(),
-            ledger: scene.ledger.reader(),
+            ledger: testbed.ledger.reader(),
             load,
             report,
             spawned: 0,
-            scene,
+            testbed,
             part,
             options,
         };
@@ -140,7 +140,7 @@ impl Round {
     /// One more worker.
     pub fn spawn(&mut self) {
         self.spawned += 1;
-        self.workers.push(self.scene.spawn(&format!("worker-{}", self.spawned), &self.settings));
+        self.workers.push(self.testbed.spawn(&format!("worker-{}", self.spawned), &self.settings));
     }
 
     /// Runs that the worker of this process holds, as the database says: its log says which worker it is.
@@ -151,7 +151,7 @@ impl Round {
             return 0;
         };
         let held = format!("SELECT count(*) FROM workflow_runs WHERE worker_id = '{id}' AND status = 'running'");
-        self.scene.raw().await.number(held).await
+        self.testbed.raw().await.number(held).await
     }
 
     /// Kills a worker, and says whether it was at work: whether a body of it was cut off, or it held the claim of a run.
@@ -205,28 +205,28 @@ impl Round {
     pub async fn finish_with(mut self, look: impl FnOnce(&Evidence) -> Vec<Violation>) -> Report {
         let (part, mut report) =
             (self.part.clone(), std::mem::replace(&mut self.report, Report::new("", &self.part.plan)));
-        let (mut scene, evidence) = self.settle().await;
+        let (mut testbed, evidence) = self.settle().await;
         let mut found = checker::violations(&evidence);
         found.extend(look(&evidence));
         report.take(&evidence, found, &part);
         match report.violations.is_empty() {
-            true => scene.sweep().await,
-            false => scene.keep(),
+            true => testbed.sweep().await,
+            false => testbed.keep(),
         }
         report
     }
 
     /// Waits for the end of everything, ends the workers, and reads what there is to be checked.
-    pub async fn settle(self) -> (Scene, Evidence) {
-        let Self { scene, mut workers, dead, disturbed, unlocked, load, options, settings, .. } = self;
-        let Told { foretold, mut complaints, gave_up } = load.end().await;
+    pub async fn settle(self) -> (Testbed, Evidence) {
+        let Self { testbed, mut workers, dead, disturbed, unlocked, load, options, settings, .. } = self;
+        let LoadResult { expected_answers, mut complaints, gave_up } = load.end().await;
         if !gave_up {
-            settle(&scene).await;
+            settle(&testbed).await;
         }
         for worker in &mut workers {
             complaints.extend(end(worker).await);
         }
-        let secrets = log_secrets::stored_secrets(&settings.url, &mut scene.raw().await).await;
+        let secrets = log_secrets::stored_secrets(&settings.url, &mut testbed.raw().await).await;
         for worker in dead.iter().chain(&workers) {
             let log = worker.log();
             let bad = log.lines().filter(|line| options.forbidden.iter().any(|word| line.contains(word)));
@@ -235,10 +235,10 @@ impl Round {
             complaints
                 .extend(shown.iter().take(3).map(|line| format!("process {} shows a value: {line}", worker.pid())));
         }
-        let misfits = replay_ended(&scene).await;
-        let mut evidence = Evidence::of(&scene).await;
+        let misfits = replay_ended(&testbed).await;
+        let mut evidence = Evidence::of(&testbed).await;
         evidence.misfits = misfits;
-        evidence.foretold = foretold;
+        evidence.expected_answers = expected_answers;
         evidence.workers =
             dead.iter().chain(&workers).filter_map(|worker| Some((worker.id()?, worker.pid()))).collect();
         evidence.dead = dead.iter().map(WorkerProcess::pid).collect();
@@ -247,7 +247,7 @@ impl Round {
         evidence.complaints = complaints;
         evidence.has_wrong_clocks = options.clock.is_some();
         evidence.max_crashes = settings.max_crashes.map_or(i64::MAX, i64::from);
-        (scene, evidence)
+        (testbed, evidence)
     }
 }
 
@@ -262,15 +262,15 @@ const REPLAYED: i64 = 200;
 ///
 /// # Panics
 /// If a run cannot be read.
-pub async fn replay_ended(scene: &Scene) -> Vec<(String, String)> {
+pub async fn replay_ended(testbed: &Testbed) -> Vec<(String, String)> {
     let ended = format!(
         "SELECT CAST(id AS text) AS line FROM workflow_runs
         WHERE workflow_name = 'program' AND status = 'succeeded' ORDER BY id DESC LIMIT {REPLAYED}"
     );
     let mut misfits = Vec::new();
-    for run in scene.raw().await.lines(ended, "line").await {
-        let history = scene.client.export(run.parse().expect("an id")).await.expect("export a run");
-        let site = Site::new(scene.directory().to_owned(), Duration::ZERO, 1);
+    for run in testbed.raw().await.lines(ended, "line").await {
+        let history = testbed.client.export(run.parse().expect("an id")).await.expect("export a run");
+        let site = Site::new(testbed.directory().to_owned(), Duration::ZERO, 1);
         match replay(program, site, &history.to_json()) {
             Ok(Replayed::Ended(Ok(_))) => {}
             other => misfits.push((run, format!("{other:?}"))),
@@ -280,8 +280,8 @@ pub async fn replay_ended(scene: &Scene) -> Vec<(String, String)> {
 }
 
 /// Waits until no run is left, children included; gives up once nothing ends any more.
-async fn settle(scene: &Scene) {
-    let mut raw = scene.raw().await;
+async fn settle(testbed: &Testbed) {
+    let mut raw = testbed.raw().await;
     let (mut left, mut since) = (i64::MAX, Instant::now());
     while left > 0 && since.elapsed() < Duration::from_secs(90) {
         let open = "SELECT count(*) FROM workflow_runs WHERE status IN ('pending', 'running', 'parked')";

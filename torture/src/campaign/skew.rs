@@ -30,8 +30,8 @@ async fn many_clocks(part: Part) -> Report {
     let mut round = Round::begin(part, "skew", RoundOptions { workers: 0, ..RoundOptions::default() }).await;
     let mut clocks = Vec::new();
     for number in 0..3 {
-        let skew = Skew::make(round.scene.directory(), &number.to_string()).expect("a clock that is wrong");
-        skew.set(far_off(round.random.u32(..)));
+        let skew = Skew::make(round.testbed.directory(), &number.to_string()).expect("a clock that is wrong");
+        skew.set(wrong_by(round.random.u32(..)));
         round.settings.variables = variables(&skew);
         round.spawn();
         clocks.push(skew);
@@ -39,7 +39,7 @@ async fn many_clocks(part: Part) -> Report {
     for _ in 0..count {
         tokio::time::sleep(Duration::from_millis(round.random.u64(20..200))).await;
         let victim = round.random.usize(0..clocks.len());
-        let shift = far_off(round.random.u32(..));
+        let shift = wrong_by(round.random.u32(..));
         clocks[victim].set(shift);
         round.ledger.read();
         let was_at_work =
@@ -67,7 +67,7 @@ async fn one_clock(part: Part) -> Report {
     let shift = Arc::new(AtomicI64::new(0));
     let mirror = tokio::spawn(mirror(clock, Arc::clone(&shift)));
     let mut round = Round::begin(part, "skew", options).await;
-    let skew = Skew::make(round.scene.directory(), "host").expect("a clock that is wrong");
+    let skew = Skew::make(round.testbed.directory(), "host").expect("a clock that is wrong");
     round.settings.variables = variables(&skew);
     for _ in 0..3 {
         round.spawn();
@@ -111,7 +111,7 @@ async fn mirror(clock: Clock, shift: Arc<AtomicI64>) {
 }
 
 /// In milliseconds.
-fn far_off(number: u32) -> i64 {
+fn wrong_by(number: u32) -> i64 {
     [0, HOUR, -HOUR, DECADE, -DECADE, 700, -700][number as usize % 7]
 }
 

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::{Part, Report, Round, RoundOptions};
 use crate::checker::{Evidence, Violation, run_of};
-use crate::ledger::{Line, What};
+use crate::ledger::{Fact, Line};
 use crate::program::Shape;
 
 /// Of every worker, in milliseconds. Longer than a busy machine keeps a thread waiting.
@@ -52,7 +52,7 @@ pub(super) async fn round(part: Part) -> Report {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let number = round.busiest();
         let worker = &round.workers[number];
-        round.scene.stop(worker).await;
+        round.testbed.stop(worker).await;
         let held = round.claims_of(number).await;
         let stands = LEASE + round.random.u64(0..4 * LEASE);
         // From the end of its lease on its runs are due, but others look for them once a second.
@@ -72,8 +72,8 @@ pub(super) async fn round(part: Part) -> Report {
     round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
     round
         .finish_with(|evidence| {
-            let mut found = beyond_the_grave(evidence, &zombies);
-            found.extend(still_at_work(evidence, &zombies));
+            let mut found = begun_after_loss(evidence, &zombies);
+            found.extend(ended_after_loss(evidence, &zombies));
             found
         })
         .await
@@ -81,17 +81,17 @@ pub(super) async fn round(part: Part) -> Report {
 
 /// Once it has learned that a run is lost, a worker drops the bodies of that run: none comes to its end. It needs the time to learn
 /// it: one that is stopped again at once does not have it.
-fn still_at_work(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
+fn ended_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     let mut found = Vec::new();
     for zombie in zombies {
         let begun = |end: &Line| {
-            let begins = evidence.lines.iter().filter(|line| line.what == What::Begin && line.pid == zombie.pid);
+            let begins = evidence.lines.iter().filter(|line| line.fact == Fact::Begin && line.pid == zombie.pid);
             begins.filter(|begin| begin.subject == end.subject && begin.at < end.at).map(|begin| begin.at).max()
         };
         let later = evidence
             .lines
             .iter()
-            .filter(|line| line.what == What::End && line.pid == zombie.pid && line.at > zombie.went_on + LEARNED);
+            .filter(|line| line.fact == Fact::End && line.pid == zombie.pid && line.at > zombie.went_on + LEARNED);
         let stale = later.filter_map(|end| Some((end, zombie.lost.get(run_of(&end.subject))?)));
         let stale = stale.filter(|(end, _)| !is_back(zombies, zombie.pid, LEARNED, end));
         for (end, stale) in stale.filter(|(end, _)| begun(end).is_some_and(|begun| begun < zombie.went_on)) {
@@ -103,7 +103,7 @@ fn still_at_work(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
 }
 
 /// After it has come back, a worker begins no body of a run that it had lost, unless it has claimed it anew.
-fn beyond_the_grave(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
+fn begun_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     let mut found = Vec::new();
     for zombie in zombies {
         let again = |run: &str, stale: i64| {
@@ -113,7 +113,7 @@ fn beyond_the_grave(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
         let later = evidence
             .lines
             .iter()
-            .filter(|line| line.what == What::Begin && line.pid == zombie.pid && line.at > zombie.went_on);
+            .filter(|line| line.fact == Fact::Begin && line.pid == zombie.pid && line.at > zombie.went_on);
         let stale = later.filter_map(|line| Some((line, *zombie.lost.get(run_of(&line.subject))?)));
         let mut entered = BTreeSet::new();
         for (line, stale) in stale.filter(|(line, stale)| !again(run_of(&line.subject), *stale)) {
@@ -151,7 +151,7 @@ impl Round {
 
     async fn epochs_where(&self, condition: &str) -> BTreeMap<String, i64> {
         let select = format!("SELECT CAST(id AS text) || ' ' || epoch AS line FROM workflow_runs WHERE {condition}");
-        let lines = self.scene.raw().await.lines(select, "line").await;
+        let lines = self.testbed.raw().await.lines(select, "line").await;
         let pairs = lines.iter().filter_map(|line| line.split_once(' '));
         pairs.map(|(run, epoch)| (run.to_owned(), epoch.parse().expect("an epoch"))).collect()
     }

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ledger::What;
+use crate::ledger::Fact;
 
 use super::Found;
 use super::evidence::{Evidence, run_of};
 
 pub(super) fn starts(evidence: &Evidence, found: &mut Found) {
-    for line in evidence.lines.iter().filter(|line| line.what == What::Started) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Started) {
         if !evidence.runs.contains_key(&line.subject) {
             found.add(&line.subject, "its start was acknowledged, and it is not stored");
         }
@@ -22,7 +22,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
         .map(|signal| (signal.run.as_str(), format!("{}={}", signal.name, signal.payload)))
         .collect();
     stored.extend(evidence.taken.iter().map(|taken| (taken.run.as_str(), format!("{}={}", taken.name, taken.payload))));
-    for line in evidence.lines.iter().filter(|line| line.what == What::Signaled) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Signaled) {
         if !stored.contains(&(line.subject.as_str(), line.value.clone())) {
             found.add(
                 &line.subject,
@@ -34,7 +34,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
 
 /// A cancel is kept as a request; of a run that nobody had claimed, as its end.
 pub(super) fn cancels(evidence: &Evidence, found: &mut Found) {
-    for line in evidence.lines.iter().filter(|line| line.what == What::Canceled) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Canceled) {
         let Some(run) = evidence.runs.get(&line.subject) else {
             found.add(&line.subject, "a cancel was acknowledged, and the run is not stored");
             continue;
@@ -51,7 +51,7 @@ pub(super) fn cancels(evidence: &Evidence, found: &mut Found) {
 }
 
 pub(super) fn answers(evidence: &Evidence, found: &mut Found) {
-    for line in evidence.lines.iter().filter(|line| line.what == What::Answered) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Answered) {
         let told = line.value.as_str();
         let stored = evidence.runs.get(&line.subject).map(|run| match (run.status.as_str(), &run.output) {
             ("succeeded", Some(output)) => output.clone(),
@@ -71,7 +71,7 @@ pub(super) fn outcomes(evidence: &Evidence, found: &mut Found) {
         let (run, step_key) = subject.split_once('/').unwrap_or((&subject, ""));
         recorded.entry(run.to_owned()).or_default().insert(last(step_key).to_owned());
     }
-    for line in evidence.lines.iter().filter(|line| line.what == What::Delivered) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Delivered) {
         let (run, name) = line.subject.split_once('/').unwrap_or((&line.subject, ""));
         if !recorded.get(run).is_some_and(|names| names.contains(name)) {
             found.add(run_of(run), format!("the workflow saw the outcome of {name}, and none is recorded"));

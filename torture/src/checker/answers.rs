@@ -11,10 +11,10 @@ pub(super) fn live(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-pub(super) fn foretold(evidence: &Evidence, found: &mut Found) {
-    for (id, foretold) in &evidence.foretold {
+pub(super) fn expected(evidence: &Evidence, found: &mut Found) {
+    for (id, expected) in &evidence.expected_answers {
         let Some(run) = evidence.runs.get(id).filter(|run| run.has_ended()) else { continue };
-        let holds = match foretold {
+        let holds = match expected {
             Answer::Value(value) => run.status == "succeeded" && run.output.as_deref() == Some(&value.to_string()),
             Answer::Error(words) => {
                 run.status == "failed" && run.error.as_ref().is_some_and(|error| error.contains(words.as_str()))
@@ -22,7 +22,7 @@ pub(super) fn foretold(evidence: &Evidence, found: &mut Found) {
             Answer::Canceled => run.status == "canceled",
         };
         if !holds {
-            found.add(id, format!("foretold was {foretold:?}, it is {} {:?} {:?}", run.status, run.output, run.error));
+            found.add(id, format!("expected was {expected:?}, it is {} {:?} {:?}", run.status, run.output, run.error));
         }
     }
 }

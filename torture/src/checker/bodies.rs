@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ledger::{Line, What};
+use crate::ledger::{Fact, Line};
 use crate::program::ATTEMPTS;
 
 use super::Found;
@@ -11,7 +11,7 @@ use super::evidence::{Evidence, run_of};
 
 fn begins(evidence: &Evidence) -> HashMap<&str, Vec<&Line>> {
     let mut begins: HashMap<&str, Vec<&Line>> = HashMap::new();
-    for line in evidence.lines.iter().filter(|line| line.what == What::Begin) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Begin) {
         begins.entry(&line.subject).or_default().push(line);
     }
     begins
@@ -64,8 +64,8 @@ pub(super) fn again(evidence: &Evidence, found: &mut Found) {
             let disturbed = [one, next].iter().any(|line| evidence.disturbed.contains(&line.pid));
             let excused = evidence.dead.contains(&one.pid) || disturbed;
             if !retried && !excused {
-                let place = format!("{subject} began in {}, which was not killed, and again in {}", one.pid, next.pid);
-                found.add(run_of(subject), place);
+                let what = format!("{subject} began in {}, which was not killed, and again in {}", one.pid, next.pid);
+                found.add(run_of(subject), what);
             }
         }
         let mut attempts: HashMap<u32, usize> = HashMap::new();

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::ledger::Line;
 use crate::program::Answer;
-use crate::scene::Scene;
+use crate::testbed::Testbed;
 use workflow_tests::{Database, RawConnection};
 
 use super::damage::damage;
@@ -31,10 +31,10 @@ pub struct Evidence {
     pub outcomes: Vec<Outcome>,
     /// Every signal that was taken, in order.
     pub taken: Vec<Taken>,
-    /// The effects of transactions: the idempotency keys of their steps. `None`: the scene has no table for them.
+    /// The effects of transactions: the idempotency keys of their steps. `None`: the testbed has no table for them.
     pub effects: Option<Vec<String>>,
     /// How runs end that others know beforehand.
-    pub foretold: BTreeMap<String, Answer>,
+    pub expected_answers: BTreeMap<String, Answer>,
     /// Processes that were killed.
     pub dead: BTreeSet<u32>,
     /// Processes that may have lost claims while they lived.
@@ -201,13 +201,13 @@ pub struct Taken {
 }
 
 impl Evidence {
-    /// What there is of a scene, whose workers have ended. What only the caller knows is left empty: what was foretold, and who
+    /// What there is of a testbed, whose workers have ended. What only the caller knows is left empty: what was expected_answers, and who
     /// was killed.
-    pub async fn of(scene: &Scene) -> Self {
-        Self::read(&mut scene.raw().await, scene.database, scene.ledger.lines()).await
+    pub async fn of(testbed: &Testbed) -> Self {
+        Self::read(&mut testbed.raw().await, testbed.database, testbed.ledger.lines()).await
     }
 
-    /// The same, of a database without a scene.
+    /// The same, of a database without a testbed.
     pub async fn read(raw: &mut RawConnection, database: Database, lines: Vec<Line>) -> Self {
         let has_effects = raw.table_names().await.contains("effects");
         let effects = match has_effects {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ledger::What;
+use crate::ledger::Fact;
 
 use super::Found;
 use super::acks::last;
@@ -63,12 +63,12 @@ pub(super) fn forward(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Outcomes take distinct places, one after the other. A transaction that was given up leaves its place free, and if its run was
+/// Outcomes take distinct positions, one after the other. A transaction that was given up leaves its place free, and if its run was
 /// told to end before it was begun again, no row.
 pub(super) fn positions(evidence: &Evidence, found: &mut Found) {
-    let mut places: HashMap<(&str, i64), HashMap<i64, &str>> = HashMap::new();
+    let mut positions: HashMap<(&str, i64), HashMap<i64, &str>> = HashMap::new();
     let recorded = evidence.outcomes.iter().filter(|it| it.kind == "transaction").map(|it| it.run.as_str());
-    let begun = evidence.lines.iter().filter(|line| line.what == What::Begin && is_transaction(&line.subject));
+    let begun = evidence.lines.iter().filter(|line| line.fact == Fact::Begin && is_transaction(&line.subject));
     let beside: HashSet<&str> = recorded.chain(begun.map(|line| run_of(&line.subject))).collect();
     for outcome in &evidence.outcomes {
         let Some(position) = outcome.position else { continue };
@@ -76,16 +76,16 @@ pub(super) fn positions(evidence: &Evidence, found: &mut Found) {
             continue;
         }
         let run = (outcome.run.as_str(), outcome.generation);
-        let step = places.entry(run).or_default().entry(position).or_insert(&outcome.step_key);
+        let step = positions.entry(run).or_default().entry(position).or_insert(&outcome.step_key);
         if *step != outcome.step_key {
-            found.add(&outcome.run, format!("{step} and {} have the same place, {position}", outcome.step_key));
+            found.add(&outcome.run, format!("{step} and {} have the same position, {position}", outcome.step_key));
         }
     }
-    for (run, places) in places {
-        let highest = places.keys().max().copied().unwrap_or(0);
-        let lowest = places.keys().min().copied().unwrap_or(0);
-        if !beside.contains(run.0) && (highest - lowest + 1) as usize != places.len() {
-            found.add(run.0, format!("its places from {lowest} to {highest} have a gap"));
+    for (run, positions) in positions {
+        let highest = positions.keys().max().copied().unwrap_or(0);
+        let lowest = positions.keys().min().copied().unwrap_or(0);
+        if !beside.contains(run.0) && (highest - lowest + 1) as usize != positions.len() {
+            found.add(run.0, format!("its positions from {lowest} to {highest} have a gap"));
         }
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn ends_again(evidence: &Evidence, found: &mut Found) {
     for (run, why) in &evidence.misfits {
         found.add(run, format!("a replay does not come to its end: {why}"));
     }
-    for line in evidence.lines.iter().filter(|line| line.what == What::Begin && line.pid == std::process::id()) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Begin && line.pid == std::process::id()) {
         found.add(run_of(&line.subject), format!("a replay of what had ended began {}", line.subject));
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn replayed(evidence: &Evidence, found: &mut Found) {
         let key = subject.split_once('/').map_or("", |(key, _)| key).to_owned();
         recorded.insert((key, last(&outcome.step_key)), outcome);
     }
-    for line in evidence.lines.iter().filter(|line| line.what == What::Delivered) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Delivered) {
         let given = first.entry(&line.subject).or_insert(&line.value);
         if *given != line.value {
             found.add(run_of(&line.subject), format!("{} was given {given}, and then {}", line.subject, line.value));

@@ -90,7 +90,7 @@ pub const CHECKS: &[Check] = &[
     Check { invariant: "I-Attempts", holds: "no more attempts than the policy allows", find: bodies::attempts },
     Check { invariant: "I-Attempts", holds: "a claim counts the crash that it finds", find: claims::counted },
     Check { invariant: "I-Attempts", holds: "no innocent run is failed for its crashes", find: claims::innocent },
-    Check { invariant: "I-Answer", holds: "a run ends as was foretold", find: answers::foretold },
+    Check { invariant: "I-Answer", holds: "a run ends as expected", find: answers::expected },
     Check { invariant: "I-Clean", holds: "the database is whole, and had no deadlocks", find: clean::database },
     Check { invariant: "I-Clean", holds: "no rows without a run", find: clean::rows },
     Check { invariant: "I-Clean", holds: "no process complained", find: clean::logs },

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ledger::What;
+use crate::ledger::Fact;
 
 use super::Found;
 use super::acks::last;
@@ -26,7 +26,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
     }
     // Accepted is what was taken and what waits.
     let mut payloads: HashMap<(&str, &str), Vec<&str>> = HashMap::new();
-    for line in evidence.lines.iter().filter(|line| line.what == What::Signaled) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Signaled) {
         let (name, payload) = line.value.split_once('=').unwrap_or((&line.value, ""));
         payloads.entry((&line.subject, name)).or_default().push(payload);
     }
@@ -54,7 +54,7 @@ const SLACK: i64 = 10_000;
 pub(super) fn timers(evidence: &Evidence, found: &mut Found) {
     let mut ended: HashSet<String> = HashSet::new();
     let mut went_on: HashMap<&str, i64> = HashMap::new();
-    for line in evidence.lines.iter().filter(|line| line.what == What::Delivered) {
+    for line in evidence.lines.iter().filter(|line| line.fact == Fact::Delivered) {
         went_on.entry(&line.subject).or_insert(i64::try_from(line.at).unwrap_or(i64::MAX));
     }
     for outcome in evidence.outcomes.iter().filter(|it| it.kind == "sleep" && it.position.is_some()) {

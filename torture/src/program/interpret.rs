@@ -8,7 +8,7 @@ use workflow_sdk::prelude::*;
 use workflow_sdk::{Either, Error, ErrorKind};
 
 use super::{ATTEMPTS, End, FAILED, Failing, NOTHING, Op, PLANNED, Program, mix};
-use crate::ledger::{Ledger, What};
+use crate::ledger::{Fact, Ledger};
 use crate::workflows::{Site, debit};
 
 /// A value that is not what it was once it is stored: what a workflow must never see.
@@ -81,10 +81,10 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
             let name = format!("w{id}");
             let step = ctx.step(&name, async || {
                 let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
-                ledger.append(What::Begin, &key, attempt);
+                ledger.append(Fact::Begin, &key, attempt);
                 tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 // Only where it comes to its end: of one that is dropped, a checker must not find it.
-                ledger.append(What::End, &key, attempt);
+                ledger.append(Fact::End, &key, attempt);
                 Ok::<_, Error>(*value)
             });
             given(ctx, &name, step.await?)
@@ -129,13 +129,13 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
             return try_join_all(scopes.iter().zip(branches).map(|(scope, ops)| run(scope, ops, 0))).await;
         }
         Op::Race(id, runners, value) => {
-            let racers = (0..*runners).map(|n| {
+            let branches = (0..*runners).map(|n| {
                 // One is quick, and the bodies of the others are dropped while they run.
                 let behind = (u64::from(n) + value) % u64::from(*runners);
                 let takes = ctx.state().pause() * (1 + 10 * behind as u32);
                 ctx.step(format!("r{id}-{n}"), move || body(ctx, *value, Failing::Never, takes))
             });
-            let (winner, value) = ctx.race(racers).await?;
+            let (winner, value) = ctx.race(branches).await?;
             given(ctx, &format!("r{id}-{winner}"), value?)
         }
         Op::Beside(id, value) => {
@@ -160,9 +160,9 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
             let _armed = ctx.compensate(&name, move |site: std::sync::Arc<Site>| {
                 let subject = subject.clone();
                 async move {
-                    site.ledger().append(What::Begin, &subject, 1);
+                    site.ledger().append(Fact::Begin, &subject, 1);
                     tokio::time::sleep(site.pause()).await;
-                    site.ledger().append(What::End, &subject, 1);
+                    site.ledger().append(Fact::End, &subject, 1);
                     Ok::<_, Error>(())
                 }
             })?;
@@ -198,21 +198,21 @@ struct UnderWay<'a> {
 impl<'a> UnderWay<'a> {
     fn begin(ctx: &'a Ctx<Site>) -> Self {
         let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
-        ledger.append(What::Begin, &key, attempt);
+        ledger.append(Fact::Begin, &key, attempt);
         Self { ledger, key, attempt }
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.ledger.append(What::End, &self.key, self.attempt);
+        self.ledger.append(Fact::End, &self.key, self.attempt);
     }
 }
 
 /// Notes what the workflow was given, so that a replay can be held to it.
 fn given(ctx: &Ctx<Site>, name: &str, value: u64) -> u64 {
     let subject = format!("{}/{name}", generation(ctx));
-    ctx.state().ledger().append_value(What::Delivered, &subject, 0, &value.to_string());
+    ctx.state().ledger().append_value(Fact::Delivered, &subject, 0, &value.to_string());
     value
 }
 

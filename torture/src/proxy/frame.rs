@@ -29,7 +29,7 @@ impl Frame {
     }
 
     /// The client says farewell.
-    pub(super) fn is_farewell(&self) -> bool {
+    pub(super) fn is_terminate(&self) -> bool {
         self.kind == b'X'
     }
 
@@ -119,7 +119,7 @@ mod tests {
         let kinds: Vec<u8> = found.iter().map(|frame| frame.kind).collect();
         assert_eq!(kinds, [0, 0, b'Q', b'X']);
         assert!(found[0].asks_for_a_byte() && !found[1].asks_for_a_byte());
-        assert!(found[2].is_commit() && found[3].is_farewell());
+        assert!(found[2].is_commit() && found[3].is_terminate());
     }
 
     #[test]

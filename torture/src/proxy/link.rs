@@ -10,7 +10,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::fault::Fault;
 use super::frame::{Frame, Frames};
-use super::path::{Path, Place};
+use super::path::{FrameRole, Path};
 
 /// How a connection ends.
 enum End {
@@ -35,7 +35,7 @@ struct Link {
 /// Passes a connection on until it ends.
 pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
     if path.is_hole() {
-        return fall_silent(client, None).await;
+        return swallow(client, None).await;
     }
     let Ok(server) = TcpStream::connect(path.target()).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
@@ -58,14 +58,14 @@ pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
     match end {
         End::Closed => {}
         End::Reset => drop((client.set_zero_linger(), server.set_zero_linger())),
-        End::Hole => fall_silent(client, Some(server)).await,
+        End::Hole => swallow(client, Some(server)).await,
     }
 }
 
 /// Reads what the client says until it gives up, and answers nothing. The server, if there is one, hears nothing either.
-async fn fall_silent(mut client: TcpStream, _server: Option<TcpStream>) {
-    let mut nobody_cares = [0; 4096];
-    while matches!(client.read(&mut nobody_cares).await, Ok(1..)) {}
+async fn swallow(mut client: TcpStream, _server: Option<TcpStream>) {
+    let mut ignored = [0; 4096];
+    while matches!(client.read(&mut ignored).await, Ok(1..)) {}
 }
 
 impl Link {
@@ -73,10 +73,10 @@ impl Link {
         let mut frames = Frames::of_client();
         loop {
             while let Some(frame) = frames.next() {
-                self.asked.store(!frame.is_farewell(), Relaxed);
+                self.asked.store(!frame.is_terminate(), Relaxed);
                 self.byte_expected.store(frame.asks_for_a_byte(), Relaxed);
-                let place = if frame.is_commit() { Place::Commit } else { Place::Other };
-                if let Err(end) = self.pass_frame(half, &frame, place).await {
+                let role = if frame.is_commit() { FrameRole::Commit } else { FrameRole::Other };
+                if let Err(end) = self.pass_frame(half, &frame, role).await {
                     return end;
                 }
             }
@@ -99,8 +99,8 @@ impl Link {
                 }
             }
             while let Some(frame) = frames.next() {
-                let place = if frame.is_commit_reply() { Place::CommitReply } else { Place::Other };
-                if let Err(end) = self.pass_frame(half, &frame, place).await {
+                let role = if frame.is_commit_reply() { FrameRole::CommitReply } else { FrameRole::Other };
+                if let Err(end) = self.pass_frame(half, &frame, role).await {
                     return end;
                 }
                 if let Some(in_transaction) = frame.is_ready() {
@@ -116,11 +116,11 @@ impl Link {
     }
 
     /// Passes one on, or does to it what was asked for.
-    async fn pass_frame(&self, half: &mut Half, frame: &Frame, place: Place) -> Result<(), End> {
+    async fn pass_frame(&self, half: &mut Half, frame: &Frame, role: FrameRole) -> Result<(), End> {
         drop(self.stalled.read().await);
         let in_transaction = self.in_transaction.load(Relaxed);
         let at_work = in_transaction || self.asked.load(Relaxed);
-        match self.path.due(place, at_work, in_transaction) {
+        match self.path.due(role, at_work, in_transaction) {
             Some(Fault::Close) => return Err(End::Closed),
             Some(Fault::Reset) => return Err(End::Reset),
             Some(Fault::Torn) => {
@@ -144,7 +144,7 @@ impl Link {
             tokio::time::sleep(delay).await;
         }
         half.write(&frame.bytes, bytewise).await?;
-        if place == Place::CommitReply {
+        if role == FrameRole::CommitReply {
             self.path.commit_passed();
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::fault::{Delivered, Fault, Moment};
 
 /// What a frame is, as far as faults ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FrameRole {
     Commit,
     CommitReply,
     Other,
@@ -83,11 +83,11 @@ impl Path {
     }
 
     /// The fault that is to happen at this frame, which from then on counts as delivered.
-    pub(super) fn due(&self, place: Place, at_work: bool, in_transaction: bool) -> Option<Fault> {
+    pub(super) fn due(&self, role: FrameRole, at_work: bool, in_transaction: bool) -> Option<Fault> {
         let mut inner = self.inner();
         let (fault, moment) = inner.armed?;
-        match (moment, place) {
-            (Moment::Commit, Place::Commit) | (Moment::CommitReply, Place::CommitReply) => {}
+        match (moment, role) {
+            (Moment::Commit, FrameRole::Commit) | (Moment::CommitReply, FrameRole::CommitReply) => {}
             (Moment::Frame(0), _) if at_work => {}
             (Moment::Frame(more), _) if at_work => {
                 inner.armed = Some((fault, Moment::Frame(more - 1)));

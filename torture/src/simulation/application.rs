@@ -12,27 +12,27 @@ use workflow_sdk::{Client, RunId, Workflow};
 
 use super::case::RunPlan;
 use super::program::{SIGNAL, signal, simulated};
-use super::stage::Stage;
+use super::world::World;
 use workflow_tests::builders::CLOCK_START;
 
 /// The id of the run of this number.
-pub(super) fn id_of(stage: &Stage, number: usize) -> RunId {
+pub(super) fn id_of(world: &World, number: usize) -> RunId {
     let millis = u64::try_from(CLOCK_START.as_micros() / 1000).unwrap_or(0);
     let mut tail = [0; 10];
-    tail[..8].copy_from_slice(&stage.case.seed.to_be_bytes());
+    tail[..8].copy_from_slice(&world.case.seed.to_be_bytes());
     tail[9] = u8::try_from(number + 1).unwrap_or(u8::MAX);
     uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
 }
 
 /// All that the application does.
-pub(super) async fn run(stage: Arc<Stage>, client: Client) {
-    let runs = stage.case.runs.iter().enumerate();
-    join_all(runs.map(|(number, plan)| one(&stage, &client, id_of(&stage, number), plan))).await;
-    stage.application_ends();
+pub(super) async fn run(world: Arc<World>, client: Client) {
+    let runs = world.case.runs.iter().enumerate();
+    join_all(runs.map(|(number, plan)| one(&world, &client, id_of(&world, number), plan))).await;
+    world.application_ends();
     std::future::pending::<()>().await;
 }
 
-async fn one(stage: &Stage, client: &Client, id: RunId, plan: &RunPlan) {
+async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
     sleep(Duration::from_millis(plan.start_millis)).await;
     let lane = Lane { queue: "default".into(), workflow: simulated::NAME.into(), version: simulated::VERSION.into() };
     let new = NewRun {
@@ -47,7 +47,7 @@ async fn one(stage: &Stage, client: &Client, id: RunId, plan: &RunPlan) {
         depth: 0,
     };
     acknowledged(client, Write::Start(new)).await;
-    stage.started(id);
+    world.started(id);
     let cancel = async {
         if let Some(millis) = plan.cancel_millis {
             sleep(Duration::from_millis(millis)).await;

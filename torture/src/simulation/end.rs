@@ -5,11 +5,11 @@ use workflow_sdk::{Run, RunFilter, RunStatus, StepAttempt, StepKind};
 
 use super::application::id_of;
 use super::program::{ATTEMPTS, SIGNAL};
-use super::stage::Stage;
+use super::world::World;
 
 /// Whether the application has done all that it wanted, and every run has ended.
-pub(super) fn is_reached(stage: &Stage) -> bool {
-    stage.has_application_ended() && all(stage).iter().all(|run| run.status.is_terminal())
+pub(super) fn is_reached(world: &World) -> bool {
+    world.has_application_ended() && all(world).iter().all(|run| run.status.is_terminal())
 }
 
 /// The auditor's database answers at once.
@@ -18,14 +18,14 @@ fn at_once<T>(answer: impl Future<Output = T>) -> T {
 }
 
 /// Every run.
-fn all(stage: &Stage) -> Vec<Run> {
-    at_once(stage.auditor.list(&RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE))).expect("the auditor reads")
+fn all(world: &World) -> Vec<Run> {
+    at_once(world.auditor.list(&RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE))).expect("the auditor reads")
 }
 
 /// Checks what is left, and says how many runs there were.
-pub(super) fn check(stage: &Stage) -> Result<u64, String> {
-    let runs = all(stage);
-    for id in stage.acknowledged() {
+pub(super) fn check(world: &World) -> Result<u64, String> {
+    let runs = all(world);
+    for id in world.acknowledged() {
         if !runs.iter().any(|run| run.id == id) {
             return Err(format!("the start of run {id} was acknowledged, but there is no such run"));
         }
@@ -35,25 +35,25 @@ pub(super) fn check(stage: &Stage) -> Result<u64, String> {
             format!("{} (due at {}, wakes {}, epoch {})", run.status, run.available_at, run.wakes, run.epoch);
         return Err(format!("run {} does not end: it is {explained}", run.id));
     }
-    if !stage.has_application_ended() {
+    if !world.has_application_ended() {
         return Err("the application does not get done".into());
     }
     for run in &runs {
-        check_run(stage, run)?;
+        check_run(world, run)?;
     }
-    for number in 0..stage.case.runs.len() {
-        check_answer(stage, number, &runs)?;
+    for number in 0..world.case.runs.len() {
+        check_answer(world, number, &runs)?;
     }
     Ok(runs.len() as u64)
 }
 
-fn check_run(stage: &Stage, run: &Run) -> Result<(), String> {
-    let rows = at_once(stage.auditor.history(run.id)).expect("the auditor reads");
+fn check_run(world: &World, run: &Run) -> Result<(), String> {
+    let rows = at_once(world.auditor.history(run.id)).expect("the auditor reads");
     if let Some(row) = rows.iter().find(|row| row.kind == StepKind::Step && row.attempt > i64::from(ATTEMPTS)) {
         return Err(format!("run {}: more attempts than the policy allows: {row:?}", run.id));
     }
-    check_positions(stage, run, &rows)?;
-    for (label, times) in stage.begun(run.id) {
+    check_positions(world, run, &rows)?;
+    for (label, times) in world.begun(run.id) {
         if i64::from(times) > run.epoch {
             let epochs = run.epoch;
             return Err(format!(
@@ -63,7 +63,7 @@ fn check_run(stage: &Stage, run: &Run) -> Result<(), String> {
         }
     }
     if let Some(parent) = &run.parent
-        && at_once(stage.auditor.run(parent.run_id)).expect("the auditor reads").is_none()
+        && at_once(world.auditor.run(parent.run_id)).expect("the auditor reads").is_none()
     {
         return Err(format!("run {} has no parent", run.id));
     }
@@ -71,8 +71,8 @@ fn check_run(stage: &Stage, run: &Run) -> Result<(), String> {
 }
 
 /// Without a gap, but for the positions that transactions gave up; also of those that left no row, for their run was canceled.
-fn check_positions(stage: &Stage, run: &Run, rows: &[StepAttempt]) -> Result<(), String> {
-    if stage.begun(run.id).into_iter().any(|(label, _)| label.contains("/debit")) {
+fn check_positions(world: &World, run: &Run, rows: &[StepAttempt]) -> Result<(), String> {
+    if world.begun(run.id).into_iter().any(|(label, _)| label.contains("/debit")) {
         return Ok(());
     }
     let positions: Vec<i64> = rows.iter().filter_map(|row| row.position).collect();
@@ -80,8 +80,8 @@ fn check_positions(stage: &Stage, run: &Run, rows: &[StepAttempt]) -> Result<(),
     if dense { Ok(()) } else { Err(format!("run {}: positions with a gap: {positions:?}", run.id)) }
 }
 
-fn check_answer(stage: &Stage, number: usize, runs: &[Run]) -> Result<(), String> {
-    let (id, plan) = (id_of(stage, number), &stage.case.runs[number]);
+fn check_answer(world: &World, number: usize, runs: &[Run]) -> Result<(), String> {
+    let (id, plan) = (id_of(world, number), &world.case.runs[number]);
     let run = runs.iter().find(|run| run.id == id).ok_or("checked before")?;
     let expected = plan.program.answer().to_string();
     match run.status {
@@ -92,7 +92,7 @@ fn check_answer(stage: &Stage, number: usize, runs: &[Run]) -> Result<(), String
             return Err(format!("run {id} is {status} with {got}, expected was {expected}"));
         }
     }
-    let inbox = at_once(stage.auditor.inbox(id, &[SIGNAL.into()])).expect("the auditor reads");
+    let inbox = at_once(world.auditor.inbox(id, &[SIGNAL.into()])).expect("the auditor reads");
     match inbox.map(|inbox| inbox.signals.len()) {
         Some(0) => Ok(()),
         left => Err(format!("run {id} was sent as many signals as it takes, and {left:?} are left")),

@@ -11,8 +11,8 @@ mod case;
 mod end;
 mod process;
 mod program;
-mod stage;
 mod wire;
+mod world;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub use case::{Case, Fault, Planted, RunPlan};
 pub use program::{Op, Program};
 
 use process::Process;
-use stage::Stage;
+use world::World;
 
 /// The latest end of a simulation, in microseconds: far more than any program takes once nothing fails any more.
 const LATEST: i64 = 600_000_000;
@@ -144,39 +144,39 @@ fn minimal(mut case: Case, mut what: String, mut trace: Vec<String>) -> Failure 
 fn simulate(case: &Case) -> (Result<Figures, String>, Vec<String>) {
     // Jitter is drawn from the generator of the thread.
     fastrand::seed(case.seed);
-    let stage = Stage::new(case.clone());
-    let (now, mut processes) = play(&stage);
+    let world = World::new(case.clone());
+    let (now, mut processes) = play(&world);
     // They end before what they share is looked at for the last time.
     processes.clear();
-    let result = match stage.violation() {
+    let result = match world.violation() {
         Some(violation) => Err(violation),
-        None => end::check(&stage),
+        None => end::check(&world),
     };
     let figures = result.map(|runs| {
-        let (calls, faults) = stage.counted();
-        Figures { seeds: 1, runs, bodies: stage.bodies(), calls, faults: faults.into(), micros: now }
+        let (calls, faults) = world.counted();
+        Figures { seeds: 1, runs, bodies: world.bodies(), calls, faults: faults.into(), micros: now }
     });
-    (figures, stage.trace())
+    (figures, world.trace())
 }
 
 /// Gives the processes their turns until every run has ended, or something is wrong.
-fn play(stage: &Arc<Stage>) -> (i64, Vec<Process>) {
-    let mut rng = Rng::with_seed(!stage.case.seed);
-    let mut processes: Vec<Process> = (0..=stage.case.workers).map(Process::new).collect();
+fn play(world: &Arc<World>) -> (i64, Vec<Process>) {
+    let mut rng = Rng::with_seed(!world.case.seed);
+    let mut processes: Vec<Process> = (0..=world.case.workers).map(Process::new).collect();
     let mut order: Vec<usize> = (0..processes.len()).collect();
     let (mut now, mut longest, mut calls) = (0, 4_000, 0);
-    while now < LATEST && stage.violation().is_none() {
+    while now < LATEST && world.violation().is_none() {
         now += rng.i64(1..=longest / 1000) * 1000;
         rng.shuffle(&mut order);
         for number in &order {
             let rest = rng.i64(1..2000) * 1000;
-            processes[*number].go_on(stage, now, rest);
+            processes[*number].go_on(world, now, rest);
         }
-        stage.turn_ends(now);
+        world.turn_ends(now);
         // Where nothing happens the turns may be longer.
-        let called = stage.counted().0;
+        let called = world.counted().0;
         longest = if called == std::mem::replace(&mut calls, called) { (longest * 2).min(256_000) } else { 4_000 };
-        if end::is_reached(stage) {
+        if end::is_reached(world) {
             break;
         }
     }

@@ -10,8 +10,8 @@ use workflow_worker::Worker;
 
 use super::application;
 use super::program::simulated;
-use super::stage::{Body, Halt, Stage};
 use super::wire::Wire;
+use super::world::{Body, Halt, World};
 
 /// The lease of the workers.
 const LEASE: Duration = Duration::from_millis(900);
@@ -47,60 +47,60 @@ impl Process {
     }
 
     /// Its turn: it goes on until then. `rest` says how long it stays dead, should it die.
-    pub(super) fn go_on(&mut self, stage: &Arc<Stage>, until: i64, rest: i64) {
+    pub(super) fn go_on(&mut self, world: &Arc<World>, until: i64, rest: i64) {
         if let Life::Dead(from) = &self.life {
             if *from > until {
                 return;
             }
-            let born = (*from).max(stage.now());
-            self.life = Life::Alive(Box::new(Alive::begin(stage, self.number, self.lives, born)));
+            let born = (*from).max(world.now());
+            self.life = Life::Alive(Box::new(Alive::begin(world, self.number, self.lives, born)));
             self.lives += 1;
         }
         let Life::Alive(alive) = &mut self.life else { return };
         if alive.stopped_until > until {
             return;
         }
-        alive.go_on(stage, self.number, until);
-        match stage.take_halt(self.number) {
+        alive.go_on(world, self.number, until);
+        match world.take_halt(self.number) {
             None => {}
             Some(Halt::Stopped(millis)) => {
                 alive.stopped_until = alive.at + i64::try_from(millis).unwrap_or(i64::MAX) * 1000;
             }
             Some(Halt::Died) => {
-                stage.note(self.number, "is dead");
+                world.note(self.number, "is dead");
                 let rises = alive.at + rest;
                 // What the runtime still drops must find the process dead.
-                stage.halt(self.number, Halt::Died);
+                world.halt(self.number, Halt::Died);
                 self.life = Life::Dead(rises);
-                stage.take_halt(self.number);
+                world.take_halt(self.number);
             }
         }
     }
 }
 
 impl Alive {
-    fn begin(stage: &Arc<Stage>, number: usize, life: u64, born: i64) -> Self {
+    fn begin(world: &Arc<World>, number: usize, life: u64, born: i64) -> Self {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-        let stage = Arc::clone(stage);
+        let world = Arc::clone(world);
         let origin = runtime.block_on(async {
             let origin = Instant::now();
-            stage.turn(origin, born);
-            stage.note(number, "begins");
-            let client = Client::over(Arc::new(Wire::new(&stage, number, life)), DEFAULT_PAYLOAD_LIMIT);
-            if number == stage.case.workers {
-                tokio::spawn(application::run(Arc::clone(&stage), client));
+            world.turn(origin, born);
+            world.note(number, "begins");
+            let client = Client::over(Arc::new(Wire::new(&world, number, life)), DEFAULT_PAYLOAD_LIMIT);
+            if number == world.case.workers {
+                tokio::spawn(application::run(Arc::clone(&world), client));
             } else {
-                tokio::spawn(work(stage, number, client));
+                tokio::spawn(work(world, number, client));
             }
             origin
         });
         Self { runtime, origin, born, at: born, stopped_until: 0 }
     }
 
-    fn go_on(&mut self, stage: &Stage, number: usize, until: i64) {
+    fn go_on(&mut self, world: &World, number: usize, until: i64) {
         let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
-        stage.turn(self.origin, self.born);
-        let halted = stage.halted(number);
+        world.turn(self.origin, self.born);
+        let halted = world.halted(number);
         let Self { origin, born, at, stopped_until, .. } = *self;
         self.at = self.runtime.block_on(async {
             if stopped_until > at {
@@ -115,21 +115,21 @@ impl Alive {
             born + i64::try_from(origin.elapsed().as_micros()).unwrap_or(i64::MAX)
         });
         self.stopped_until = 0;
-        stage.turn_ends(self.at);
+        world.turn_ends(self.at);
     }
 }
 
 /// A worker that ends by itself is a process that ends.
-async fn work(stage: Arc<Stage>, number: usize, client: Client) {
-    let worker = Worker::new(client, Body { process: number, stage: Arc::clone(&stage) })
+async fn work(world: Arc<World>, number: usize, client: Client) {
+    let worker = Worker::new(client, Body { process: number, world: Arc::clone(&world) })
         .register(simulated)
         .lease(LEASE)
-        .linger(Duration::from_millis(stage.case.linger_millis))
-        .concurrency(stage.case.concurrency)
+        .linger(Duration::from_millis(world.case.linger_millis))
+        .concurrency(world.case.concurrency)
         .cancel_grace(Duration::from_secs(20))
         .max_crashes(1000);
     if let Err(error) = worker.run_until(std::future::pending()).await {
-        stage.note(number, format_args!("ends: {error}"));
+        world.note(number, format_args!("ends: {error}"));
     }
-    stage.halt(number, Halt::Died);
+    world.halt(number, Halt::Died);
 }

@@ -10,7 +10,7 @@ use workflow_sdk::{ErrorKind, Tx};
 
 use workflow_tests::log_secrets::SMALLEST_SECRET;
 
-use super::stage::Body;
+use super::world::Body;
 
 /// Attempts of a step.
 pub const ATTEMPTS: u32 = 3;

@@ -14,23 +14,23 @@ use workflow_engine::store::{
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
 use super::case::{Fault, Planted};
-use super::stage::{Halt, Stage, short};
+use super::world::{Halt, World, short};
 
 /// A handle of one process.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
     inner: Arc<dyn Store>,
     process: usize,
-    stage: Arc<Stage>,
+    world: Arc<World>,
     rng: Arc<Mutex<Rng>>,
 }
 
 impl Wire {
     /// The wire of a process in one of its lives.
-    pub(super) fn new(stage: &Arc<Stage>, process: usize, life: u64) -> Self {
-        let seed = stage.case.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (process as u64 * 1000 + life);
+    pub(super) fn new(world: &Arc<World>, process: usize, life: u64) -> Self {
+        let seed = world.case.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (process as u64 * 1000 + life);
         let rng = Arc::new(Mutex::new(Rng::with_seed(seed)));
-        Self { inner: stage.database.handle(), process, stage: Arc::clone(stage), rng }
+        Self { inner: world.database.handle(), process, world: Arc::clone(world), rng }
     }
 
     /// Makes a call, as far as nothing goes wrong. `note` shows the answer.
@@ -44,9 +44,9 @@ impl Wire {
         T: Send,
     {
         self.die_if_dead().await;
-        let fault = self.stage.next_call(self.process);
+        let fault = self.world.next_call(self.process);
         if let Some(fault) = fault {
-            self.stage.note(self.process, format_args!("{what}: {fault:?}"));
+            self.world.note(self.process, format_args!("{what}: {fault:?}"));
         }
         self.delay().await;
         match fault {
@@ -60,7 +60,7 @@ impl Wire {
         self.die_if_dead().await;
         let answer = call.await;
         if let Some(note) = answer.as_ref().ok().and_then(note) {
-            self.stage.note(self.process, note);
+            self.world.note(self.process, note);
         }
         match fault {
             Some(Fault::FailAfter) if answer.is_ok() => return Err(failure(what)),
@@ -88,30 +88,30 @@ impl Wire {
     }
 
     async fn halt(&self, halt: Halt) {
-        self.stage.halt(self.process, halt);
+        self.world.halt(self.process, halt);
         self.die_if_dead().await;
         // The turn ends here; what follows comes in the next.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
     async fn die_if_dead(&self) {
-        if self.stage.is_dead(self.process) {
+        if self.world.is_dead(self.process) {
             std::future::pending::<()>().await;
         }
     }
 
     /// Another worker makes the claims of this one due.
     async fn release(&self) {
-        let Some(worker) = self.stage.worker(self.process) else { return };
-        let session = self.stage.auditor.open_lease(WorkerId::from(uuid::Uuid::nil()), &[]).await;
+        let Some(worker) = self.world.worker(self.process) else { return };
+        let session = self.world.auditor.open_lease(WorkerId::from(uuid::Uuid::nil()), &[]).await;
         let mut session = session.expect("the auditor opens a session");
         let claims = session.release_worker(worker).await.expect("the auditor releases");
-        self.stage.note(self.process, format_args!("is taken for dead: {claims} claims are due"));
+        self.world.note(self.process, format_args!("is taken for dead: {claims} claims are due"));
         session.close().await.expect("the auditor closes its session");
     }
 
     async fn commit_audited(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        let planted = match self.stage.case.planted {
+        let planted = match self.world.case.planted {
             None => None,
             Some(planted) => Some(self.plant(planted, writes).await),
         };
@@ -124,7 +124,7 @@ impl Wire {
         }
         runs.sort_unstable();
         runs.dedup();
-        self.stage.audit(&runs).await;
+        self.world.audit(&runs).await;
         Ok(outcomes)
     }
 
@@ -281,7 +281,7 @@ impl Store for Wire {
     }
 
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        self.stage.set_worker(self.process, worker);
+        self.world.set_worker(self.process, worker);
         let inner = self.call("open a lease", self.inner.open_lease(worker, lanes), quiet).await?;
         Ok(Box::new(WiredSession { inner, wire: self.clone() }))
     }
@@ -368,7 +368,7 @@ impl StepTransaction for WiredTransaction {
         let shown = format!("{} epoch {} {}", short(run), outcome.claim.epoch, outcome.row.step_key);
         let commit = async {
             let commit = inner.commit(outcome).await;
-            wire.stage.audit(&[run]).await;
+            wire.world.audit(&[run]).await;
             Ok(commit)
         };
         let note = |commit: &StepCommit| Some(format!("transaction of {shown}: {commit:?}"));

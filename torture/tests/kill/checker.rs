@@ -5,26 +5,26 @@ use workflow_tests::Database;
 use workflow_tests::until;
 use workflow_torture::campaign::{Part, Plan, Round, RoundOptions, replay_ended};
 use workflow_torture::checker::{self, CHECKS, Evidence};
-use workflow_torture::ledger::What;
+use workflow_torture::ledger::Fact;
 use workflow_torture::program::Answer;
 
 type Forgery = (&'static str, &'static str, fn(&mut Evidence));
 
 /// Each entry has the invariant, the violation, and the function that makes it.
 const FORGERIES: &[Forgery] = &[
-    ("I-Ack", "an acknowledged run is lost", |it| drop(it.runs.remove(&line(it, What::Started).subject))),
+    ("I-Ack", "an acknowledged run is lost", |it| drop(it.runs.remove(&line(it, Fact::Started).subject))),
     ("I-Ack", "an acknowledged signal is lost", |it| {
-        let line = line(it, What::Signaled);
+        let line = line(it, Fact::Signaled);
         it.signals.retain(|signal| signal.run != line.subject);
         it.taken.retain(|taken| taken.run != line.subject);
     }),
     ("I-Ack", "an acknowledged cancel is lost", |it| {
-        let run = line(it, What::Canceled).subject;
+        let run = line(it, Fact::Canceled).subject;
         let run = it.runs.get_mut(&run).expect("the run");
         (run.cancel_requested_at, run.status) = (None, "succeeded".into());
     }),
     ("I-Ack", "a client got another output", |it| {
-        edit(it, What::Answered, |line| line.value.push('1'));
+        edit(it, Fact::Answered, |line| line.value.push('1'));
     }),
     ("I-Ack", "a delivered outcome was not recorded", |it| {
         let seen = step(it).subject();
@@ -70,7 +70,7 @@ const FORGERIES: &[Forgery] = &[
     }),
     ("I-AtLeast", "an outcome without a body", |it| {
         let subject = step(it).subject();
-        it.lines.retain(|line| line.what != What::Begin || line.subject != subject);
+        it.lines.retain(|line| line.fact != Fact::Begin || line.subject != subject);
     }),
     ("I-AtLeast", "a body without an outcome", |it| {
         let subject = step(it).subject();
@@ -78,7 +78,7 @@ const FORGERIES: &[Forgery] = &[
     }),
     ("I-AtLeast", "a body ran twice in a process that lived", |it| {
         let subject = step(it).subject();
-        let begin = it.lines.iter().find(|line| line.what == What::Begin && line.subject == subject).cloned();
+        let begin = it.lines.iter().find(|line| line.fact == Fact::Begin && line.subject == subject).cloned();
         it.lines.push(begin.expect("a body"));
         it.dead.clear();
     }),
@@ -104,18 +104,18 @@ const FORGERIES: &[Forgery] = &[
         it.outcomes.push(last);
     }),
     ("I-Replay", "a replay delivered another value", |it| {
-        let mut again = line(it, What::Delivered);
+        let mut again = line(it, Fact::Delivered);
         again.value = "1".into();
         it.lines.push(again);
     }),
     ("I-Replay", "the delivered value is not the recorded value", |it| {
         let subject = step(it).subject();
-        let first = it.lines.iter_mut().filter(|line| line.what == What::Delivered && line.subject == subject);
+        let first = it.lines.iter_mut().filter(|line| line.fact == Fact::Delivered && line.subject == subject);
         first.for_each(|line| line.value = "1".into());
     }),
     ("I-Replay", "a replay does not end", |it| it.misfits.push(("r".into(), String::new()))),
     ("I-Replay", "a replay began a body", |it| {
-        let mut again = line(it, What::Begin);
+        let mut again = line(it, Fact::Begin);
         again.pid = std::process::id();
         it.lines.push(again);
     }),
@@ -162,7 +162,8 @@ const FORGERIES: &[Forgery] = &[
         run.error = Some("{\"kind\":\"crash_loop\"}".into());
     }),
     ("I-Answer", "a wrong output", |it| {
-        let (_, answer) = it.foretold.iter_mut().find(|(_, answer)| matches!(answer, Answer::Value(_))).expect("one");
+        let (_, answer) =
+            it.expected_answers.iter_mut().find(|(_, answer)| matches!(answer, Answer::Value(_))).expect("one");
         *answer = Answer::Value(1);
     }),
     ("I-Clean", "a deadlock", |it| it.damage.push("1 deadlocks".into())),
@@ -192,12 +193,12 @@ const CHANGES: &[(&str, &str)] = &[
 ];
 
 /// Returns the first line of this kind.
-fn line(evidence: &Evidence, what: What) -> workflow_torture::ledger::Line {
-    evidence.lines.iter().find(|line| line.what == what).expect("a line of this kind").clone()
+fn line(evidence: &Evidence, what: Fact) -> workflow_torture::ledger::Line {
+    evidence.lines.iter().find(|line| line.fact == what).expect("a line of this kind").clone()
 }
 
-fn edit(evidence: &mut Evidence, what: What, change: impl FnOnce(&mut workflow_torture::ledger::Line)) {
-    change(evidence.lines.iter_mut().find(|line| line.what == what).expect("a line of this kind"));
+fn edit(evidence: &mut Evidence, what: Fact, change: impl FnOnce(&mut workflow_torture::ledger::Line)) {
+    change(evidence.lines.iter_mut().find(|line| line.fact == what).expect("a line of this kind"));
 }
 
 /// Returns the outcome of a plain step of the program: its first attempt succeeded, in a run that
@@ -228,7 +229,7 @@ pub async fn every_violation_is_found(database: Database) {
     round.spawn();
     // Every program must have started, so that each entry finds evidence to forge.
     until("every program is started", async || round.load.has_started_all().then_some(())).await;
-    let (scene, evidence) = round.settle().await;
+    let (testbed, evidence) = round.settle().await;
     assert_eq!(checker::violations(&evidence), [], "the evidence has no violations before it is forged");
 
     for (invariant, what, forge) in FORGERIES {
@@ -245,22 +246,22 @@ pub async fn every_violation_is_found(database: Database) {
     let count = |evidence: &Evidence, invariant: &str| {
         checker::violations(evidence).iter().filter(|it| it.invariant == invariant).count()
     };
-    assert_eq!(replay_ended(&scene).await, [], "every ended run replays to the same end");
-    scene.raw().await.execute("UPDATE workflow_runs SET output = '1' WHERE status = 'succeeded'").await;
-    assert!(!replay_ended(&scene).await.is_empty(), "a replay with another output must be reported");
+    assert_eq!(replay_ended(&testbed).await, [], "every ended run replays to the same end");
+    testbed.raw().await.execute("UPDATE workflow_runs SET output = '1' WHERE status = 'succeeded'").await;
+    assert!(!replay_ended(&testbed).await.is_empty(), "a replay with another output must be reported");
     let mut before = Evidence {
-        foretold: evidence.foretold,
+        expected_answers: evidence.expected_answers,
         dead: evidence.dead,
         workers: evidence.workers,
-        ..Evidence::of(&scene).await
+        ..Evidence::of(&testbed).await
     };
     for (invariant, change) in CHANGES {
-        scene.raw().await.execute(change).await;
-        let mut after = Evidence::of(&scene).await;
-        (after.foretold, after.dead, after.workers) =
-            (before.foretold.clone(), before.dead.clone(), before.workers.clone());
+        testbed.raw().await.execute(change).await;
+        let mut after = Evidence::of(&testbed).await;
+        (after.expected_answers, after.dead, after.workers) =
+            (before.expected_answers.clone(), before.dead.clone(), before.workers.clone());
         assert!(count(&after, invariant) > count(&before, invariant), "{invariant} after {change}");
         before = after;
     }
-    scene.sweep().await;
+    testbed.sweep().await;
 }

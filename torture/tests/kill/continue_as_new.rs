@@ -6,7 +6,7 @@ use workflow_sdk::prelude::*;
 use workflow_tests::Database;
 use workflow_torture::workflows::{self, GENERATIONS, PAGES};
 
-use workflow_torture::scene::{Scene, Started};
+use workflow_torture::testbed::{Started, Testbed};
 
 const RUNS: u64 = 4;
 
@@ -35,8 +35,8 @@ async fn die_at(database: Database, point: &str, hits: &[u32]) {
 }
 
 async fn die_once(database: Database, failpoint: String) {
-    let scene = Scene::new(database).await;
-    let handles = scene.client.start_many(workflows::herald, [0; RUNS as usize]).await.expect("start runs");
+    let testbed = Testbed::new(database).await;
+    let handles = testbed.client.start_many(workflows::emitter, [0; RUNS as usize]).await.expect("start runs");
     let runs: Vec<_> = handles.iter().map(|run| Started { id: run.id(), output: GENERATIONS * PAGES }).collect();
     // A follower from the beginning and a late reader must see the same items.
     let followers = handles.iter().map(|run| {
@@ -44,13 +44,13 @@ async fn die_once(database: Database, failpoint: String) {
         tokio::spawn(stream.map(|item| item.expect("an item")).collect::<Vec<_>>())
     });
     let followers: Vec<_> = followers.collect();
-    let settings = scene.settings();
-    let mut first = scene.spawn_to_die("first", &settings, &failpoint);
+    let settings = testbed.settings();
+    let mut first = testbed.spawn_to_die("first", &settings, &failpoint);
     first.end_by_kill().await;
-    let second = scene.spawn("second", &settings);
-    scene.all_end(&runs).await;
+    let second = testbed.spawn("second", &settings);
+    testbed.all_end(&runs).await;
 
-    let violations = scene.raw().await.lines(workflow_torture::audit::VIOLATIONS, "violation").await;
+    let violations = testbed.raw().await.lines(workflow_torture::audit::VIOLATIONS, "violation").await;
     assert_eq!(violations, Vec::<String>::new(), "violations that the triggers of the database recorded");
     let mut expected: Vec<(u64, u64)> =
         (0..GENERATIONS).flat_map(|generation| (0..PAGES).map(move |page| (generation, page))).collect();
@@ -63,17 +63,17 @@ async fn die_once(database: Database, failpoint: String) {
         let late: Vec<_> = run.stream("news").map(Result::<(u64, u64), _>::unwrap).collect().await;
         assert_eq!(late, expected, "{failpoint}");
         assert_eq!(run.state::<u64>("told").await.expect("read"), Some(GENERATIONS * PAGES));
-        check_bodies(&scene, run.id(), first.pid());
+        check_bodies(&testbed, run.id(), first.pid());
     }
     first.assert_no_errors();
     second.assert_no_errors();
-    scene.sweep().await;
+    testbed.sweep().await;
 }
 
 /// Checks that each step of each generation has its own key. Its body began once, or a second time
 /// after the kill.
-fn check_bodies(scene: &Scene, id: workflow_sdk::RunId, killed: u32) {
-    let begins = scene.ledger.begins();
+fn check_bodies(testbed: &Testbed, id: workflow_sdk::RunId, killed: u32) {
+    let begins = testbed.ledger.begins();
     for generation in 0..GENERATIONS {
         for page in 0..PAGES {
             let run = if generation == 0 { id.to_string() } else { format!("{id}.{generation}") };

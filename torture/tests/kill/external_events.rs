@@ -7,7 +7,7 @@ use workflow_tests::until;
 use workflow_torture::worker_process::WorkerSettings;
 use workflow_torture::workflows::{NUMBERS, collect, gatekeeper, in_order, parent};
 
-use workflow_torture::scene::{Scene, Started};
+use workflow_torture::testbed::{Started, Testbed};
 
 const RUNS: u64 = 4;
 
@@ -23,8 +23,8 @@ const POINTS: [&str; 8] = [
     "step.body@3",
 ];
 
-fn settings(scene: &Scene) -> WorkerSettings {
-    let mut settings = scene.settings();
+fn settings(testbed: &Testbed) -> WorkerSettings {
+    let mut settings = testbed.settings();
     settings.linger = 0;
     // Random kills may hit the same run every time.
     settings.max_crashes = Some(100);
@@ -34,9 +34,9 @@ fn settings(scene: &Scene) -> WorkerSettings {
 /// Each worker dies at another point or at a random moment, while signals arrive. Each signal is
 /// taken once, in order.
 pub async fn signals_are_taken_once_and_in_order(database: Database) {
-    let scene = Scene::new(database).await;
-    let settings = settings(&scene);
-    let handles = scene.client.start_many(collect, 0..RUNS).await.expect("start runs");
+    let testbed = Testbed::new(database).await;
+    let settings = settings(&testbed);
+    let handles = testbed.client.start_many(collect, 0..RUNS).await.expect("start runs");
     let output = |n| (0..NUMBERS).fold(n, in_order);
     let runs: Vec<Started> =
         handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: output(n) }).collect();
@@ -45,13 +45,13 @@ pub async fn signals_are_taken_once_and_in_order(database: Database) {
     let mut send = async |count: usize| {
         for number in numbers.by_ref().take(count) {
             for run in &runs {
-                let sent = scene.client.signal(run.id, "number", &number).await.expect("send a signal");
+                let sent = testbed.client.signal(run.id, "number", &number).await.expect("send a signal");
                 assert_eq!(sent, SignalOutcome::Accepted);
             }
         }
     };
     for (number, point) in POINTS.iter().enumerate() {
-        let mut worker = scene.spawn_to_die(&format!("worker-{number}"), &settings, point);
+        let mut worker = testbed.spawn_to_die(&format!("worker-{number}"), &settings, point);
         // One signal before the worker is ready, and one while it works.
         send(1).await;
         worker.ready().await;
@@ -59,91 +59,92 @@ pub async fn signals_are_taken_once_and_in_order(database: Database) {
         worker.end_by_kill().await;
         dead.push(worker);
     }
-    let recorded = scene.recorded(&runs).await;
-    scene.check_order(&recorded);
-    let mut worker = scene.spawn("random", &settings);
-    let lines = scene.ledger.lines().len();
+    let recorded = testbed.recorded(&runs).await;
+    testbed.check_order(&recorded);
+    let mut worker = testbed.spawn("random", &settings);
+    let lines = testbed.ledger.lines().len();
     send(2).await;
-    scene.lines(lines + fastrand::usize(1..10)).await;
+    testbed.lines(lines + fastrand::usize(1..10)).await;
     worker.kill();
     dead.push(worker);
-    let last = scene.spawn("last", &settings);
+    let last = testbed.spawn("last", &settings);
     send(2).await;
-    scene.all_end(&runs).await;
+    testbed.all_end(&runs).await;
     let pids: Vec<u32> = dead.iter().map(|worker| worker.pid()).collect();
-    scene.check(&runs, &pids).await;
-    scene.check_never_again(&recorded);
+    testbed.check(&runs, &pids).await;
+    testbed.check_never_again(&recorded);
     for run in &runs {
         let taken = format!(
             "SELECT payload || ' ' || consumed_by AS taken FROM workflow_signals WHERE run_id = '{}' ORDER BY seq",
             run.id
         );
         let expected = (0..NUMBERS).map(|n| if n == 0 { "0 number".into() } else { format!("{n} number:{n}") });
-        assert_eq!(scene.raw().await.lines(taken, "taken").await, expected.collect::<Vec<String>>());
+        assert_eq!(testbed.raw().await.lines(taken, "taken").await, expected.collect::<Vec<String>>());
     }
     dead.iter().chain([&last]).for_each(|worker| worker.assert_no_errors());
-    scene.sweep().await;
+    testbed.sweep().await;
 }
 
 /// Any live worker may drive the parents and the children. Each worker dies later than the previous
 /// one.
 pub async fn a_parent_and_its_children_survive_their_workers(database: Database) {
-    let scene = Scene::new(database).await;
-    let mut settings = settings(&scene);
+    let testbed = Testbed::new(database).await;
+    let mut settings = settings(&testbed);
     settings.concurrency = 6;
     settings.pause = 5;
-    let handles = scene.client.start_many(parent, 0..RUNS).await.expect("start parents");
+    let handles = testbed.client.start_many(parent, 0..RUNS).await.expect("start parents");
     let mut runs: Vec<Started> =
         handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: 10 * n + 45 }).collect();
     let mut dead = Vec::new();
-    let beside = scene.spawn("beside", &settings);
+    let beside = testbed.spawn("beside", &settings);
     for (number, lines) in [3, 20, 45, 70].into_iter().enumerate() {
-        let mut worker = scene.spawn(&format!("worker-{number}"), &settings);
-        scene.lines(lines).await;
+        let mut worker = testbed.spawn(&format!("worker-{number}"), &settings);
+        testbed.lines(lines).await;
         worker.kill();
         dead.push(worker);
     }
     for (number, point) in ["end.before_commit@2", "end.after_commit@1"].into_iter().enumerate() {
-        let mut worker = scene.spawn_to_die(&format!("point-{number}"), &settings, point);
+        let mut worker = testbed.spawn_to_die(&format!("point-{number}"), &settings, point);
         worker.ready().await;
-        let more = scene.client.start_many(parent, [100]).await.expect("start a parent");
+        let more = testbed.client.start_many(parent, [100]).await.expect("start a parent");
         runs.push(Started { id: more[0].id(), output: 1045 });
-        scene.all_end(&runs).await;
+        testbed.all_end(&runs).await;
         // The other worker may have finished the runs first.
         if worker.ended().is_none() {
             worker.kill();
         }
         dead.push(worker);
     }
-    let children = scene.client.list(&RunFilter::new().workflow("leaf").page_size(1000)).await.expect("list children");
+    let children =
+        testbed.client.list(&RunFilter::new().workflow("leaf").page_size(1000)).await.expect("list children");
     assert_eq!(children.len(), 10 * runs.len(), "each child was started once");
     let output = |run: &workflow_sdk::Run| run.input.parse().expect("a number");
     runs.extend(children.iter().map(|run| Started { id: run.id, output: output(run) }));
     let pids: Vec<u32> = dead.iter().map(|worker| worker.pid()).collect();
-    scene.check(&runs, &pids).await;
+    testbed.check(&runs, &pids).await;
     dead.iter().chain([&beside]).for_each(|worker| worker.assert_no_errors());
-    scene.sweep().await;
+    testbed.sweep().await;
 }
 
 pub async fn an_approval_is_decided_while_no_worker_lives(database: Database) {
-    let scene = Scene::new(database).await;
-    let settings = settings(&scene);
-    let run = scene.client.start(gatekeeper, 7).await.expect("start a run");
-    let mut first = scene.spawn("first", &settings);
+    let testbed = Testbed::new(database).await;
+    let settings = settings(&testbed);
+    let run = testbed.client.start(gatekeeper, 7).await.expect("start a run");
+    let mut first = testbed.spawn("first", &settings);
     let asked = until("the approval is requested", async || {
-        scene.client.approvals_of(run.id()).await.expect("list approvals").into_iter().next()
+        testbed.client.approvals_of(run.id()).await.expect("list approvals").into_iter().next()
     })
     .await;
     first.kill();
-    let decided = scene.client.approve(run.id(), &asked.key, "ann").await.expect("approve");
+    let decided = testbed.client.approve(run.id(), &asked.key, "ann").await.expect("approve");
     assert_eq!(decided, SignalOutcome::Accepted);
-    let decided = scene.client.reject(run.id(), &asked.key, "bob").await.expect("reject");
+    let decided = testbed.client.reject(run.id(), &asked.key, "bob").await.expect("reject");
     assert_eq!(decided, SignalOutcome::Repeated, "the first decision counts");
     assert_ne!(run.status().await.expect("read the run"), RunStatus::Succeeded);
-    let second = scene.spawn("second", &settings);
+    let second = testbed.spawn("second", &settings);
     let runs = [Started { id: run.id(), output: 7 }];
-    scene.all_end(&runs).await;
-    scene.check(&runs, &[first.pid()]).await;
+    testbed.all_end(&runs).await;
+    testbed.check(&runs, &[first.pid()]).await;
     second.assert_no_errors();
-    scene.sweep().await;
+    testbed.sweep().await;
 }

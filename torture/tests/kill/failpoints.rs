@@ -4,7 +4,7 @@
 use futures::future::join_all;
 use workflow_tests::Database;
 
-use workflow_torture::scene::Scene;
+use workflow_torture::testbed::Testbed;
 
 pub async fn executor_before_commit(database: Database) {
     // With the delay, a sender that was wrongly answered before the commit would have continued
@@ -32,23 +32,23 @@ async fn die_at(database: Database, point: &str, hits: &[u32]) {
 }
 
 async fn die_once(database: Database, failpoint: String) {
-    let scene = Scene::new(database).await;
-    let runs = scene.start_mix(6, 6, 8).await;
-    let mut settings = scene.settings();
+    let testbed = Testbed::new(database).await;
+    let runs = testbed.start_mix(6, 6, 8).await;
+    let mut settings = testbed.settings();
     // Fewer permits than runs, so that there are several claims. Every sleep is a park.
     settings.concurrency = 4;
     settings.linger = 0;
-    let mut first = scene.spawn_to_die("first", &settings, &failpoint);
+    let mut first = testbed.spawn_to_die("first", &settings, &failpoint);
     first.end_by_kill().await;
-    let recorded = scene.recorded(&runs).await;
-    scene.check_order(&recorded);
+    let recorded = testbed.recorded(&runs).await;
+    testbed.check_order(&recorded);
 
-    let second = scene.spawn("second", &settings);
-    scene.all_end(&runs).await;
-    scene.check(&runs, &[first.pid()]).await;
-    scene.check_never_again(&recorded);
+    let second = testbed.spawn("second", &settings);
+    testbed.all_end(&runs).await;
+    testbed.check(&runs, &[first.pid()]).await;
+    testbed.check_never_again(&recorded);
     first.assert_no_errors();
     second.assert_no_errors();
     println!("{database:?} {failpoint}: {} outcomes before the kill", recorded.count());
-    scene.sweep().await;
+    testbed.sweep().await;
 }

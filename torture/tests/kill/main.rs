@@ -107,7 +107,7 @@ workflow_tests::cases! {
     }
 }
 
-/// Runs a case. Each case makes its own scene.
+/// Runs a case. Each case makes its own testbed.
 async fn check<Case: Future<Output = ()>>(database: Database, case: impl FnOnce(Database) -> Case) {
     case(database).await;
 }

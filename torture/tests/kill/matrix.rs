@@ -11,11 +11,11 @@ use workflow_engine::faults::{Action, POINTS, Point};
 use workflow_engine::model::WorkerId;
 use workflow_sdk::RunId;
 use workflow_tests::Database;
-use workflow_torture::ledger::What;
+use workflow_torture::ledger::Fact;
 use workflow_torture::worker_process::{WorkerProcess, WorkerSettings};
 
 use crate::workload::Workload;
-use workflow_torture::scene::{Place, Scene, Started};
+use workflow_torture::testbed::{Location, Started, Testbed};
 
 /// Cells that run at once. A cell mostly waits for leases, back-offs and dead workers.
 const AT_ONCE: usize = 4;
@@ -65,17 +65,17 @@ async fn at_every_point(database: Database, action: Action) {
 }
 
 /// Waits until the runs have ended while one process is stopped, at most for [`STANDSTILL`].
-async fn stands_still(scene: &Scene, workload: &Workload) {
+async fn stands_still(testbed: &Testbed, workload: &Workload) {
     let begun = Instant::now();
-    while begun.elapsed() < STANDSTILL && !workload.have_ended(scene).await {
+    while begun.elapsed() < STANDSTILL && !workload.have_ended(testbed).await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// Records `count` workers whose processes are dead.
-async fn leave_dead_workers(scene: &Scene, count: u32) {
+async fn leave_dead_workers(testbed: &Testbed, count: u32) {
     for _ in 0..count {
-        let session = scene.client.store().open_lease(WorkerId::generate(), &[]).await;
+        let session = testbed.client.store().open_lease(WorkerId::generate(), &[]).await;
         drop(session.expect("open a lease session"));
     }
 }
@@ -124,8 +124,8 @@ impl Cell {
         }
     }
 
-    fn settings(&self, scene: &Scene) -> WorkerSettings {
-        let mut settings = scene.settings();
+    fn settings(&self, testbed: &Testbed) -> WorkerSettings {
+        let mut settings = testbed.settings();
         // Fewer permits than runs, so that there are several claims. Every wait is a park.
         settings.concurrency = 6;
         settings.linger = 0;
@@ -136,9 +136,9 @@ impl Cell {
     /// Lets the action happen in a worker, in the middle of runs of every kind. Then another worker
     /// finishes them.
     async fn working(&self) {
-        let scene = Scene::new(self.database).await;
-        scene.make_effects().await;
-        let settings = self.settings(&scene);
+        let testbed = Testbed::new(self.database).await;
+        testbed.make_effects().await;
+        let settings = self.settings(&testbed);
         let mut brief = settings.clone();
         if !self.kills_or_stops() {
             // The runs of three turns at once.
@@ -155,56 +155,56 @@ impl Cell {
         // once each.
         let (turns, at_once) = if self.kills_or_stops() { (hits, 1) } else { (1, hits) };
         for turn in 1..=turns {
-            scene.close_gates();
+            testbed.close_gates();
             for turn in turn..turn + at_once {
-                workload.start(&scene, turn, self.point.name).await;
+                workload.start(&testbed, turn, self.point.name).await;
             }
             if self.point.name.ends_with("_release") {
-                leave_dead_workers(&scene, hits).await;
+                leave_dead_workers(&testbed, hits).await;
             }
             let armed: Vec<String> = (turn..turn + at_once).map(|hit| self.at(hit)).collect();
-            let mut process = scene.spawn_to_die(&self.name("hit", turn), &brief, &armed.join(","));
+            let mut process = testbed.spawn_to_die(&self.name("hit", turn), &brief, &armed.join(","));
             self.happens_in(&mut process, at_once).await;
-            records.push(workload.recorded(&scene).await);
+            records.push(workload.recorded(&testbed).await);
             if self.action == Action::Kill || self.action == Action::Stop && !self.point.in_transaction {
-                records.iter().for_each(|recorded| scene.check_order(recorded));
-                scene.check_effects_so_far().await;
-                scene.check_children_so_far().await;
+                records.iter().for_each(|recorded| testbed.check_order(recorded));
+                testbed.check_effects_so_far().await;
+                testbed.check_children_so_far().await;
             }
-            if self.action == Action::Stop && (self.point.in_transaction || !scene.can_be_written().await) {
+            if self.action == Action::Stop && (self.point.in_transaction || !testbed.can_be_written().await) {
                 // The stopped process holds a lock that every other process needs.
                 process.signal(Signal::CONT);
             }
-            workload.let_end(&scene).await;
+            workload.let_end(&testbed).await;
             match self.action {
                 Action::Kill => {}
                 Action::Stop => {
-                    let mut other = scene.spawn(&self.name("other", turn), &settings);
-                    stands_still(&scene, &workload).await;
+                    let mut other = testbed.spawn(&self.name("other", turn), &settings);
+                    stands_still(&testbed, &workload).await;
                     process.signal(Signal::CONT);
-                    workload.all_end(&scene).await;
+                    workload.all_end(&testbed).await;
                     process.end_by_request().await;
                     other.end_by_request().await;
                     others.push(other);
                 }
                 // The process continues by itself.
                 _ => {
-                    workload.all_end(&scene).await;
+                    workload.all_end(&testbed).await;
                     process.end_by_request().await;
                 }
             }
             hit_ones.push(process);
         }
         if self.action == Action::Kill {
-            let mut last = scene.spawn(&self.name("last", 0), &settings);
-            workload.all_end(&scene).await;
+            let mut last = testbed.spawn(&self.name("last", 0), &settings);
+            workload.all_end(&testbed).await;
             last.end_by_request().await;
             others.push(last);
         }
         let pids: Vec<u32> = hit_ones.iter().map(WorkerProcess::pid).collect();
         let stopped = if self.action == Action::Stop { pids.as_slice() } else { &[] };
-        workload.check(&scene, &pids, stopped).await;
-        records.iter().for_each(|recorded| scene.check_never_again(recorded));
+        workload.check(&testbed, &pids, stopped).await;
+        records.iter().for_each(|recorded| testbed.check_never_again(recorded));
         // A process may log an error about a write that was refused on purpose, or that was not
         // answered while it was stopped.
         let quiet = matches!(self.action, Action::Kill | Action::Delay);
@@ -212,27 +212,27 @@ impl Cell {
         for log in hit_ones.iter().map(WorkerProcess::log) {
             assert!(!log.contains("panicked") && !log.contains("deadlock"), "{log}");
         }
-        scene.sweep().await;
+        testbed.sweep().await;
     }
 
     /// Lets the action happen in an application that starts runs. The application repeats a start
     /// whose result it does not know.
     async fn starting(&self) {
         let hits = (1..=HITS).map(async |hit| {
-            let scene = Scene::new(self.database).await;
-            let mut settings = scene.settings();
+            let testbed = Testbed::new(self.database).await;
+            let mut settings = testbed.settings();
             settings.starts_runs = true;
-            let mut starter = scene.spawn_to_die(&self.name("starter", hit), &settings, &self.at(hit));
+            let mut starter = testbed.spawn_to_die(&self.name("starter", hit), &settings, &self.at(hit));
             self.happens_in(&mut starter, 1).await;
-            let acknowledged = || scene.ledger.lines().into_iter().filter(|line| line.what == What::Started);
+            let acknowledged = || testbed.ledger.lines().into_iter().filter(|line| line.fact == Fact::Started);
             if self.action != Action::Kill {
                 starter.signal(Signal::CONT);
-                scene.lines(acknowledged().count() + 8).await;
+                testbed.lines(acknowledged().count() + 8).await;
                 starter.kill();
             }
             let mut runs = Vec::new();
             let rows = "SELECT CAST(id AS text) || ' ' || input AS run FROM workflow_runs ORDER BY key";
-            for row in scene.raw().await.lines(rows, "run").await {
+            for row in testbed.raw().await.lines(rows, "run").await {
                 let (id, n) = row.split_once(' ').expect("id and input");
                 let output = 5 * n.parse::<u64>().expect("a number") + 10;
                 runs.push(Started { id: id.parse().expect("a run id"), output });
@@ -245,12 +245,12 @@ impl Cell {
                 assert!(runs.iter().any(|run| run.id == id), "the acknowledged start of {id} is lost");
             }
             settings.starts_runs = false;
-            let mut worker = scene.spawn(&self.name("worker", hit), &settings);
-            scene.all_end(&runs).await;
+            let mut worker = testbed.spawn(&self.name("worker", hit), &settings);
+            testbed.all_end(&runs).await;
             worker.end_by_request().await;
-            scene.check(&runs, &[]).await;
+            testbed.check(&runs, &[]).await;
             worker.assert_no_warnings();
-            scene.sweep().await;
+            testbed.sweep().await;
         });
         join_all(hits).await;
     }
@@ -261,11 +261,11 @@ impl Cell {
         // A point inside a migration is reached at most twice, a point of the commit once.
         let hits = if self.point.name.ends_with("_commit") { 1 } else { 2 };
         let hits = (1..=hits).map(async |hit| {
-            let place = Place::new(self.database);
-            let settings = place.settings();
-            let mut first = place.spawn(&self.name("first", hit), &settings, Some(&self.at(hit)));
+            let location = Location::new(self.database);
+            let settings = location.settings();
+            let mut first = location.spawn(&self.name("first", hit), &settings, Some(&self.at(hit)));
             self.happens_in(&mut first, 1).await;
-            let mut next = place.spawn(&self.name("next", hit), &settings, None);
+            let mut next = location.spawn(&self.name("next", hit), &settings, None);
             match self.action {
                 Action::Stop => first.signal(Signal::CONT),
                 // The application gets an error, and the next process completes the database.
@@ -277,14 +277,14 @@ impl Cell {
             }
             next.ready().await;
             next.assert_no_warnings();
-            let scene = Scene::at(place).await;
+            let testbed = Testbed::at(location).await;
             let gap = "SELECT count(*) - max(version) FROM workflow_schema";
-            assert_eq!(scene.raw().await.number(gap).await, 0, "one row per migration");
-            let runs = scene.start_mix(1, 1, 1).await;
-            scene.all_end(&runs).await;
-            scene.check(&runs, &[]).await;
+            assert_eq!(testbed.raw().await.number(gap).await, 0, "one row per migration");
+            let runs = testbed.start_mix(1, 1, 1).await;
+            testbed.all_end(&runs).await;
+            testbed.check(&runs, &[]).await;
             next.end_by_request().await;
-            scene.sweep().await;
+            testbed.sweep().await;
         });
         join_all(hits).await;
     }

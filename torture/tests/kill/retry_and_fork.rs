@@ -6,7 +6,7 @@ use workflow_tests::Database;
 use workflow_torture::ledger::Line;
 use workflow_torture::workflows;
 
-use workflow_torture::scene::{Scene, Started};
+use workflow_torture::testbed::{Started, Testbed};
 
 /// A worker dies between the failure of a run and the commit of its next attempt, and right after
 /// that commit.
@@ -17,12 +17,12 @@ pub async fn a_kill_around_a_retry_loses_nothing(database: Database) {
 }
 
 async fn die_around_a_retry(database: Database, failpoint: &str) {
-    let scene = Scene::new(database).await;
-    let run = scene.client.start(workflows::Stubborn, 5).await.expect("start");
-    let mut first = scene.spawn_to_die("first", &scene.settings(), failpoint);
+    let testbed = Testbed::new(database).await;
+    let run = testbed.client.start(workflows::Stubborn, 5).await.expect("start");
+    let mut first = testbed.spawn_to_die("first", &testbed.settings(), failpoint);
     first.end_by_kill().await;
-    let second = scene.spawn("second", &scene.settings());
-    scene.all_end(&[Started { id: run.id(), output: 6 }]).await;
+    let second = testbed.spawn("second", &testbed.settings());
+    testbed.all_end(&[Started { id: run.id(), output: 6 }]).await;
 
     let ended = run.run().await.expect("read a run");
     assert_eq!(
@@ -30,20 +30,20 @@ async fn die_around_a_retry(database: Database, failpoint: &str) {
         (RunStatus::Succeeded, Some("6"), 3),
         "{failpoint}"
     );
-    let begins = scene.ledger.begins();
+    let begins = testbed.ledger.begins();
     let of = |key: &str| begins.iter().filter(|line| line.subject.ends_with(key)).collect::<Vec<&Line>>();
     assert_eq!(of("/steady").len(), 1, "{failpoint}: a finished step ran again");
     // One per attempt of the run, because no body was running at the moment of the kill.
     assert_eq!(of("/stubborn").len(), 3, "{failpoint}: {begins:?}");
-    let history = scene.history(run.id()).await;
+    let history = testbed.history(run.id()).await;
     let outcomes: Vec<_> =
         history.iter().filter(|row| row.position.is_some()).map(|row| row.step_key.as_str()).collect();
     assert_eq!(outcomes, ["steady", "stubborn"]);
-    let violations = scene.raw().await.lines(workflow_torture::audit::VIOLATIONS, "violation").await;
+    let violations = testbed.raw().await.lines(workflow_torture::audit::VIOLATIONS, "violation").await;
     assert_eq!(violations, Vec::<String>::new(), "violations that the triggers of the database recorded");
     first.assert_no_errors();
     second.assert_no_errors();
-    scene.sweep().await;
+    testbed.sweep().await;
 }
 
 /// A fork resumes after a kill like any other run, and never repeats a step before the one from
@@ -55,21 +55,21 @@ pub async fn a_fork_survives_its_worker(database: Database) {
 }
 
 async fn kill_a_fork(database: Database, failpoint: &str) {
-    let scene = Scene::new(database).await;
-    let source = scene.client.start(workflows::chain, 1).await.expect("start");
-    let mut worker = scene.spawn("source", &scene.settings());
-    scene.all_end(&[Started { id: source.id(), output: 55 }]).await;
+    let testbed = Testbed::new(database).await;
+    let source = testbed.client.start(workflows::chain, 1).await.expect("start");
+    let mut worker = testbed.spawn("source", &testbed.settings());
+    testbed.all_end(&[Started { id: source.id(), output: 55 }]).await;
     worker.kill();
 
     let fork = source.fork().from("link:5").await.expect("fork");
-    let mut first = scene.spawn_to_die("first", &scene.settings(), failpoint);
+    let mut first = testbed.spawn_to_die("first", &testbed.settings(), failpoint);
     first.end_by_kill().await;
-    let recorded = scene.recorded(&[Started { id: fork.id(), output: 55 }]).await;
-    let second = scene.spawn("second", &scene.settings());
+    let recorded = testbed.recorded(&[Started { id: fork.id(), output: 55 }]).await;
+    let second = testbed.spawn("second", &testbed.settings());
     assert_eq!(fork.result().await.expect("the fork ends"), 55, "{failpoint}");
-    scene.check_never_again(&recorded);
+    testbed.check_never_again(&recorded);
 
-    let begins = scene.ledger.begins();
+    let begins = testbed.ledger.begins();
     let keys = |links: std::ops::Range<u32>| links.map(|link| format!("{}/link:{link}", fork.id()));
     let kept = keys(1..5).chain([format!("{}/link", fork.id())]);
     for key in kept {
@@ -78,9 +78,9 @@ async fn kill_a_fork(database: Database, failpoint: &str) {
     for key in keys(5..10) {
         assert!(begins.iter().any(|line| line.subject == key), "{failpoint}: {key} did not begin");
     }
-    let violations = scene.raw().await.lines(workflow_torture::audit::VIOLATIONS, "violation").await;
+    let violations = testbed.raw().await.lines(workflow_torture::audit::VIOLATIONS, "violation").await;
     assert_eq!(violations, Vec::<String>::new(), "violations that the triggers of the database recorded");
     first.assert_no_errors();
     second.assert_no_errors();
-    scene.sweep().await;
+    testbed.sweep().await;
 }

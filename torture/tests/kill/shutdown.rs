@@ -5,45 +5,45 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use workflow_tests::Database;
 
-use workflow_torture::scene::Scene;
+use workflow_torture::testbed::Testbed;
 
 pub async fn a_worker_that_stops_gives_every_run_back(database: Database) {
-    let scene = Scene::new(database).await;
-    let mut settings = scene.settings();
+    let testbed = Testbed::new(database).await;
+    let mut settings = testbed.settings();
     settings.concurrency = 20;
     settings.pause = 20;
-    let runs = scene.start_mix(10, 10, 10).await;
-    let mut ended = scene.spawn("ended", &settings);
-    scene.begun(40).await;
+    let runs = testbed.start_mix(10, 10, 10).await;
+    let mut ended = testbed.spawn("ended", &settings);
+    testbed.begun(40).await;
     ended.signal(Signal::TERM);
     let status = ended.end().await;
     assert!(status.success(), "{status}: {}", ended.log());
-    let mut raw = scene.raw().await;
+    let mut raw = testbed.raw().await;
     assert_eq!(raw.number("SELECT count(*) FROM workflow_runs WHERE status = 'running'").await, 0);
     assert_eq!(raw.number("SELECT count(*) FROM workflow_workers").await, 0);
     let left = raw.number("SELECT count(*) FROM workflow_runs WHERE completed_at IS NULL").await;
     assert!(left > 0, "the worker must be asked to end in the middle of the load");
 
-    let next = scene.spawn("next", &settings);
+    let next = testbed.spawn("next", &settings);
     next.ready().await;
     let ready = Instant::now();
-    scene.begins_in(&next).await;
+    testbed.begins_in(&next).await;
     println!("{database:?}: {left} runs given back, the next worker resumed them after {:?}", ready.elapsed());
-    scene.all_end(&runs).await;
+    testbed.all_end(&runs).await;
     // No process died: no body was interrupted, and no crash was counted.
-    scene.check(&runs, &[]).await;
-    assert_eq!(scene.crashes_counted().await, 0);
+    testbed.check(&runs, &[]).await;
+    assert_eq!(testbed.crashes_counted().await, 0);
     ended.assert_no_warnings();
     next.assert_no_warnings();
-    scene.sweep().await;
+    testbed.sweep().await;
 }
 
 pub async fn a_second_signal_drops_a_step_that_hangs(database: Database) {
-    let scene = Scene::new(database).await;
-    let settings = scene.settings();
-    let run = scene.start_gated(1).await;
-    let mut hanging = scene.spawn("hanging", &settings);
-    scene.begins_in(&hanging).await;
+    let testbed = Testbed::new(database).await;
+    let settings = testbed.settings();
+    let run = testbed.start_gated(1).await;
+    let mut hanging = testbed.spawn("hanging", &settings);
+    testbed.begins_in(&hanging).await;
     hanging.signal(Signal::TERM);
     hanging.says("worker stops").await;
     assert!(hanging.ended().is_none(), "the worker gives the step time to end");
@@ -56,15 +56,15 @@ pub async fn a_second_signal_drops_a_step_that_hangs(database: Database) {
     // back.
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     let given_back = "SELECT count(*) FROM workflow_runs WHERE status <> 'running' AND completed_at IS NULL";
-    assert_eq!(scene.raw().await.number(given_back).await, 1);
+    assert_eq!(testbed.raw().await.number(given_back).await, 1);
 
-    let next = scene.spawn("next", &settings);
-    scene.begins_in(&next).await;
-    scene.open_gate("one");
-    scene.open_gate("two");
-    scene.all_end(&[run]).await;
-    scene.check(&[run], &[hanging.pid()]).await;
-    assert_eq!(scene.crashes_counted().await, 0);
+    let next = testbed.spawn("next", &settings);
+    testbed.begins_in(&next).await;
+    testbed.open_gate("one");
+    testbed.open_gate("two");
+    testbed.all_end(&[run]).await;
+    testbed.check(&[run], &[hanging.pid()]).await;
+    assert_eq!(testbed.crashes_counted().await, 0);
     next.assert_no_warnings();
-    scene.sweep().await;
+    testbed.sweep().await;
 }

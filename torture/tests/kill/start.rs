@@ -3,9 +3,9 @@
 use futures::future::join_all;
 use workflow_sdk::RunId;
 use workflow_tests::Database;
-use workflow_torture::ledger::What;
+use workflow_torture::ledger::Fact;
 
-use workflow_torture::scene::{Scene, Started};
+use workflow_torture::testbed::{Started, Testbed};
 
 /// Every acknowledged start is stored. Every stored run ends, whether its start was acknowledged or
 /// not.
@@ -20,28 +20,28 @@ pub async fn an_acknowledged_start_survives_its_process(database: Database) {
 }
 
 async fn kill_starter(database: Database, failpoint: &str) {
-    let scene = Scene::new(database).await;
-    let mut settings = scene.settings();
+    let testbed = Testbed::new(database).await;
+    let mut settings = testbed.settings();
     settings.starts_runs = true;
-    scene.spawn_to_die("starter", &settings, failpoint).end_by_kill().await;
-    let acknowledged = scene.ledger.lines().into_iter().filter(|line| line.what == What::Started);
+    testbed.spawn_to_die("starter", &settings, failpoint).end_by_kill().await;
+    let acknowledged = testbed.ledger.lines().into_iter().filter(|line| line.fact == Fact::Started);
     let acknowledged: Vec<RunId> = acknowledged.map(|line| line.subject.parse().expect("a run id")).collect();
     assert!(acknowledged.len() >= 19, "each batch before the last had a start: {}", acknowledged.len());
     for id in &acknowledged {
-        scene.client.run(*id).await.expect("an acknowledged start is never lost");
+        testbed.client.run(*id).await.expect("an acknowledged start is never lost");
     }
 
     settings.starts_runs = false;
-    let worker = scene.spawn("worker", &settings);
+    let worker = testbed.spawn("worker", &settings);
     let mut runs = Vec::new();
-    let mut raw = scene.raw().await;
+    let mut raw = testbed.raw().await;
     for row in raw.lines("SELECT CAST(id AS text) || ' ' || input AS run FROM workflow_runs", "run").await {
         let (id, n) = row.split_once(' ').expect("id and input");
         runs.push(Started { id: id.parse().expect("a run id"), output: 5 * n.parse::<u64>().expect("a number") + 10 });
     }
     assert!(runs.len() >= acknowledged.len());
-    scene.all_end(&runs).await;
-    scene.check(&runs, &[]).await;
+    testbed.all_end(&runs).await;
+    testbed.check(&runs, &[]).await;
     worker.assert_no_warnings();
-    scene.sweep().await;
+    testbed.sweep().await;
 }

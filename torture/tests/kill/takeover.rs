@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use workflow_tests::{Database, until};
 
-use workflow_torture::scene::Scene;
+use workflow_torture::testbed::Testbed;
 use workflow_torture::worker_process::WorkerSettings;
 
 const RUNS: usize = 5;
@@ -15,90 +15,90 @@ const RUNS: usize = 5;
 const BOUND: Duration = Duration::from_secs(3);
 
 pub async fn runs_of_a_killed_worker_resume_at_once(database: Database) {
-    let scene = Scene::new(database).await;
-    let settings = scene.settings();
+    let testbed = Testbed::new(database).await;
+    let settings = testbed.settings();
     let mut runs = Vec::new();
     for n in 0..RUNS as u64 {
-        runs.push(scene.start_gated(n).await);
+        runs.push(testbed.start_gated(n).await);
     }
-    let mut killed = scene.spawn("killed", &settings);
-    scene.begun(RUNS).await;
-    let other = scene.spawn("other", &settings);
+    let mut killed = testbed.spawn("killed", &settings);
+    testbed.begun(RUNS).await;
+    let other = testbed.spawn("other", &settings);
     other.ready().await;
     killed.kill();
     let killed_at = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
 
-    let begins = scene.begun(2 * RUNS).await.split_off(RUNS);
+    let begins = testbed.begun(2 * RUNS).await.split_off(RUNS);
     assert!(begins.iter().all(|line| line.pid == other.pid()));
     let after = begins.iter().map(|line| Duration::from_micros(line.at as u64).saturating_sub(killed_at));
     let (first, last) = (after.clone().min().expect("a line"), after.max().expect("a line"));
     println!("{database:?}: {RUNS} runs of a killed worker resumed after {first:?} to {last:?}");
     assert!(last < BOUND, "the last of {RUNS} runs resumed after {last:?}");
 
-    scene.open_gate("one");
-    scene.open_gate("two");
-    scene.all_end(&runs).await;
-    scene.check(&runs, &[killed.pid()]).await;
+    testbed.open_gate("one");
+    testbed.open_gate("two");
+    testbed.all_end(&runs).await;
+    testbed.check(&runs, &[killed.pid()]).await;
     other.assert_no_warnings();
-    scene.sweep().await;
+    testbed.sweep().await;
 }
 
 /// A live worker loses its connection or lock file, until it counts as dead. Both workers run the
 /// step to its end, and one of them commits. Afterwards the first worker is recorded and watched
 /// again.
 pub async fn a_worker_cut_off_and_its_successor_never_both_commit(database: Database) {
-    let scene = Scene::new(database).await;
-    let settings = scene.settings();
-    let run = scene.start_gated(3).await;
+    let testbed = Testbed::new(database).await;
+    let settings = testbed.settings();
+    let run = testbed.start_gated(3).await;
     // With one permit, the worker cannot claim the run again while its body runs.
-    let mut cut_off = scene.spawn("cut-off", &WorkerSettings { concurrency: 1, ..settings.clone() });
-    scene.begins_in(&cut_off).await;
-    let worker = scene.raw().await.text("SELECT CAST(id AS text) FROM workflow_workers").await;
-    let mut successor = scene.spawn("successor", &settings);
-    let mut raw = scene.raw().await;
+    let mut cut_off = testbed.spawn("cut-off", &WorkerSettings { concurrency: 1, ..settings.clone() });
+    testbed.begins_in(&cut_off).await;
+    let worker = testbed.raw().await.text("SELECT CAST(id AS text) FROM workflow_workers").await;
+    let mut successor = testbed.spawn("successor", &settings);
+    let mut raw = testbed.raw().await;
     until("the successor takes over", async || {
-        cut(&scene, &mut raw, &worker).await;
-        scene.ledger.begins().iter().any(|line| line.pid == successor.pid()).then_some(())
+        cut(&testbed, &mut raw, &worker).await;
+        testbed.ledger.begins().iter().any(|line| line.pid == successor.pid()).then_some(())
     })
     .await;
-    scene.open_gate("one");
+    testbed.open_gate("one");
     cut_off.says("claim lost").await;
-    scene.open_gate("two");
-    scene.all_end(&[run]).await;
-    assert_eq!(scene.epoch(run.id).await, 2);
-    let begun = scene.ledger.begins();
+    testbed.open_gate("two");
+    testbed.all_end(&[run]).await;
+    assert_eq!(testbed.epoch(run.id).await, 2);
+    let begun = testbed.ledger.begins();
     assert_eq!(begun.iter().filter(|line| line.pid == cut_off.pid()).count(), 1, "{begun:?}");
-    scene.check(&[run], &[cut_off.pid()]).await;
+    testbed.check(&[run], &[cut_off.pid()]).await;
 
     until("the first worker is recorded again", async || {
         (raw.number("SELECT count(*) FROM workflow_workers").await == 2).then_some(())
     })
     .await;
     successor.kill();
-    scene.close_gate("one");
-    scene.close_gate("two");
-    let next = scene.start_gated(4).await;
-    scene.step_begins(next.id, "one").await;
-    let last = scene.spawn("last", &settings);
+    testbed.close_gate("one");
+    testbed.close_gate("two");
+    let next = testbed.start_gated(4).await;
+    testbed.step_begins(next.id, "one").await;
+    let last = testbed.spawn("last", &settings);
     last.ready().await;
     cut_off.kill();
-    scene.begins_in(&last).await;
-    scene.open_gate("one");
-    scene.open_gate("two");
-    scene.all_end(&[next]).await;
-    scene.check(&[run, next], &[cut_off.pid()]).await;
+    testbed.begins_in(&last).await;
+    testbed.open_gate("one");
+    testbed.open_gate("two");
+    testbed.all_end(&[next]).await;
+    testbed.check(&[run, next], &[cut_off.pid()]).await;
     for process in [&cut_off, &successor, &last] {
         process.assert_no_errors();
     }
-    scene.sweep().await;
+    testbed.sweep().await;
 }
 
 /// Removes the liveness lock of this worker: ends the session that holds it, or deletes its file.
-async fn cut(scene: &Scene, raw: &mut workflow_tests::RawConnection, worker: &str) {
-    match scene.database {
+async fn cut(testbed: &Testbed, raw: &mut workflow_tests::RawConnection, worker: &str) {
+    match testbed.database {
         Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => {
-            let file = scene.directory().join("test.db-workers").join(format!("{worker}.lock"));
+            let file = testbed.directory().join("test.db-workers").join(format!("{worker}.lock"));
             match std::fs::remove_file(file) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("remove a lock file: {error}"),
                 _ => {}

@@ -1,22 +1,22 @@
-//! What a scene's workers have to do. Their inputs are numbers that no log has by itself, and so are their outputs.
+//! What a testbed's workers have to do. Their inputs are numbers that no log has by itself, and so are their outputs.
 
 use crate::workflows;
 use workflow_tests::log_secrets::SMALLEST_SECRET;
 
-use super::{Scene, Started};
+use super::{Started, Testbed};
 
-impl Scene {
+impl Testbed {
     /// Starts so many runs of every workflow that ends by itself.
     pub async fn start_mix(&self, chains: u64, fans: u64, sleepers: u64) -> Vec<Started> {
         let mut started = Vec::new();
-        let handles = self.client.start_many(workflows::chain, telling(chains)).await.expect("start chains");
+        let handles = self.client.start_many(workflows::chain, inputs(chains)).await.expect("start chains");
         started.extend(
             handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 10 * n + 45 }),
         );
-        let handles = self.client.start_many(workflows::fan, telling(fans)).await.expect("start fans");
+        let handles = self.client.start_many(workflows::fan, inputs(fans)).await.expect("start fans");
         started
             .extend(handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }));
-        let handles = self.client.start_many(workflows::sleepy, telling(sleepers)).await.expect("start sleepers");
+        let handles = self.client.start_many(workflows::sleepy, inputs(sleepers)).await.expect("start sleepers");
         started
             .extend(handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 2 * n + 1 }));
         started
@@ -24,7 +24,7 @@ impl Scene {
 
     /// Starts so many runs of a map.
     pub async fn start_maps(&self, maps: u64) -> Vec<Started> {
-        let handles = self.client.start_many(workflows::pages, telling(maps)).await.expect("start maps");
+        let handles = self.client.start_many(workflows::pages, inputs(maps)).await.expect("start maps");
         handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 60 * n + 870 }).collect()
     }
 
@@ -35,7 +35,7 @@ impl Scene {
 
     /// Starts so many runs of transactions.
     pub async fn start_debits(&self, count: u64) -> Vec<Started> {
-        let handles = self.client.start_many(workflows::debits, telling(count)).await.expect("start debits");
+        let handles = self.client.start_many(workflows::debits, inputs(count)).await.expect("start debits");
         handles.iter().zip(SMALLEST_SECRET..).map(|(run, n)| Started { id: run.id(), output: 5 * n + 10 }).collect()
     }
 
@@ -48,6 +48,6 @@ impl Scene {
 }
 
 /// So many inputs.
-fn telling(count: u64) -> std::ops::Range<u64> {
+fn inputs(count: u64) -> std::ops::Range<u64> {
     SMALLEST_SECRET..SMALLEST_SECRET + count
 }

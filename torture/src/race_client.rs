@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workflow_sdk::{CancelOutcome, Client, ClientError, RunId, SignalOutcome};
 
-use crate::ledger::{Ledger, What};
+use crate::ledger::{Fact, Ledger};
 use crate::program::{Program, Shape, generate_closed, program};
 
 /// Calls at once of each process.
@@ -52,7 +52,7 @@ pub enum Call {
 
 /// What a caller was told, and when, in microseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Reply {
     /// The call.
     pub began: i64,
     /// The reply.
@@ -61,7 +61,7 @@ pub struct Told {
     pub answer: String,
 }
 
-impl Told {
+impl Reply {
     /// What the ledger has of it.
     ///
     /// # Panics
@@ -111,7 +111,7 @@ pub async fn race(client: Client, ledger: Ledger) -> Result<(), Box<dyn std::err
                     .await
                     .unwrap_or_else(|error| format!("error={error}").replace([' ', '\n'], "_"));
                 let value = format!("{began}:{}:{answer}", now());
-                ledger.append_value(What::Raced, &race.number.to_string(), 0, &value);
+                ledger.append_value(Fact::Raced, &race.number.to_string(), 0, &value);
             });
         }
     }
@@ -125,7 +125,7 @@ async fn call(client: &Client, ledger: &Ledger, race: &Race, task: usize) -> Res
             let input = if (task + me as usize).is_multiple_of(2) { "a" } else { "b" };
             match client.start(program, wanted(race.seed, input)).key(key).await {
                 Ok(run) => {
-                    ledger.append(What::Started, &run.id().to_string(), 0);
+                    ledger.append(Fact::Started, &run.id().to_string(), 0);
                     Ok(format!("started-{input}={}", run.id()))
                 }
                 Err(ClientError::KeyConflict { run_id, .. }) => Ok(format!("refused-{input}={run_id}")),
@@ -136,7 +136,7 @@ async fn call(client: &Client, ledger: &Ledger, race: &Race, task: usize) -> Res
             let name = format!("x{me}-{task}");
             match client.signal(id(run), name.as_str(), &1_u64).await? {
                 SignalOutcome::Accepted => {
-                    ledger.append_value(What::Signaled, run, 0, &format!("{name}=1"));
+                    ledger.append_value(Fact::Signaled, run, 0, &format!("{name}=1"));
                     Ok("accepted".into())
                 }
                 SignalOutcome::Finished => Ok("finished".into()),
@@ -150,12 +150,12 @@ async fn call(client: &Client, ledger: &Ledger, race: &Race, task: usize) -> Res
                 CancelOutcome::Ended(status) => status.to_string(),
                 other => format!("{other:?}"),
             };
-            ledger.append_value(What::Canceled, run, 0, &word);
+            ledger.append_value(Fact::Canceled, run, 0, &word);
             Ok(word)
         }
         Call::Result { run } => {
             let value: Value = client.handle(id(run)).await?.result().await?;
-            ledger.append_value(What::Answered, run, 0, &value.to_string());
+            ledger.append_value(Fact::Answered, run, 0, &value.to_string());
             Ok(value.to_string())
         }
     }

@@ -24,8 +24,8 @@ pub(super) enum Halt {
     Stopped(u64),
 }
 
-/// The stage.
-pub(super) struct Stage {
+/// The world.
+pub(super) struct World {
     pub(super) case: Case,
     pub(super) database: MemoryDatabase,
     /// Past all wires.
@@ -70,7 +70,7 @@ impl Time {
     }
 }
 
-impl Stage {
+impl World {
     pub(super) fn new(case: Case) -> Arc<Self> {
         let time = Arc::new(Mutex::new(Time::default()));
         let asked = Arc::clone(&time);
@@ -97,7 +97,7 @@ impl Stage {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().expect("the stage")
+        self.inner.lock().expect("the world")
     }
 
     /// A process that was born then, by its own clock at `origin`, has its turn.
@@ -250,9 +250,9 @@ impl Stage {
     }
 }
 
-impl fmt::Debug for Stage {
+impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stage").field("case", &self.case).finish_non_exhaustive()
+        f.debug_struct("World").field("case", &self.case).finish_non_exhaustive()
     }
 }
 
@@ -260,33 +260,33 @@ impl fmt::Debug for Stage {
 #[derive(Clone, Debug)]
 pub struct Body {
     pub(super) process: usize,
-    pub(super) stage: Arc<Stage>,
+    pub(super) world: Arc<World>,
 }
 
 impl Body {
     /// The body of an attempt begins.
     pub(super) async fn begin(&self, run: RunId, key: &str, attempt: u32) {
-        if self.stage.is_dead(self.process) {
+        if self.world.is_dead(self.process) {
             std::future::pending::<()>().await;
         }
         let step = key.split_once('/').map_or(key, |(_, step)| step);
-        self.stage.note(self.process, format_args!("body of {} {step} attempt {attempt}", short(run)));
-        *self.stage.inner().begun.entry((run, format!("{key}#{attempt}"))).or_default() += 1;
+        self.world.note(self.process, format_args!("body of {} {step} attempt {attempt}", short(run)));
+        *self.world.inner().begun.entry((run, format!("{key}#{attempt}"))).or_default() += 1;
         self.check_not_recorded(run, step).await;
     }
 
     /// The owner of a run must not run the body of a step whose outcome is recorded.
     async fn check_not_recorded(&self, run: RunId, step: &str) {
-        let auditor = &self.stage.auditor;
+        let auditor = &self.world.auditor;
         let stored = auditor.run(run).await.expect("the auditor reads").expect("a run that runs exists");
-        let owns = stored.worker_id.is_some() && stored.worker_id == self.stage.worker(self.process);
-        if !owns || stored.generation > 0 || self.stage.inner().audit.was_claimed_again(run) {
+        let owns = stored.worker_id.is_some() && stored.worker_id == self.world.worker(self.process);
+        if !owns || stored.generation > 0 || self.world.inner().audit.was_claimed_again(run) {
             return;
         }
         let rows = auditor.history(run).await.expect("the auditor reads");
         if let Some(row) = rows.iter().find(|row| row.step_key == step && row.position.is_some()) {
             let epoch = stored.epoch;
-            self.stage
+            self.world
                 .violated(format!("the owner (epoch {epoch}) runs the body of {step}, which is recorded: {row:?}"));
         }
     }

@@ -6,11 +6,11 @@ use crate::worker_process::{WorkerProcess, WorkerSettings};
 use workflow_tests::Database;
 use workflow_tests::postgres::postgres_url;
 
-use super::SceneOptions;
+use super::TestbedOptions;
 
-/// Where a scene takes place, before anything is there: a directory, and a database without tables.
+/// Where a testbed takes location, before anything is there: a directory, and a database without tables.
 #[derive(Debug)]
-pub struct Place {
+pub struct Location {
     /// Which database.
     pub database: Database,
     pub(super) url: String,
@@ -19,20 +19,20 @@ pub struct Place {
     program: PathBuf,
 }
 
-impl Place {
+impl Location {
     /// In the temporary directory and on the tests' server.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        Self::with(SceneOptions::new(database))
+        Self::with(TestbedOptions::new(database))
     }
 
-    pub(super) fn with(options: SceneOptions) -> Self {
-        let SceneOptions { database, server, directory, program, files, clock: _ } = options;
+    pub(super) fn with(options: TestbedOptions) -> Self {
+        let TestbedOptions { database, server, directory, program, files, clock: _ } = options;
         let directory = match directory {
             Some(parent) => tempfile::tempdir_in(parent),
             None => tempfile::tempdir(),
         };
-        let directory = directory.expect("a directory for the scene");
+        let directory = directory.expect("a directory for the testbed");
         let (url, schema) = match database {
             Database::Memory => unreachable!("not on this list: it takes no SQL"),
             Database::Sqlite => {

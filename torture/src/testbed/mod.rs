@@ -2,7 +2,7 @@
 
 mod check;
 mod load;
-mod place;
+mod location;
 mod wait;
 
 use std::collections::HashSet;
@@ -22,40 +22,40 @@ use workflow_tests::log_capture::LogCapture;
 use workflow_tests::log_secrets::{assert_no_secret, stored_secrets};
 use workflow_tests::{Database, RawConnection};
 
-pub use place::Place;
+pub use location::Location;
 
-/// A place of one test, or of one round of a campaign. Its clock is the real one: processes of their own work here.
+/// A location of one test, or of one round of a campaign. Its clock is the real one: processes of their own work here.
 #[derive(Debug)]
-pub struct Scene {
+pub struct Testbed {
     /// Which database.
     pub database: Database,
     /// The client of this process.
     pub client: Client,
     /// What steps did.
     pub ledger: Ledger,
-    place: Place,
+    location: Location,
     /// `None`: a campaign looks into the logs itself, and its own is too long to be kept.
     captured: Option<LogCapture>,
 }
 
-/// Where a scene takes place, if not in the temporary directory and on the tests' server.
+/// Where a testbed takes location, if not in the temporary directory and on the tests' server.
 #[derive(Clone, Debug)]
-pub struct SceneOptions {
+pub struct TestbedOptions {
     /// Which database.
     pub database: Database,
     /// The PostgreSQL server; `None`: that of the tests.
     pub server: Option<String>,
-    /// The directory in which that of the scene is made; `None`: the system's for temporary files.
+    /// The directory in which that of the testbed is made; `None`: the system's for temporary files.
     pub directory: Option<PathBuf>,
     /// The program whose argument are a worker's settings; `None`: `ledger_worker`, as it was built with this one.
     pub program: Option<PathBuf>,
-    /// The directory of SQLite's file; `None`: that of the scene.
+    /// The directory of SQLite's file; `None`: that of the testbed.
     pub files: Option<PathBuf>,
     /// The clock of this process's client; `None`: the true one.
     pub clock: Option<Clock>,
 }
 
-impl SceneOptions {
+impl TestbedOptions {
     /// Nothing but the database.
     #[must_use]
     pub fn new(database: Database) -> Self {
@@ -73,7 +73,7 @@ pub struct Started {
 }
 
 /// Of a test that fails, everything is left to be looked at.
-impl Drop for Scene {
+impl Drop for Testbed {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.keep();
@@ -89,76 +89,80 @@ pub struct Recorded {
     lines: usize,
 }
 
-impl Scene {
+impl Testbed {
     /// A fresh database of this kind, with its [audit](crate::audit).
     pub async fn new(database: Database) -> Self {
-        Self::at(Place::new(database)).await
+        Self::at(Location::new(database)).await
     }
 
     /// A fresh database where the options say, of a campaign.
-    pub async fn with(mut options: SceneOptions) -> Self {
+    pub async fn with(mut options: TestbedOptions) -> Self {
         let clock = options.clock.take();
-        Self::open(Place::with(options), clock, None).await
+        Self::open(Location::with(options), clock, None).await
     }
 
-    /// At this place, whatever is there.
-    pub async fn at(place: Place) -> Self {
-        Self::open(place, None, Some(LogCapture::start())).await
+    /// At this location, whatever is there.
+    pub async fn at(location: Location) -> Self {
+        Self::open(location, None, Some(LogCapture::start())).await
     }
 
-    async fn open(place: Place, clock: Option<Clock>, captured: Option<LogCapture>) -> Self {
-        let mut connect = Client::connect(&place.url).pool_size(4);
-        if let Some(schema) = &place.schema {
+    async fn open(location: Location, clock: Option<Clock>, captured: Option<LogCapture>) -> Self {
+        let mut connect = Client::connect(&location.url).pool_size(4);
+        if let Some(schema) = &location.schema {
             connect = connect.schema(schema);
         }
         if let Some(clock) = clock {
             connect = connect.clock(clock);
         }
-        let client = connect.await.expect("connect to the scene's database");
-        let ledger = Ledger::inside(place.directory());
-        let scene = Self { database: place.database, client, ledger, place, captured };
-        crate::audit::install(&mut scene.raw().await, scene.schema()).await;
-        scene
+        let client = connect.await.expect("connect to the testbed's database");
+        let ledger = Ledger::inside(location.directory());
+        let testbed = Self { database: location.database, client, ledger, location, captured };
+        crate::audit::install(&mut testbed.raw().await, testbed.schema()).await;
+        testbed
     }
 
-    /// Removes what lies outside of the test's own directory, which goes with the scene: after its workers, who still write there.
+    /// Removes what lies outside of the test's own directory, which goes with the testbed: after its workers, who still write there.
     ///
     /// # Panics
     /// If a log shows what the database holds.
     pub async fn sweep(&self) {
         if let Some(captured) = &self.captured {
-            let secrets = stored_secrets(&self.place.url, &mut self.raw().await).await;
-            for log in self.place.logs().into_iter().chain([captured.text()]) {
+            let secrets = stored_secrets(&self.location.url, &mut self.raw().await).await;
+            for log in self.location.logs().into_iter().chain([captured.text()]) {
                 assert_no_secret(&secrets, &log);
             }
         }
-        if let Some(schema) = &self.place.schema {
+        if let Some(schema) = &self.location.schema {
             let mut raw = self.raw().await;
             raw.execute(format!("SET client_min_messages = warning; DROP SCHEMA {schema} CASCADE")).await;
         }
     }
 
-    /// Leaves the scene's directory where it is, to be looked at.
+    /// Leaves the testbed's directory where it is, to be looked at.
     pub fn keep(&mut self) {
-        self.place.directory.disable_cleanup(true);
-        eprintln!("left: {}, {}", self.place.directory().display(), self.place.schema.as_deref().unwrap_or("test.db"));
+        self.location.directory.disable_cleanup(true);
+        eprintln!(
+            "left: {}, {}",
+            self.location.directory().display(),
+            self.location.schema.as_deref().unwrap_or("test.db")
+        );
     }
 
     /// A connection past the engine.
     pub async fn raw(&self) -> RawConnection {
-        RawConnection::open(&self.place.url, self.place.schema.as_deref()).await
+        RawConnection::open(&self.location.url, self.location.schema.as_deref()).await
     }
 
     /// The schema, on PostgreSQL.
     #[must_use]
     pub fn schema(&self) -> Option<&str> {
-        self.place.schema.as_deref()
+        self.location.schema.as_deref()
     }
 
     /// Of the ledger, the logs and SQLite's file.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        self.place.directory()
+        self.location.directory()
     }
 
     /// Lets the steps end that wait for this gate.
@@ -185,17 +189,17 @@ impl Scene {
     /// Defaults of the worker where they matter, else what keeps a test short.
     #[must_use]
     pub fn settings(&self) -> WorkerSettings {
-        self.place.settings()
+        self.location.settings()
     }
 
     /// A worker process. Its name is that of its log.
     pub fn spawn(&self, name: &str, settings: &WorkerSettings) -> WorkerProcess {
-        self.place.spawn(name, settings, None)
+        self.location.spawn(name, settings, None)
     }
 
     /// A worker process that dies, or stands still, at a point.
     pub fn spawn_to_die(&self, name: &str, settings: &WorkerSettings, failpoint: &str) -> WorkerProcess {
-        self.place.spawn(name, settings, Some(failpoint))
+        self.location.spawn(name, settings, Some(failpoint))
     }
 
     /// Stops a worker at a moment at which it holds no lock of the database. On SQLite a process that stands still in the

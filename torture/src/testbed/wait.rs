@@ -2,13 +2,13 @@
 
 use workflow_sdk::RunId;
 
-use crate::ledger::{Line, What};
+use crate::ledger::{Fact, Line};
 use crate::worker_process::WorkerProcess;
 use workflow_tests::until;
 
-use super::{Scene, Started, subject};
+use super::{Started, Testbed, subject};
 
-impl Scene {
+impl Testbed {
     /// Waits until every run has ended. Patient as long as runs end.
     pub async fn all_end(&self, runs: &[Started]) {
         let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
@@ -58,8 +58,8 @@ impl Scene {
     /// Whether a body began in this process and did not come to its end.
     pub fn is_cut(&self, pid: u32) -> bool {
         let lines = self.ledger.lines();
-        let count = |what| lines.iter().filter(|line| line.pid == pid && line.what == what).count();
-        count(What::Begin) > count(What::End)
+        let count = |what| lines.iter().filter(|line| line.pid == pid && line.fact == what).count();
+        count(Fact::Begin) > count(Fact::End)
     }
 
     /// How often the run was claimed.

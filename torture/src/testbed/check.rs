@@ -1,4 +1,4 @@
-//! What must hold of a scene.
+//! What must hold of a testbed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use workflow_sdk::{RunId, StepAttempt, StepKind};
 
 use crate::checker::{self, Evidence};
-use crate::ledger::{Line, What};
+use crate::ledger::{Fact, Line};
 use crate::program::Answer;
 use crate::workflows::{self, NAP};
 
-use super::{Recorded, Scene, Started, subject};
+use super::{Recorded, Started, Testbed, subject};
 
-impl Scene {
+impl Testbed {
     /// Asserts that each transaction of these runs, which have ended, had its effect exactly once, and is recorded.
     pub async fn check_effects(&self, runs: &[Started]) {
         let mut effects = self.raw().await.lines("SELECT subject FROM effects ORDER BY subject", "subject").await;
@@ -67,7 +67,7 @@ impl Scene {
     pub async fn check_beside(&self, runs: &[Started], dead: &[u32], stopped: &[u32]) {
         let mut evidence = Evidence::of(self).await;
         evidence.keep(&runs.iter().map(|run| run.id.to_string()).collect());
-        evidence.foretold = runs.iter().map(|run| (run.id.to_string(), Answer::Value(run.output))).collect();
+        evidence.expected_answers = runs.iter().map(|run| (run.id.to_string(), Answer::Value(run.output))).collect();
         evidence.dead = dead.iter().copied().collect();
         evidence.disturbed = stopped.iter().copied().collect();
         assert_eq!(checker::violations(&evidence), []);
@@ -95,7 +95,7 @@ impl Scene {
     /// Asserts that no body began before the outcomes that it follows were committed: a workflow that went on past a step
     /// has seen its outcome.
     pub fn check_order(&self, recorded: &Recorded) {
-        for line in self.ledger.lines().into_iter().take(recorded.lines).filter(|line| line.what == What::Begin) {
+        for line in self.ledger.lines().into_iter().take(recorded.lines).filter(|line| line.fact == Fact::Begin) {
             let (run, step_key) = line.subject.split_once('/').expect("run and step");
             for before in workflows::before(step_key) {
                 let seen = format!("{run}/{before}");
@@ -108,7 +108,7 @@ impl Scene {
     pub fn check_never_again(&self, recorded: &Recorded) {
         let later = self.ledger.lines().split_off(recorded.lines);
         let again: Vec<&Line> =
-            later.iter().filter(|line| line.what == What::Begin && recorded.steps.contains(&line.subject)).collect();
+            later.iter().filter(|line| line.fact == Fact::Begin && recorded.steps.contains(&line.subject)).collect();
         assert!(again.is_empty(), "recorded steps began again: {again:?}");
     }
 }
