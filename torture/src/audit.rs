@@ -1,15 +1,19 @@
-//! Triggers that note what happens to a row, at the moment at which it happens: what must never happen, and what a
-//! [checker](crate::checker) compares with the ledger. The engine knows nothing of them.
+//! Triggers that record what happens to rows at the moment at which it happens: events that must
+//! never happen, and facts that a [checker](crate::checker) compares with the ledger. The engine
+//! does not know about them.
 //!
-//! `audit` has the faults, the crashes, the ends, and the claims that were made due before their leases had ended; `audit_claims` each claim; `audit_outcomes` each outcome that was
-//! recorded, and each child; `audit_taken` each signal that was taken. Rows that a run deletes when it continues as new stay there.
+//! `audit` contains violations, crashes, ends, and claims that were released before their leases
+//! ended. `audit_claims` contains each claim, `audit_outcomes` each recorded outcome and each
+//! child, `audit_taken` each consumed signal. Rows that a run deletes when it continues as new stay
+//! in these tables.
 
 use workflow_tests::RawConnection;
 
-// A running run that is terminated gets another epoch, so that its worker loses it; a failure loses its position when its run is
-// tried again; and a fork begins with rows of an epoch before its first claim: all are what they should be.
+// Three changes that look wrong are allowed. A running run that is terminated gets a new epoch, so
+// that its worker loses it. A failed outcome loses its position when its run is retried. A fork
+// begins with rows whose epoch comes before its first claim.
 
-/// What they noted that must not be, whoever died.
+/// Selects the recorded violations. None may exist, whichever processes died.
 pub const VIOLATIONS: &str = "SELECT kind || ' ' || run_id || ': ' || detail AS violation FROM audit
     WHERE kind NOT IN ('crash', 'end', 'released')";
 
@@ -193,7 +197,7 @@ CREATE TRIGGER audit_signal AFTER UPDATE OR DELETE ON {schema}.workflow_signals
     FOR EACH ROW EXECUTE FUNCTION {schema}.audit_signal();
 ";
 
-/// Installs them beside the tables of the engine.
+/// Installs the triggers and their tables beside the tables of the engine.
 pub async fn install(raw: &mut RawConnection, schema: Option<&str>) {
     match schema {
         None => raw.execute(SQLITE).await,

@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An ext4 file system in a file, mounted by a loop device. Unmounted and removed when dropped.
+/// An ext4 file system in a file, mounted through a loop device. The drop unmounts and removes it.
 ///
-/// What the file holds is what the file system has given to its disk, and nothing that waits in the memory of the kernel: a copy
-/// of it is what a power cut leaves.
+/// The file contains what the file system has written to its disk, and nothing that waits in the
+/// kernel's memory. A copy of the file is what a power cut leaves.
 #[derive(Debug)]
 pub struct Image {
     file: PathBuf,
@@ -16,35 +16,38 @@ pub struct Image {
 }
 
 impl Image {
-    /// Whether this machine lets us: in one line why not, and what to do.
+    /// Checks whether this machine can create an image.
     ///
     /// # Errors
-    /// With that line.
+    /// Returns one line that says why it cannot, and what to do.
     pub fn available() -> Result<(), String> {
         let directory = tempfile::tempdir().map_err(|error| format!("no directory for a trial image: {error}"))?;
         let trial = Self::make(&directory.path().join("trial"), 8);
         trial.map(drop).map_err(|why| format!("a file system in a file needs root, mkfs.ext4 and loop devices: {why}"))
     }
 
-    /// Makes one of this size at `path`, with the file beside the mounted directory.
+    /// Creates an image of this size and mounts it at `path`. The file is created beside that
+    /// directory.
     ///
     /// # Errors
-    /// In one line what could not be done.
+    /// Returns one line that says what could not be done.
     pub fn make(path: &Path, mebibytes: u64) -> Result<Self, String> {
         let image = Self::at(path)?;
         let file = File::create(&image.file).map_err(|error| error.to_string())?;
         file.set_len(mebibytes << 20).map_err(|error| error.to_string())?;
-        // Without a wait for the rest of the tables: what is written later would change the image while nobody writes.
+        // Writes all tables at once. Otherwise the kernel writes the rest later, and the image
+        // changes while no process writes.
         let options = "lazy_itable_init=0,lazy_journal_init=0";
         run(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0", "-E", options]).arg(&image.file))?;
         image.mount()
     }
 
-    /// What a power cut at this moment leaves, as an image of its own. Copied again if a block was written meanwhile, so it is
-    /// of one moment; whoever writes should stand still.
+    /// Returns an image of its own that contains what a power cut at this moment leaves. If a block
+    /// was written during the copy, the image is copied again, so that it shows one moment. The
+    /// writing processes should stand still meanwhile.
     ///
     /// # Errors
-    /// In one line what could not be done.
+    /// Returns one line that says what could not be done.
     pub fn cut(&self, path: &Path) -> Result<Self, String> {
         let copy = Self::at(path)?;
         loop {
@@ -56,15 +59,15 @@ impl Image {
         }
     }
 
-    /// Gives all that waits in the memory of the kernel to the disk.
+    /// Writes everything that waits in the kernel's memory to the disk.
     ///
     /// # Errors
-    /// In one line what could not be done.
+    /// Returns one line that says what could not be done.
     pub fn sync(&self) -> Result<(), String> {
         run(Command::new("sync").arg("--file-system").arg(&self.root)).map(drop)
     }
 
-    /// The mounted directory.
+    /// Returns the mounted directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -73,10 +76,11 @@ impl Image {
     /// Fills the disk to its last byte.
     ///
     /// # Errors
-    /// Any but that the disk is full.
+    /// Every error except that the disk is full.
     pub fn fill(&self) -> io::Result<()> {
         let mut ballast = File::options().create(true).append(true).open(self.ballast())?;
-        // In ever smaller pieces: what others free or need meanwhile is taken too.
+        // In smaller and smaller pieces, so that space that other processes free or need meanwhile
+        // is also taken.
         for size in [1 << 20, 1 << 16, 1 << 12, 1] {
             loop {
                 match ballast.write(&vec![0x5a; size]) {
@@ -89,15 +93,17 @@ impl Image {
         ballast.sync_all().or_else(|error| if error.kind() == ErrorKind::StorageFull { Ok(()) } else { Err(error) })
     }
 
-    /// Frees what filled it.
+    /// Removes the file that fills the disk.
     ///
     /// # Errors
-    /// If it was not full.
+    /// If the disk was not filled, or the file system returns an error.
     pub fn free(&self) -> io::Result<()> {
-        // A process that was begun by another thread meanwhile may hold the file open, so that removing it alone frees nothing.
+        // A process that another thread started meanwhile may have the file open; then removing the
+        // file alone frees nothing.
         File::options().write(true).open(self.ballast())?.set_len(0)?;
         fs::remove_file(self.ballast())?;
-        // Blocks are given to others only after the journal has committed that they are free.
+        // The file system reuses the blocks only after its journal has committed that they are
+        // free.
         Ok(rustix::fs::syncfs(File::open(&self.root)?)?)
     }
 
@@ -115,7 +121,8 @@ impl Image {
         Ok(self)
     }
 
-    /// How often the disk was written to. None is on its way, or the number would say nothing.
+    /// Returns the number of writes to the disk, once no write is in flight: otherwise the number
+    /// would say nothing.
     fn writes(&self) -> Result<u64, String> {
         let loops = run(Command::new("losetup").arg("--associated").arg(&self.file))?;
         let device = loops.split(':').next().unwrap_or_default().trim_start_matches("/dev/").to_owned();
@@ -134,14 +141,14 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        // Lazily: whoever died may not have let go of its files yet.
+        // Lazily, because a killed process may not have closed its files yet.
         let _ = run(Command::new("umount").arg("--lazy").arg(&self.root));
         let _ = fs::remove_file(&self.file);
         let _ = fs::remove_dir(&self.root);
     }
 }
 
-/// Runs a program to its end; gives what it wrote.
+/// Runs a program to its end and returns its output.
 fn run(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program}: {error}"))?;
@@ -156,7 +163,7 @@ fn run(command: &mut Command) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// Where root and loop devices are, else one line.
+    /// Returns an image, or prints one line if this machine cannot create one.
     fn image(mebibytes: u64) -> Option<(tempfile::TempDir, Image)> {
         if let Err(why) = Image::available() {
             eprintln!("not tested here: {why}");

@@ -1,16 +1,17 @@
-//! What steps did and what clients were told, written outside of the database under test: one line a fact, appended to a file.
+//! A record of what steps did and what clients were told, written outside the database under test.
+//! Each fact is one line, appended to a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What happened.
+/// A kind of fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
-    /// A step's body began.
+    /// The body of a step began.
     Begin,
-    /// It came to its end, or was dropped.
+    /// The body of a step ended or was dropped.
     End,
     /// A workflow saw the outcome of a call, now or on a replay.
     Delivered,
@@ -20,9 +21,9 @@ pub enum Fact {
     Signaled,
     /// A cancel was acknowledged.
     Canceled,
-    /// A client was told how its run ended.
+    /// A client received the result of its run.
     Answered,
-    /// A client that races was told something, and when.
+    /// A client in a race received a reply; the value says which, and when.
     Raced,
 }
 
@@ -42,7 +43,7 @@ impl Fact {
         Self::ALL.iter().find(|(what, _)| *what == self).map(|(_, word)| *word).expect("every kind has a word")
     }
 
-    /// Whether a client was told of something that must outlast every fault.
+    /// Returns `true` if the fact is a reply to a client that must outlast every fault.
     #[must_use]
     pub fn is_acknowledgement(self) -> bool {
         matches!(self, Self::Started | Self::Signaled | Self::Canceled | Self::Answered)
@@ -52,21 +53,21 @@ impl Fact {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Microseconds since 1970.
+    /// The time in microseconds since 1970.
     pub at: u128,
-    /// The process.
+    /// The id of the process that wrote the line.
     pub pid: u32,
-    /// What happened.
+    /// The kind of fact.
     pub fact: Fact,
-    /// Run and step as `run/step`; the run alone for what a client was told.
+    /// The run and the step as `run/step`; only the run for a reply to a client.
     pub subject: String,
-    /// The attempt of the step; 0 where there is none.
+    /// The attempt of the step; 0 if the fact has no attempt.
     pub attempt: u32,
-    /// What a workflow or a client was given: one word, or nothing.
+    /// The value that a workflow or a client received: one word, or nothing.
     pub value: String,
 }
 
-/// The last word of every line: without it the line is torn.
+/// The last word of every line. A line without it is torn.
 const LAST: &str = ".";
 
 /// A file that many processes append to.
@@ -76,19 +77,20 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// In this directory. The file is made by the first line.
+    /// Returns the ledger in this directory. The first line creates the file.
     #[must_use]
     pub fn inside(directory: &Path) -> Self {
         Self { path: directory.join("ledger") }
     }
 
-    /// Appends a line, in one system call. A process that is killed leaves it whole, or not at all, or torn: the system may end a
-    /// write between two pages. So a line begins a new one and has a last word; one without it counts as not written.
+    /// Appends a line in one system call. A process that is killed leaves the line whole, absent or
+    /// torn, because the system may end a write between two pages. So each write begins a new line
+    /// and ends with a fixed word; a line without that word counts as not written.
     pub fn append(&self, what: Fact, subject: &str, attempt: u32) {
         self.append_value(what, subject, attempt, "");
     }
 
-    /// The same, with what was given.
+    /// Appends a line with the value that a workflow or a client received. See [`Ledger::append`].
     pub fn append_value(&self, what: Fact, subject: &str, attempt: u32, value: &str) {
         let at = now();
         let (pid, what) = (std::process::id(), what.word());
@@ -100,7 +102,7 @@ impl Ledger {
         OpenOptions::new().create(true).append(true).open(&self.path).expect("open the ledger")
     }
 
-    /// Every line so far.
+    /// Returns every line so far.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         let mut reader = self.reader();
@@ -108,37 +110,38 @@ impl Ledger {
         reader.lines
     }
 
-    /// The lines of bodies that began.
+    /// Returns the lines of bodies that began.
     #[must_use]
     pub fn begins(&self) -> Vec<Line> {
         self.lines().into_iter().filter(|line| line.fact == Fact::Begin).collect()
     }
 
-    /// Reads it bit by bit.
+    /// Returns a reader that reads only new lines each time.
     #[must_use]
     pub fn reader(&self) -> LedgerReader {
         LedgerReader { path: self.path.clone(), offset: 0, lines: Vec::new() }
     }
 }
 
-/// The true time, also in a process whose clock was made wrong: that is done to the functions of the C library.
+/// Returns the true time, also in a process whose clock was shifted: only the functions of the C
+/// library are shifted.
 fn now() -> u128 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let now = Duration::new(now.tv_sec.cast_unsigned(), u32::try_from(now.tv_nsec).expect("less than a second"));
     now.as_micros()
 }
 
-/// The lines that were read so far; reading on costs only what is new.
+/// The lines that were read so far. A further read reads only what was appended since.
 #[derive(Clone, Debug)]
 pub struct LedgerReader {
     path: PathBuf,
     offset: u64,
-    /// What was read.
+    /// The lines that were read.
     pub lines: Vec<Line>,
 }
 
 impl LedgerReader {
-    /// Reads what was appended since. Gives the number of lines that are new.
+    /// Reads what was appended since the last read. Returns the number of new lines.
     pub fn read(&mut self) -> usize {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
@@ -148,7 +151,7 @@ impl LedgerReader {
         let mut text = String::new();
         file.seek(SeekFrom::Start(self.offset)).expect("seek in the ledger");
         file.read_to_string(&mut text).expect("read the ledger");
-        // A reader may see the first part of one that is being written.
+        // A reader may see the first part of a line that is being written.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.offset += whole as u64;
         let before = self.lines.len();
@@ -156,7 +159,8 @@ impl LedgerReader {
         self.lines.len() - before
     }
 
-    /// Whether a body began in this process and did not come to its end, as far as was read.
+    /// Returns `true` if a body began in this process and did not end, according to the lines read
+    /// so far.
     #[must_use]
     pub fn is_cut(&self, pid: u32) -> bool {
         let count = |what| self.lines.iter().filter(|line| line.pid == pid && line.fact == what).count();
@@ -164,7 +168,7 @@ impl LedgerReader {
     }
 }
 
-/// A line; `None`: it is torn, or empty.
+/// Parses a line. `None` if the line is torn or empty.
 fn parse(line: &str) -> Option<Line> {
     let words: Vec<&str> = line.split(' ').collect();
     let [at, pid, what, subject, attempt, value, LAST] = words[..] else { return None };

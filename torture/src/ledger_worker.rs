@@ -1,4 +1,4 @@
-//! What the program `ledger_worker` does, and every program that is called as it is.
+//! The main function of the program `ledger_worker`, and of every program that replaces it.
 
 use std::error::Error;
 use std::io::Read;
@@ -17,24 +17,25 @@ use tokio::signal::unix::{SignalKind, signal};
 use workflow_sdk::Client;
 use workflow_worker::Worker;
 
-/// Works as these settings say, until it is told to end.
+/// Runs a worker with these settings until it is asked to end.
 ///
 /// # Errors
-/// Settings that are none, and what ends a worker.
+/// If the settings cannot be parsed, or the worker ends with an error.
 pub fn work(settings: &str) -> Result<(), Box<dyn Error>> {
     let settings: WorkerSettings = serde_json::from_str(settings)?;
     silence_planned_panics();
-    // All that the engine says is searched for what it was handed. Of sqlx that is done within a test's own process, without
-    // warnings of slow statements. And the tests' own server runs without fsync, as every process would say.
+    // The tests search everything that the engine logs for stored values. sqlx is searched only in
+    // the log of a test's own process, and without its warnings of slow statements. The tests' own
+    // server runs without fsync, and each process would warn of that.
     let filter = "trace,sqlx=error,workflow_sdk::store::postgres::open=error";
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     let races = settings.races;
     std::thread::spawn(move || {
         if races {
-            // It reads its input itself, and ends with it.
+            // A race client reads its input itself and ends with it.
             return;
         }
-        // The other end is held by the test alone, and closed by the system if that dies.
+        // Only the test holds the other end of the pipe. The system closes it if the test dies.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::abort();
     });
@@ -42,7 +43,7 @@ pub fn work(settings: &str) -> Result<(), Box<dyn Error>> {
     runtime.block_on(run(settings))
 }
 
-/// So that a panic in a log is one that nobody meant.
+/// Hides planned panics, so that every panic in a log is a real one.
 fn silence_planned_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -53,7 +54,8 @@ fn silence_planned_panics() {
 }
 
 async fn run(settings: WorkerSettings) -> Result<(), Box<dyn Error>> {
-    // A file that may not grow further is then an error of the write, not the end of the process.
+    // Handles SIGXFSZ. A file that may not grow further is then an error of the write, not the end
+    // of the process.
     let _limits = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let mut connect = Client::connect(&settings.url).pool_size(4);
     if let Some(schema) = &settings.schema {
@@ -111,7 +113,8 @@ async fn start_runs(client: &Client, settings: &WorkerSettings) -> Result<(), Bo
     let ledger = Ledger::inside(&settings.directory);
     let starter = async |first: u64| -> Result<(), workflow_sdk::ClientError> {
         for n in (first..).step_by(4) {
-            // Under its key, so that it can be started again whatever became of it.
+            // Each run has a key, so that its start can be repeated whatever became of the first
+            // one.
             let key = format!("start-{n}");
             let mut started = client.start(fan, n).key(&key).await;
             while let Err(workflow_sdk::ClientError::Database(error)) = &started {

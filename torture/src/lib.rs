@@ -1,5 +1,5 @@
-//! Campaigns of faults on real processes, the checker of their results, and the simulation. Not a part of the default test graph:
-//! `scripts/test` and `scripts/campaign` build it.
+//! Campaigns of faults on real processes, the checker of their results, and the simulation. Not
+//! part of the default test graph: `scripts/test` and `scripts/campaign` build this crate.
 
 pub mod audit;
 pub mod campaign;

@@ -1,5 +1,5 @@
-//! A proxy of our own between clients and a PostgreSQL server. It reads the protocol, so that a connection is cut exactly at
-//! the COMMIT, or at its answer.
+//! A proxy between clients and a PostgreSQL server. It parses the protocol, so that it can cut a
+//! connection exactly at a COMMIT or at the reply to it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ mod frame;
 mod link;
 mod path;
 
-/// A port of this host by whose way a server is reached. It has a thread of its own, so that a load on the runtime of its user
-/// does not slow it. Ends, with all its connections, when dropped.
+/// A port of this host that forwards connections to a server. It runs on its own thread, so that a
+/// load on its user's runtime does not slow it down. The drop ends it with all its connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -33,10 +33,10 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A way to the server of this URL, which must name a host by its IP address.
+    /// Creates a proxy to the server of this URL, which must name a host by its IP address.
     ///
     /// # Errors
-    /// If the URL names none, or no port can be had.
+    /// If the URL does not name an IP address, or no port is free.
     pub fn to(url: &str) -> io::Result<Self> {
         let options = PgConnectOptions::from_str(url).map_err(io::Error::other)?;
         let host = options.get_host().parse().map_err(|_| io::Error::other("the URL must name an IP address"))?;
@@ -58,35 +58,36 @@ impl Proxy {
         Ok(Self { address, options, path, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The URL of the server by this way.
+    /// Returns the URL of the server through the proxy.
     #[must_use]
     pub fn url(&self) -> String {
         let options = self.options.clone().host(&self.address.ip().to_string()).port(self.address.port());
         options.to_url_lossy().to_string()
     }
 
-    /// Has this fault happen once, at the next such moment. Takes the place of one that has not happened yet.
+    /// Causes this fault once, at the next such moment. Replaces a fault that has not happened yet.
     pub fn arm(&self, fault: Fault, moment: Moment) {
         self.path.arm(fault, moment);
     }
 
-    /// Lets everything pass again, but for connections that fell into a hole. A fault that has not happened yet does not.
+    /// Lets everything pass again, except on connections that fell into a hole. A fault that has
+    /// not happened yet is canceled.
     pub fn heal(&self) {
         self.path.heal();
     }
 
-    /// New connections lead to this server from now on.
+    /// Connects new connections to this server from now on.
     pub fn lead_to(&self, target: SocketAddr) {
         self.path.lead_to(target);
     }
 
-    /// The faults that happened, in order.
+    /// Returns the faults that happened, in order.
     #[must_use]
     pub fn delivered(&self) -> Vec<Delivered> {
         self.path.delivered()
     }
 
-    /// How many answers to a COMMIT came through to a client.
+    /// Returns how many replies to a COMMIT reached a client.
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.path.commits()

@@ -1,4 +1,5 @@
-//! A client process that races with others, as it is told on its standard input; what it is told goes to the ledger.
+//! A client process that races with other ones. It reads each race from its standard input and
+//! writes the replies that it receives to the ledger.
 
 use std::io::BufRead;
 use std::time::{Duration, SystemTime};
@@ -11,24 +12,24 @@ use workflow_sdk::{CancelOutcome, Client, ClientError, RunId, SignalOutcome};
 use crate::ledger::{Fact, Ledger};
 use crate::program::{Program, Shape, generate_closed, program};
 
-/// Calls at once of each process.
+/// The number of concurrent calls per process and race.
 pub const TASKS: usize = 3;
 
-/// What all are to do now.
+/// One race: the call that all clients make at the same time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Race {
-    /// Which.
+    /// The number of the race.
     pub number: usize,
-    /// Of the inputs.
+    /// The seed of the inputs.
     pub seed: u64,
-    /// What is called.
+    /// The call.
     pub call: Call,
 }
 
-/// What is called.
+/// A call that clients race for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Call {
-    /// A start by this key, with one of two inputs.
+    /// A start with this key and one of two inputs.
     Start {
         /// The key.
         key: String,
@@ -38,34 +39,34 @@ pub enum Call {
         /// The run.
         run: String,
     },
-    /// A cancel of it.
+    /// A cancel of a run that is about to end.
     Cancel {
         /// The run.
         run: String,
     },
-    /// A wait for its result.
+    /// A wait for the result of a run.
     Result {
         /// The run.
         run: String,
     },
 }
 
-/// What a caller was told, and when, in microseconds since 1970.
+/// A reply to a caller. Times are in microseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The call.
+    /// The time of the call.
     pub began: i64,
-    /// The reply.
+    /// The time of the reply.
     pub replied: i64,
-    /// In a word.
+    /// The reply in one word.
     pub answer: String,
 }
 
 impl Reply {
-    /// What the ledger has of it.
+    /// Parses the value of a ledger line.
     ///
     /// # Panics
-    /// If that is nothing of the kind.
+    /// If the value is not a reply.
     #[must_use]
     pub fn parse(value: &str) -> Self {
         let mut words = value.splitn(3, ':');
@@ -79,17 +80,17 @@ impl Reply {
     }
 }
 
-/// The program that a caller wants who has this input, `a` or `b`.
+/// Returns the program that a caller starts with this input, `a` or `b`.
 #[must_use]
 pub fn wanted(seed: u64, input: &str) -> Program {
     let seed = if input == "a" { seed } else { seed ^ 1 };
     generate_closed(&mut Rng::with_seed(seed), Shape { length: 2, depth: 0, nap: 5, long: 0 })
 }
 
-/// Races until its standard input ends.
+/// Takes part in races until the standard input ends.
 ///
 /// # Errors
-/// None but those of the input.
+/// Never.
 pub async fn race(client: Client, ledger: Ledger) -> Result<(), Box<dyn std::error::Error>> {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel::<Race>();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A wall clock of another process that is wrong, and can be moved while it runs.
+//! A wrong wall clock for another process. It can be moved while the process runs.
 
 use std::fs;
 use std::io::Write;
@@ -6,10 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The shim, as C: `unsafe` is forbidden here, and a process must not know that its clock is wrong.
+/// The source of the preloaded library. It is in C because `unsafe` is forbidden here, and because
+/// the process must not know that its clock is wrong.
 const SOURCE: &str = include_str!("skew/clock.c");
 
-/// A clock for a process that is not started yet.
+/// A clock for a process that has not been started yet.
 #[derive(Debug)]
 pub struct Skew {
     library: PathBuf,
@@ -17,19 +18,20 @@ pub struct Skew {
 }
 
 impl Skew {
-    /// Whether this machine has what it takes.
+    /// Checks whether this machine can shift clocks.
     ///
     /// # Errors
-    /// In one line what is missing.
+    /// Returns one line that says what is missing.
     pub fn available() -> Result<(), String> {
         let directory = tempfile::tempdir().map_err(|error| format!("no directory for a trial: {error}"))?;
         Self::make(directory.path(), "trial").map(drop)
     }
 
-    /// Compiles the shim in this directory, with a clock of this name that is right until it is moved.
+    /// Compiles the library in this directory and creates a clock of this name. The clock is right
+    /// until it is moved.
     ///
     /// # Errors
-    /// In one line why there is none.
+    /// Returns one line that says why it failed.
     pub fn make(directory: &Path, name: &str) -> Result<Self, String> {
         let library = directory.join("skew.so");
         if !library.exists() {
@@ -40,15 +42,15 @@ impl Skew {
         Ok(Self { library, shift })
     }
 
-    /// The variables of the process whose clock it is.
+    /// Returns the environment variables for the process whose clock is to be shifted.
     #[must_use]
     pub fn variables(&self) -> [(&'static str, &Path); 2] {
         [("LD_PRELOAD", &self.library), ("WORKFLOW_SKEW", &self.shift)]
     }
 
-    /// Moves the clock to so many milliseconds before or after the true time.
+    /// Moves the clock to this many milliseconds after the true time; negative: before it.
     pub fn set(&self, milliseconds: i64) {
-        // In place: the process has mapped this file.
+        // The file is written in place, because the process has mapped it.
         let file = fs::OpenOptions::new().write(true).open(&self.shift).expect("open the clock");
         let nanos = milliseconds * 1_000_000;
         file.write_all_at(&nanos.to_ne_bytes(), 0).expect("move the clock");

@@ -1,4 +1,4 @@
-//! A worker in a process of its own, to be killed.
+//! A worker in a process of its own, which a test can kill.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,42 +11,42 @@ use serde::{Deserialize, Serialize};
 
 use workflow_tests::until;
 
-/// How the worker works. The argument of the program `ledger_worker`, as JSON.
+/// The settings of the worker: the argument of the program `ledger_worker`, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkerSettings {
-    /// The database.
+    /// The URL of the database.
     pub url: String,
     /// The schema, on PostgreSQL.
     pub schema: Option<String>,
-    /// Of the ledger and the gates.
+    /// The directory of the ledger and the gates.
     pub directory: PathBuf,
     /// The lease in milliseconds; `None`: the default.
     pub lease: Option<u64>,
-    /// Runs at once.
+    /// The maximum number of concurrent runs.
     pub concurrency: u32,
-    /// The shortest wait that is parked, in milliseconds.
+    /// How long a waiting run stays in memory before it parks, in milliseconds.
     pub linger: u64,
-    /// How long running steps may go on after SIGTERM, in milliseconds.
+    /// How long running steps may continue after SIGTERM, in milliseconds.
     pub grace: u64,
-    /// The limit of crashes; `None`: the default.
+    /// The maximum number of crashes per run; `None`: the default.
     pub max_crashes: Option<u32>,
-    /// How long a short step takes, in milliseconds.
+    /// The duration of a short step, in milliseconds.
     pub pause: u64,
-    /// Threads of the runtime.
+    /// The number of threads of the runtime.
     pub threads: usize,
-    /// Starts runs instead of working, and writes each to the ledger when its start is acknowledged.
+    /// Starts runs instead of driving them, and writes each acknowledged start to the ledger.
     pub starts_runs: bool,
-    /// Which release of the workflows that change it has.
+    /// The release of the workflows that change between releases.
     #[serde(default)]
     pub release: u32,
-    /// Variables of the process.
+    /// Environment variables of the process.
     #[serde(default)]
     pub variables: Vec<(String, String)>,
-    /// Races with others instead of working, as its standard input says.
+    /// Takes part in the races that arrive on standard input, instead of driving runs.
     pub races: bool,
 }
 
-/// The process. Killed when dropped.
+/// A worker process. The drop kills it.
 #[derive(Debug)]
 pub struct WorkerProcess {
     child: Child,
@@ -54,9 +54,9 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts it. Its log goes to a file in the settings' directory.
+    /// Starts the process. Its log goes to a file in the directory of the settings.
     ///
-    /// It also ends when this process does, for it reads its standard input.
+    /// It also ends when this process ends, because it reads its standard input.
     #[must_use]
     pub fn spawn(program: &Path, settings: &WorkerSettings, name: &str, failpoint: Option<&str>) -> Self {
         let log = settings.directory.join(format!("{name}.log"));
@@ -74,42 +74,42 @@ impl WorkerProcess {
         Self { child: command.spawn().expect("start a worker process"), log }
     }
 
-    /// Writes a line to its standard input.
+    /// Writes a line to the standard input of the process.
     pub fn tell(&mut self, line: &str) {
         let input = self.child.stdin.as_mut().expect("piped");
         input.write_all(format!("{line}\n").as_bytes()).expect("write to a child");
     }
 
-    /// Its process id.
+    /// Returns the id of the process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has written to standard error.
+    /// Returns everything that the process has written to standard error.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).expect("read the log")
     }
 
-    /// Which worker it is, once it works.
+    /// Returns the id of the worker, once it has started.
     #[must_use]
     pub fn id(&self) -> Option<String> {
         let log = self.log();
         log.split("worker started worker=").nth(1)?.split_whitespace().next().map(str::to_owned)
     }
 
-    /// Waits until its log has this text.
+    /// Waits until the log contains this text.
     pub async fn says(&self, text: &str) {
         until(&format!("{:?} says {text:?}", self.log), async || self.log().contains(text).then_some(())).await;
     }
 
-    /// Waits until it works.
+    /// Waits until the worker has started.
     pub async fn ready(&self) {
         self.says("worker started").await;
     }
 
-    /// Waits until it stands still.
+    /// Waits until the process is stopped, as by SIGSTOP.
     pub async fn stands_still(&self) {
         let stat = format!("/proc/{}/stat", self.pid());
         until("a worker process stands still", async || {
@@ -120,37 +120,37 @@ impl WorkerProcess {
         .await;
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("send a signal to a child");
     }
 
-    /// Kills it with SIGKILL and waits for its end.
+    /// Kills the process with SIGKILL and waits for its end.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         let status = self.child.wait().expect("wait for a child");
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it died before: {}", self.log());
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("look at a child")
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub async fn end(&mut self) -> ExitStatus {
         until("a worker process ends", async || self.ended()).await
     }
 
-    /// Waits until it has died of SIGKILL.
+    /// Waits until the process has died of SIGKILL.
     pub async fn end_by_kill(&mut self) {
         let status = self.end().await;
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}: {}", self.log());
     }
 
-    /// Asks it to end, lets it go on if it stands still, and waits until it has ended as it should.
+    /// Asks the process to end, continues it if it is stopped, and waits for a successful exit.
     pub async fn end_by_request(&mut self) {
-        // Else the signal would end it before it knows what to do about it.
+        // Earlier, the signal would end the process before its handler is installed.
         self.ready().await;
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
@@ -158,18 +158,20 @@ impl WorkerProcess {
         assert!(status.success(), "{status}: {}", self.log());
     }
 
-    /// Asserts that its log has nothing that it must not say, whatever happens to other processes.
+    /// Asserts that the log contains nothing that no process may write, whatever happens to other
+    /// processes.
     ///
     /// # Panics
-    /// With the log, if it has.
+    /// With the log, if it contains such a text.
     pub fn assert_no_errors(&self) {
         self.assert_silent_on(&["ERROR", "panicked", "database is locked", "SQLITE_BUSY", "deadlock"]);
     }
 
-    /// As [`WorkerProcess::assert_no_errors`], and no warnings either.
+    /// Asserts that the log contains neither errors nor warnings. See
+    /// [`WorkerProcess::assert_no_errors`].
     ///
     /// # Panics
-    /// With the log, if it has one.
+    /// With the log, if it contains one.
     pub fn assert_no_warnings(&self) {
         self.assert_no_errors();
         self.assert_silent_on(&["WARN"]);

@@ -1,4 +1,4 @@
-//! Workflows whose steps leave a trace in a [`Ledger`].
+//! Workflows whose steps write to a [`Ledger`].
 
 pub mod rolled;
 
@@ -15,58 +15,59 @@ use workflow_sdk::{RunsWith, Workflow};
 
 use crate::ledger::{Fact, Ledger};
 
-/// Where the effects of one test take place.
+/// The state of a worker of a test: where its steps have their effects.
 #[derive(Clone, Debug)]
 pub struct Site {
     directory: PathBuf,
     ledger: Ledger,
     pause: Duration,
     threads: usize,
-    /// Stands before the name of a table of the test's own.
+    /// The prefix of the names of the test's own tables: a schema and a dot, or nothing.
     schema: String,
-    /// Which release of the workflows that change it has.
+    /// The release of the workflows that change between releases.
     release: u32,
 }
 
 impl Site {
-    /// In this directory; a short step takes `pause`, and the runtime has this many threads.
+    /// Returns a site in this directory. A short step takes `pause`, and the runtime has this many
+    /// threads.
     #[must_use]
     pub fn new(directory: PathBuf, pause: Duration, threads: usize) -> Self {
         Self { ledger: Ledger::inside(&directory), directory, pause, threads, schema: String::new(), release: 0 }
     }
 
-    /// The same, with its own tables in this schema of PostgreSQL; `None`: in the file of SQLite.
+    /// Sets the PostgreSQL schema of the test's own tables; `None`: they are in the SQLite file.
     #[must_use]
     pub fn in_schema(self, schema: Option<&str>) -> Self {
         Self { schema: schema.map(|schema| format!("{schema}.")).unwrap_or_default(), ..self }
     }
 
-    /// The same, of a worker that has this release of the workflows that change.
+    /// Sets the release of the workflows that change between releases.
     #[must_use]
     pub fn of_release(self, release: u32) -> Self {
         Self { release, ..self }
     }
 
-    /// What its steps did.
+    /// Returns the ledger of the steps.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// How long a short step takes.
+    /// Returns the duration of a short step.
     #[must_use]
     pub fn pause(&self) -> Duration {
         self.pause
     }
 
-    /// The file whose existence lets the steps end that wait for this gate.
+    /// Returns the file of this gate. The steps that wait for the gate end once the file exists.
     #[must_use]
     pub fn gate(&self, name: &str) -> PathBuf {
         self.directory.join(format!("gate-{name}"))
     }
 }
 
-/// The steps that must have an outcome before this one can begin.
+/// Returns the steps that must have an outcome before this one can begin.
 #[must_use]
 pub fn before(step_key: &str) -> Vec<String> {
     match step_key {
@@ -118,7 +119,7 @@ pub(crate) async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64
     Ok(value)
 }
 
-/// The body of a step that ends when the test says so.
+/// The body of a step that ends when the test opens the gate.
 async fn wait_for_gate(ctx: &Ctx<Site>, gate: &str) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
     site.ledger.append(Fact::Begin, &key, attempt);
@@ -129,10 +130,10 @@ async fn wait_for_gate(ctx: &Ctx<Site>, gate: &str) -> Result<u64> {
     Ok(1)
 }
 
-/// Ten short steps of one name. Gives `10 n + 45`.
+/// Runs ten short steps of the same name and returns `10 n + 45`.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn chain(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let mut sum = 0;
@@ -142,10 +143,10 @@ pub async fn chain(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(sum)
 }
 
-/// Five short steps at once, then one. Gives `5 n + 10`.
+/// Runs five concurrent short steps, then one more, and returns `5 n + 10`.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn fan(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let branches = (0..5).map(|branch| ctx.step(format!("branch-{branch}"), move || effect(ctx, n + branch)));
@@ -153,13 +154,13 @@ pub async fn fan(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("sum", || effect(ctx, sum)).await
 }
 
-/// How many items of [`pages`] run at a time.
+/// The number of items of [`pages`] that run concurrently.
 pub const PAGES_AT_ONCE: usize = 4;
 
-/// Thirty items, four at a time, of two short steps each. Gives `60 n + 870`.
+/// Maps thirty items, four at a time, with two short steps each, and returns `60 n + 870`.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn pages(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let each = ctx.map(0..30, PAGES_AT_ONCE, |ctx, page| async move {
@@ -170,13 +171,13 @@ pub async fn pages(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(each.name("pages").await?.into_iter().sum())
 }
 
-/// How many rows of `effects` a run of [`debits`] leaves.
+/// The number of rows of `effects` that a run of [`debits`] leaves.
 pub const DEBITS: usize = 4;
 
-/// Three transactions one after the other, then one beside a step. Gives `5 n + 10`.
+/// Runs three transactions one after the other, then one beside a step, and returns `5 n + 10`.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn debits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let mut sum = 0;
@@ -189,15 +190,16 @@ pub async fn debits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(sum + left + right)
 }
 
-/// Generations of [`emitter`], and the steps of each.
+/// The number of generations of [`emitter`].
 pub const GENERATIONS: u64 = 4;
-/// See [`GENERATIONS`].
+/// The number of steps per generation of [`emitter`].
 pub const PAGES: u64 = 4;
 
-/// Emits an item for each of its short steps, and continues as new after a few. Gives the number of its items.
+/// Emits an item per short step and continues as new after [`PAGES`] of them. Returns the number of
+/// items.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn emitter(ctx: &Ctx<Site>, emitted: u64) -> Result<u64> {
     let mut emitted = emitted;
@@ -214,13 +216,13 @@ pub async fn emitter(ctx: &Ctx<Site>, emitted: u64) -> Result<u64> {
     Ok(emitted)
 }
 
-/// How long [`sleepy`] sleeps.
+/// The sleep of [`sleepy`].
 pub const NAP: Duration = Duration::from_millis(100);
 
-/// A short step, a sleep, a short step. Gives `2 n + 1`.
+/// Runs a short step, a sleep and a short step, and returns `2 n + 1`.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn sleepy(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let before = ctx.step("before", || effect(ctx, n)).await?;
@@ -229,13 +231,14 @@ pub async fn sleepy(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(before + after)
 }
 
-/// Signals that [`collect`] takes.
+/// The number of signals that [`collect`] consumes.
 pub const NUMBERS: u64 = 20;
 
-/// Takes that many signals `number`, with a short step for each. Gives a number that only this order of theirs gives.
+/// Consumes [`NUMBERS`] signals `number`, with a short step for each. The output depends on their
+/// order: see [`in_order`].
 ///
 /// # Errors
-/// Those of its steps and waits: none.
+/// Never: its steps and waits do not fail.
 #[workflow]
 pub async fn collect(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let mut all = n;
@@ -246,55 +249,55 @@ pub async fn collect(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(all)
 }
 
-/// What [`collect`] gives for these.
+/// Folds one number into the output of [`collect`].
 #[must_use]
 pub const fn in_order(all: u64, number: u64) -> u64 {
     all.wrapping_mul(31).wrapping_add(number)
 }
 
-/// Waits for a signal `go`, then does a short step. Gives `n` plus the signal's number.
+/// Waits for a signal `go`, runs a short step, and returns `n` plus the number in the signal.
 ///
 /// # Errors
-/// Those of its wait and its step: none.
+/// Never: its wait and its step do not fail.
 #[workflow]
 pub async fn waiter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let more = ctx.signal::<u64>("go").await?.unwrap_or_default();
     ctx.step("called", || effect(ctx, n + more)).await
 }
 
-/// A short step. Gives `n`.
+/// Runs a short step and returns `n`.
 ///
 /// # Errors
-/// Those of its step: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn leaf(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("leaf", || effect(ctx, n)).await
 }
 
-/// Ten children at once, then a short step. Gives `10 n + 45`.
+/// Runs ten concurrent children, then a short step, and returns `10 n + 45`.
 ///
 /// # Errors
-/// Those of its children and its step: none.
+/// Never: its children and its step do not fail.
 #[workflow]
 pub async fn parent(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let children = try_join_all((0..10).map(|child| ctx.child(leaf, n + child))).await?;
     ctx.step("total", || effect(ctx, children.iter().sum())).await
 }
 
-/// Waits for somebody to approve, then does a short step. Gives `n` if it was approved.
+/// Waits for an approval, then runs a short step. Returns `n` if it was approved, otherwise 0.
 ///
 /// # Errors
-/// Those of its step: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn gatekeeper(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let approved = ctx.approval("open").await?.is_some_and(|decision| decision.approved);
     ctx.step("opened", || effect(ctx, if approved { n } else { 0 })).await
 }
 
-/// Two steps that wait for the gates `one` and `two`. Gives `n + 2`.
+/// Runs two steps that wait for the gates `one` and `two`, and returns `n + 2`.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn gated(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let one = ctx.step("one", || wait_for_gate(ctx, "one")).await?;
@@ -302,7 +305,7 @@ pub async fn gated(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(n + one + two)
 }
 
-/// The body of a compensation.
+/// Returns the body of a compensation.
 fn undo(run: RunId, name: &'static str) -> impl FnMut(Arc<Site>) -> BoxFuture<'static, Result<()>> + Send {
     move |site| {
         Box::pin(async move {
@@ -315,10 +318,10 @@ fn undo(run: RunId, name: &'static str) -> impl FnMut(Arc<Site>) -> BoxFuture<'s
     }
 }
 
-/// Two short steps with a compensation each, and no luck.
+/// Runs two short steps with a compensation each, then fails.
 ///
 /// # Errors
-/// Always, once both are undone.
+/// Always, once both steps are undone.
 #[workflow]
 pub async fn unlucky(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("one", || effect(ctx, n)).await?;
@@ -328,10 +331,10 @@ pub async fn unlucky(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Err(Error::msg("no luck"))
 }
 
-/// A short step with a compensation, then a wait that a cancel ends.
+/// Runs a short step with a compensation, then waits until it is canceled.
 ///
 /// # Errors
-/// That of the cancel.
+/// The error of the cancel.
 #[workflow]
 pub async fn waits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let only = ctx.step("only", || effect(ctx, n)).await?;
@@ -340,10 +343,11 @@ pub async fn waits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(only)
 }
 
-/// A step that blocks every thread of the runtime for so many milliseconds. Gives them back.
+/// Runs a step that blocks every thread of the runtime for this many milliseconds, and returns
+/// them.
 ///
 /// # Errors
-/// Those of its step: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn blocker(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
     ctx.step("block", async || {
@@ -353,7 +357,8 @@ pub async fn blocker(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
         let runtime = tokio::runtime::Handle::current();
         let others = Arc::clone(&together);
         let helpers = site.threads - 1;
-        // From outside of the runtime: a task that is spawned by a task may wait for that one's thread.
+        // Spawned from outside the runtime: a task that a task spawns may wait for the thread of
+        // its parent, which is blocked.
         std::thread::spawn(move || {
             for _ in 0..helpers {
                 let others = Arc::clone(&others);
@@ -369,14 +374,14 @@ pub async fn blocker(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
 
 fn block(together: &Barrier, milliseconds: u64) {
     together.wait();
-    // What the test is about: a body that blocks its thread.
+    // This is what the test needs: a body that blocks its thread.
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// A step that takes its process down.
+/// Runs a step that aborts its process.
 ///
 /// # Errors
-/// None: it never gets so far.
+/// Never: the process ends before.
 #[workflow]
 pub async fn aborter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("abort", async || {
@@ -389,7 +394,8 @@ pub async fn aborter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     .await
 }
 
-/// A workflow with a policy of its own: a short step, then one that fails in the first two attempts of the run. Gives `n + 1`.
+/// A workflow with a retry policy: a short step, then one that fails in the first two attempts of
+/// the run. Returns `n + 1`.
 #[derive(Clone, Copy, Debug)]
 pub struct Stubborn;
 
@@ -399,8 +405,9 @@ impl Workflow for Stubborn {
     type Output = u64;
     const NAME: &'static str = "stubborn";
     const VERSION: &'static str = "1";
-    // Longer than the commit that says so takes on a busy machine: else that commit may claim the run, and its next attempt begins while
-    // its process is killed.
+    // The delay is longer than the commit of the retry takes on a busy machine. Otherwise that
+    // commit may claim the run at once, and the next attempt begins while its process is being
+    // killed.
     const RETRY: Option<Retry> = Some(Retry::fixed(Duration::from_secs(1)).max_attempts(3));
 
     async fn run(ctx: &Ctx<Site>, n: u64) -> Result<u64> {

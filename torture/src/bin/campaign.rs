@@ -1,6 +1,7 @@
-//! Runs a long fault campaign on real processes: `campaign KIND --seed N --count N --database sqlite|postgres`. Prints what it
-//! did and found, and ends with 1 if anything is wrong, or if it proves too little. `campaign planted` plants one bug after the
-//! other, and ends with 1 if one of them is not found.
+//! Runs a long fault campaign on real processes: `campaign KIND --seed N --count N --database
+//! sqlite|postgres`. It prints what it did and found. It exits with 1 if it found a violation or
+//! proves too little. `campaign planted` plants one bug after the other and exits with 1 if one of
+//! them is not found.
 
 use std::error::Error;
 use std::process::{Command, ExitCode};
@@ -9,10 +10,10 @@ use clap::Parser;
 use workflow_tests::Database;
 use workflow_torture::campaign::{self, KINDS, Plan};
 
-/// The bug that is planted into the engine, for the campaign to find.
+/// The environment variable that names the bug that is planted into the engine.
 const PLANTED: &str = "WORKFLOW_PLANTED";
 
-/// How it ends where the machine cannot do what a kind needs: neither a success nor a failure.
+/// The exit code if this machine cannot run the kind: neither success nor failure.
 const REFUSED: u8 = 3;
 
 #[derive(Debug, Parser)]
@@ -52,7 +53,8 @@ fn kinds() -> String {
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    // The workers of a campaign are this same program, so that it needs no other beside it.
+    // The workers of a campaign run this same program, so that no other program is needed beside
+    // it.
     if let Some(settings) = std::env::args().nth(1).filter(|argument| argument.starts_with('{')) {
         workflow_torture::ledger_worker::work(&settings)?;
         return Ok(ExitCode::SUCCESS);
@@ -61,7 +63,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     if let Some(planted) = &arguments.planted
         && std::env::var(PLANTED).as_ref() != Ok(planted)
     {
-        // The clients in this process shall have the bug too.
+        // Starts this program again with the variable, so that the clients of the campaign have the
+        // bug, too.
         let again =
             Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(PLANTED, planted).status()?;
         return Ok(if again.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
@@ -70,7 +73,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     runtime.block_on(run(arguments))
 }
 
-/// Seeks every planted bug, and says what found it.
+/// Searches for every planted bug and prints what found it.
 fn seek_planted(database: Database, seed: u64) -> ExitCode {
     let mut missed = 0;
     for (bug, kind) in campaign::planted::bugs(database) {

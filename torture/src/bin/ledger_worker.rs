@@ -1,5 +1,6 @@
-//! A worker for the kill tests: `ledger_worker SETTINGS`, the settings being JSON. Its workflows write what they do to a
-//! ledger outside of the database. Dies with the process that started it.
+//! A worker for the kill tests: `ledger_worker SETTINGS`, where the settings are JSON. Its
+//! workflows write what they do to a ledger outside the database. It ends if the process that
+//! started it dies.
 
 use std::error::Error;
 

@@ -1,5 +1,6 @@
-//! Simulates the cases of many seeds: `simulate --seeds 100000 --first 0 --threads 2`. Prints figures; at the first seed that finds
-//! something wrong, that seed, what is wrong, the smallest case and its trace, and exits with 1.
+//! Simulates the cases of many seeds: `simulate --seeds 100000 --first 0 --threads 2`. It prints
+//! figures. At the first seed that finds a violation it prints the seed, the violation, the
+//! smallest case and its trace, and exits with 1.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The number after this word, or else this one.
+/// Returns the number after this argument, or the default.
 fn argument(name: &str, otherwise: u64) -> u64 {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     match arguments.nth(1) {

@@ -1,5 +1,5 @@
-//! A PostgreSQL server of a campaign's own, which keeps what it commits. Its postmaster is a child of this process, so that
-//! it can be killed, reaped and started again: one that is not reaped passes for alive.
+//! A PostgreSQL server of a campaign, with fsync on. Its postmaster is a child of this process, so
+//! that it can be killed, reaped and started again: a process that is not reaped counts as alive.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -15,14 +15,14 @@ use workflow_tests::postgres::PASSWORD;
 
 const FIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres");
 
-/// How long sessions may take to end when their clients are gone.
+/// How long sessions may take to end after their clients are gone.
 pub(super) const SESSIONS_END_WITHIN: Duration = Duration::from_secs(10);
 
-/// The server. Stopped and removed when dropped.
+/// The server. The drop stops and removes it.
 #[derive(Debug)]
 pub struct Cluster {
     directory: PathBuf,
-    /// Removes it; `None`: it belongs to another.
+    /// Removes the directory on drop; `None`: another value owns the directory.
     _made: Option<TempDir>,
     programs: PathBuf,
     port: u16,
@@ -30,10 +30,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes one and starts it.
+    /// Creates a server and starts it.
     ///
     /// # Panics
-    /// If PostgreSQL is not installed or does not start; it says why.
+    /// If PostgreSQL is not installed or does not start, with the reason.
     pub async fn start(parent: Option<&Path>) -> Self {
         let found = Command::new(FIND).arg("--find").output().expect("run scripts/postgres");
         let programs = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim().to_owned());
@@ -65,7 +65,8 @@ impl Cluster {
         cluster
     }
 
-    /// The checker looks with `amcheck` whether tables and indexes are whole. Some systems have it in a package of its own.
+    /// Installs `amcheck`, with which the checker verifies tables and indexes. Some systems have it
+    /// in a separate package.
     async fn install_amcheck(&self) {
         let mut connection = self.connect().await;
         let known = "SELECT count(*) > 0 FROM pg_available_extensions WHERE name = 'amcheck'";
@@ -81,7 +82,8 @@ impl Cluster {
         PgConnection::connect(&self.url()).await.expect("connect to the cluster")
     }
 
-    /// Waits so long until no session is left of clients that are gone; gives what is left, with its last statement.
+    /// Waits at most this long until no session of another client is left. Returns the remaining
+    /// sessions with their last statements.
     pub async fn sessions_left(&self, patience: Duration) -> Vec<String> {
         let others = "SELECT state || ': ' || left(query, 100) FROM pg_stat_activity
             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
@@ -95,12 +97,12 @@ impl Cluster {
         }
     }
 
-    /// Starts another on what a power cut has left of the directory of one.
+    /// Starts another server on the directory that a power cut has left.
     ///
     /// # Panics
-    /// As [`Cluster::start`].
+    /// See [`Cluster::start`].
     pub async fn recover(&self, left: &Path) -> Self {
-        // It names a process that the machine does not have any more, or so it would be.
+        // The file names a process that would not exist after a real power cut.
         let _ = std::fs::remove_file(left.join("data/postmaster.pid"));
         let (programs, port) = (self.programs.clone(), free_port());
         let postmaster = postmaster(&programs, left, port);
@@ -109,19 +111,20 @@ impl Cluster {
         cluster
     }
 
-    /// Where it keeps its data.
+    /// Returns the directory of the server's data.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Its URL. The server trusts everybody: the password is there to be sought where none may be.
+    /// Returns the URL of the server. The server accepts every password; the URL has one so that
+    /// logs can be searched for it.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// The process id of its postmaster.
+    /// Returns the process id of the postmaster.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.postmaster.id()
@@ -133,7 +136,7 @@ impl Cluster {
         self.postmaster.wait().expect("reap the postmaster");
     }
 
-    /// Starts it again, and waits until it takes connections.
+    /// Starts the server again and waits until it accepts connections.
     pub async fn restart(&mut self) {
         let begun = Instant::now();
         loop {
@@ -141,7 +144,8 @@ impl Cluster {
             if self.answers().await {
                 return;
             }
-            // The old server's children may still hold its shared memory; then the new one refuses to start.
+            // The old server's children may still hold its shared memory; then the new one refuses
+            // to start.
             assert!(begun.elapsed() < Duration::from_secs(60), "it does not start again: {}", self.log());
         }
     }
@@ -150,7 +154,7 @@ impl Cluster {
         assert!(self.answers().await, "PostgreSQL does not start: {}", self.log());
     }
 
-    /// Waits until it takes connections; false if it has ended instead.
+    /// Waits until the server accepts connections. Returns `false` if it has ended instead.
     async fn answers(&mut self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(60) {
@@ -166,7 +170,7 @@ impl Cluster {
         false
     }
 
-    /// The end of what it wrote.
+    /// Returns the last lines of the server's log.
     #[must_use]
     pub fn log(&self) -> String {
         let log = std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
@@ -186,7 +190,8 @@ fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
     let log = File::options().create(true).append(true).open(directory.join("log")).expect("open the server's log");
     let mut command = as_owner(&programs.join("postgres"));
     command.arg("-D").arg(directory.join("data")).args(["-p", &port.to_string()]);
-    // A worker has up to ten connections, a round four workers, and there is a round or two a core.
+    // A worker has up to ten connections, a round has four workers, and there are one or two rounds
+    // per core.
     for setting in ["listen_addresses=127.0.0.1", "max_connections=1000", "fsync=on", "synchronous_commit=on"] {
         command.args(["-c", setting]);
     }
@@ -195,10 +200,12 @@ fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
     command.spawn().expect("start the postmaster")
 }
 
-/// A command as somebody under whom PostgreSQL runs: it refuses to run as root. The process is the program's own, so its
-/// parent is this one, and it is told to stop at once when that dies, or a campaign that is killed would leave its server
-/// behind. In a group of its own, or the interrupt of a terminal would reach it first. What a shell starts in the background
-/// ignores QUIT, and so would the server until it has a handler.
+/// Returns a command that runs as a user under which PostgreSQL runs, because it refuses to run as
+/// root. `setpriv` replaces itself by the program, so this process is the parent. The program gets
+/// SIGQUIT when this process dies; otherwise a campaign that is killed would leave its server
+/// behind. It is in its own process group, because otherwise an interrupt from the terminal would
+/// reach it first. A shell starts background processes with SIGQUIT ignored, and the server would
+/// inherit that until it installs a handler; so the default action is restored.
 fn as_owner(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.arg("--pdeathsig=QUIT");
@@ -217,7 +224,7 @@ fn own(directory: &Path) {
     }
 }
 
-/// One that nobody listens on now.
+/// Returns a port that no process listens on at this moment.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()

@@ -1,4 +1,4 @@
-//! Disks that are full, and files that may not grow.
+//! The kind `disk`: full disks, and files that may not grow.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,20 @@ use super::{Part, Report, Round, RoundOptions};
 use crate::image::Image;
 use crate::worker_process::WorkerProcess;
 
-/// How large the disk is: the file of a round takes a part of it.
+/// The size of the disk. The database of a round takes a part of it.
 const MEBIBYTES: u64 = 96;
 
-/// How long a fault waits for somebody whom it hits.
+/// How long a fault waits until it hits a worker.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long somebody who was hit may take to go on, once there is space.
+/// How long a worker that was hit may take to continue, once there is space.
 const RECOVERY: Duration = Duration::from_secs(60);
 
-/// So much more than what a worker writes beside the database may a limited file grow: the ledger must not be hit.
+/// How much larger than the ledger a limited file may grow, in bytes. The limit must hit the
+/// database and not the ledger.
 const LEDGER: u64 = 256 * 1024;
 
-/// What the executor says of every commit that failed.
+/// The log text of the executor for every failed commit.
 const REFUSED: &str = "commit failed";
 
 pub(super) async fn round(part: Part) -> Report {
@@ -34,7 +35,7 @@ pub(super) async fn round(part: Part) -> Report {
     let mut round = Round::begin(part, "disk", options).await;
     round.all_started().await;
     for worker in &round.workers {
-        // Leases that cannot be renewed are lost.
+        // A worker that cannot renew its leases loses them.
         round.disturbed.insert(worker.pid());
     }
     for _ in 0..count {
@@ -54,7 +55,7 @@ pub(super) async fn round(part: Part) -> Report {
     round.finish().await
 }
 
-/// A directory of the round's own, for images.
+/// Creates a directory for the images of the round.
 pub(super) fn home(part: &Part) -> TempDir {
     let home = match &part.plan.directory {
         Some(parent) => tempfile::tempdir_in(parent),
@@ -63,7 +64,7 @@ pub(super) fn home(part: &Part) -> TempDir {
     home.expect("a directory for the disk")
 }
 
-/// Fills the disk until somebody was refused, and a little longer.
+/// Fills the disk until a worker's commit was refused, and keeps it full a little longer.
 async fn fill(round: &mut Round, image: &Image) -> bool {
     let before = refused(&round.workers);
     image.fill().expect("fill the disk");
@@ -74,7 +75,7 @@ async fn fill(round: &mut Round, image: &Image) -> bool {
     was_hit
 }
 
-/// Limits the files of one worker until it was refused, and a little longer.
+/// Limits the size of one worker's files until a commit of it was refused, and a little longer.
 async fn limit(round: &mut Round) -> bool {
     let victim = round.random.usize(0..round.workers.len());
     let pid = Pid::from_raw(round.workers[victim].pid().cast_signed()).expect("a process id");
@@ -89,7 +90,7 @@ async fn limit(round: &mut Round) -> bool {
     was_hit
 }
 
-/// Waits until every worker goes on; says whether each does.
+/// Waits until every worker continues. Returns `true` if each one does.
 async fn goes_on(round: &mut Round) -> bool {
     let begun = Instant::now();
     round.ledger.read();

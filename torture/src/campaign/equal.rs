@@ -1,4 +1,4 @@
-//! The same programs on both databases, without faults.
+//! The kind `equal`: the same programs on both databases, without faults.
 
 use std::sync::Arc;
 use std::time::Duration;

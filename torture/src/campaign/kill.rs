@@ -1,10 +1,10 @@
-//! Workers that die.
+//! The kind `kill`: workers that die.
 
 use std::time::Duration;
 
 use super::{Part, Report, Round, RoundOptions};
 
-/// Between two kills, in milliseconds, at most: a worker must have had the time to begin something.
+/// The longest time between two kills, in milliseconds. In it a worker can begin a body.
 const GAP: u64 = 400;
 
 pub(super) async fn round(part: Part) -> Report {

@@ -1,4 +1,4 @@
-//! Work that is kept under way.
+//! The load of a round: programs that are kept running.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,18 +13,21 @@ use workflow_sdk::{CancelOutcome, Client, ClientError, RunId, SignalOutcome};
 use crate::ledger::{Fact, Ledger};
 use crate::program::{Answer, End, Op, Program, Shape, generate, program};
 
-/// How long no program may end before the load counts as stuck. Far above what takes longest: two leases and the work.
+/// The load counts as stuck after no program has ended for this long. It is far above the longest
+/// operation: two leases and the work.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What the last program sleeps, alone, in milliseconds: long enough to be left to the database. Nothing but its time wakes it, for
-/// nobody else does anything any more, but what the workers do once a minute.
+/// The sleep of the last program, which runs alone, in milliseconds. It is long enough for the run
+/// to park. Only its wake time wakes it, because nothing else happens in the database then, except
+/// for what workers do once a minute.
 const LAST_SLEEP: u64 = 500;
 
-/// How long that one may take.
+/// How long the last program may take.
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Programs under way: each is started, sent its signals, canceled if it waits for that, and its result is waited for. What a
-/// client is told is written to the ledger at once.
+/// Programs that are kept running. Each is started, receives its signals, and is canceled if it
+/// waits for that; then its result is awaited. Every reply to a client is written to the ledger at
+/// once.
 #[derive(Debug)]
 pub struct Load {
     shared: Arc<Shared>,
@@ -37,18 +40,19 @@ struct Shared {
     is_over: AtomicBool,
     has_started_all: AtomicBool,
     ended: AtomicUsize,
-    /// How many had ended at the last look at which there were more, and when that was.
+    /// The number of ended programs at the last check that found more than before, and the time of
+    /// that check.
     last: Mutex<(usize, Instant)>,
 }
 
-/// What the load knows.
+/// The result of a load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadResult {
-    /// How the runs end that it started.
+    /// The expected ends of the runs that the load started.
     pub expected_answers: BTreeMap<String, Answer>,
-    /// What was answered wrongly.
+    /// The replies that were wrong.
     pub complaints: Vec<String>,
-    /// Whether what was left did not end any more.
+    /// `true` if the remaining runs did not end.
     pub gave_up: bool,
 }
 
@@ -59,7 +63,8 @@ impl Shared {
 }
 
 impl Load {
-    /// Keeps so many under way until it is told to end, or until `most` were started, the last one when all others have ended.
+    /// Starts a load that keeps `at_once` programs running until it is ended, or until `most` were
+    /// started. The last one starts after all others have ended.
     #[must_use]
     pub fn start(client: &Client, ledger: &Ledger, seed: u64, shape: Shape, at_once: usize, most: usize) -> Self {
         let shared = Shared {
@@ -75,19 +80,19 @@ impl Load {
         Self { shared, driver }
     }
 
-    /// How many have ended.
+    /// Returns how many programs have ended.
     #[must_use]
     pub fn ended(&self) -> usize {
         self.shared.ended.load(Ordering::Relaxed)
     }
 
-    /// Whether all were started but the last, which comes alone.
+    /// Returns `true` if all programs have been started, except the last one, which runs alone.
     #[must_use]
     pub fn has_started_all(&self) -> bool {
         self.shared.has_started_all.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing has ended for so long that nothing will.
+    /// Returns `true` if no program has ended for so long that none will.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         let mut last = self.shared.last.lock().expect("no panic while it was held");
@@ -97,13 +102,14 @@ impl Load {
         last.1.elapsed() > PATIENCE
     }
 
-    /// Whether everything was started and has ended.
+    /// Returns `true` if every program was started and has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.driver.is_finished()
     }
 
-    /// Starts no more, and waits for the end of what runs; gives up once nothing ends any more.
+    /// Starts no more programs and waits until the running ones end. Gives up once the load is
+    /// stuck.
     pub async fn end(mut self) -> LoadResult {
         self.shared.is_over.store(true, Ordering::Relaxed);
         let mut gave_up = false;
@@ -163,7 +169,7 @@ async fn drive(
     }
 }
 
-/// Follows one program.
+/// Starts one program and does what it needs from a client.
 struct Agent {
     wanted: Program,
     number: usize,
@@ -227,7 +233,8 @@ impl Agent {
                 SignalOutcome::Accepted | SignalOutcome::Repeated => {
                     self.ledger.append_value(Fact::Signaled, &id.to_string(), 0, &format!("{name}={value}"));
                 }
-                // A join whose other branch failed ends its run before all signals are taken.
+                // A join of which another branch failed ends its run before all signals are
+                // consumed.
                 SignalOutcome::Finished => return Ok(()),
                 other => return Err(format!("{id}: a signal was answered with {other:?}")),
             }
@@ -236,7 +243,8 @@ impl Agent {
     }
 }
 
-/// Asks again while the database is away: what every client has to do. What is asked must be safe to ask twice.
+/// Repeats a call while the database cannot be reached, as every client must. The call must be safe
+/// to repeat.
 pub(super) async fn patiently<T, F>(ask: impl FnMut() -> F) -> Result<T, String>
 where
     F: IntoFuture<Output = Result<T, ClientError>>,
@@ -244,7 +252,7 @@ where
     patiently_for_result(ask).await?.map_err(|error| error.to_string())
 }
 
-/// The same; an answer that is an error is an answer.
+/// Repeats a call while the database cannot be reached. Other errors are returned as the reply.
 pub(super) async fn patiently_for_result<T, F>(mut ask: impl FnMut() -> F) -> Result<Result<T, ClientError>, String>
 where
     F: IntoFuture<Output = Result<T, ClientError>>,
@@ -261,7 +269,7 @@ where
     }
 }
 
-/// Waits so long, or until everything has ended; says whether it has.
+/// Waits for this time or until everything has ended. Returns `true` if everything has ended.
 pub(super) async fn over_within(load: &Load, time: Duration) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time && !load.is_over() {

@@ -1,9 +1,10 @@
-//! Long fault campaigns on real processes: work is kept under way, faults hit it, and once everything has ended a
-//! [checker](crate::checker) says what is wrong.
+//! Long fault campaigns on real processes. A load keeps programs running, faults hit them, and once
+//! everything has ended a [checker](crate::checker) reports violations.
 //!
-//! A campaign is cut into rounds, each with a database, a ledger and a seed of its own; so a round can be repeated run_round, and
-//! what the checker reads stays small. A new kind is one more line of [`KINDS`] and a file beside this one: a function that
-//! puts faults into a [`Round`] until enough were delivered.
+//! A campaign consists of rounds, each with its own database, ledger and seed. So a single round
+//! can be repeated, and the checker reads little at a time. A new kind is one more entry of
+//! [`KINDS`] and one more file beside this one: a function that causes faults in a [`Round`] until
+//! enough were delivered.
 
 mod cluster;
 mod disk;
@@ -42,62 +43,64 @@ pub use load::{Load, LoadResult};
 pub use report::{Report, RoundViolation};
 pub use round::{Round, RoundOptions, replay_ended};
 
-/// What is to be done.
+/// The settings of a campaign.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Decides everything that a campaign decides; the rest is left to the machine.
+    /// The seed of all random choices of the campaign. Timing is left to the machine.
     pub seed: u64,
-    /// Faults that are to be delivered; programs, races or files, for kinds of those.
+    /// The number of faults to deliver, or of programs or races, depending on the kind.
     pub count: usize,
-    /// Which database.
+    /// The kind of database.
     pub database: Database,
-    /// Rounds at once.
+    /// The number of concurrent rounds.
     pub jobs: usize,
-    /// The program whose argument are a worker's settings; `None`: the one that was built with this.
+    /// The program whose argument is a worker's settings; `None`: the `ledger_worker` that was
+    /// built with this program.
     pub program: Option<PathBuf>,
-    /// Where rounds keep their data; `None`: the directory for temporary files.
+    /// The directory of the rounds' data; `None`: the directory for temporary files.
     pub directory: Option<PathBuf>,
-    /// Says how far it is, on standard error.
+    /// Prints progress on standard error.
     pub prints_progress: bool,
 }
 
 impl Plan {
-    /// A plan of this many faults, one round at a time.
+    /// Returns a plan of this many faults, one round at a time.
     #[must_use]
     pub fn new(seed: u64, count: usize, database: Database) -> Self {
         Self { seed, count, database, jobs: 1, program: None, directory: None, prints_progress: false }
     }
 }
 
-/// One round of a campaign: its part of the count, its seed.
+/// One round of a campaign: its share of the count, and its seed.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The whole.
+    /// The plan of the campaign.
     pub plan: Arc<Plan>,
-    /// A campaign of one round with this seed repeats it.
+    /// The seed of the round. A campaign of one round with this seed repeats it.
     pub seed: u64,
-    /// What this round is to do.
+    /// The share of the count for this round.
     pub count: usize,
-    /// The server of the campaign, on PostgreSQL, unless rounds make their own.
+    /// The URL of the campaign's PostgreSQL server; `None` on SQLite, or if each round has its own
+    /// server.
     pub server: Option<String>,
 }
 
 /// A kind of campaign.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it does.
+    /// The description of the kind.
     pub what: &'static str,
-    /// What counts as a delivered fault.
+    /// The condition under which a fault counts as delivered.
     pub delivered: &'static str,
-    /// The databases that it is for.
+    /// The databases on which the kind runs.
     pub databases: &'static [Database],
-    /// How much of the count one round does.
+    /// The share of the count that one round does.
     pub round: usize,
-    /// Whether each round makes its own server.
+    /// `true` if each round starts its own server.
     pub has_own_servers: bool,
-    /// Does one round.
+    /// Runs one round.
     pub run: fn(Part) -> LocalBoxFuture<'static, Report>,
 }
 
@@ -109,7 +112,7 @@ impl std::fmt::Debug for Kind {
 
 const BOTH: &[Database] = &[Database::Sqlite, Database::Postgres];
 
-/// Every kind.
+/// Every kind of campaign.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "kill",
@@ -212,7 +215,7 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// Why this machine cannot do a kind, in one line; `None`: it can.
+/// Returns one line that says why this machine cannot run a kind; `None` if it can.
 #[must_use]
 pub fn refusal(kind: &Kind) -> Option<String> {
     match kind.name {
@@ -222,7 +225,7 @@ pub fn refusal(kind: &Kind) -> Option<String> {
     }
 }
 
-/// The kind of this name.
+/// Returns the kind of this name.
 #[must_use]
 pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
@@ -231,7 +234,7 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
 /// Runs a campaign to its end.
 ///
 /// # Panics
-/// If the kind is not for this database.
+/// If the kind does not run on this database.
 pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
     assert!(kind.databases.contains(&plan.database), "{} is not for {:?}", kind.name, plan.database);
     let begun = Instant::now();
@@ -247,7 +250,8 @@ pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
     let parts: Vec<Part> = (0..rounds)
         .map(|n| Part {
             plan: Arc::clone(&plan),
-            // The first is the campaign's own, so that a campaign of one round repeats it.
+            // The first round has the campaign's seed, so that a campaign of one round repeats a
+            // round.
             seed: if n == 0 { plan.seed } else { seeds.u64(..) },
             count: kind.round.min(plan.count - n * kind.round),
             server: server.clone(),
@@ -259,7 +263,7 @@ pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
     while let Some(report) = reports.next().await {
         let report = report.unwrap_or_else(|error| Report::broken(kind.name, &plan, &error.to_string()));
         if plan.prints_progress {
-            // At once: the end of a long campaign is hours away.
+            // Printed at once, because the end of a long campaign is hours away.
             report.violations.iter().for_each(|violation| eprintln!("  {}", violation.violation));
         }
         total.add(report);
@@ -275,7 +279,7 @@ pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
     total
 }
 
-/// On a runtime of its own: what a round waits for need not be sent between threads.
+/// Runs a round on its own runtime, so that its futures need not be `Send`.
 fn run_round(kind: &'static Kind, part: Part) -> Report {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.expect("a runtime for a round").block_on((kind.run)(part))

@@ -1,4 +1,5 @@
-//! Sees that campaigns find the bugs that are planted for them: one that finds nothing may be one that is blind.
+//! Checks that campaigns find the bugs that are planted for them. A campaign that finds nothing may
+//! be blind.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,19 +10,19 @@ use workflow_tests::Database;
 
 use super::Kind;
 
-/// The count of a campaign of this kind that is to find a bug.
+/// The count of a campaign of this kind that searches for a bug.
 const COUNTS: &[(&str, usize)] = &[("kill", 400), ("programs", 2000), ("zombie", 48), ("power", 5)];
 
-/// What became of one bug.
+/// The result of the search for one bug.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// How long it took.
+    /// The duration of the search.
     pub took: Duration,
-    /// The first violation that was found; `None`: none was.
+    /// The first violation that was found; `None` if the bug was not found.
     pub violation: Option<String>,
 }
 
-/// The bugs that a campaign on this database is to find, and its kind.
+/// Returns the bugs that a campaign on this database must find, each with the kind of campaign.
 ///
 /// # Panics
 /// If the table of bugs names a kind that does not exist.
@@ -34,7 +35,7 @@ pub fn bugs(database: Database) -> impl Iterator<Item = (&'static PlantedBug, &'
     BUGS.iter().filter(on_this).filter_map(with_kind)
 }
 
-/// Runs a campaign in which this bug is planted, as a process of its own.
+/// Runs a campaign with this planted bug, in its own process.
 ///
 /// # Panics
 /// If the process cannot be run, or the bug was not planted.

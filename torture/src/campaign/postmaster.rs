@@ -1,4 +1,4 @@
-//! A server that dies.
+//! The kind `postmaster`: a server that dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use super::{Cluster, Part, Report, Round, RoundOptions, SESSIONS_END_WITHIN};
 use crate::ledger::Fact;
 
-/// Between the moment at which the server takes connections again and its next end, in milliseconds.
+/// The time between the restart of the server and its next end, in milliseconds.
 const GAP: std::ops::Range<u64> = 200..900;
 
 pub(super) async fn round(mut part: Part) -> Report {
@@ -16,7 +16,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     let mut cluster = Cluster::start(part.plan.directory.as_deref()).await;
     part.server = Some(cluster.url());
     let options = RoundOptions {
-        // That the server is away is what a worker has to say.
+        // A worker must log that it cannot reach the server, so `ERROR` is allowed.
         forbidden: &["panicked", "deadlock"],
         ..RoundOptions::default()
     };
@@ -36,7 +36,7 @@ pub(super) async fn round(mut part: Part) -> Report {
         round.report.delivered += usize::from(mid_step || in_transaction > 0);
         cluster.restart().await;
     }
-    // The locks of all workers went with the server, and each may have been taken for dead.
+    // The server's death releases the locks of all workers, so each may have been taken for dead.
     round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
     round.unlocked.clone_from(&round.disturbed);
     let plan = Arc::clone(&round.part.plan);
@@ -46,14 +46,15 @@ pub(super) async fn round(mut part: Part) -> Report {
 }
 
 impl Round {
-    /// Waits until every worker works: one whose database does not answer while it starts says so and ends, as it should.
+    /// Waits until every worker has started. A worker whose database does not answer during its
+    /// start ends with an error, as it should.
     pub async fn all_started(&self) {
         for worker in &self.workers {
             worker.ready().await;
         }
     }
 
-    /// Waits until a worker has begun something.
+    /// Waits until a worker has begun a body.
     pub async fn wait_for_work(&mut self) {
         while !self.ledger.lines.iter().any(|line| line.fact == Fact::Begin) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -61,7 +62,7 @@ impl Round {
         }
     }
 
-    /// Sessions of others that are in a transaction or a statement.
+    /// Returns the number of other sessions that are in a transaction or a statement.
     pub async fn sessions_at_work(&self) -> i64 {
         let busy = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
             AND state IN ('active', 'idle in transaction') AND pid <> pg_backend_pid()";

@@ -1,4 +1,4 @@
-//! The power goes.
+//! The kind `power`: a power cut.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use crate::ledger::{Fact, Line};
 use crate::worker_process::WorkerProcess;
 use workflow_tests::{Database, RawConnection};
 
-/// How long before the cut somebody must have been told of a commit.
+/// A cut counts as delivered if a commit was acknowledged at most this long before it.
 const LATELY: Duration = Duration::from_millis(250);
 
-/// What must hold of a database that somebody opens in the middle of everything.
+/// The invariants that must hold in a database that is opened while work is in progress.
 const INVARIANTS: &[&str] = &["I-Ack", "I-One", "I-Fence", "I-NoDual", "I-Exact", "I-Replay", "I-Clean"];
 
-/// What no process may write. That the database stood still for longer than a call waits is an error that it may name.
+/// Texts that no log may contain. An error is allowed, because the database may stand still for
+/// longer than a call waits.
 const FORBIDDEN: &[&str] = &["panicked", "deadlock"];
 
 pub(super) async fn round(mut part: Part) -> Report {
@@ -39,7 +40,8 @@ pub(super) async fn round(mut part: Part) -> Report {
     };
     part.server = cluster.as_ref().map(Cluster::url);
     let mut round = Round::begin(part, "power", options).await;
-    // A cluster is made in a hurry, and without tables there is nothing to compare. What is committed from now on is on its own.
+    // Syncs once, because the cluster was created without fsync, and a cut without tables proves
+    // nothing. From now on only the database's own syncs count.
     image.sync().expect("sync the disk");
     for number in 0..count {
         tokio::time::sleep(Duration::from_millis(round.random.u64(50..300))).await;
@@ -66,7 +68,8 @@ pub(super) async fn round(mut part: Part) -> Report {
     report
 }
 
-/// Whether somebody was told of a commit a moment ago: a database that has not synced it has lost it now.
+/// Returns `true` if a commit was acknowledged a moment ago. A database that has not synced this
+/// commit loses it now.
 fn acknowledged_recently(lines: &[Line]) -> bool {
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
     let since = now.saturating_sub(LATELY).as_micros();
@@ -74,7 +77,8 @@ fn acknowledged_recently(lines: &[Line]) -> bool {
     late.any(|line| line.fact == Fact::Delivered || line.fact.is_acknowledgement())
 }
 
-/// Stops everybody who writes to the disk, the server first so that it starts no more.
+/// Stops every process that writes to the disk, the server first, so that it starts no more
+/// sessions.
 fn stand_still(round: &Round, cluster: Option<&Cluster>) -> Vec<u32> {
     let mut processes: Vec<u32> = cluster.map(Cluster::pid).into_iter().collect();
     processes.iter().for_each(|process| stop(*process));
@@ -84,7 +88,8 @@ fn stand_still(round: &Round, cluster: Option<&Cluster>) -> Vec<u32> {
     processes
 }
 
-/// Sends SIGSTOP and waits until it has come about: somebody who waits for the disk stops only then.
+/// Sends SIGSTOP and waits until the process has stopped. A process that waits for the disk stops
+/// only afterwards.
 fn stop(process: u32) {
     send(process, Signal::STOP);
     while stat(process).is_some_and(|(state, _)| !matches!(state, 'T' | 'Z')) {
@@ -97,7 +102,7 @@ fn send(process: u32, signal: Signal) {
     let _ = kill_process(Pid::from_raw(process.cast_signed()).expect("a process id"), signal);
 }
 
-/// Its state and its parent.
+/// Returns the state and the parent of a process.
 fn stat(process: u32) -> Option<(char, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
@@ -111,7 +116,8 @@ fn children(parent: u32) -> Vec<u32> {
     processes.filter(|process| stat(*process).is_some_and(|(_, its)| its == parent)).collect()
 }
 
-/// Opens what the cut has left, as the engine does after a restart, and compares it with the ledger as it was before.
+/// Opens the database that the cut has left, as the engine does after a restart, and compares it
+/// with the ledger as it was before the cut.
 async fn look(round: &Round, cluster: Option<&Cluster>, cut: &Image, lines: Vec<Line>) -> Vec<checker::Violation> {
     let recovered = match cluster {
         Some(cluster) => Some(cluster.recover(&cut.root().join(name_of(cluster.directory()))).await),

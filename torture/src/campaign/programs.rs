@@ -1,10 +1,10 @@
-//! Programs with a known answer, and a kill now and then.
+//! The kind `programs`: programs with a known answer, and a kill now and then.
 
 use std::time::Duration;
 
 use super::{Part, Report, Round, RoundOptions};
 
-/// Between two kills, in milliseconds.
+/// The time between two kills, in milliseconds.
 const GAP: std::ops::Range<u64> = 1000..4000;
 
 pub(super) async fn round(part: Part) -> Report {
@@ -22,7 +22,7 @@ pub(super) async fn round(part: Part) -> Report {
             break;
         }
         if round.load.has_started_all() {
-            // What is left is little, and a kill would hit idle workers.
+            // Few programs are left, and a kill would hit idle workers.
             continue;
         }
         let victim = round.busiest();

@@ -1,4 +1,4 @@
-//! Clients that race: with each other, and with the end of a run.
+//! The kind `races`: clients that race with each other and with the end of a run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,13 +10,14 @@ use crate::program::{Answer, End, Failing, Op, Program, program};
 use crate::race_client::{Call, Race, Reply, TASKS, wanted};
 use crate::worker_process::WorkerProcess;
 
-/// Client processes.
+/// The number of client processes.
 const CLIENTS: usize = 3;
 
-/// Races at once.
+/// The number of concurrent races.
 const BATCH: usize = 12;
 
-/// How far the time of a reply may be from that of the row: the clock is read before the commit.
+/// The maximum difference between the time of a reply and the time in the row, in microseconds. The
+/// engine reads the clock before the commit.
 const SLACK: i64 = 20_000;
 
 pub(super) async fn round(part: Part) -> Report {
@@ -50,7 +51,7 @@ pub(super) async fn round(part: Part) -> Report {
     report
 }
 
-/// Says what is to be raced for, and starts the run that it is about.
+/// Chooses the call of a race, and starts the run that it concerns.
 async fn begin(round: &mut Round, number: usize) -> Race {
     let seed = round.random.u64(..);
     let call = match number % 4 {
@@ -71,7 +72,7 @@ async fn begin(round: &mut Round, number: usize) -> Race {
     Race { number, seed, call }
 }
 
-/// Waits until so many replies are in; gives up when none comes any more.
+/// Waits until this many replies are in the ledger. Gives up when no more arrive.
 async fn replies(round: &mut Round, expected: usize) -> bool {
     let (mut seen, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(60) {
@@ -88,7 +89,7 @@ async fn replies(round: &mut Round, expected: usize) -> bool {
     false
 }
 
-/// Compares each reply with the end.
+/// Compares each reply with the end of its run.
 fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Violation> {
     let mut told: BTreeMap<usize, Vec<Reply>> = BTreeMap::new();
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Raced) {
@@ -120,7 +121,8 @@ fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Viol
     found
 }
 
-/// One run, whose id everybody is told; who had the other input is refused with that id.
+/// Only one run starts, and every reply contains its id. A client with the other input is refused
+/// with that id.
 fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let mut winners: Vec<(&str, &str)> = Vec::new();
     let mut refused: Vec<(&str, &str)> = Vec::new();
@@ -159,7 +161,7 @@ fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Reply], complain: 
     overlap(told)
 }
 
-/// Who is told that the run has ended is told so after it has, and who is told otherwise before.
+/// A reply that the run has ended comes after its end, any other reply begins before it.
 fn signal(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let Some(end) = evidence.ended_at(run) else { return false };
     for reply in told {
@@ -205,14 +207,14 @@ fn result(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl Fn
     around(told, end)
 }
 
-/// Whether two were at it at the same time.
+/// Returns `true` if two calls overlapped in time.
 fn overlap(told: &[Reply]) -> bool {
     told.iter()
         .enumerate()
         .any(|(n, one)| told[n + 1..].iter().any(|other| one.began < other.replied && other.began < one.replied))
 }
 
-/// Whether the end fell between the first call and the last reply.
+/// Returns `true` if the end of the run was between the first call and the last reply.
 fn around(told: &[Reply], end: i64) -> bool {
     let first = told.iter().map(|reply| reply.began).min().unwrap_or(i64::MAX);
     let last = told.iter().map(|reply| reply.replied).max().unwrap_or(i64::MIN);

@@ -7,56 +7,56 @@ use serde::Serialize;
 use super::{Part, Plan};
 use crate::checker::{Evidence, Violation};
 
-/// What a campaign did and found.
+/// The report of a campaign: what it did and found.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Of the kind.
+    /// The name of the kind.
     pub kind: &'static str,
-    /// Which database.
+    /// The name of the database.
     pub database: &'static str,
-    /// Of the campaign.
+    /// The seed of the campaign.
     pub seed: u64,
-    /// What was asked for: faults, programs or races.
+    /// The requested number of faults, programs or races.
     pub asked: usize,
-    /// Of the asked ones, those that were done.
+    /// How many of the requested ones were done.
     pub done: usize,
-    /// Faults that were tried.
+    /// The number of attempted faults.
     pub faults: usize,
-    /// Faults that hit work.
+    /// The number of faults that hit work in progress.
     pub delivered: usize,
-    /// Runs, children included.
+    /// The number of runs, including children.
     pub runs: usize,
-    /// Runs that ended.
+    /// The number of ended runs.
     pub ended: usize,
-    /// Outcomes that were recorded.
+    /// The number of recorded outcomes.
     pub steps: usize,
-    /// Starts, signals, cancels and answers that clients were told of.
+    /// The number of starts, signals, cancels and results that were acknowledged to clients.
     pub acknowledged: usize,
-    /// Claims that found their run's worker dead.
+    /// The number of claims that counted a crash.
     pub crashes: usize,
-    /// What the kind counted.
+    /// Further counts of the kind.
     pub notes: BTreeMap<String, usize>,
-    /// How long it took.
+    /// The duration of the campaign.
     pub wall: Duration,
-    /// What was found.
+    /// The violations that were found.
     pub violations: Vec<RoundViolation>,
 }
 
-/// A violation, and how to see it again.
+/// A violation, and how to reproduce it.
 #[derive(Clone, Debug, Serialize)]
 pub struct RoundViolation {
-    /// What is wrong.
+    /// The violation.
     #[serde(flatten)]
     pub violation: Violation,
     /// The seed of the round.
     pub seed: u64,
-    /// What a round of that seed was to do.
+    /// The count of the round.
     pub count: usize,
 }
 
 impl Report {
-    /// One that has done nothing yet.
+    /// Returns an empty report.
     #[must_use]
     pub fn new(kind: &'static str, plan: &Plan) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Report {
         }
     }
 
-    /// Of a round that fell over.
+    /// Returns the report of a round that panicked.
     #[must_use]
     pub fn broken(kind: &'static str, plan: &Plan, why: &str) -> Self {
         let mut report = Self::new(kind, plan);
@@ -88,7 +88,7 @@ impl Report {
         report
     }
 
-    /// Of sessions that are left on the server when everybody who had one is gone.
+    /// Adds a violation for each session that is left on the server after all clients are gone.
     pub fn sessions(&mut self, plan: &Plan, sessions: Vec<String>) {
         for session in sessions {
             let what = format!("a session is left: {session}");
@@ -97,7 +97,7 @@ impl Report {
         }
     }
 
-    /// Counts what there is, and takes what was found in it.
+    /// Adds the counts of the evidence and the violations that were found in it.
     pub fn take(&mut self, evidence: &Evidence, found: Vec<Violation>, part: &Part) {
         self.runs += evidence.runs.len();
         self.ended += evidence.runs.values().filter(|run| run.has_ended()).count();
@@ -108,7 +108,7 @@ impl Report {
         self.violations.extend(found.into_iter().map(of_round));
     }
 
-    /// Adds what a round did.
+    /// Adds the report of a round.
     pub fn add(&mut self, round: Self) {
         self.done += round.done;
         self.faults += round.faults;
@@ -124,7 +124,8 @@ impl Report {
         self.violations.extend(round.violations);
     }
 
-    /// Why the campaign fails, if it does: a violation, or that it proves too little.
+    /// Returns why the campaign failed, if it did: a violation, or too little work to prove
+    /// anything.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if !self.violations.is_empty() {
@@ -142,7 +143,7 @@ impl Report {
         None
     }
 
-    /// How far it is, in one line.
+    /// Returns the progress in one line.
     #[must_use]
     pub fn line(&self) -> String {
         let seconds = self.wall.as_secs_f64();

@@ -1,4 +1,4 @@
-//! Two releases side by side, and a schema that changes under them.
+//! The kind `rolling`: two releases side by side, and a migration of the schema while they work.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::worker_process::WorkerProcess;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use workflow_tests::RawConnection;
 
-/// A migration that the next release may bring: it adds, and changes nothing that this release knows.
+/// A migration as a later release may bring it: it only adds, and changes nothing that this release
+/// knows.
 const NEXT_MIGRATION: &str = "
     ALTER TABLE workflow_runs ADD COLUMN next_release TEXT;
     ALTER TABLE step_attempts ADD COLUMN next_release TEXT DEFAULT 'none';
@@ -26,13 +27,15 @@ const NEXT_MIGRATION: &str = "
 const LOCK_TABLES: &str = "
     LOCK TABLE workflow_runs, step_attempts, workflow_signals, workflow_workers IN ACCESS EXCLUSIVE MODE";
 
-/// What no process may write. That a run does not fit the code of an older release is an error that it must name.
+/// Texts that no log may contain. Errors are allowed, because an older release must log that a run
+/// does not fit its code.
 const FORBIDDEN: &[&str] = &["panicked", "deadlock", "database is locked", "SQLITE_BUSY"];
 
-/// How long somebody may take to go on: a run that a later release began waits for half a minute before it is looked at again.
+/// How long a process may take to continue. A run that a later release began is looked at again
+/// only after half a minute.
 const RECOVERY: Duration = Duration::from_secs(90);
 
-/// Processes at a time.
+/// The number of worker processes.
 const WORKERS: usize = 3;
 
 pub(super) async fn round(part: Part) -> Report {
@@ -40,7 +43,7 @@ pub(super) async fn round(part: Part) -> Report {
     let options = RoundOptions { workers: WORKERS, forbidden: FORBIDDEN, ..RoundOptions::default() };
     let mut round = Round::begin(part, "rolling", options).await;
     let mut runs: Vec<(RunId, u64)> = Vec::new();
-    // The last of the count is the migration.
+    // The last fault of the count is the migration.
     for _ in 1..count {
         start(&mut round, &mut runs).await;
         tokio::time::sleep(Duration::from_millis(round.random.u64(50..600))).await;
@@ -49,7 +52,7 @@ pub(super) async fn round(part: Part) -> Report {
         round.report.delivered += usize::from(was_at_work);
         round.report.done += 1;
     }
-    // Forward to the later release, for only it knows every run.
+    // All workers move to the later release, because only it knows every run.
     round.settings.release = 1;
     for _ in 0..WORKERS {
         end_one(&mut round, 0).await;
@@ -83,7 +86,7 @@ pub(super) async fn round(part: Part) -> Report {
     round.finish().await
 }
 
-/// Some of each that changes.
+/// Starts some runs of each workflow that changes.
 async fn start(round: &mut Round, runs: &mut Vec<(RunId, u64)>) {
     let client = round.testbed.client.clone();
     for n in 0..2 {
@@ -97,7 +100,7 @@ async fn start(round: &mut Round, runs: &mut Vec<(RunId, u64)>) {
     }
 }
 
-/// A worker goes, as in a deploy or as in a crash, and one of either release comes.
+/// Ends a worker, as a deployment or a crash does, and starts one of a random release.
 async fn replace(round: &mut Round) -> bool {
     let victim = round.busiest();
     let was_at_work = match round.random.u32(0..3) {
@@ -116,13 +119,14 @@ async fn replace(round: &mut Round) -> bool {
     was_at_work
 }
 
-/// Asks a worker to end, and says whether it was at work.
+/// Asks a worker to end. Returns `true` if it had work in progress.
 async fn end_one(round: &mut Round, number: usize) -> bool {
-    // In their order: the oldest is the first, and goes first.
+    // `remove` keeps the order, so the first worker is always the oldest.
     let mut worker = round.workers.remove(number);
     round.ledger.read();
     let was_at_work = round.ledger.is_cut(worker.pid()) || round.held_by(&worker).await > 0;
-    // A process that has not begun to listen for it ends of it at once, as it should.
+    // A signal ends a process at once if its handler is not installed yet, so this waits for the
+    // start.
     until(RECOVERY, || worker.id().is_some() || worker.ended().is_some()).await;
     worker.signal(Signal::TERM);
     if !until(RECOVERY, || worker.ended().is_some()).await {
@@ -134,7 +138,8 @@ async fn end_one(round: &mut Round, number: usize) -> bool {
     was_at_work
 }
 
-/// The schema of the next release comes under the workers. They go on; this release does not begin to work on it.
+/// Migrates the schema while the workers run. They continue; a new worker of this release refuses
+/// to start.
 async fn migrate(round: &mut Round) -> bool {
     until(RECOVERY, || round.workers.iter().all(|worker| worker.id().is_some())).await;
     let was_at_work = round.workers.iter().any(|worker| round.ledger.is_cut(worker.pid()));
@@ -143,7 +148,8 @@ async fn migrate(round: &mut Round) -> bool {
             let patiently = format!("PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE; {NEXT_MIGRATION}; COMMIT");
             connection.execute(raw_sql(AssertSqlSafe(patiently))).await.expect("migrate");
         }
-        // As the engine's own: all tables or none, and no longer than the server takes to look for a deadlock.
+        // As the engine's own migrations do: it locks all tables or none, and gives up before the
+        // server looks for deadlocks.
         RawConnection::Postgres(mut connection) => {
             let migrate = format!(
                 "BEGIN; SET LOCAL statement_timeout = '500ms'; {LOCK_TABLES}; SET LOCAL statement_timeout = 0; {NEXT_MIGRATION}; COMMIT"

@@ -1,4 +1,4 @@
-//! One testbed, its workers, its load, and its end.
+//! One round: a testbed, its workers, its load, and its end.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,26 +19,27 @@ use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
 use workflow_tests::log_secrets;
 
-/// How a round is made.
+/// Options of a round.
 #[derive(Clone, Debug)]
 pub struct RoundOptions {
-    /// Worker processes.
+    /// The number of worker processes.
     pub workers: usize,
-    /// Programs under way.
+    /// The number of concurrent programs.
     pub at_once: usize,
-    /// Programs at most.
+    /// The maximum number of programs.
     pub most: usize,
-    /// How large they are.
+    /// The size of the programs.
     pub shape: Shape,
-    /// Words that no log may have.
+    /// Texts that no log may contain.
     pub forbidden: &'static [&'static str],
-    /// The directory of SQLite's file, if it is not that of the testbed.
+    /// The directory of the SQLite file; `None`: the directory of the testbed.
     pub files: Option<PathBuf>,
-    /// The clock of the client, if it is not the true one; then those of the workers are not either.
+    /// The clock of the client, if it is not the true one. Then the clocks of the workers are
+    /// wrong, too.
     pub clock: Option<Clock>,
 }
 
-/// Words that no process may write, whatever becomes of others.
+/// Texts that no process may log, whatever happens to other processes.
 pub const FORBIDDEN: &[&str] = &["ERROR", "panicked", "database is locked", "SQLITE_BUSY", "deadlock"];
 
 impl Default for RoundOptions {
@@ -55,42 +56,42 @@ impl Default for RoundOptions {
     }
 }
 
-/// A round that is under way.
+/// A round in progress.
 #[derive(Debug)]
 pub struct Round {
-    /// What it is a part of.
+    /// The part of the campaign that this round does.
     pub part: Part,
-    /// Decides what the kind decides.
+    /// The random numbers of the kind.
     pub random: Rng,
-    /// The database, the ledger.
+    /// The database and the ledger.
     pub testbed: Testbed,
-    /// How workers work; a change counts for those that are spawned later.
+    /// The settings of workers that are spawned from now on.
     pub settings: WorkerSettings,
-    /// Those that live.
+    /// The living workers.
     pub workers: Vec<WorkerProcess>,
-    /// Those that were killed.
+    /// The workers that were killed or have ended.
     pub dead: Vec<WorkerProcess>,
     /// Processes that may have lost claims while they lived.
     pub disturbed: BTreeSet<u32>,
     /// Processes whose sessions may have been cut while they lived.
     pub unlocked: BTreeSet<u32>,
-    /// What was written so far.
+    /// The lines that were read from the ledger.
     pub ledger: LedgerReader,
-    /// What is under way.
+    /// The load.
     pub load: Load,
-    /// Counts, kept by the kind.
+    /// The report, which the kind fills.
     pub report: Report,
     options: RoundOptions,
     spawned: usize,
 }
 
 impl Round {
-    /// A fresh database, so many workers, and programs under way.
+    /// Begins a round: creates a fresh database, and starts the workers and the load.
     pub async fn begin(part: Part, kind: &'static str, options: RoundOptions) -> Self {
         Self::begin_with(part, kind, options, |_| {}).await
     }
 
-    /// The same, with other settings of the workers.
+    /// Begins a round with changed settings of the workers. See [`Round::begin`].
     pub async fn begin_with(
         part: Part,
         kind: &'static str,
@@ -109,7 +110,7 @@ impl Round {
         settings.concurrency = 12;
         settings.linger = 20;
         settings.pause = 3;
-        // Chance may hit the same run every time.
+        // Random kills may hit the same run every time.
         settings.max_crashes = Some(MAX_CRASHES);
         change(&mut settings);
         let mut random = Rng::with_seed(part.seed);
@@ -137,13 +138,14 @@ impl Round {
         round
     }
 
-    /// One more worker.
+    /// Starts one more worker.
     pub fn spawn(&mut self) {
         self.spawned += 1;
         self.workers.push(self.testbed.spawn(&format!("worker-{}", self.spawned), &self.settings));
     }
 
-    /// Runs that the worker of this process holds, as the database says: its log says which worker it is.
+    /// Returns the number of runs whose claims this worker holds according to the database. The log
+    /// says which worker the process is.
     pub async fn held_by(&self, worker: &WorkerProcess) -> i64 {
         let log = worker.log();
         let Some(id) = log.split("worker started worker=").nth(1).and_then(|rest| rest.split_whitespace().next())
@@ -154,7 +156,7 @@ impl Round {
         self.testbed.raw().await.number(held).await
     }
 
-    /// Kills a worker, and says whether it was at work: whether a body of it was cut off, or it held the claim of a run.
+    /// Kills a worker. Returns `true` if that interrupted a body, or the worker held a claim.
     pub async fn kill(&mut self, number: usize) -> bool {
         let mut victim = self.workers.swap_remove(number);
         victim.kill();
@@ -164,7 +166,7 @@ impl Round {
         was_at_work
     }
 
-    /// The worker that wrote to the ledger last, if it lives; else any.
+    /// Returns the index of the living worker that wrote to the ledger last, or a random one.
     pub fn busiest(&mut self) -> usize {
         self.ledger.read();
         let pid = self.ledger.lines.iter().rev().map(|line| line.pid);
@@ -172,19 +174,19 @@ impl Round {
         busy.unwrap_or_else(|| self.random.usize(0..self.workers.len()))
     }
 
-    /// Something that the kind itself finds wrong.
+    /// Reports a violation that the kind itself found.
     pub fn violation(&mut self, invariant: &'static str, what: String) {
         let violation = Violation { invariant, run: String::new(), what };
         let (seed, count) = (self.part.seed, self.part.count);
         self.report.violations.push(RoundViolation { violation, seed, count });
     }
 
-    /// Counts something that the report is to name.
+    /// Adds to a count that the report shows.
     pub fn note(&mut self, what: &str, count: usize) {
         *self.report.notes.entry(what.to_owned()).or_default() += count;
     }
 
-    /// Waits until a worker is in the middle of a step, for a while.
+    /// Waits a few seconds until a worker runs a body.
     pub async fn wait_for_a_body(&mut self) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(3) {
@@ -196,12 +198,12 @@ impl Round {
         }
     }
 
-    /// Waits for the end of everything, ends the workers, and checks.
+    /// Waits until all runs have ended, ends the workers, and checks the evidence.
     pub async fn finish(self) -> Report {
         self.finish_with(|_| Vec::new()).await
     }
 
-    /// The same, and looks for what only the kind knows of.
+    /// Ends the round and also runs a check of the kind. See [`Round::finish`].
     pub async fn finish_with(mut self, look: impl FnOnce(&Evidence) -> Vec<Violation>) -> Report {
         let (part, mut report) =
             (self.part.clone(), std::mem::replace(&mut self.report, Report::new("", &self.part.plan)));
@@ -216,7 +218,7 @@ impl Round {
         report
     }
 
-    /// Waits for the end of everything, ends the workers, and reads what there is to be checked.
+    /// Waits until all runs have ended, ends the workers, and reads the evidence.
     pub async fn settle(self) -> (Testbed, Evidence) {
         let Self { testbed, mut workers, dead, disturbed, unlocked, load, options, settings, .. } = self;
         let LoadResult { expected_answers, mut complaints, gave_up } = load.end().await;
@@ -251,14 +253,14 @@ impl Round {
     }
 }
 
-/// The limit of crashes in rounds in which chance may hit one run again and again.
+/// The maximum number of crashes per run, because random kills may hit one run again and again.
 const MAX_CRASHES: u32 = 1000;
 
-/// Runs of a round that are replayed at its end, the newest.
+/// How many of the newest runs of a round are replayed at its end.
 const REPLAYED: i64 = 200;
 
-/// Replays programs that have succeeded, and gives those that do not end so again, with the reason. What they are given goes to
-/// the ledger, for the checker to compare.
+/// Replays programs that have succeeded. Returns those that end differently, with the reason. The
+/// values that the replays receive are written to the ledger for the checker.
 ///
 /// # Panics
 /// If a run cannot be read.
@@ -279,7 +281,7 @@ pub async fn replay_ended(testbed: &Testbed) -> Vec<(String, String)> {
     misfits
 }
 
-/// Waits until no run is left, children included; gives up once nothing ends any more.
+/// Waits until all runs have ended, including children. Gives up once none ends any more.
 async fn settle(testbed: &Testbed) {
     let mut raw = testbed.raw().await;
     let (mut left, mut since) = (i64::MAX, Instant::now());
@@ -293,7 +295,7 @@ async fn settle(testbed: &Testbed) {
     }
 }
 
-/// Ends a worker as an operator does.
+/// Ends a worker as an operator does, with SIGTERM. Returns what went wrong.
 async fn end(worker: &mut WorkerProcess) -> Option<String> {
     if let Some(status) = worker.ended() {
         return Some(format!("process {} had ended by itself, {status}: {}", worker.pid(), last_lines(worker)));

@@ -1,4 +1,4 @@
-//! Clocks that are wrong.
+//! The kind `skew`: wrong clocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,8 +23,9 @@ pub(super) async fn round(part: Part) -> Report {
     }
 }
 
-/// On PostgreSQL its clock alone counts. Each worker has a clock of its own, which is now right and now far off. No claim may be
-/// lost for that, and nobody may be taken for dead.
+/// On PostgreSQL only the server's clock matters. Each worker has its own clock, which is sometimes
+/// right and sometimes far off. No claim may be lost because of that, and no worker may be taken
+/// for dead.
 async fn many_clocks(part: Part) -> Report {
     let (count, seed) = (part.count, part.seed);
     let mut round = Round::begin(part, "skew", RoundOptions { workers: 0, ..RoundOptions::default() }).await;
@@ -57,9 +58,10 @@ async fn many_clocks(part: Part) -> Report {
     report
 }
 
-/// On SQLite the host's clock is the database's, and all processes have the same. It is set back and forth by what a correction
-/// of a clock may be, and now and then forward by an hour, with which all leases lapse. What waits is late by what the clock was
-/// set back, so it is never set back by much.
+/// On SQLite the host's clock is the database's clock, and all processes share it. It is moved back
+/// and forth by up to a second, as a correction may do, and sometimes forward by an hour, so that
+/// all leases expire. Waits are late by the time by which the clock was moved back, so it is never
+/// moved back by much.
 async fn one_clock(part: Part) -> Report {
     let count = part.count;
     let clock = Clock::manual(Timestamp::from(std::time::SystemTime::now()));
@@ -96,7 +98,7 @@ async fn one_clock(part: Part) -> Report {
     report
 }
 
-/// Keeps the clock of this process with that of the others.
+/// Keeps the clock of this process equal to the clock of the workers.
 async fn mirror(clock: Clock, shift: Arc<AtomicI64>) {
     loop {
         let shift = shift.load(Ordering::SeqCst) * 1000;
@@ -110,7 +112,7 @@ async fn mirror(clock: Clock, shift: Arc<AtomicI64>) {
     }
 }
 
-/// In milliseconds.
+/// Returns a shift in milliseconds.
 fn wrong_by(number: u32) -> i64 {
     [0, HOUR, -HOUR, DECADE, -DECADE, 700, -700][number as usize % 7]
 }

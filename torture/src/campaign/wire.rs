@@ -1,4 +1,4 @@
-//! Faults between a worker and PostgreSQL.
+//! The kind `wire`: faults on the connections between a worker and PostgreSQL.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,12 @@ use fastrand::Rng;
 use super::{Part, Report, Round, RoundOptions};
 use crate::proxy::{Fault, Moment, Proxy};
 
-/// The longest that one call of the engine waits for the database. After the path heals, everything is to go on within two.
+/// The longest time that one call of the engine waits for the database. After the path is healed,
+/// everything must continue within twice this time.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What no process may write. That the database did not answer for a whole deadline, and what was given up for that, are errors
-/// that it must name.
+/// Texts that no log may contain. Errors are allowed, because a worker must log that the database
+/// did not answer in time, and what it gave up because of that.
 const FORBIDDEN: &[&str] = &["panicked", "deadlock"];
 
 /// How long a fault waits for its moment.
@@ -25,7 +26,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     let options = RoundOptions { workers: 1, forbidden: FORBIDDEN, ..RoundOptions::default() };
     let mut round = Round::begin(part, "wire", options).await;
     let hit = round.workers[0].pid();
-    // It may lose its claims while it cannot renew them.
+    // The worker may lose its claims while it cannot renew them.
     round.disturbed.insert(hit);
     round.unlocked.insert(hit);
     round.settings.url = direct;
@@ -43,7 +44,7 @@ pub(super) async fn round(mut part: Part) -> Report {
         }
         round.report.delivered += 1;
         match fault {
-            // Slowly, but it goes: a commit comes through before the path heals.
+            // The path is slow but works, so one commit must get through before it is healed.
             Fault::Slow(_) | Fault::Bytes => {
                 let commits = proxy.commits();
                 until(PATIENCE, || proxy.commits() > commits).await;
@@ -77,7 +78,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     round.finish().await
 }
 
-/// Every other one at a COMMIT.
+/// Chooses a fault and its moment; every other fault hits a COMMIT.
 fn choose(random: &mut Rng, number: usize) -> (Fault, Moment) {
     let moment = match number % 4 {
         0 => Moment::Commit,
@@ -85,7 +86,7 @@ fn choose(random: &mut Rng, number: usize) -> (Fault, Moment) {
         _ => Moment::Frame(random.u32(0..300)),
     };
     let fault = match random.u32(0..40) {
-        // It costs the one who falls into it a whole deadline.
+        // Rare, because the connection that it hits waits for a whole deadline.
         0 => Fault::Hole,
         1..4 => Fault::Stall(Duration::from_millis(random.u64(1..300))),
         4..6 => Fault::Slow(Duration::from_millis(random.u64(1..10))),
@@ -97,7 +98,7 @@ fn choose(random: &mut Rng, number: usize) -> (Fault, Moment) {
     (fault, moment)
 }
 
-/// Waits for a fact; says whether it came in time.
+/// Waits for a fact. Returns `false` if it did not become true in time.
 pub(super) async fn until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_so() {

@@ -1,4 +1,4 @@
-//! Workers that stand still for longer than their lease, and come back.
+//! The kind `zombie`: workers that are stopped for longer than their lease, and continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -10,29 +10,31 @@ use crate::checker::{Evidence, Violation, run_of};
 use crate::ledger::{Fact, Line};
 use crate::program::Shape;
 
-/// Of every worker, in milliseconds. Longer than a busy machine keeps a thread waiting.
+/// The lease of every worker, in milliseconds. It is longer than a busy machine delays a thread.
 const LEASE: u64 = 1000;
 
-/// A thread that was stopped on its way into the bodies of a run writes their lines once it has the processor again, in microseconds.
+/// A thread that was stopped just before the bodies of a run writes their lines when it gets the
+/// processor again, within this many microseconds.
 const ENTERED: u128 = 1_000_000;
 
-/// Threads of a worker: so many runs may be entered when it is stopped.
+/// The number of threads of a worker: at most this many runs may be about to begin a body when it
+/// is stopped.
 const THREADS: usize = 2;
 
-/// How long a long body takes, in milliseconds: longer than a worker that came back needs to learn what it has lost, which is its
-/// next heartbeat, a third of a lease away.
+/// The duration of a long body, in milliseconds. It is longer than a worker needs after its return
+/// to learn what it has lost. It learns that at its next heartbeat, a third of a lease later.
 const LONG: u64 = 5 * LEASE;
 
-/// By then it has learned that, in microseconds, on a machine that is busy too.
+/// Within this many microseconds a worker learns what it has lost, even on a busy machine.
 const LEARNED: u128 = 3_000_000;
 
-/// A worker that stood still, and the claims that it had lost meanwhile.
+/// A worker that was stopped, and the claims that it lost meanwhile.
 struct Zombie {
     pid: u32,
     worker: String,
-    /// Run and stale epoch.
+    /// The runs, with the stale epochs.
     lost: BTreeMap<String, i64>,
-    /// When it went on, in microseconds since 1970.
+    /// The time at which the worker continued, in microseconds since 1970.
     went_on: u128,
 }
 
@@ -55,7 +57,8 @@ pub(super) async fn round(part: Part) -> Report {
         round.testbed.stop(worker).await;
         let held = round.claims_of(number).await;
         let stands = LEASE + round.random.u64(0..4 * LEASE);
-        // From the end of its lease on its runs are due, but others look for them once a second.
+        // Its runs are due from the end of its lease on, but other workers look for due runs only
+        // once a second.
         tokio::time::sleep(Duration::from_millis(stands + 500)).await;
         let now = round.epochs(&held).await;
         let went_on = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_micros();
@@ -68,7 +71,7 @@ pub(super) async fn round(part: Part) -> Report {
         round.report.delivered += usize::from(!lost.is_empty());
         zombies.push(Zombie { pid: worker.pid(), worker: worker.id().unwrap_or_default(), lost, went_on });
     }
-    // A lease this short may also lapse on a machine that is busy.
+    // A lease this short may also expire on a busy machine.
     round.disturbed = round.workers.iter().map(crate::worker_process::WorkerProcess::pid).collect();
     round
         .finish_with(|evidence| {
@@ -79,8 +82,9 @@ pub(super) async fn round(part: Part) -> Report {
         .await
 }
 
-/// Once it has learned that a run is lost, a worker drops the bodies of that run: none comes to its end. It needs the time to learn
-/// it: one that is stopped again at once does not have it.
+/// Finds bodies that ended too late: once a worker has learned that a run is lost, it drops the
+/// bodies of that run. It needs some time to learn that; a worker that is stopped again at once
+/// does not have it.
 fn ended_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     let mut found = Vec::new();
     for zombie in zombies {
@@ -102,7 +106,8 @@ fn ended_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     found
 }
 
-/// After it has come back, a worker begins no body of a run that it had lost, unless it has claimed it anew.
+/// Finds bodies that began too late: after its return, a worker begins no body of a run that it had
+/// lost, unless it has claimed the run again.
 fn begun_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     let mut found = Vec::new();
     for zombie in zombies {
@@ -128,14 +133,15 @@ fn begun_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
     found
 }
 
-/// Whether a process had come back only so many microseconds before a line, maybe for the second time.
+/// Returns `true` if the process had continued at most `since` microseconds before the line,
+/// perhaps for the second time.
 fn is_back(zombies: &[Zombie], pid: u32, since: u128, line: &Line) -> bool {
     let mut back = zombies.iter().filter(|it| it.pid == pid).map(|it| it.went_on);
     back.any(|went_on| (went_on..went_on + since).contains(&line.at))
 }
 
 impl Round {
-    /// The runs that a worker holds, and their epochs.
+    /// Returns the runs that a worker holds, with their epochs.
     async fn claims_of(&self, number: usize) -> BTreeMap<String, i64> {
         let Some(id) = self.workers[number].id() else { return BTreeMap::new() };
         self.epochs_where(&format!("worker_id = '{id}' AND status = 'running'")).await

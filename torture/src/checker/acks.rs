@@ -1,4 +1,4 @@
-//! Nothing is lost that somebody was told of.
+//! Checks that nothing acknowledged is lost.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,7 +32,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// A cancel is kept as a request; of a run that nobody had claimed, as its end.
+/// A cancel is stored as a request, or as the end of a run that was never claimed.
 pub(super) fn cancels(evidence: &Evidence, found: &mut Found) {
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Canceled) {
         let Some(run) = evidence.runs.get(&line.subject) else {
@@ -63,7 +63,7 @@ pub(super) fn answers(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// What a workflow saw was committed then, so it is recorded now.
+/// An outcome that a workflow saw was committed by then, so it is recorded now.
 pub(super) fn outcomes(evidence: &Evidence, found: &mut Found) {
     let mut recorded: HashMap<String, HashSet<String>> = HashMap::new();
     for outcome in evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()) {
@@ -79,7 +79,8 @@ pub(super) fn outcomes(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// The part of a step's key that is unique in its run: its name, and before it the scope that a wait was given for it.
+/// Returns the part of a step key that is unique in its run: the name of the step, and for a sleep
+/// or a child also the scope that was created for it.
 pub(super) fn last(step_key: &str) -> &str {
     let end = step_key.rfind('/').map_or(0, |slash| slash + 1);
     if matches!(&step_key[end..], "sleep" | "program") {

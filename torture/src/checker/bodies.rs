@@ -1,4 +1,4 @@
-//! What bodies did, and how often.
+//! Checks which bodies ran, and how often.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,15 +17,15 @@ fn begins(evidence: &Evidence) -> HashMap<&str, Vec<&Line>> {
     begins
 }
 
-/// Each outcome of a body has a body that began, each wait has none, and a body that began has left an outcome, unless its
-/// call was dropped: by a race, or by an end of its run that is none of success.
+/// Each outcome of a body has a body that began, and each wait has none. A body that began has left
+/// an outcome, unless its call was dropped by a race, or its run did not succeed.
 pub(super) fn began(evidence: &Evidence, found: &mut Found) {
     let begins = begins(evidence);
     let mut with_outcome = HashSet::new();
     for outcome in evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()) {
         let mut subject = outcome.subject();
         if outcome.kind == "compensation" {
-            // Its body runs after the workflow has returned, and knows nothing of scopes.
+            // The body runs after the workflow has returned, so its key has no scopes.
             let (run, _) = subject.split_once('/').unwrap_or((&subject, ""));
             subject = format!("{run}/{}", last(&outcome.step_key));
         }
@@ -60,7 +60,8 @@ pub(super) fn again(evidence: &Evidence, found: &mut Found) {
         for pair in begins.windows(2) {
             let (one, next) = (pair[0], pair[1]);
             let retried = next.attempt > one.attempt;
-            // Who stood still may be about to begin a body, and begin it after another has taken over.
+            // A process that was stopped just before it began a body may begin it after another
+            // worker has taken over.
             let disturbed = [one, next].iter().any(|line| evidence.disturbed.contains(&line.pid));
             let excused = evidence.dead.contains(&one.pid) || disturbed;
             if !retried && !excused {
@@ -101,7 +102,7 @@ pub(super) fn exact(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// The steps of programs have a policy, which their names tell.
+/// The steps of programs have a retry policy, which their names encode.
 pub(super) fn attempts(evidence: &Evidence, found: &mut Found) {
     for outcome in evidence.outcomes.iter().filter(|outcome| outcome.kind == "step") {
         let Some(run) = evidence.runs.get(&outcome.run).filter(|run| run.workflow == "program") else { continue };
@@ -115,7 +116,7 @@ pub(super) fn attempts(evidence: &Evidence, found: &mut Found) {
             found.add(&run.id, format!("{name} has {} attempts, its policy allows {most}", outcome.attempt));
         }
     }
-    // A body that died with its worker is begun again as the same attempt.
+    // A body that died with its worker begins again as the same attempt.
     for (subject, begins) in begins(evidence) {
         let name = subject.rsplit('/').next().unwrap_or_default();
         let is_hopeless = name.starts_with('h') && name[1..].parse::<u32>().is_ok();

@@ -1,4 +1,4 @@
-//! One owner at a time.
+//! Checks that a run has one owner at a time.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ fn noted(evidence: &Evidence, kinds: &[&str], found: &mut Found) {
 pub(super) fn fence(evidence: &Evidence, found: &mut Found) {
     noted(evidence, &["fence"], found);
     let mut epochs: HashMap<&str, i64> = HashMap::new();
-    // In the order of commits: an outcome of an epoch that is below that of an earlier one came from a stale claim.
+    // The outcomes are in the order of their commits, so an outcome with a lower epoch than an
+    // earlier one came from a stale claim.
     for outcome in &evidence.outcomes {
         let newest = epochs.entry(&outcome.run).or_insert(outcome.epoch);
         if outcome.epoch < *newest {
@@ -67,12 +68,14 @@ pub(super) fn dual(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Who finds a run free takes it; who finds it held, by a worker that is dead or late, counts a crash.
+/// A claim of a free run counts no crash. A claim of a run that a dead or late worker holds counts
+/// one.
 pub(super) fn counted(evidence: &Evidence, found: &mut Found) {
     noted(evidence, &["uncounted"], found);
 }
 
-/// Before its lease has ended, a claim is made due only if its worker is dead: its lock says so.
+/// A claim is released before its lease has ended only if its worker is dead, as that worker's free
+/// lock shows.
 pub(super) fn released(evidence: &Evidence, found: &mut Found) {
     if evidence.workers.is_empty() || evidence.has_wrong_clocks {
         return;

@@ -1,4 +1,4 @@
-//! What is left over.
+//! Checks for damage, rows without a run, and forbidden texts in logs.
 
 use super::Found;
 use super::evidence::Evidence;

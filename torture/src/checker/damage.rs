@@ -1,4 +1,4 @@
-//! What the database says of itself.
+//! Reads what the database reports about its own state.
 
 use workflow_tests::{Database, RawConnection};
 
@@ -26,7 +26,8 @@ pub(super) async fn damage(raw: &mut RawConnection, database: Database) -> Vec<S
     damage
 }
 
-/// What PostgreSQL's own check of tables finds, where the server has it: a [cluster](crate::campaign::Cluster) of a campaign does.
+/// Returns what PostgreSQL's own check of tables and indexes finds, if the server has it. The
+/// [server of a campaign](crate::campaign::Cluster) has it.
 async fn corruption(raw: &mut RawConnection) -> Vec<String> {
     if raw.number("SELECT count(*) FROM pg_extension WHERE extname = 'amcheck'").await == 0 {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! All that the checks look at, read once.
+//! Everything that the checks compare, read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,86 +12,88 @@ use workflow_tests::{Database, RawConnection};
 
 use super::damage::damage;
 
-/// All that the checks look at.
+/// Everything that the checks compare.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// The ledger.
+    /// The lines of the ledger.
     pub lines: Vec<Line>,
-    /// The runs, by their ids.
+    /// The runs by id.
     pub runs: BTreeMap<String, Row>,
-    /// What is recorded of their present generations.
+    /// The recorded rows of the runs' current generations.
     pub attempts: Vec<Attempt>,
-    /// Their inboxes.
+    /// The signals of the runs.
     pub signals: Vec<Signal>,
-    /// What the triggers noted: kind, run, what.
+    /// The rows of the triggers: kind, run and detail.
     pub noted: Vec<(String, String, String)>,
-    /// Every claim, in order.
+    /// Every claim, in the order of commits.
     pub claims: Vec<Claimed>,
-    /// Every outcome, in order, of all generations.
+    /// Every outcome of all generations, in the order of commits.
     pub outcomes: Vec<Outcome>,
-    /// Every signal that was taken, in order.
+    /// Every consumed signal, in the order of commits.
     pub taken: Vec<Taken>,
-    /// The effects of transactions: the idempotency keys of their steps. `None`: the testbed has no table for them.
+    /// The effects of transactions: the idempotency keys of their steps. `None` if the database has
+    /// no table for them.
     pub effects: Option<Vec<String>>,
-    /// How runs end that others know beforehand.
+    /// The expected ends of runs.
     pub expected_answers: BTreeMap<String, Answer>,
-    /// Processes that were killed.
+    /// The processes that were killed.
     pub dead: BTreeSet<u32>,
-    /// Processes that may have lost claims while they lived.
+    /// The processes that may have lost claims while they were alive.
     pub disturbed: BTreeSet<u32>,
-    /// Processes whose sessions may have been cut while they lived, and with them the locks by which others see that they do.
+    /// The processes whose database sessions may have been cut while they were alive, and with them
+    /// the locks that show that they live.
     pub unlocked: BTreeSet<u32>,
-    /// The processes of workers, by the ids of those. None: nobody knows.
+    /// The processes of the workers, by worker id. Empty if they are unknown.
     pub workers: BTreeMap<String, u32>,
-    /// Runs that a replay does not end as they have ended, and why.
+    /// Runs that end differently in a replay, with the reason.
     pub misfits: Vec<(String, String)>,
-    /// What is wrong with the database itself.
+    /// Damage of the database itself.
     pub damage: Vec<String>,
-    /// What processes wrote that they must not, with the names of the processes.
+    /// Forbidden texts in logs, with the processes that wrote them.
     pub complaints: Vec<String>,
-    /// The limit of crashes.
+    /// The maximum number of crashes per run.
     pub max_crashes: i64,
-    /// Whether the clocks of this host were wrong, and moved.
+    /// `true` if the clocks of this host were wrong and moved.
     pub has_wrong_clocks: bool,
 }
 
-/// A run.
+/// A row of a run.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Row {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// Its workflow.
+    /// The name of the workflow.
     pub workflow: String,
-    /// Its status.
+    /// The status.
     pub status: String,
-    /// How often it was claimed.
+    /// The epoch: how often the run was claimed.
     pub epoch: i64,
-    /// How often it continued as new.
+    /// How often the run continued as new.
     pub generation: i64,
-    /// How often it was tried.
+    /// The attempt of the run.
     pub attempt: i64,
-    /// Crashes since it last parked.
+    /// The crashes since the run last parked.
     pub crashes: i64,
-    /// Its parent, and the key of the step there.
+    /// The id of the parent.
     pub parent: Option<String>,
-    /// See [`Row::parent`].
+    /// The key of the parent's step that started this run.
     pub parent_step_key: Option<String>,
-    /// What becomes of it when that ends.
+    /// The policy for the end of the parent.
     pub on_parent_end: Option<String>,
-    /// When somebody asked it to end.
+    /// The time of the first cancel.
     pub cancel_requested_at: Option<i64>,
-    /// When it ended.
+    /// The time of the end.
     pub completed_at: Option<i64>,
-    /// The idempotency key of its start.
+    /// The idempotency key of the start.
     pub key: Option<String>,
-    /// What it gave.
+    /// The output.
     pub output: Option<String>,
-    /// Why it failed.
+    /// The stored error.
     pub error: Option<String>,
 }
 
 impl Row {
-    /// Whether it has ended.
+    /// Returns `true` if the run has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.status.as_str(), "succeeded" | "failed" | "canceled")
@@ -105,17 +107,17 @@ pub struct Attempt {
     pub run: String,
     /// The step.
     pub step_key: String,
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: i64,
-    /// What kind.
+    /// The kind.
     pub kind: String,
-    /// What became of it.
+    /// The status.
     pub status: String,
-    /// Its place.
+    /// The position.
     pub position: Option<i64>,
-    /// By which claim.
+    /// The epoch of the claim that wrote it.
     pub epoch: i64,
-    /// What it gave.
+    /// The output.
     pub output: Option<String>,
 }
 
@@ -124,58 +126,58 @@ pub struct Attempt {
 pub struct Signal {
     /// The run.
     pub run: String,
-    /// Its number.
+    /// The number of the signal.
     pub seq: i64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its payload.
+    /// The payload.
     pub payload: String,
-    /// The step that took it.
+    /// The step that consumed it.
     pub consumed_by: Option<String>,
 }
 
-/// A claim.
+/// A claim, as the triggers recorded it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Claimed {
-    /// Of this run.
+    /// The run.
     pub run: String,
-    /// In this generation.
+    /// The generation of the run.
     pub generation: i64,
-    /// The epoch.
+    /// The epoch of the claim.
     pub epoch: i64,
-    /// By this worker.
+    /// The worker.
     pub worker: Option<String>,
 }
 
-/// An outcome at the moment at which it was recorded; or a child, when its step was.
+/// An outcome at the moment of its commit; also a child, when its step was recorded.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Outcome {
     /// The run.
     pub run: String,
-    /// Its generation.
+    /// The generation of the run.
     pub generation: i64,
     /// The step.
     pub step_key: String,
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: i64,
-    /// What kind.
+    /// The kind.
     pub kind: String,
-    /// What became of it.
+    /// The status.
     pub status: String,
-    /// Its place; `None` for a child that has not ended.
+    /// The position; `None` for a child that has not ended.
     pub position: Option<i64>,
-    /// By which claim.
+    /// The epoch of the claim that wrote it.
     pub epoch: i64,
-    /// What it gave.
+    /// The output.
     pub output: Option<String>,
-    /// When it began.
+    /// The time at which it began.
     pub started_at: i64,
-    /// When it ended.
+    /// The time of the end.
     pub completed_at: Option<i64>,
 }
 
 impl Outcome {
-    /// Its idempotency key, which the ledger has.
+    /// Returns the idempotency key, which is the subject of ledger lines.
     #[must_use]
     pub fn subject(&self) -> String {
         match self.generation {
@@ -185,29 +187,29 @@ impl Outcome {
     }
 }
 
-/// A signal at the moment at which it was taken.
+/// A signal at the moment at which it was consumed.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Taken {
     /// The run.
     pub run: String,
-    /// Its number.
+    /// The number of the signal.
     pub seq: i64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its payload.
+    /// The payload.
     pub payload: String,
-    /// The step that took it.
+    /// The step that consumed it.
     pub consumed_by: String,
 }
 
 impl Evidence {
-    /// What there is of a testbed, whose workers have ended. What only the caller knows is left empty: what was expected_answers, and who
-    /// was killed.
+    /// Reads the evidence of a testbed whose workers have ended. Facts that only the caller knows
+    /// stay empty: the expected ends and the killed processes.
     pub async fn of(testbed: &Testbed) -> Self {
         Self::read(&mut testbed.raw().await, testbed.database, testbed.ledger.lines()).await
     }
 
-    /// The same, of a database without a testbed.
+    /// Reads the evidence of a database without a testbed.
     pub async fn read(raw: &mut RawConnection, database: Database, lines: Vec<Line>) -> Self {
         let has_effects = raw.table_names().await.contains("effects");
         let effects = match has_effects {
@@ -267,20 +269,21 @@ impl Evidence {
         }
     }
 
-    /// The ids of the runs whose steps need not all have outcomes: those that failed, were canceled or continued as new may
-    /// have left calls behind.
+    /// Returns `true` for a run whose steps need not all have outcomes: a run that failed, was
+    /// canceled or continued as new may have left calls behind.
     #[must_use]
     pub fn is_cut_short(&self, run: &str) -> bool {
         self.runs.get(run).is_none_or(|run| run.status != "succeeded" || run.generation > 0)
     }
 
-    /// When a run ended, in microseconds since 1970.
+    /// Returns the end of a run, in microseconds since 1970.
     #[must_use]
     pub fn ended_at(&self, run: &str) -> Option<i64> {
         self.runs.get(run)?.completed_at
     }
 
-    /// Of these runs alone. What the triggers noted of others stays, unless it says only how they ended.
+    /// Keeps only the evidence of these runs. Violations that the triggers recorded for other runs
+    /// stay, except for their ends.
     pub fn keep(&mut self, runs: &BTreeSet<String>) {
         self.runs.retain(|id, _| runs.contains(id));
         self.attempts.retain(|row| runs.contains(&row.run));
@@ -295,8 +298,9 @@ impl Evidence {
         }
     }
 
-    /// What a user sees of the runs that were started by a key, without ids and times, in the order of the keys: the same on
-    /// every database. Of a race only that it was won, and of a canceled run only that it is: how far they got is chance.
+    /// Returns what a user sees of the runs that were started with a key, without ids and times, by
+    /// key. It is equal on every database. Racing steps and the steps of canceled runs are left
+    /// out, because chance decides how far they got.
     #[must_use]
     pub fn observable(&self) -> BTreeMap<String, Vec<String>> {
         let mut seen = BTreeMap::new();
@@ -324,7 +328,7 @@ impl Evidence {
     }
 }
 
-/// Run and generation, and the rest, of a subject in the ledger.
+/// Returns the id of the run in the subject of a ledger line, without the generation and the step.
 #[must_use]
 pub(crate) fn run_of(subject: &str) -> &str {
     let key = subject.split_once('/').map_or(subject, |(run, _)| run);

@@ -1,4 +1,4 @@
-//! What is recorded stays, in its order.
+//! Checks that recorded rows stay as they are, in their order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -63,8 +63,9 @@ pub(super) fn forward(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Outcomes take distinct positions, one after the other. A transaction that was given up leaves its place free, and if its run was
-/// told to end before it was begun again, no row.
+/// Outcomes have distinct positions without gaps. A transaction that was given up leaves its
+/// position unused. If its run was told to end before the transaction began again, it leaves no row
+/// either.
 pub(super) fn positions(evidence: &Evidence, found: &mut Found) {
     let mut positions: HashMap<(&str, i64), HashMap<i64, &str>> = HashMap::new();
     let recorded = evidence.outcomes.iter().filter(|it| it.kind == "transaction").map(|it| it.run.as_str());
@@ -90,12 +91,12 @@ pub(super) fn positions(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Whether a step is a transaction of a program, by its name.
+/// Returns `true` if the name says that the step is a transaction of a program.
 fn is_transaction(subject: &str) -> bool {
     last(subject).strip_prefix('t').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// A run that has ended is done: replayed, it comes to the same end, asks for nothing new, and begins no body.
+/// A replay of an ended run ends equally, asks for nothing new, and begins no body.
 pub(super) fn ends_again(evidence: &Evidence, found: &mut Found) {
     for (run, why) in &evidence.misfits {
         found.add(run, format!("a replay does not come to its end: {why}"));

@@ -1,5 +1,6 @@
-//! Says what is wrong, once everything has ended: compares what an outside [ledger](crate::ledger) has, what
-//! [triggers](crate::audit) noted, and what is stored. What the engine says of itself plays no part in it.
+//! Finds violations once everything has ended. It compares the [ledger](crate::ledger), the rows of
+//! the [triggers](crate::audit) and the stored rows. Nothing that the engine reports about itself
+//! is used.
 
 mod acks;
 mod answers;
@@ -18,14 +19,14 @@ use serde::Serialize;
 pub(crate) use evidence::run_of;
 pub use evidence::{Attempt, Claimed, Evidence, Outcome, Row, Signal, Taken};
 
-/// Something that must never be.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// The name of the invariant.
     pub invariant: &'static str,
-    /// The run; empty where it is none's.
+    /// The id of the run; empty if the violation concerns no single run.
     pub run: String,
-    /// What is wrong, and where.
+    /// The violation in words.
     pub what: String,
 }
 
@@ -35,12 +36,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// One thing that is looked for.
+/// One check of an invariant.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// The name of the invariant.
     pub invariant: &'static str,
-    /// What holds.
+    /// The requirement.
     pub holds: &'static str,
     find: fn(&Evidence, &mut Found),
 }
@@ -51,7 +52,8 @@ impl fmt::Debug for Check {
     }
 }
 
-/// Everything that is looked for. `I-Equal` is not here, for it compares two databases: see [`Evidence::observable`].
+/// All checks. `I-Equal` is not among them, because it compares two databases: see
+/// [`Evidence::observable`].
 pub const CHECKS: &[Check] = &[
     Check { invariant: "I-Ack", holds: "an acknowledged start is stored", find: acks::starts },
     Check { invariant: "I-Ack", holds: "an acknowledged signal is stored or was taken", find: acks::signals },
@@ -96,10 +98,10 @@ pub const CHECKS: &[Check] = &[
     Check { invariant: "I-Clean", holds: "no process complained", find: clean::logs },
 ];
 
-/// Invariants that say nothing yet, and why.
+/// Invariants that are not checked yet, with the reason.
 pub const NOT_YET: &[(&str, &str)] = &[("I-Slot", "there are no schedules")];
 
-/// What was found so far.
+/// The violations that were found so far.
 #[derive(Debug)]
 pub struct Found {
     invariant: &'static str,
@@ -112,7 +114,7 @@ impl Found {
     }
 }
 
-/// Looks for everything.
+/// Runs all checks and returns the violations.
 #[must_use]
 pub fn violations(evidence: &Evidence) -> Vec<Violation> {
     let mut found = Found { invariant: "", violations: Vec::new() };

@@ -1,4 +1,4 @@
-//! Signals, timers and children.
+//! Checks of signals, timers and children.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
             found.add(&taken.run, format!("of {}, {} was taken before {}", taken.name, before.seq, taken.seq));
         }
     }
-    // Accepted is what was taken and what waits.
+    // The accepted signals are the consumed ones and the waiting ones.
     let mut payloads: HashMap<(&str, &str), Vec<&str>> = HashMap::new();
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Signaled) {
         let (name, payload) = line.value.split_once('=').unwrap_or((&line.value, ""));
@@ -39,7 +39,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
     }
     for ((run, name), sent) in payloads {
         let accepted = accepted.remove(&(run, name)).unwrap_or_default();
-        // The answer to the last one may have been lost on its way.
+        // The reply to the last signal may have been lost.
         let lost = accepted.len() == sent.len() + 1 && accepted.last().is_some_and(|last| !sent.contains(last));
         if accepted != sent && !(lost && accepted.starts_with(&sent)) {
             found.add(run, format!("of {name}, sent was {sent:?}, taken and waiting is {accepted:?}"));
@@ -47,10 +47,11 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// How far the clock of a worker may be behind that of the database: the time of one statement, and of a busy machine.
+/// The maximum time in microseconds by which the clock of a worker may be behind that of the
+/// database: one statement, on a busy machine.
 const SLACK: i64 = 10_000;
 
-/// The name of the scope of a sleep says how long it is.
+/// Checks sleeps. The name of the scope of a sleep contains its duration.
 pub(super) fn timers(evidence: &Evidence, found: &mut Found) {
     let mut ended: HashSet<String> = HashSet::new();
     let mut went_on: HashMap<&str, i64> = HashMap::new();
@@ -68,7 +69,7 @@ pub(super) fn timers(evidence: &Evidence, found: &mut Found) {
             let slept = completed_at - outcome.started_at;
             found.add(&outcome.run, format!("{} ended after {slept} us", outcome.step_key));
         }
-        // The ledger and the database must go by one clock.
+        // The comparison needs a ledger and a database that use one clock.
         if evidence.has_wrong_clocks {
             continue;
         }

@@ -1,19 +1,19 @@
-//! Makes programs.
+//! Generates random programs.
 
 use fastrand::Rng;
 
 use super::{ATTEMPTS, End, Failing, Op, Program};
 
-/// How large programs become.
+/// The size of generated programs.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Things that a sequence does at most.
+    /// The maximum number of operations of a sequence.
     pub length: usize,
-    /// Joins, children and generations within each other at most.
+    /// The maximum depth of nested joins, children and generations.
     pub depth: usize,
     /// The longest sleep, in milliseconds.
     pub nap: u64,
-    /// How long a long body takes, in milliseconds; 0: there are none.
+    /// The duration of a long body, in milliseconds; 0: there are no long bodies.
     pub long: u64,
 }
 
@@ -23,13 +23,13 @@ impl Default for Shape {
     }
 }
 
-/// A program of this shape: the same for the same numbers.
+/// Generates a program of this shape. Equal random numbers give equal programs.
 #[must_use]
 pub fn generate(random: &mut Rng, shape: Shape) -> Program {
     Generator { random, shape, next: 0, may_arm: true }.program(shape.depth, true)
 }
 
-/// One that needs nobody outside: no signals, and no cancel.
+/// Generates a program that needs no client: it waits for no signals and no cancel.
 #[must_use]
 pub fn generate_closed(random: &mut Rng, shape: Shape) -> Program {
     Generator { random, shape, next: 0, may_arm: true }.program(shape.depth, false)
@@ -39,7 +39,7 @@ struct Generator<'a> {
     random: &'a mut Rng,
     shape: Shape,
     next: u32,
-    /// A run that continues as new must have nothing armed.
+    /// `false` in a generation that continues as new, which must not arm compensations.
     may_arm: bool,
 }
 
@@ -75,7 +75,7 @@ impl Generator<'_> {
             8 => Op::Hopeless(id, Failing::Errors(1)),
             9 => Op::Hopeless(id, Failing::Panics(1)),
             10 | 11 => Op::Sleep(id, self.random.u64(1..=self.shape.nap)),
-            // Only runs that somebody outside knows are sent signals.
+            // Only runs that a client started receive signals.
             12 | 13 if is_top => Op::Signals(id, self.values(3)),
             14 => Op::Lapse(id, self.random.u64(1..=self.shape.nap)),
             15 if depth > 0 => Op::Child(id, Box::new(self.program(depth - 1, false))),

@@ -1,4 +1,4 @@
-//! Does what a program says.
+//! The workflow that interprets a program.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{ATTEMPTS, End, FAILED, Failing, NOTHING, Op, PLANNED, Program, mix};
 use crate::ledger::{Fact, Ledger};
 use crate::workflows::{Site, debit};
 
-/// A value that is not what it was once it is stored: what a workflow must never see.
+/// A value that changes when it is stored. A workflow must see only the stored form.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
 struct Lossy {
@@ -31,13 +31,13 @@ impl From<Lossy> for u64 {
     }
 }
 
-/// Long enough that nothing waits for its end.
+/// Longer than any campaign: this sleep never ends.
 const FOREVER: Duration = Duration::from_secs(100_000);
 
-/// Does what its input says. Gives what [`Program::answer`] says.
+/// Interprets its input and returns what [`Program::answer`] predicts.
 ///
 /// # Errors
-/// Where the program is to fail.
+/// If the program ends with a failure.
 #[workflow]
 pub async fn program(ctx: &Ctx<Site>, wanted: Program) -> Result<u64> {
     let all = run(ctx, &wanted.ops, wanted.start).await?;
@@ -83,7 +83,8 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
                 let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
                 ledger.append(Fact::Begin, &key, attempt);
                 tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
-                // Only where it comes to its end: of one that is dropped, a checker must not find it.
+                // Written only if the body ends. For a dropped body the checker must not find this
+                // line.
                 ledger.append(Fact::End, &key, attempt);
                 Ok::<_, Error>(*value)
             });
@@ -130,7 +131,7 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
         }
         Op::Race(id, runners, value) => {
             let branches = (0..*runners).map(|n| {
-                // One is quick, and the bodies of the others are dropped while they run.
+                // One branch is quick; the bodies of the others are dropped while they run.
                 let behind = (u64::from(n) + value) % u64::from(*runners);
                 let takes = ctx.state().pause() * (1 + 10 * behind as u32);
                 ctx.step(format!("r{id}-{n}"), move || body(ctx, *value, Failing::Never, takes))
@@ -176,7 +177,8 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
     }])
 }
 
-/// A failure counts as a value. That the run is told to end is none of the call's.
+/// Turns a failure into a value. A cancel of the run is not a failure of the call, so it is passed
+/// on.
 fn or_failed(outcome: Result<u64>) -> Result<u64> {
     match outcome {
         Err(error) if error.kind() != ErrorKind::Canceled => Ok(FAILED),
@@ -188,7 +190,8 @@ fn patience() -> Retry {
     Retry::fixed(Duration::from_millis(5)).max_attempts(ATTEMPTS)
 }
 
-/// A body that has begun. The ledger has its end, also where it is dropped; only a process that dies leaves none.
+/// A body that has begun. The drop writes its end to the ledger, even if the body is dropped early;
+/// only a process that dies leaves no end.
 struct UnderWay<'a> {
     ledger: &'a Ledger,
     key: String,
@@ -209,14 +212,15 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Notes what the workflow was given, so that a replay can be held to it.
+/// Writes the value that the workflow received to the ledger, so that a replay can be compared with
+/// it.
 fn given(ctx: &Ctx<Site>, name: &str, value: u64) -> u64 {
     let subject = format!("{}/{name}", generation(ctx));
     ctx.state().ledger().append_value(Fact::Delivered, &subject, 0, &value.to_string());
     value
 }
 
-/// What stands before the step key in the idempotency key of a step.
+/// Returns the part of an idempotency key that comes before the step key.
 fn generation(ctx: &Ctx<Site>) -> String {
     match ctx.generation() {
         0 => ctx.run_id().to_string(),

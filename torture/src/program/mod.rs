@@ -1,4 +1,4 @@
-//! Random workflows with a known answer: a workflow that does what its input says.
+//! Random workflows with a known answer: a workflow that interprets its input.
 
 mod generate;
 mod interpret;
@@ -9,65 +9,66 @@ use workflow_sdk::prelude::*;
 pub use generate::{Shape, generate, generate_closed};
 pub use interpret::program;
 
-/// What a run of [`program`] does.
+/// The input of [`program`], which says what a run does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// One after the other.
+    /// The operations, executed in sequence.
     pub ops: Vec<Op>,
-    /// And then.
+    /// How the run ends after them.
     pub end: End,
-    /// What it begins with; all that it is given is mixed into it.
+    /// The initial sum. Each value that the workflow receives is mixed into it.
     pub start: u64,
 }
 
-/// One thing that it does. The number is unique in its generation of its run, and part of the names of its steps.
+/// One operation. Its number is unique in its generation of its run and is part of the names of its
+/// steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Op {
-    /// A step that gives the value, after so many failures.
+    /// A step that returns the value after these failures.
     Step(u32, u64, Failing),
-    /// A step whose value, once stored, has lost a part that its body still had.
+    /// A step whose stored value lacks a part that the value in its body had.
     Lossy(u32, u64),
-    /// A step whose body takes so many milliseconds.
+    /// A step whose body takes this many milliseconds.
     Long(u32, u64, u64),
-    /// A step whose every attempt fails; the workflow goes on.
+    /// A step of which every attempt fails; the workflow continues.
     Hopeless(u32, Failing),
-    /// A sleep of so many milliseconds.
+    /// A sleep of this many milliseconds.
     Sleep(u32, u64),
-    /// Waits for these signals, whose values come in this order.
+    /// Waits for these signals, whose values arrive in this order.
     Signals(u32, Vec<u64>),
-    /// Waits so many milliseconds for a signal that nobody sends.
+    /// Waits this many milliseconds for a signal that never comes.
     Lapse(u32, u64),
-    /// A child.
+    /// A child run.
     Child(u32, Box<Program>),
-    /// A transaction that leaves a row and gives the value.
+    /// A transaction that inserts a row and returns the value.
     Transaction(u32, u64),
-    /// All at once, each in a scope of its own.
+    /// Concurrent branches, each in its own scope.
     Join(u32, Vec<Vec<Op>>),
-    /// So many steps that give the same value, of which the first to end wins.
+    /// A race of this many steps that return the same value; the first one to end wins.
     Race(u32, u32, u64),
-    /// A step against a sleep of an hour.
+    /// A step against a sleep that never ends first.
     Beside(u32, u64),
-    /// Items, so many at a time.
+    /// A map over these items with a bound on how many run at a time.
     Map(u32, Vec<u64>, usize),
     /// Arms a compensation.
     Arm(u32),
-    /// Publishes and emits.
+    /// Publishes a value and emits an item.
     Tell(u32, u64),
 }
 
 /// How the first attempts of a step fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failing {
-    /// Not at all.
+    /// They do not fail.
     Never,
-    /// So many give an error.
+    /// This many attempts return an error.
     Errors(u32),
-    /// So many panic.
+    /// This many attempts panic.
     Panics(u32),
 }
 
 impl Failing {
-    /// Attempts that fail.
+    /// Returns the number of attempts that fail.
     #[must_use]
     pub const fn count(self) -> u32 {
         match self {
@@ -77,48 +78,48 @@ impl Failing {
     }
 }
 
-/// How it ends.
+/// How a program ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum End {
-    /// With what was mixed.
+    /// Returns the mixed values.
     Value,
-    /// With an error that says what was mixed.
+    /// Returns an error whose text contains the mixed values.
     Error,
-    /// With a panic.
+    /// Panics.
     Panic,
-    /// Somebody cancels it: it waits until then.
+    /// Waits until it is canceled.
     Cancel,
-    /// As the next generation.
+    /// Continues as new with this program.
     Continue(Box<Program>),
 }
 
-/// How a run ends, whatever befalls it.
+/// The expected end of a run, whatever faults hit it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// With this output.
+    /// It succeeds with this output.
     Value(u64),
-    /// Failed, with these words in its error.
+    /// It fails with these words in its error.
     Error(String),
-    /// Canceled.
+    /// It is canceled.
     Canceled,
 }
 
-/// What the generator knows and the workflow must find.
+/// Mixes a value into a sum. The generator and the workflow both compute it.
 pub(crate) const fn mix(all: u64, value: u64) -> u64 {
     all.wrapping_mul(31).wrapping_add(value)
 }
 
-/// What a failure counts.
+/// The value that a failure counts as.
 pub(crate) const FAILED: u64 = 7;
-/// What nothing counts.
+/// The value that an operation without a result counts as.
 pub(crate) const NOTHING: u64 = 3;
-/// What a panic of the workflow says, which is meant.
+/// The text of planned panics.
 pub const PLANNED: &str = "a planned panic";
-/// Attempts of every step that fails at first, and of none more.
+/// The maximum number of attempts of a step that succeeds in the end.
 pub const ATTEMPTS: u32 = 4;
 
 impl Program {
-    /// How a run of it ends.
+    /// Returns how a run of the program ends.
     #[must_use]
     pub fn answer(&self) -> Answer {
         let all = ops(self.start, &self.ops);
@@ -131,7 +132,7 @@ impl Program {
         }
     }
 
-    /// The signals that it waits for, in all generations: name and value, in order.
+    /// Returns the names and values of the signals that all generations wait for, in order.
     #[must_use]
     pub fn signals(&self) -> Vec<(String, u64)> {
         let mut signals = Vec::new();
@@ -146,14 +147,14 @@ impl Program {
         signals
     }
 
-    /// Whether it waits to be canceled at its end, in the last of its generations.
+    /// Returns `true` if the last generation waits to be canceled.
     #[must_use]
     pub fn is_canceled(&self) -> bool {
         self.answer() == Answer::Canceled
     }
 }
 
-/// Every thing that these do themselves, in this generation.
+/// Calls `look` with every operation of this generation, without those of children.
 fn each(ops: &[Op], look: &mut dyn FnMut(&Op)) {
     for op in ops {
         look(op);
@@ -165,7 +166,7 @@ fn each(ops: &[Op], look: &mut dyn FnMut(&Op)) {
     }
 }
 
-/// What is mixed after these.
+/// Returns the sum after these operations.
 fn ops(all: u64, ops: &[Op]) -> u64 {
     ops.iter().fold(all, |all, op| op.values().into_iter().fold(all, mix))
 }
@@ -192,10 +193,10 @@ impl Op {
     }
 }
 
-/// How a run that has ended did so.
+/// Returns how a run ended.
 ///
 /// # Errors
-/// In words, if it has not, or as no program ends.
+/// Returns a text if the run has not ended, or ended as no program does.
 pub fn ended(run: &workflow_sdk::Run) -> std::result::Result<Answer, String> {
     match (run.status, &run.output, &run.error) {
         (RunStatus::Succeeded, Some(output), _) => {

@@ -1,30 +1,31 @@
-//! What the proxy does to a connection, and when.
+//! The faults that the proxy can cause, and the moments at which they happen.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What happens to a connection, or to the whole path.
+/// A fault of a connection or of the whole path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Both ends are told that the other has hung up; the frame at hand is not passed on.
+    /// Both sides see that the other one has closed the connection; the current frame is not
+    /// forwarded.
     Close,
-    /// Both ends get a reset; the frame at hand is not passed on.
+    /// Both sides get a reset; the current frame is not forwarded.
     Reset,
-    /// Half of the frame at hand is passed on, then both ends get a reset.
+    /// Half of the current frame is forwarded, then both sides get a reset.
     Torn,
-    /// Nothing passes any more, with all sockets open. New connections are accepted and never answered, until the path heals;
-    /// the connection that was hit never speaks again.
+    /// Nothing is forwarded, and all sockets stay open. New connections are accepted and never
+    /// answered until the path is healed. The connection that was hit stays silent for ever.
     Hole,
-    /// The connection stands still for so long, then goes on.
+    /// The connection stands still for this time, then continues.
     Stall(Duration),
-    /// Each frame of each connection comes so much later, until the path heals.
+    /// Each frame of each connection is delayed by this time until the path is healed.
     Slow(Duration),
-    /// Each byte of each connection is sent alone, until the path heals.
+    /// Each byte of each connection is sent alone until the path is healed.
     Bytes,
 }
 
 impl Fault {
-    /// Its name without its numbers.
+    /// Returns the name of the fault without its numbers.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,34 +40,37 @@ impl Fault {
     }
 }
 
-/// When it happens. Only to a connection that is at work: a fault that hits an idle one proves nothing.
+/// The moment at which a fault happens. Faults hit only active connections, because a fault on an
+/// idle connection proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// When the next COMMIT comes from a client, which the server has not seen then: nothing was committed.
+    /// The next COMMIT of a client, before the server sees it: nothing was committed.
     Commit,
-    /// When the server's answer to the next COMMIT comes back: all was committed, and its client does not know.
+    /// The server's reply to the next COMMIT: everything was committed, and the client does not
+    /// know it.
     CommitReply,
-    /// When so many more frames have passed in either direction on connections that are at work: between the first byte of
-    /// a request, that of the connection itself included, and its last answer, or within a transaction.
+    /// After this many more frames in either direction on active connections. A connection is
+    /// active from the first byte of a request to the last reply to it, and within a transaction.
+    /// Opening the connection counts as a request.
     Frame(u32),
 }
 
 impl Moment {
-    /// Whether a COMMIT is what is hit.
+    /// Returns `true` if the fault hits a COMMIT.
     #[must_use]
     pub const fn is_commit(self) -> bool {
         matches!(self, Self::Commit | Self::CommitReply)
     }
 }
 
-/// A fault that happened.
+/// A fault that has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// What.
+    /// The fault.
     pub fault: Fault,
-    /// When.
+    /// The moment at which it happened.
     pub moment: Moment,
-    /// Whether a transaction was open on the connection.
+    /// `true` if a transaction was open on the connection.
     pub in_transaction: bool,
 }
 

@@ -1,44 +1,45 @@
 //! The frames of PostgreSQL's protocol, version 3.
 
-/// Requests before the start of a session, by the code in the place of the protocol's version.
+/// Codes of requests before the start of a session. They stand in the field of the protocol
+/// version.
 const TLS: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
 
-/// A frame, whole, with its head.
+/// A whole frame, including its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Its type; 0 for the frames that have none.
+    /// The type byte; 0 for frames without one.
     pub(super) kind: u8,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Frame {
-    /// The query `COMMIT`, and nothing else.
+    /// Returns `true` for the query `COMMIT` alone.
     pub(super) fn is_commit(&self) -> bool {
         self.kind == b'Q' && self.body().trim_ascii().eq_ignore_ascii_case(b"COMMIT")
     }
 
-    /// The server's word that it has committed.
+    /// Returns `true` for the server's reply to a COMMIT that succeeded.
     pub(super) fn is_commit_reply(&self) -> bool {
         self.kind == b'C' && self.body() == b"COMMIT"
     }
 
-    /// The server waits for the next request: whether within a transaction.
+    /// Returns `Some` if the server waits for the next request: `Some(true)` within a transaction.
     pub(super) fn is_ready(&self) -> Option<bool> {
         (self.kind == b'Z').then(|| self.bytes.last() != Some(&b'I'))
     }
 
-    /// The client says farewell.
+    /// Returns `true` for the client's Terminate message.
     pub(super) fn is_terminate(&self) -> bool {
         self.kind == b'X'
     }
 
-    /// Whether the server answers with one byte instead of a frame.
+    /// Returns `true` if the server replies with one byte instead of a frame.
     pub(super) fn asks_for_a_byte(&self) -> bool {
         self.kind == 0 && matches!(self.number(4), Some(TLS | GSS))
     }
 
-    /// The text of a frame that holds one.
+    /// Returns the text of a frame that contains one.
     fn body(&self) -> &[u8] {
         let text = self.bytes.get(5..).unwrap_or_default();
         text.strip_suffix(b"\0").unwrap_or(text)
@@ -49,31 +50,31 @@ impl Frame {
     }
 }
 
-/// Bytes of one direction, cut into frames.
+/// The bytes of one direction, split into frames.
 #[derive(Debug)]
 pub(super) struct Frames {
     bytes: Vec<u8>,
-    /// What stands before the length of the next frame: its type, or nothing.
+    /// `true` if the next frame begins with a type byte before its length.
     typed: bool,
 }
 
 impl Frames {
-    /// Of a client, whose first frames have no type.
+    /// Returns the frames of a client. Its first frames have no type byte.
     pub(super) fn of_client() -> Self {
         Self { bytes: Vec::new(), typed: false }
     }
 
-    /// Of a server.
+    /// Returns the frames of a server.
     pub(super) fn of_server() -> Self {
         Self { bytes: Vec::new(), typed: true }
     }
 
-    /// Takes what was read.
+    /// Appends bytes that were read.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame that is whole.
+    /// Removes and returns the next frame, once it is whole.
     pub(super) fn next(&mut self) -> Option<Frame> {
         let head = usize::from(self.typed);
         let length = self.bytes.get(head..head + 4)?;
@@ -88,7 +89,7 @@ impl Frames {
         Some(frame)
     }
 
-    /// A byte that is no frame.
+    /// Removes and returns a single byte that is not part of a frame.
     pub(super) fn next_byte(&mut self) -> Option<u8> {
         (!self.bytes.is_empty()).then(|| self.bytes.remove(0))
     }

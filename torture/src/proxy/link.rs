@@ -1,4 +1,4 @@
-//! One connection that comes by way of the proxy.
+//! One connection through the proxy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,25 +14,25 @@ use super::path::{FrameRole, Path};
 
 /// How a connection ends.
 enum End {
-    /// One side hung up, or a fault that looks like that.
+    /// One side closed the connection, or a fault looks like that.
     Closed,
     Reset,
     Hole,
 }
 
-/// What both directions know.
+/// The state that both directions of a connection share.
 struct Link {
     path: Arc<Path>,
-    /// A request is under way.
+    /// `true` while a request waits for its last reply.
     asked: AtomicBool,
     in_transaction: AtomicBool,
-    /// The server answers with one byte.
+    /// `true` if the server will reply with one byte.
     byte_expected: AtomicBool,
-    /// Waits until so long has passed: see [`Fault::Stall`].
+    /// Held during a [`Fault::Stall`], so that both directions wait.
     stalled: tokio::sync::RwLock<()>,
 }
 
-/// Passes a connection on until it ends.
+/// Forwards a connection until it ends.
 pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
     if path.is_hole() {
         return swallow(client, None).await;
@@ -53,7 +53,7 @@ pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
         end = link.pass_requests(&mut up) => end,
         end = link.pass_answers(&mut down) => end,
     };
-    // Both halves of one stream.
+    // Rejoins the halves of each stream, because a reset needs the whole socket.
     let (Ok(client), Ok(server)) = (up.from.reunite(down.to), down.from.reunite(up.to)) else { return };
     match end {
         End::Closed => {}
@@ -62,7 +62,8 @@ pub(super) async fn pass(path: Arc<Path>, client: TcpStream) {
     }
 }
 
-/// Reads what the client says until it gives up, and answers nothing. The server, if there is one, hears nothing either.
+/// Reads from the client until it gives up, without replying. The server's connection, if there is
+/// one, stays open, and nothing is sent on it.
 async fn swallow(mut client: TcpStream, _server: Option<TcpStream>) {
     let mut ignored = [0; 4096];
     while matches!(client.read(&mut ignored).await, Ok(1..)) {}
@@ -115,7 +116,7 @@ impl Link {
         }
     }
 
-    /// Passes one on, or does to it what was asked for.
+    /// Forwards a frame, or causes the fault that is due at it.
     async fn pass_frame(&self, half: &mut Half, frame: &Frame, role: FrameRole) -> Result<(), End> {
         drop(self.stalled.read().await);
         let in_transaction = self.in_transaction.load(Relaxed);
@@ -132,10 +133,10 @@ impl Link {
                 let _stalled = self.stalled.write().await;
                 tokio::time::sleep(time).await;
             }
-            // These are the path's, from now on.
+            // The path has taken these over: they affect every frame from now on.
             Some(Fault::Slow(_) | Fault::Bytes) | None => {}
         }
-        // The path may have become one while this frame was under way.
+        // The path may have become a hole while this frame was in flight.
         if self.path.is_hole() {
             return Err(End::Hole);
         }
@@ -151,7 +152,7 @@ impl Link {
     }
 }
 
-/// One direction.
+/// One direction of a connection.
 struct Half {
     from: OwnedReadHalf,
     to: OwnedWriteHalf,

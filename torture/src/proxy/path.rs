@@ -1,4 +1,4 @@
-//! What all connections by way of one proxy share.
+//! The state that all connections through one proxy share.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::fault::{Delivered, Fault, Moment};
 
-/// What a frame is, as far as faults ask.
+/// The role of a frame, as far as faults distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameRole {
     Commit,
@@ -68,7 +68,7 @@ impl Path {
         self.inner().hole
     }
 
-    /// By how much each frame is late, and whether each byte goes alone.
+    /// Returns the delay of each frame, and `true` if each byte is sent alone.
     pub(super) fn pace(&self) -> (Duration, bool) {
         let inner = self.inner();
         (inner.delay, inner.bytewise)
@@ -82,7 +82,7 @@ impl Path {
         self.commits.load(Relaxed)
     }
 
-    /// The fault that is to happen at this frame, which from then on counts as delivered.
+    /// Returns the fault that must happen at this frame, and counts it as delivered.
     pub(super) fn due(&self, role: FrameRole, at_work: bool, in_transaction: bool) -> Option<Fault> {
         let mut inner = self.inner();
         let (fault, moment) = inner.armed?;

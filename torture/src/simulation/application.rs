@@ -1,4 +1,4 @@
-//! The application: starts runs, signals and cancels them, until each is acknowledged.
+//! The application: starts runs, and signals and cancels them, until each call is acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::program::{SIGNAL, signal, simulated};
 use super::world::World;
 use workflow_tests::builders::CLOCK_START;
 
-/// The id of the run of this number.
+/// Returns the id of the run with this number.
 pub(super) fn id_of(world: &World, number: usize) -> RunId {
     let millis = u64::try_from(CLOCK_START.as_micros() / 1000).unwrap_or(0);
     let mut tail = [0; 10];
@@ -24,7 +24,7 @@ pub(super) fn id_of(world: &World, number: usize) -> RunId {
     uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid().into()
 }
 
-/// All that the application does.
+/// Runs the application.
 pub(super) async fn run(world: Arc<World>, client: Client) {
     let runs = world.case.runs.iter().enumerate();
     join_all(runs.map(|(number, plan)| one(&world, &client, id_of(&world, number), plan))).await;
@@ -65,7 +65,7 @@ async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
     tokio::join!(cancel, signals);
 }
 
-/// Sends the write until somebody says that it is done.
+/// Sends the write until it is acknowledged.
 async fn acknowledged(client: &Client, write: Write) {
     loop {
         match client.executor().commit(write.clone()).await {

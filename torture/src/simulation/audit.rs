@@ -1,19 +1,20 @@
-//! What must hold from one commit to the next, whatever the engine says of itself.
+//! Checks what must hold from one commit to the next, without relying on what the engine reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use workflow_sdk::{AttemptStatus, Run, RunId, StepAttempt};
 
-/// What was stored of each run after its last commit.
+/// The stored rows of each run after its last commit.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     stored: BTreeMap<RunId, (Run, Vec<StepAttempt>)>,
-    /// Runs that a worker claimed while it held them: its former claim may still be at work.
+    /// Runs that a worker claimed while it held them already: the former claim may still be active.
     claimed_again: BTreeSet<RunId>,
 }
 
 impl Audit {
-    /// Takes note of what is stored of a run now.
+    /// Compares the rows of a run with those after the last commit, and keeps them for the next
+    /// comparison.
     pub(super) fn check(&mut self, run: Run, rows: Vec<StepAttempt>) -> Result<(), String> {
         unique(&run, &rows)?;
         if let Some((before, rows_before)) = self.stored.get(&run.id) {
@@ -26,13 +27,13 @@ impl Audit {
         Ok(())
     }
 
-    /// Whether a worker claimed the run while it held it.
+    /// Returns `true` if a worker claimed the run while it held it already.
     pub(super) fn was_claimed_again(&self, run: RunId) -> bool {
         self.claimed_again.contains(&run)
     }
 }
 
-/// At most one outcome of a step, and one at a position.
+/// Checks that each step and each position has at most one outcome.
 fn unique(run: &Run, rows: &[StepAttempt]) -> Result<(), String> {
     let (mut positions, mut keys) = (BTreeSet::new(), BTreeSet::new());
     for row in rows {
@@ -68,14 +69,14 @@ fn compare(before: &Run, rows_before: &[StepAttempt], run: &Run, rows: &[StepAtt
     let known: BTreeMap<_, _> = rows_before.iter().map(|row| (key(row), row)).collect();
     let now: BTreeMap<_, _> = rows.iter().map(|row| (key(row), row)).collect();
     for (at, row) in &known {
-        // Of a stream a history has only the last item.
+        // A history contains only the last item of a stream, so that row changes.
         let stays = row.status != AttemptStatus::Running && row.kind != workflow_sdk::StepKind::Emitted;
         if stays && now.get(at) != Some(row) {
             return Err(format!("run {id}: an attempt that had ended was changed: {row:?} to {:?}", now.get(at)));
         }
     }
     for (at, row) in &now {
-        // Claims come last in a batch, so its rows are those of the owner before it.
+        // Claims come last in a batch, so its rows were written by the owner before the batch.
         if known.get(at) != Some(row) && row.epoch != before.epoch {
             return Err(format!(
                 "run {id}, whose owner had epoch {}: a write of epoch {}: {row:?}",

@@ -1,4 +1,4 @@
-//! What one seed makes: programs, and what goes wrong around them.
+//! The case of one seed: programs, and the faults around them.
 
 use std::collections::BTreeMap;
 
@@ -6,76 +6,77 @@ use fastrand::Rng;
 
 use super::program::Program;
 
-/// Everything that a simulation does follows from this.
+/// A case. Everything that a simulation does follows from it.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Of the delays on the wire and of the order in which processes get their turns.
+    /// The seed of the delays on the wire, and of the order of turns.
     pub seed: u64,
-    /// Worker processes. One more is the application's.
+    /// The number of worker processes. One more process is the application's.
     pub workers: usize,
-    /// Runs that each worker drives at once.
+    /// The maximum number of concurrent runs per worker.
     pub concurrency: u32,
-    /// How long waits are kept in memory, in milliseconds.
+    /// How long a waiting run stays in memory before it parks, in milliseconds.
     pub linger_millis: u64,
-    /// What the application starts.
+    /// The runs that the application starts.
     pub runs: Vec<RunPlan>,
-    /// By process and by the number of its call to the database, over all its lives.
+    /// The faults, by process and number of its call to the database. Calls are counted over all
+    /// lives of the process.
     pub faults: BTreeMap<(usize, u32), Fault>,
-    /// A bug that is planted, to see that it is found.
+    /// A planted bug, which the simulation must find.
     pub planted: Option<Planted>,
 }
 
 /// A run that the application starts.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
-    /// Its input.
+    /// The input of the run.
     pub program: Program,
-    /// When it is started.
+    /// The time of the start.
     pub start_millis: u64,
-    /// Before each of its signals.
+    /// The time before each signal.
     pub gap_millis: u64,
-    /// When it is canceled, if it is.
+    /// The time of the cancel, if there is one.
     pub cancel_millis: Option<u64>,
 }
 
-/// What goes wrong with a call to the database.
+/// A fault in a call to the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails and had no effect.
+    /// The call fails without effect.
     FailBefore,
-    /// It had its effect and fails: the reply is lost.
+    /// The call has its effect and fails: the reply is lost.
     FailAfter,
-    /// It takes so long before it has its effect.
+    /// The call takes this long before its effect.
     Slow(u64),
-    /// Its reply takes so long.
+    /// The reply takes this long.
     LateReply(u64),
-    /// This and the next calls fail, so many in all.
+    /// This many calls fail, this one first.
     Partition(u32),
-    /// The process dies before the call has its effect.
+    /// The process dies before the effect of the call.
     DieBefore,
-    /// The process dies after the call had its effect.
+    /// The process dies after the effect of the call.
     DieAfter,
-    /// The process stands still for so long, before the call has its effect.
+    /// The process stops for this long before the effect of the call.
     StopBefore(u64),
-    /// The process stands still for so long, after the call had its effect.
+    /// The process stops for this long after the effect of the call.
     StopAfter(u64),
-    /// Another worker takes this one for dead and makes its claims due.
+    /// Another worker takes this one for dead and releases its claims.
     TakenForDead,
 }
 
-/// Bugs that can be planted.
+/// A bug that can be planted into the simulated store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// Every write is taken for one of the run's present owner.
+    /// Every write is treated as a write of the run's current owner.
     NoFence,
-    /// One in eight outcomes of steps is acknowledged and not written.
+    /// One of eight step outcomes is acknowledged and not written.
     LostRow,
-    /// Every signal is kept twice.
+    /// Every signal is stored twice.
     SignalTwice,
 }
 
 impl Case {
-    /// The case of a seed.
+    /// Returns the random case of a seed.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -83,7 +84,7 @@ impl Case {
         let runs = (0..rng.usize(1..=3)).map(|_| run_plan(&mut rng)).collect();
         let mut faults = BTreeMap::new();
         for _ in 0..rng.usize(..=8) {
-            // The application's process has fewer calls.
+            // The application makes fewer calls.
             let process = rng.usize(..=workers);
             let call = if process == workers { rng.u32(..8) } else { rng.u32(..60) };
             faults.insert((process, call), fault(&mut rng, process == workers));
@@ -99,7 +100,7 @@ impl Case {
         }
     }
 
-    /// Cases that are a little smaller.
+    /// Returns cases that are a little smaller.
     #[must_use]
     pub fn smaller(&self) -> Vec<Self> {
         let mut found = Vec::new();
@@ -139,7 +140,7 @@ fn run_plan(rng: &mut Rng) -> RunPlan {
 
 fn fault(rng: &mut Rng, of_application: bool) -> Fault {
     let millis = [3, 50, 400, 1500, 4000][rng.usize(..5)];
-    // About as long as a lease: the next owner is at work when this one comes back.
+    // About as long as a lease, so that the next owner is active when this one continues.
     let stop = rng.u64(500..2000);
     match rng.u8(..if of_application { 5 } else { 16 }) {
         0 => Fault::FailBefore,

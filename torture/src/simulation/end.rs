@@ -1,4 +1,4 @@
-//! What must hold when all is over.
+//! Checks what must hold at the end of a simulation.
 
 use futures::FutureExt;
 use workflow_sdk::{Run, RunFilter, RunStatus, StepAttempt, StepKind};
@@ -7,22 +7,22 @@ use super::application::id_of;
 use super::program::{ATTEMPTS, SIGNAL};
 use super::world::World;
 
-/// Whether the application has done all that it wanted, and every run has ended.
+/// Returns `true` if the application has finished and every run has ended.
 pub(super) fn is_reached(world: &World) -> bool {
     world.has_application_ended() && all(world).iter().all(|run| run.status.is_terminal())
 }
 
-/// The auditor's database answers at once.
+/// Returns the reply of the auditor's database, which never waits.
 fn at_once<T>(answer: impl Future<Output = T>) -> T {
     answer.now_or_never().expect("memory does not wait")
 }
 
-/// Every run.
+/// Returns every run.
 fn all(world: &World) -> Vec<Run> {
     at_once(world.auditor.list(&RunFilter::new().page_size(RunFilter::MAX_PAGE_SIZE))).expect("the auditor reads")
 }
 
-/// Checks what is left, and says how many runs there were.
+/// Checks the final rows and returns the number of runs.
 pub(super) fn check(world: &World) -> Result<u64, String> {
     let runs = all(world);
     for id in world.acknowledged() {
@@ -70,7 +70,8 @@ fn check_run(world: &World, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-/// Without a gap, but for the positions that transactions gave up; also of those that left no row, for their run was canceled.
+/// Checks that positions have no gap. Runs with transactions are excluded, because a transaction
+/// that is given up leaves its position unused. If its run was canceled, it leaves no row either.
 fn check_positions(world: &World, run: &Run, rows: &[StepAttempt]) -> Result<(), String> {
     if world.begun(run.id).into_iter().any(|(label, _)| label.contains("/debit")) {
         return Ok(());

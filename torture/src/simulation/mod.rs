@@ -1,9 +1,10 @@
-//! A cluster in one thread: the real worker, executor and replay on the store in memory, under virtual time, with everything
-//! that can go wrong drawn from a seed.
+//! A simulated cluster in one thread: the real worker, executor and replay on the in-memory store,
+//! under virtual time. All faults are drawn from a seed.
 //!
-//! Each process has a runtime of its own, so it can die at any await and stand still as a whole; they get their turns in an order
-//! that the seed decides, and their clocks differ by a turn at most. The same seed gives the same trace, and a seed that finds
-//! something wrong is made smaller until nothing can be left out.
+//! Each process has its own runtime, so it can die at any await and stop as a whole. The seed
+//! decides the order of the processes' turns, and their clocks differ by at most one turn. Equal
+//! seeds give equal traces. If a seed finds a violation, its case is reduced until nothing can be
+//! left out.
 
 mod application;
 mod audit;
@@ -25,31 +26,32 @@ pub use program::{Op, Program};
 use process::Process;
 use world::World;
 
-/// The latest end of a simulation, in microseconds: far more than any program takes once nothing fails any more.
+/// The latest end of a simulation, in microseconds. It is far more than any program takes once no
+/// more faults happen.
 const LATEST: i64 = 600_000_000;
 
-/// Cases that are tried, at most, to make a failure smaller.
+/// The maximum number of cases that are tried to reduce a failure.
 const TRIES: usize = 400;
 
-/// What happened.
+/// Counts of what happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Seeds.
+    /// The number of seeds.
     pub seeds: u64,
-    /// Runs, children included.
+    /// The number of runs, including children.
     pub runs: u64,
-    /// Bodies that began.
+    /// The number of bodies that began.
     pub bodies: u64,
-    /// Calls to the database.
+    /// The number of calls to the database.
     pub calls: u64,
-    /// Faults that came to pass.
+    /// The number of faults that happened.
     pub faults: u64,
     /// Virtual time, in microseconds.
     pub micros: i64,
 }
 
 impl Figures {
-    /// Adds those of another simulation.
+    /// Adds the counts of another simulation.
     pub fn add(&mut self, other: Self) {
         self.seeds += other.seeds;
         self.runs += other.runs;
@@ -71,16 +73,16 @@ impl fmt::Display for Figures {
     }
 }
 
-/// What was found wrong, made as small as possible.
+/// A violation, with the smallest case that was found.
 #[derive(Debug)]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// What is wrong with the smallest case.
+    /// The violation in the smallest case.
     pub what: String,
     /// The smallest case.
     pub case: Case,
-    /// What happened in it.
+    /// The trace of the smallest case.
     pub trace: Vec<String>,
 }
 
@@ -94,7 +96,7 @@ impl fmt::Display for Failure {
 /// Simulates the case of this seed.
 ///
 /// # Errors
-/// What is wrong, in the smallest form that was found.
+/// Returns the violation with the smallest case that was found.
 pub fn run(seed: u64) -> Result<Figures, Box<Failure>> {
     run_case(Case::random(seed))
 }
@@ -102,7 +104,7 @@ pub fn run(seed: u64) -> Result<Figures, Box<Failure>> {
 /// Simulates a case.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub fn run_case(case: Case) -> Result<Figures, Box<Failure>> {
     match simulate(&case) {
         (Ok(figures), _) => Ok(figures),
@@ -110,13 +112,13 @@ pub fn run_case(case: Case) -> Result<Figures, Box<Failure>> {
     }
 }
 
-/// What is wrong with a case, as it is.
+/// Returns the violation of a case, without reducing the case.
 #[must_use]
 pub fn violation(case: &Case) -> Option<String> {
     simulate(case).0.err()
 }
 
-/// What happens in this case, whether it is right or wrong.
+/// Returns the trace of a case, with or without a violation.
 #[must_use]
 pub fn trace(case: &Case) -> Vec<String> {
     simulate(case).1
@@ -142,11 +144,11 @@ fn minimal(mut case: Case, mut what: String, mut trace: Vec<String>) -> Failure 
 }
 
 fn simulate(case: &Case) -> (Result<Figures, String>, Vec<String>) {
-    // Jitter is drawn from the generator of the thread.
+    // The engine draws jitter from the thread's random numbers.
     fastrand::seed(case.seed);
     let world = World::new(case.clone());
     let (now, mut processes) = play(&world);
-    // They end before what they share is looked at for the last time.
+    // The processes end before the shared state is checked for the last time.
     processes.clear();
     let result = match world.violation() {
         Some(violation) => Err(violation),
@@ -159,7 +161,7 @@ fn simulate(case: &Case) -> (Result<Figures, String>, Vec<String>) {
     (figures, world.trace())
 }
 
-/// Gives the processes their turns until every run has ended, or something is wrong.
+/// Gives the processes their turns until every run has ended, or a violation was found.
 fn play(world: &Arc<World>) -> (i64, Vec<Process>) {
     let mut rng = Rng::with_seed(!world.case.seed);
     let mut processes: Vec<Process> = (0..=world.case.workers).map(Process::new).collect();
@@ -173,7 +175,7 @@ fn play(world: &Arc<World>) -> (i64, Vec<Process>) {
             processes[*number].go_on(world, now, rest);
         }
         world.turn_ends(now);
-        // Where nothing happens the turns may be longer.
+        // While no process calls the database, the turns become longer.
         let called = world.counted().0;
         longest = if called == std::mem::replace(&mut calls, called) { (longest * 2).min(256_000) } else { 4_000 };
         if end::is_reached(world) {

@@ -1,4 +1,5 @@
-//! A process: a runtime of its own, so that it can die at any await and stand still as a whole.
+//! A simulated process: it has its own runtime, so that it can die at any await and stop as a
+//! whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::world::{Body, Halt, World};
 /// The lease of the workers.
 const LEASE: Duration = Duration::from_millis(900);
 
-/// A process, in one of its lives or between two.
+/// A process, alive or between two lives.
 pub(super) struct Process {
     number: usize,
     lives: u64,
@@ -24,29 +25,29 @@ pub(super) struct Process {
 }
 
 enum Life {
-    /// Until then, in microseconds.
+    /// The process is dead until this time, in microseconds.
     Dead(i64),
     Alive(Box<Alive>),
 }
 
 struct Alive {
     runtime: Runtime,
-    /// Its first instant, by its own clock and by that of the world.
+    /// The start of this life, by the process's own clock.
     origin: Instant,
     born: i64,
-    /// How far it has come.
+    /// The time up to which the process has run.
     at: i64,
-    /// It stands still until then.
+    /// The process is stopped until this time.
     stopped_until: i64,
 }
 
 impl Process {
-    /// It is born at its first turn.
+    /// Creates a process, which begins to live at its first turn.
     pub(super) fn new(number: usize) -> Self {
         Self { number, lives: 0, life: Life::Dead(0) }
     }
 
-    /// Its turn: it goes on until then. `rest` says how long it stays dead, should it die.
+    /// Runs the process until this time. `rest` is how long it stays dead if it dies.
     pub(super) fn go_on(&mut self, world: &Arc<World>, until: i64, rest: i64) {
         if let Life::Dead(from) = &self.life {
             if *from > until {
@@ -69,7 +70,7 @@ impl Process {
             Some(Halt::Died) => {
                 world.note(self.number, "is dead");
                 let rises = alive.at + rest;
-                // What the runtime still drops must find the process dead.
+                // The runtime still drops futures; these must find the process dead.
                 world.halt(self.number, Halt::Died);
                 self.life = Life::Dead(rises);
                 world.take_halt(self.number);
@@ -104,7 +105,7 @@ impl Alive {
         let Self { origin, born, at, stopped_until, .. } = *self;
         self.at = self.runtime.block_on(async {
             if stopped_until > at {
-                // As after SIGCONT: the clock has gone on meanwhile, and nothing else has.
+                // As after SIGCONT: only the clock has advanced meanwhile.
                 tokio::time::advance(micros(stopped_until - at)).await;
             }
             tokio::select! {
@@ -119,7 +120,7 @@ impl Alive {
     }
 }
 
-/// A worker that ends by itself is a process that ends.
+/// Runs a worker. If the worker ends by itself, the process dies.
 async fn work(world: Arc<World>, number: usize, client: Client) {
     let worker = Worker::new(client, Body { process: number, world: Arc::clone(&world) })
         .register(simulated)

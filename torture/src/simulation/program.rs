@@ -1,4 +1,4 @@
-//! Random programs whose answer is known beforehand, and the workflow that follows them.
+//! Random programs whose answer is known beforehand, and the workflow that interprets them.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use workflow_tests::log_secrets::SMALLEST_SECRET;
 
 use super::world::Body;
 
-/// Attempts of a step.
+/// The maximum number of attempts of a step.
 pub const ATTEMPTS: u32 = 3;
 
-/// The name of the signals that a program takes; the n-th carries [`signal`] of n.
+/// The name of the signals that a program waits for. The n-th one carries [`signal`] of n.
 pub const SIGNAL: &str = "paid";
 
-/// The name of signals that nobody sends.
+/// The name of a signal that is never sent.
 const NEVER: &str = "never";
 
-/// One command. Whatever goes wrong around it, it comes to the same value.
+/// One operation. Its value does not depend on the faults around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Op {
-    /// So many attempts fail; `ATTEMPTS` or more: all of them.
+    /// A step of which this many attempts fail; `ATTEMPTS` or more: all of them.
     Step {
         fails: u32,
         panics: bool,
@@ -44,40 +44,41 @@ pub enum Op {
     Child(Vec<Op>),
     Join(Vec<Op>),
     Emit,
-    /// What follows is done by the next generation. Only in the outermost sequence.
+    /// Continues as new with the remaining operations. Only in the outermost sequence.
     Continue,
 }
 
 /// The input of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// In sequence.
+    /// The operations, executed in sequence.
     pub ops: Vec<Op>,
-    /// What it begins with, which no log has by itself; or what earlier generations came to.
+    /// The initial sum, a number that appears in a log only if the engine logs values; in later
+    /// generations the sum so far.
     pub sum: u64,
 }
 
 impl Program {
-    /// A random one.
+    /// Returns a random program.
     pub fn random(rng: &mut Rng) -> Self {
         let count = rng.usize(1..=5);
         let ops = (0..count).map(|_| if rng.u8(..10) == 0 { Op::Continue } else { op(rng, 2, true) }).collect();
         Self { ops, sum: rng.u64(SMALLEST_SECRET..) }
     }
 
-    /// How many signals it takes.
+    /// Returns the number of signals that the program consumes.
     #[must_use]
     pub fn signals(&self) -> u64 {
         self.ops.iter().map(Op::signals).sum()
     }
 
-    /// What it comes to.
+    /// Returns the output of the program.
     #[must_use]
     pub fn answer(&self) -> u64 {
         in_sequence(&self.ops, self.sum, &mut 0)
     }
 
-    /// Programs that are a little smaller.
+    /// Returns programs that are a little smaller.
     #[must_use]
     pub fn smaller(&self) -> Vec<Self> {
         smaller(&self.ops).into_iter().map(|ops| Self { ops, ..*self }).collect()
@@ -94,7 +95,7 @@ impl Op {
     }
 }
 
-/// What the n-th signal carries.
+/// Returns the value of the n-th signal.
 #[must_use]
 pub fn signal(n: u64) -> u64 {
     1000 + n
@@ -150,7 +151,7 @@ fn value(op: &Op, next_signal: &mut u64) -> u64 {
         }
         Op::TimedOut { .. } => 19,
         Op::Child(ops) => in_sequence(ops, 23, &mut 0),
-        // In any order.
+        // A sum, because branches end in any order.
         Op::Join(ops) => ops.iter().map(|op| value(op, next_signal)).fold(0, u64::wrapping_add),
         Op::Emit => 29,
         Op::Continue => 31,
@@ -165,7 +166,7 @@ fn mix(sum: u64, value: u64) -> u64 {
     sum.wrapping_mul(31).wrapping_add(value)
 }
 
-/// Follows its input.
+/// Interprets its input.
 #[workflow]
 pub async fn simulated(ctx: &Ctx<Body>, program: Program) -> Result<u64> {
     let mut sum = program.sum;
@@ -188,7 +189,7 @@ fn evaluate<'a>(op: &'a Op, ctx: &'a Ctx<Body>) -> BoxFuture<'a, Result<u64>> {
                 failed(step.await, 4)
             }
             Op::Transaction { fails } => {
-                // A database that is away uses up attempts.
+                // Faults of the database use up attempts.
                 let retry = retry.max_attempts(10_000);
                 let step = ctx.transaction("debit", |tx| in_transaction(ctx, tx, *fails)).retry(retry);
                 failed(step.await, 12)
@@ -213,7 +214,8 @@ fn evaluate<'a>(op: &'a Op, ctx: &'a Ctx<Body>) -> BoxFuture<'a, Result<u64>> {
     })
 }
 
-/// The step's failure is a value of the program; that the run is told to end is not.
+/// Turns the failure of a step into a value. The end of the run is not a failure of the step, so it
+/// is passed on.
 fn failed(result: Result<u64>, value: u64) -> Result<u64> {
     match result {
         Err(error) if !matches!(error.kind(), ErrorKind::Canceled | ErrorKind::Deadline) => Ok(value),
@@ -234,7 +236,7 @@ async fn body(ctx: &Ctx<Body>, fails: u32, panics: bool, millis: u64, value: u64
     tokio::time::sleep(Duration::from_millis(millis)).await;
     match attempt > fails {
         true => Ok(value),
-        // Past the panic hook, which would print it.
+        // Bypasses the panic hook, which would print the panic.
         false if panics => std::panic::resume_unwind(Box::new("a panic of the program")),
         false => Err(Error::msg("a failure of the program")),
     }

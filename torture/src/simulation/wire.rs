@@ -1,4 +1,5 @@
-//! The way of one process to the database: it takes time, fails, and is where a process dies or stands still.
+//! The wire between one process and the database. Calls on it take time and fail, and a process
+//! dies or stops in them.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, Step
 use super::case::{Fault, Planted};
 use super::world::{Halt, World, short};
 
-/// A handle of one process.
+/// The wire of one process: a store in front of the shared one.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
     inner: Arc<dyn Store>,
@@ -26,14 +27,14 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// The wire of a process in one of its lives.
+    /// Returns the wire of a process in one of its lives.
     pub(super) fn new(world: &Arc<World>, process: usize, life: u64) -> Self {
         let seed = world.case.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (process as u64 * 1000 + life);
         let rng = Arc::new(Mutex::new(Rng::with_seed(seed)));
         Self { inner: world.database.handle(), process, world: Arc::clone(world), rng }
     }
 
-    /// Makes a call, as far as nothing goes wrong. `note` shows the answer.
+    /// Makes a call with its fault, if there is one. `note` describes the reply for the trace.
     async fn call<T>(
         &self,
         what: &'static str,
@@ -73,7 +74,7 @@ impl Wire {
         answer
     }
 
-    /// Others get their turns, now and then for some milliseconds.
+    /// Yields to other tasks, and sometimes waits some milliseconds.
     async fn delay(&self) {
         let (yields, millis) = {
             let mut rng = self.rng.lock().expect("rng");
@@ -90,7 +91,7 @@ impl Wire {
     async fn halt(&self, halt: Halt) {
         self.world.halt(self.process, halt);
         self.die_if_dead().await;
-        // The turn ends here; what follows comes in the next.
+        // The turn ends here; the rest of the call happens in the next turn.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
@@ -100,7 +101,7 @@ impl Wire {
         }
     }
 
-    /// Another worker makes the claims of this one due.
+    /// Releases the claims of this process, as another worker would that takes it for dead.
     async fn release(&self) {
         let Some(worker) = self.world.worker(self.process) else { return };
         let session = self.world.auditor.open_lease(WorkerId::from(uuid::Uuid::nil()), &[]).await;
@@ -183,7 +184,7 @@ fn run_of(write: &Write) -> Option<RunId> {
     }
 }
 
-/// A batch and what came of it, for the trace.
+/// Describes a batch and its outcomes for the trace.
 fn show(writes: &[Write], outcomes: &[Outcome]) -> Option<String> {
     let shown = writes.iter().zip(outcomes).filter_map(|(write, outcome)| show_one(write, outcome));
     let shown: Vec<String> = shown.collect();

@@ -1,4 +1,5 @@
-//! What all processes of a simulation share: the database, the time, the trace, and what was found wrong.
+//! The world of a simulation: the database, the time, the trace and the violation that all
+//! processes share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +16,12 @@ use super::audit::Audit;
 use super::case::{Case, Fault};
 use workflow_tests::builders::CLOCK_START;
 
-/// Why a process stands still.
+/// The reason why a process stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// It is dead.
+    /// The process is dead.
     Died,
-    /// For so many milliseconds.
+    /// The process is stopped for this many milliseconds.
     Stopped(u64),
 }
 
@@ -28,7 +29,7 @@ pub(super) enum Halt {
 pub(super) struct World {
     pub(super) case: Case,
     pub(super) database: MemoryDatabase,
-    /// Past all wires.
+    /// A handle on the database that bypasses all wires.
     pub(super) auditor: Arc<dyn Store>,
     inner: Mutex<Inner>,
 }
@@ -37,9 +38,9 @@ struct Inner {
     time: Arc<Mutex<Time>>,
     trace: Vec<String>,
     violation: Option<String>,
-    /// Calls of each process, over all its lives.
+    /// The number of calls of each process, over all its lives.
     calls: Vec<u32>,
-    /// Up to which call of each process everything fails.
+    /// For each process, the number of the call before which every call fails.
     partitioned: Vec<u32>,
     halts: Vec<Option<Halt>>,
     halted: Vec<Arc<Notify>>,
@@ -53,7 +54,7 @@ struct Inner {
     application_ended: bool,
 }
 
-/// The time: that of the process which has its turn.
+/// The time: the clock of the process that has its turn.
 #[derive(Debug, Default)]
 struct Time {
     micros: i64,
@@ -100,12 +101,12 @@ impl World {
         self.inner.lock().expect("the world")
     }
 
-    /// A process that was born then, by its own clock at `origin`, has its turn.
+    /// Begins the turn of a process that was born at `born`, which is `origin` on its own clock.
     pub(super) fn turn(&self, origin: Instant, born: i64) {
         self.inner().time.lock().expect("time").turn = Some((origin, born));
     }
 
-    /// The turn is over; it is at least this late.
+    /// Ends the turn. The time is at least `micros` from now on.
     pub(super) fn turn_ends(&self, micros: i64) {
         let inner = self.inner();
         let mut time = inner.time.lock().expect("time");
@@ -113,27 +114,27 @@ impl World {
         time.micros = time.micros.max(micros);
     }
 
-    /// The time, in microseconds since the beginning.
+    /// Returns the time in microseconds since the beginning.
     pub(super) fn now(&self) -> i64 {
         self.inner().time.lock().expect("time").now()
     }
 
-    /// The start of a run was acknowledged.
+    /// Records that the start of a run was acknowledged.
     pub(super) fn started(&self, run: RunId) {
         self.inner().acknowledged.push(run);
     }
 
-    /// Runs whose starts were acknowledged.
+    /// Returns the runs whose starts were acknowledged.
     pub(super) fn acknowledged(&self) -> Vec<RunId> {
         self.inner().acknowledged.clone()
     }
 
-    /// The application has done all that it wanted.
+    /// Records that the application has finished.
     pub(super) fn application_ends(&self) {
         self.inner().application_ended = true;
     }
 
-    /// Whether it has.
+    /// Returns `true` if the application has finished.
     pub(super) fn has_application_ended(&self) -> bool {
         self.inner().application_ended
     }
@@ -149,19 +150,19 @@ impl World {
         if process == self.case.workers { "application".into() } else { format!("worker {process}") }
     }
 
-    /// Something is wrong. The first counts.
+    /// Records a violation. Only the first one is kept.
     pub(super) fn violated(&self, what: String) {
         let mut inner = self.inner();
         inner.trace.push(format!("VIOLATION: {what}"));
         inner.violation.get_or_insert(what);
     }
 
-    /// What is wrong.
+    /// Returns the violation, if there is one.
     pub(super) fn violation(&self) -> Option<String> {
         self.inner().violation.clone()
     }
 
-    /// Counts a call, and says what goes wrong with it.
+    /// Counts a call and returns its fault, if there is one.
     pub(super) fn next_call(&self, process: usize) -> Option<Fault> {
         let mut inner = self.inner();
         let call = inner.calls[process];
@@ -176,13 +177,13 @@ impl World {
         if call < inner.partitioned[process] { Some(Fault::FailBefore) } else { fault }
     }
 
-    /// How many calls there were, and faults that came to pass.
+    /// Returns the numbers of calls and of faults that happened.
     pub(super) fn counted(&self) -> (u64, u32) {
         let inner = self.inner();
         (inner.calls.iter().copied().map(u64::from).sum(), inner.delivered)
     }
 
-    /// The process is to stand still from now on.
+    /// Stops or kills the process from now on.
     pub(super) fn halt(&self, process: usize, halt: Halt) {
         let halted = {
             let mut inner = self.inner();
@@ -192,34 +193,35 @@ impl World {
         halted.notify_one();
     }
 
-    /// Whether the process is dead.
+    /// Returns `true` if the process is dead.
     pub(super) fn is_dead(&self, process: usize) -> bool {
         self.inner().halts[process] == Some(Halt::Died)
     }
 
-    /// What tells that a process is to stand still.
+    /// Returns the notification that a process must stand still.
     pub(super) fn halted(&self, process: usize) -> Arc<Notify> {
         Arc::clone(&self.inner().halted[process])
     }
 
-    /// Why the process stands still. It goes on, or is born again.
+    /// Removes and returns the reason why the process stands still. It then continues or is born
+    /// again.
     pub(super) fn take_halt(&self, process: usize) -> Option<Halt> {
         let mut inner = self.inner();
         inner.halted[process] = Arc::default();
         inner.halts[process].take()
     }
 
-    /// The worker of a process.
+    /// Sets the worker of a process.
     pub(super) fn set_worker(&self, process: usize, worker: WorkerId) {
         self.inner().workers[process] = Some(worker);
     }
 
-    /// The worker of a process.
+    /// Returns the worker of a process.
     pub(super) fn worker(&self, process: usize) -> Option<WorkerId> {
         self.inner().workers[process]
     }
 
-    /// Compares what is stored of these runs with what was stored before.
+    /// Compares the stored rows of these runs with those after their last commit.
     pub(super) async fn audit(&self, runs: &[RunId]) {
         for id in runs {
             let run = self.auditor.run(*id).await.expect("the auditor reads");
@@ -232,19 +234,19 @@ impl World {
         }
     }
 
-    /// How often the bodies of each attempt of a run began.
+    /// Returns how often the body of each attempt of a run began.
     pub(super) fn begun(&self, run: RunId) -> Vec<(String, u32)> {
         let inner = self.inner();
         let of_run = inner.begun.iter().filter(|((of, _), _)| *of == run);
         of_run.map(|((_, label), times)| (label.clone(), *times)).collect()
     }
 
-    /// How many bodies began.
+    /// Returns the number of bodies that began.
     pub(super) fn bodies(&self) -> u64 {
         self.inner().begun.values().copied().map(u64::from).sum()
     }
 
-    /// The trace so far.
+    /// Returns the trace so far.
     pub(super) fn trace(&self) -> Vec<String> {
         self.inner().trace.clone()
     }
@@ -256,7 +258,7 @@ impl fmt::Debug for World {
     }
 }
 
-/// The state of a worker: where bodies leave their mark.
+/// The state of a worker, with which bodies report that they began.
 #[derive(Clone, Debug)]
 pub struct Body {
     pub(super) process: usize,
@@ -264,7 +266,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// The body of an attempt begins.
+    /// Records that the body of an attempt begins.
     pub(super) async fn begin(&self, run: RunId, key: &str, attempt: u32) {
         if self.world.is_dead(self.process) {
             std::future::pending::<()>().await;
@@ -275,7 +277,7 @@ impl Body {
         self.check_not_recorded(run, step).await;
     }
 
-    /// The owner of a run must not run the body of a step whose outcome is recorded.
+    /// Checks that the owner of a run does not run the body of a step whose outcome is recorded.
     async fn check_not_recorded(&self, run: RunId, step: &str) {
         let auditor = &self.world.auditor;
         let stored = auditor.run(run).await.expect("the auditor reads").expect("a run that runs exists");
@@ -292,7 +294,7 @@ impl Body {
     }
 }
 
-/// A run in a trace.
+/// Returns the short form of a run id for the trace.
 pub(super) fn short(run: RunId) -> String {
     let text = run.to_string();
     format!("run {}", &text[text.len() - 4..])

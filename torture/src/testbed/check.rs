@@ -1,4 +1,4 @@
-//! What must hold of a testbed.
+//! Checks what must hold in every testbed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::workflows::{self, NAP};
 use super::{Recorded, Started, Testbed, subject};
 
 impl Testbed {
-    /// Asserts that each transaction of these runs, which have ended, had its effect exactly once, and is recorded.
+    /// Asserts that each transaction of these ended runs had its effect exactly once and is
+    /// recorded.
     pub async fn check_effects(&self, runs: &[Started]) {
         let mut effects = self.raw().await.lines("SELECT subject FROM effects ORDER BY subject", "subject").await;
         let mut recorded = Vec::new();
@@ -29,7 +30,8 @@ impl Testbed {
         assert_eq!(effects, recorded, "one row of effect for each recorded transaction");
     }
 
-    /// Asserts that what is in the database at this moment is whole: each effect has its record, each record its effect.
+    /// Asserts that the database is consistent at this moment: each effect has its record, and each
+    /// record its effect.
     pub async fn check_effects_so_far(&self) {
         let lone = "SELECT count(*) FROM effects WHERE NOT EXISTS (SELECT 1 FROM step_attempts AS a
             WHERE a.run_id || '/' || a.step_key = effects.subject AND a.status = 'succeeded')";
@@ -39,7 +41,7 @@ impl Testbed {
         assert_eq!(self.raw().await.number(missing).await, 0, "records without an effect");
     }
 
-    /// Asserts that each run which has a parent is a child that its parent has recorded.
+    /// Asserts that each run with a parent is recorded as a child by that parent.
     pub async fn check_children_so_far(&self) {
         let lone = "SELECT count(*) FROM workflow_runs AS r WHERE r.parent_run_id IS NOT NULL AND NOT EXISTS (
             SELECT 1 FROM step_attempts AS a
@@ -47,7 +49,7 @@ impl Testbed {
         assert_eq!(self.raw().await.number(lone).await, 0, "children that no parent knows");
     }
 
-    /// The outcomes that stand in the database now.
+    /// Returns the outcomes that are in the database now.
     pub async fn recorded(&self, runs: &[Started]) -> Recorded {
         let mut steps = HashSet::new();
         for run in runs {
@@ -57,13 +59,15 @@ impl Testbed {
         Recorded { steps, lines: self.ledger.lines().len() }
     }
 
-    /// What must hold of every run once all have ended, whoever was killed: `dead` are the processes that were.
+    /// Asserts what must hold for every run once all have ended. `dead` are the processes that were
+    /// killed.
     pub async fn check(&self, runs: &[Started], dead: &[u32]) {
         self.check_beside(runs, dead, &[]).await;
     }
 
-    /// The same beside processes that stood still and came back: what each was about to begin when it was stopped, it begins
-    /// after another has taken over, and is refused its outcome.
+    /// Asserts what must hold for every run once all have ended, beside processes that were stopped
+    /// and continued. Such a process may begin the body that it was about to begin when it was
+    /// stopped, after another worker has taken over; its outcome is refused.
     pub async fn check_beside(&self, runs: &[Started], dead: &[u32], stopped: &[u32]) {
         let mut evidence = Evidence::of(self).await;
         evidence.keep(&runs.iter().map(|run| run.id.to_string()).collect());
@@ -79,7 +83,7 @@ impl Testbed {
         }
     }
 
-    /// A sleep fires once, and not too early, however often its run changed hands.
+    /// Asserts that a sleep ends once and not too early, however often its run was taken over.
     fn check_nap(&self, id: RunId, outcomes: &[&StepAttempt]) {
         let naps: Vec<_> = outcomes.iter().filter(|row| row.kind == StepKind::Sleep).collect();
         let Some(nap) = naps.first() else { return };
@@ -87,13 +91,13 @@ impl Testbed {
         let after = subject(id, "after");
         let woke = self.ledger.begins().into_iter().find(|line| line.subject == after).expect("the step after it");
         let began = u128::try_from(nap.started_at.as_micros()).expect("a time after 1970");
-        // The worker's clock follows the database's within the time that one statement takes.
+        // The worker's clock follows that of the database, with at most the error of one statement.
         let slack = Duration::from_millis(10);
         assert!(woke.at + slack.as_micros() >= began + NAP.as_micros(), "woke {} us after {nap:?}", woke.at - began);
     }
 
-    /// Asserts that no body began before the outcomes that it follows were committed: a workflow that went on past a step
-    /// has seen its outcome.
+    /// Asserts that no body began before the outcomes that it depends on were committed: a workflow
+    /// that went past a step has seen its outcome.
     pub fn check_order(&self, recorded: &Recorded) {
         for line in self.ledger.lines().into_iter().take(recorded.lines).filter(|line| line.fact == Fact::Begin) {
             let (run, step_key) = line.subject.split_once('/').expect("run and step");
@@ -104,7 +108,7 @@ impl Testbed {
         }
     }
 
-    /// Asserts that no body began again whose outcome stood in the database then.
+    /// Asserts that no body began again whose outcome was already in the database.
     pub fn check_never_again(&self, recorded: &Recorded) {
         let later = self.ledger.lines().split_off(recorded.lines);
         let again: Vec<&Line> =

@@ -8,7 +8,7 @@ use workflow_tests::postgres::postgres_url;
 
 use super::TestbedOptions;
 
-/// Where a testbed takes location, before anything is there: a directory, and a database without tables.
+/// The location of a testbed before anything is there: a directory, and a database without tables.
 #[derive(Debug)]
 pub struct Location {
     /// Which database.
@@ -20,7 +20,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// In the temporary directory and on the tests' server.
+    /// Returns a location in the temporary directory and on the tests' server.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self::with(TestbedOptions::new(database))
@@ -47,13 +47,13 @@ impl Location {
         Self { database, url, schema, directory, program: program.unwrap_or_else(ledger_worker) }
     }
 
-    /// Of the ledger, the logs and SQLite's file.
+    /// Returns the directory of the ledger, the logs and the SQLite file.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What the worker processes have logged.
+    /// Returns the logs of the worker processes.
     pub(super) fn logs(&self) -> Vec<String> {
         let files = std::fs::read_dir(self.directory()).expect("list the directory");
         let paths = files.map(|file| file.expect("a file of the directory").path());
@@ -61,7 +61,7 @@ impl Location {
         logs.map(|path| std::fs::read_to_string(path).expect("read a log")).collect()
     }
 
-    /// Defaults of the worker where they matter, else what keeps a test short.
+    /// Returns the worker's settings: defaults where they matter, otherwise short times.
     #[must_use]
     pub fn settings(&self) -> WorkerSettings {
         WorkerSettings {
@@ -82,14 +82,16 @@ impl Location {
         }
     }
 
-    /// A worker process, which dies or stands still at this point, if there is one. Its name is that of its log.
+    /// Starts a worker process, which dies or stops at the failpoint, if there is one. Its log has
+    /// its name.
     #[must_use]
     pub fn spawn(&self, name: &str, settings: &WorkerSettings, failpoint: Option<&str>) -> WorkerProcess {
         WorkerProcess::spawn(&self.program, settings, name, failpoint)
     }
 }
 
-/// The program beside this one, or one directory above it: where cargo puts the programs of a package, and its tests.
+/// Returns the path of `ledger_worker`: beside this program or one directory above, where cargo
+/// puts the programs of a package for its tests.
 fn ledger_worker() -> PathBuf {
     let this = std::env::current_exe().expect("the path of this program");
     let directory = this.ancestors().skip(1).find(|directory| directory.join("ledger_worker").exists());

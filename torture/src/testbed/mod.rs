@@ -1,4 +1,4 @@
-//! A database, a ledger beside it, and the processes that work on them.
+//! A testbed: a database, a ledger beside it, and the processes that work on them.
 
 mod check;
 mod load;
@@ -24,55 +24,59 @@ use workflow_tests::{Database, RawConnection};
 
 pub use location::Location;
 
-/// A location of one test, or of one round of a campaign. Its clock is the real one: processes of their own work here.
+/// The testbed of one test or of one round of a campaign. It uses the real clock, because processes
+/// of their own work on it.
 #[derive(Debug)]
 pub struct Testbed {
     /// Which database.
     pub database: Database,
     /// The client of this process.
     pub client: Client,
-    /// What steps did.
+    /// The ledger of what steps did.
     pub ledger: Ledger,
     location: Location,
-    /// `None`: a campaign looks into the logs itself, and its own is too long to be kept.
+    /// `None` for a campaign, which searches the logs itself and whose own log is too long to be
+    /// kept.
     captured: Option<LogCapture>,
 }
 
-/// Where a testbed takes location, if not in the temporary directory and on the tests' server.
+/// Options of a testbed. Without them it is in the temporary directory and on the tests' server.
 #[derive(Clone, Debug)]
 pub struct TestbedOptions {
     /// Which database.
     pub database: Database,
-    /// The PostgreSQL server; `None`: that of the tests.
+    /// The URL of the PostgreSQL server; `None`: the server of the tests.
     pub server: Option<String>,
-    /// The directory in which that of the testbed is made; `None`: the system's for temporary files.
+    /// The directory in which the directory of the testbed is created; `None`: the system's
+    /// directory for temporary files.
     pub directory: Option<PathBuf>,
-    /// The program whose argument are a worker's settings; `None`: `ledger_worker`, as it was built with this one.
+    /// The program whose argument is a worker's settings; `None`: the `ledger_worker` that was
+    /// built with this program.
     pub program: Option<PathBuf>,
-    /// The directory of SQLite's file; `None`: that of the testbed.
+    /// The directory of the SQLite file; `None`: the directory of the testbed.
     pub files: Option<PathBuf>,
-    /// The clock of this process's client; `None`: the true one.
+    /// The clock of this process's client; `None`: the true clock.
     pub clock: Option<Clock>,
 }
 
 impl TestbedOptions {
-    /// Nothing but the database.
+    /// Returns default options for this database.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self { database, server: None, directory: None, program: None, files: None, clock: None }
     }
 }
 
-/// A run whose start was acknowledged, and the output that it must have.
+/// A run whose start was acknowledged, and its expected output.
 #[derive(Clone, Copy, Debug)]
 pub struct Started {
-    /// Its id.
+    /// The id of the run.
     pub id: RunId,
-    /// Its output.
+    /// The expected output of the run.
     pub output: u64,
 }
 
-/// Of a test that fails, everything is left to be looked at.
+/// Keeps everything that a failed test leaves, for inspection.
 impl Drop for Testbed {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -81,27 +85,27 @@ impl Drop for Testbed {
     }
 }
 
-/// What stood in the database at one moment: outcomes whose bodies must never begin again.
+/// The outcomes that were in the database at one moment. Their bodies must never begin again.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     steps: HashSet<String>,
-    /// Lines that the ledger had.
+    /// The number of lines in the ledger at that moment.
     lines: usize,
 }
 
 impl Testbed {
-    /// A fresh database of this kind, with its [audit](crate::audit).
+    /// Creates a fresh database of this kind, with its [audit](crate::audit).
     pub async fn new(database: Database) -> Self {
         Self::at(Location::new(database)).await
     }
 
-    /// A fresh database where the options say, of a campaign.
+    /// Creates a fresh database with these options, for a campaign.
     pub async fn with(mut options: TestbedOptions) -> Self {
         let clock = options.clock.take();
         Self::open(Location::with(options), clock, None).await
     }
 
-    /// At this location, whatever is there.
+    /// Opens the testbed at this location, with whatever data it contains.
     pub async fn at(location: Location) -> Self {
         Self::open(location, None, Some(LogCapture::start())).await
     }
@@ -121,10 +125,11 @@ impl Testbed {
         testbed
     }
 
-    /// Removes what lies outside of the test's own directory, which goes with the testbed: after its workers, who still write there.
+    /// Removes the data outside the testbed's own directory. Call it after the workers have ended,
+    /// because they still write there. The directory is removed with the testbed.
     ///
     /// # Panics
-    /// If a log shows what the database holds.
+    /// If a log shows a value that the database contains.
     pub async fn sweep(&self) {
         if let Some(captured) = &self.captured {
             let secrets = stored_secrets(&self.location.url, &mut self.raw().await).await;
@@ -138,7 +143,7 @@ impl Testbed {
         }
     }
 
-    /// Leaves the testbed's directory where it is, to be looked at.
+    /// Keeps the testbed's directory for inspection.
     pub fn keep(&mut self) {
         self.location.directory.disable_cleanup(true);
         eprintln!(
@@ -148,18 +153,18 @@ impl Testbed {
         );
     }
 
-    /// A connection past the engine.
+    /// Opens a connection that bypasses the engine.
     pub async fn raw(&self) -> RawConnection {
         RawConnection::open(&self.location.url, self.location.schema.as_deref()).await
     }
 
-    /// The schema, on PostgreSQL.
+    /// Returns the schema on PostgreSQL.
     #[must_use]
     pub fn schema(&self) -> Option<&str> {
         self.location.schema.as_deref()
     }
 
-    /// Of the ledger, the logs and SQLite's file.
+    /// Returns the directory of the ledger, the logs and the SQLite file.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.location.directory()
@@ -170,12 +175,12 @@ impl Testbed {
         std::fs::write(self.gate(name), "").expect("open a gate");
     }
 
-    /// Makes later steps wait again.
+    /// Makes later steps wait for this gate again.
     pub fn close_gate(&self, name: &str) {
         std::fs::remove_file(self.gate(name)).expect("close a gate");
     }
 
-    /// Makes later steps wait for each of the gates that a gated run has.
+    /// Makes later steps wait for both gates of [`gated`](crate::workflows::gated).
     pub fn close_gates(&self) {
         for gate in ["one", "two"].map(|name| self.gate(name)).iter().filter(|gate| gate.exists()) {
             std::fs::remove_file(gate).expect("close a gate");
@@ -186,24 +191,25 @@ impl Testbed {
         Site::new(self.directory().to_owned(), Duration::ZERO, 1).gate(name)
     }
 
-    /// Defaults of the worker where they matter, else what keeps a test short.
+    /// Returns the worker's settings: defaults where they matter, otherwise short times.
     #[must_use]
     pub fn settings(&self) -> WorkerSettings {
         self.location.settings()
     }
 
-    /// A worker process. Its name is that of its log.
+    /// Starts a worker process. Its log has its name.
     pub fn spawn(&self, name: &str, settings: &WorkerSettings) -> WorkerProcess {
         self.location.spawn(name, settings, None)
     }
 
-    /// A worker process that dies, or stands still, at a point.
+    /// Starts a worker process that dies or stops at a failpoint.
     pub fn spawn_to_die(&self, name: &str, settings: &WorkerSettings, failpoint: &str) -> WorkerProcess {
         self.location.spawn(name, settings, Some(failpoint))
     }
 
-    /// Stops a worker at a moment at which it holds no lock of the database. On SQLite a process that stands still in the
-    /// middle of a transaction holds up all others until it goes on or dies: there is no server that would end it.
+    /// Stops a worker at a moment at which it holds no lock of the database. On SQLite, a process
+    /// that stops in the middle of a transaction blocks all others until it continues or dies,
+    /// because no server ends its transaction.
     pub async fn stop(&self, worker: &WorkerProcess) {
         loop {
             worker.signal(Signal::STOP);
@@ -215,21 +221,21 @@ impl Testbed {
         }
     }
 
-    /// Whether nobody holds the write lock of the file.
+    /// Returns `true` if no process holds the write lock of the SQLite file.
     pub async fn can_be_written(&self) -> bool {
         let RawConnection::Sqlite(mut connection) = self.raw().await else { return true };
         let brief = "PRAGMA busy_timeout = 100; BEGIN IMMEDIATE; ROLLBACK";
         connection.execute(sqlx::raw_sql(brief)).await.is_ok()
     }
 
-    /// What is recorded of a run.
+    /// Returns the history of a run.
     pub async fn history(&self, id: RunId) -> Vec<StepAttempt> {
         self.client.history(id).await.expect("read a history")
     }
 }
 
 impl Recorded {
-    /// How many outcomes.
+    /// Returns the number of outcomes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.steps.len()

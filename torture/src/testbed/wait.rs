@@ -1,4 +1,4 @@
-//! Facts that a test waits for.
+//! Waits for facts in a testbed.
 
 use workflow_sdk::RunId;
 
@@ -9,7 +9,7 @@ use workflow_tests::until;
 use super::{Started, Testbed, subject};
 
 impl Testbed {
-    /// Waits until every run has ended. Patient as long as runs end.
+    /// Waits until every run has ended. The time limit begins again whenever a run ends.
     pub async fn all_end(&self, runs: &[Started]) {
         let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
         let mut ended = 0;
@@ -40,7 +40,7 @@ impl Testbed {
         .await
     }
 
-    /// Waits until the body of this step begins, in whatever process.
+    /// Waits until the body of this step begins, in any process.
     pub async fn step_begins(&self, id: RunId, step_key: &str) {
         let subject = subject(id, step_key);
         until(&format!("{subject} begins"), async || {
@@ -55,19 +55,19 @@ impl Testbed {
             .await;
     }
 
-    /// Whether a body began in this process and did not come to its end.
+    /// Returns `true` if a body began in this process and did not end.
     pub fn is_cut(&self, pid: u32) -> bool {
         let lines = self.ledger.lines();
         let count = |what| lines.iter().filter(|line| line.pid == pid && line.fact == what).count();
         count(Fact::Begin) > count(Fact::End)
     }
 
-    /// How often the run was claimed.
+    /// Returns how often the run was claimed.
     pub async fn epoch(&self, id: RunId) -> i64 {
         self.raw().await.number(format!("SELECT epoch FROM workflow_runs WHERE id = '{id}'")).await
     }
 
-    /// How often a claim found its run's worker dead.
+    /// Returns how often a claim counted a crash.
     pub async fn crashes_counted(&self) -> i64 {
         self.raw().await.number("SELECT count(*) FROM audit WHERE kind = 'crash'").await
     }

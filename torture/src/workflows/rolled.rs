@@ -8,14 +8,14 @@ use workflow_sdk::{RunsWith, Workflow};
 
 use super::{Site, effect};
 
-/// Between two steps, so that a run meets more than one release.
+/// The sleep between two steps, so that a run meets more than one release.
 const NAP: Duration = Duration::from_millis(150);
 
-/// Three steps; from the first release after the beginning on one more between them, for the runs that have not passed its
-/// place. Gives `n + 3` in every release.
+/// Runs three steps and returns `n + 3` in every release. From release 1 on there is one more step
+/// between them, for runs that have not passed that point.
 ///
 /// # Errors
-/// Those of its steps: none.
+/// Never: its steps do not fail.
 #[workflow]
 pub async fn rolled(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let mut sum = ctx.step("first", || effect(ctx, n)).await?;
@@ -29,11 +29,12 @@ pub async fn rolled(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(sum)
 }
 
-/// The first version of a workflow, which every release has: a step, a sleep, a step. Gives `n + 1`.
+/// The first version of a workflow, which every release contains: a step, a sleep, a step. Returns
+/// `n + 1`.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstVersion;
 
-/// The second version of it, which only the later release has. Gives `n + 2`.
+/// The second version of the workflow, which only the later release contains. Returns `n + 2`.
 #[derive(Clone, Copy, Debug)]
 pub struct SecondVersion;
 
