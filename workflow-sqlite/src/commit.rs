@@ -66,5 +66,5 @@ async fn apply(
     let expired = settle::expire(connection, writes, now, &mut outcomes).await?;
     family::tell(connection, outcomes.ended(writes, expired), now).await?;
     claim::apply(connection, writes, now, &mut outcomes).await?;
-    outcomes.complete()
+    Ok(outcomes.complete()?)
 }

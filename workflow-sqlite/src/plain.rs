@@ -272,6 +272,6 @@ impl Applied<'_> {
                 writer.keep(writes, asked, &[]);
             }
         }
-        outcomes.complete()
+        Ok(outcomes.complete()?)
     }
 }

@@ -68,6 +68,22 @@ impl Write {
         }
     }
 
+    /// Returns the claim under which the write is sent: if that claim does not hold, the write changes
+    /// nothing. `None`: the write needs no claim.
+    #[must_use]
+    pub fn fenced_by(&self) -> Option<Claim> {
+        match self {
+            Self::Attempt(write) => Some(write.claim),
+            Self::End(write) => Some(write.claim),
+            Self::Park(write) => Some(write.claim),
+            Self::Continue(write) => Some(write.claim),
+            Self::Retry(write) => Some(write.claim),
+            Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Revive(_) | Self::Pause(_) => None,
+            Self::Resume(_) | Self::Disown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
+            Self::Expire { .. } | Self::Claim(_) => None,
+        }
+    }
+
     /// Returns about how many bytes of payload the write carries.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {

@@ -30,7 +30,7 @@ pub(super) fn commit(tables: &mut Tables, writes: &[Write], now: Timestamp) -> R
     family::tell(tables, outcomes.ended(writes, expired), now);
     claim::apply(tables, writes, now, &mut outcomes);
     failpoint("store.in_transaction");
-    outcomes.complete()
+    Ok(outcomes.complete()?)
 }
 
 /// Reads the runs that decide about a batch.
