@@ -10,30 +10,15 @@ use sqlx::{Row, Sqlite, SqliteConnection};
 
 use workflow_engine::faults::altered;
 use workflow_engine::model::{Claim, Lane, RunId, Timestamp};
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, DatabaseError, Outcome, Write};
+use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError};
 
 use super::error::{During, corrupt};
 use super::{row, sql};
 
 const OPERATION: &str = "claim runs";
 
-/// Applies the claims of a batch, one after the other: what the first takes, the second does not find.
-pub(super) async fn apply(
-    connection: &mut SqliteConnection,
-    writes: &[Write],
-    now: Timestamp,
-    outcomes: &mut Outcomes,
-) -> Result<(), DatabaseError> {
-    for (place, write) in writes.iter().enumerate() {
-        let Write::Claim(request) = write else { continue };
-        let runs = claim(connection, request, now).await?;
-        outcomes.set(place, Outcome::Claimed(Claimed { runs, now }));
-    }
-    Ok(())
-}
-
-async fn claim(
+/// Claims due runs, the longest due first.
+pub(super) async fn claim(
     connection: &mut SqliteConnection,
     request: &ClaimRequest,
     now: Timestamp,

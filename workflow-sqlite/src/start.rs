@@ -70,18 +70,6 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Applies the starts of a batch.
-pub(super) async fn apply(
-    connection: &mut SqliteConnection,
-    writes: &[Write],
-    now: Timestamp,
-    outcomes: &mut Outcomes,
-) -> Result<(), DatabaseError> {
-    let starts = Starts::of(writes);
-    let inserted = insert(&mut *connection, starts.rows(now)?, now).await?;
-    starts.tell(connection, inserted, outcomes).await
-}
-
 /// Starts these runs and says for each, in order, what became of it.
 pub(super) async fn start(
     connection: &mut SqliteConnection,
