@@ -9,7 +9,7 @@ use workflow_engine::model::{Claim, Lane, RunStatus, WorkerId};
 use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
 
 use super::tables::Tables;
-use super::{Handle, settle};
+use super::{Handle, ownerless};
 
 #[derive(Debug)]
 struct Session {
@@ -58,7 +58,7 @@ impl LeaseSession for Session {
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
         let database = self.handle.open("release a worker")?;
         database.change(self.handle.number, |tables, now| {
-            let held = settle::ids(tables, |run| {
+            let held = ownerless::ids(tables, |run| {
                 run.worker_id == Some(worker) && run.status == RunStatus::Running && run.available_at > now
             });
             for id in &held {

@@ -17,16 +17,19 @@ use workflow_engine::store::{
 };
 
 mod attempt;
+mod cascade;
 mod claim;
 mod commit;
+mod continue_as_new;
 mod database;
-mod family;
 mod finish;
+mod fork;
 mod hints;
 mod lease;
+mod ownerless;
+mod pause;
 mod read;
-mod rerun;
-mod settle;
+mod retry;
 mod signal;
 mod start;
 mod tables;

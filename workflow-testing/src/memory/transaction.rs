@@ -8,8 +8,9 @@ use async_trait::async_trait;
 
 use workflow_engine::faults::failpoint;
 use workflow_engine::model::Claim;
-use workflow_engine::store::Asked;
-use workflow_engine::store::{AttemptWrite, DatabaseError, DatabaseErrorKind, StepCommit, StepTransaction, StoreId};
+use workflow_engine::store::{
+    Asked, AttemptRow, AttemptWrite, DatabaseError, DatabaseErrorKind, StepCommit, StepTransaction, StoreId,
+};
 
 use super::{Handle, Within, attempt, commit};
 
@@ -64,7 +65,8 @@ impl StepTransaction for MemoryTransaction {
             }
             let mut changed = tables.clone();
             self.within.apply(&mut changed, now)?;
-            if !attempt::record(&mut changed, &outcome) {
+            let row = AttemptRow { write: &outcome, started_at: outcome.row.started_at };
+            if !attempt::record(&mut changed, row) {
                 let why =
                     format!("attempt {} of step {:?} has ended already", outcome.row.attempt, outcome.row.step_key);
                 return Ok(StepCommit::Unknown(DatabaseError::new(DatabaseErrorKind::Other, OPERATION, why)));
