@@ -116,7 +116,7 @@ impl Finishes {
             .bind(parks.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
     }
 
-    /// Ends and parks them. Says how many of their claims held.
+    /// Ends and parks the runs. Returns the number of claims that held.
     pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<u64, Failure> {
         if self.0.is_empty() {
             return Ok(0);
@@ -126,7 +126,25 @@ impl Finishes {
     }
 }
 
-/// The text in which an error is stored.
+/// Ends and parks runs whose claims have passed the fence, in one statement.
+pub(super) async fn finish(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    ends: &[&EndWrite],
+    parks: &[&ParkWrite],
+) -> Result<(), Failure> {
+    let mut finishes = Finishes::default();
+    for write in ends {
+        finishes.end(write)?;
+    }
+    for write in parks {
+        finishes.park(write)?;
+    }
+    finishes.apply(connection, sql, clock).await.map(drop)
+}
+
+/// Returns the text in which an error is stored.
 pub(super) fn error_text(error: Option<&StoredError>) -> Result<Option<String>, Failure> {
     error.map(serde_json::to_string).transpose().map_err(Failure::invalid)
 }
