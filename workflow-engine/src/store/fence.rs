@@ -66,8 +66,7 @@ impl Fence {
 }
 
 /// Returns what a batch asks the fence, because of its claims and its signals.
-#[must_use]
-pub fn asked_by(writes: &[Write]) -> Asked {
+pub(super) fn asked_by(writes: &[Write]) -> Asked {
     asked_by_unless(writes, |_| false)
 }
 

@@ -30,7 +30,6 @@ mod coding;
 #[cfg(test)]
 mod coding_tests;
 mod connect_error;
-mod ended;
 mod error;
 mod fence;
 mod locks;
@@ -51,9 +50,8 @@ pub use batch_target::{BatchTarget, ConsumedSignal, RunState};
 pub use coded::CodedStore;
 pub use coding::Coding;
 pub use connect_error::ConnectError;
-pub use ended::Ended;
 pub use error::{DatabaseError, DatabaseErrorKind};
-pub use fence::{Asked, Fact, Fence, asked_by, asked_by_unless};
+pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use locks::Locks;
 pub use options::StoreOptions;
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};

@@ -1,8 +1,4 @@
-use crate::model::{Claim, RunId, RunStatus};
-
-use super::ended::Ended;
-use super::fence::Fence;
-use super::{CancelOutcome, DatabaseError, DatabaseErrorKind, Outcome, Write};
+use super::{DatabaseError, DatabaseErrorKind, Outcome, Write};
 
 /// The outcomes of a batch while it is applied, by the indexes of its writes.
 #[derive(Debug)]
@@ -30,33 +26,6 @@ impl Outcomes {
         if let Some(slot) = self.0.get_mut(index) {
             *slot = Some(outcome);
         }
-    }
-
-    /// Sets the outcome of the write at this index, and returns whether it releases its claim.
-    pub fn let_go(&mut self, index: usize, fence: &mut Fence, claim: Claim, status: RunStatus) -> bool {
-        let refusal = fence.refusal(claim);
-        let holds = refusal.is_none();
-        if holds {
-            fence.release(claim, status);
-        }
-        self.set(index, refusal.unwrap_or(Outcome::Applied));
-        holds
-    }
-
-    /// Returns the runs that ended in this batch.
-    pub fn ended(&self, writes: &[Write], expired: Vec<RunId>) -> Ended {
-        let mut ended = Ended::default();
-        for (write, outcome) in writes.iter().zip(&self.0) {
-            match (write, outcome) {
-                (Write::End(write), Some(Outcome::Applied)) => ended.by_worker(write),
-                (Write::Cancel(id) | Write::Terminate(id), Some(Outcome::Canceled(CancelOutcome::Canceled))) => {
-                    ended.by_others(*id);
-                }
-                _ => {}
-            }
-        }
-        expired.into_iter().for_each(|run| ended.by_others(run));
-        ended
     }
 
     /// Returns the outcome of each write, in their order.
