@@ -158,7 +158,7 @@ pub async fn a_batch_applied_again_changes_nothing(fixture: Fixture) {
         park(claims[5], fixture.now() + LEASE),
         Write::Cancel(to_cancel.id),
         Write::Cancel(claims[6].run_id),
-        Write::Disown { worker, known: claims[..7].to_vec() },
+        Write::ReleaseUnknown { worker, known: claims[..7].to_vec() },
     ];
     let first = fixture.commit(&writes).await;
     first[..3].iter().for_each(created);

@@ -200,7 +200,7 @@ fn every_kind() -> Vec<Write> {
         Write::Expire { limit: 1, patience: Duration::ZERO },
         Write::Terminate(RunId::generate()),
         Write::Cancel(RunId::generate()),
-        Write::Disown { worker, known: Vec::new() },
+        Write::ReleaseUnknown { worker, known: Vec::new() },
         Write::Resume(RunId::generate()),
         Write::Pause(RunId::generate()),
         Write::Revive(ReviveWrite { run_id: RunId::generate(), attempt: 1, again: again.clone(), deadline: None }),

@@ -34,7 +34,7 @@ pub struct SortedBatch<'w> {
     pub pauses: Indexed<RunId>,
     /// Of [`Write::Resume`].
     pub resumes: Indexed<RunId>,
-    /// Of [`Write::Disown`]: a worker and the claims that it knows.
+    /// Of [`Write::ReleaseUnknown`]: a worker and the claims that it knows.
     pub unknown_claims: Indexed<(WorkerId, &'w [Claim])>,
     /// Of [`Write::Cancel`].
     pub cancels: Indexed<RunId>,
@@ -64,7 +64,7 @@ impl<'w> SortedBatch<'w> {
                 Write::Revive(write) => batch.revivals.push(index, write),
                 Write::Pause(run) => batch.pauses.push(index, *run),
                 Write::Resume(run) => batch.resumes.push(index, *run),
-                Write::Disown { worker, known } => batch.unknown_claims.push(index, (*worker, known)),
+                Write::ReleaseUnknown { worker, known } => batch.unknown_claims.push(index, (*worker, known)),
                 Write::Cancel(run) => batch.cancels.push(index, *run),
                 Write::Terminate(run) => batch.terminations.push(index, *run),
                 Write::Expire { limit, patience } => batch.expiries.push(index, (*limit, *patience)),
