@@ -15,8 +15,8 @@ use super::row;
 use super::sql::Sql;
 use super::worker_lock::{FEW, Workers};
 
-/// Locks these runs, all in one statement and in the order of their ids, so that the fence holds until
-/// the commit.
+/// Locks these runs, all in one statement and in the order of their ids, so that the fence holds
+/// until the commit.
 pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked) -> Result<Fence, Failure> {
     if asked.is_empty() {
         return Ok(Fence::default());
@@ -33,8 +33,8 @@ pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked
 /// Locks the runs of a batch, and returns what they are until the commit.
 ///
 /// If the batch records attempts of many runs and changes them in no other way, the locked rows of
-/// this process's workers stand for those runs (`worker_lock.rs`). Workers come before runs, and all
-/// workers if runs are terminated: every batch locks in this order, so no two deadlock.
+/// this process's workers stand for those runs (`worker_lock.rs`). Workers come before runs, and
+/// all workers if runs are terminated: every batch locks in this order, so no two deadlock.
 pub(super) async fn lock_batch(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -69,7 +69,8 @@ fn take_recorded(asked: &mut Asked, changed: &BTreeSet<RunId>) -> BTreeMap<RunId
     recorded
 }
 
-/// Locks the rows of these workers, or of all if runs are terminated. Returns which of `workers` have a row.
+/// Locks the rows of these workers, or of all if runs are terminated. Returns which of `workers`
+/// have a row.
 async fn lock_workers(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -108,8 +109,8 @@ async fn find_unheld(
     unheld.collect()
 }
 
-/// Locks these runs with the children that are to end with them, and with the parents that the batch
-/// does not know.
+/// Locks these runs with the children that are to end with them, and with the parents that the
+/// batch does not know.
 async fn lock_families(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -123,7 +124,8 @@ async fn lock_families(
         .bind(ids(locks.with_children.iter()))
         .bind(ids(locks.parents_unknown.iter()));
     let rows = query.fetch_all(connection).await?;
-    // The statement names the runs that exist. Of the other runs, the fence must know that they do not.
+    // The statement names the runs that exist. Of the other runs, the fence must know that they do
+    // not.
     let unknown = asked.keys().map(|run| Ok((*run, None)));
     Fence::of(unknown.chain(rows.iter().map(run)))
 }

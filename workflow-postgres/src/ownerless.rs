@@ -1,5 +1,5 @@
-//! Changes of runs that do not come from the worker that drives them: a worker releases claims that it
-//! does not know, clients cancel and terminate, deadlines expire.
+//! Changes of runs that do not come from the worker that drives them: a worker releases claims that
+//! it does not know, clients cancel and terminate, deadlines expire.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -12,8 +12,8 @@ use super::fence::ids;
 use super::row;
 use super::sql::Sql;
 
-/// Inserts signals to runs that the fence has locked and that have not ended. Returns run and key of
-/// each new one.
+/// Inserts signals to runs that the fence has locked and that have not ended. Returns run and key
+/// of each new one.
 pub(super) async fn insert(
     connection: &mut PgConnection,
     sql: &Sql,

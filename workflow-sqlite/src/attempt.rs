@@ -15,7 +15,8 @@ const OPERATION: &str = "record step attempts";
 static UPSERT: RowsStatement = RowsStatement::new(|| sql::UPSERT_ATTEMPTS);
 static UPSERT_HELD: RowsStatement = RowsStatement::new(|| sql::UPSERT_HELD_ATTEMPTS);
 
-/// Writes an attempt if its claim holds. Returns `false` if it does not, or if the row was final already.
+/// Writes an attempt if its claim holds. Returns `false` if it does not, or if the row was final
+/// already.
 pub(super) async fn record_held(
     connection: &mut SqliteConnection,
     write: &AttemptWrite,
@@ -23,8 +24,8 @@ pub(super) async fn record_held(
     Ok(upsert(connection, &UPSERT_HELD, &AttemptRow::of(vec![write])).await? == 1)
 }
 
-/// Writes attempts whose claims have passed the fence. Returns the number of written rows: rows that
-/// were final already are not written.
+/// Writes attempts whose claims have passed the fence. Returns the number of written rows: rows
+/// that were final already are not written.
 pub(super) async fn record(connection: &mut SqliteConnection, rows: &[AttemptRow<'_>]) -> Result<u64, DatabaseError> {
     upsert(connection, &UPSERT, rows).await
 }
@@ -47,7 +48,7 @@ async fn upsert(
     Ok(written)
 }
 
-/// Adds these rows, as `upsert_attempts.sql` takes them.
+/// Adds rows as `upsert_attempts.sql` takes them.
 pub(super) fn add(parameters: &mut Parameters, rows: &[AttemptRow<'_>]) -> Result<(), DatabaseError> {
     add_rows(parameters, 11, rows, |parameters, AttemptRow { write: AttemptWrite { claim, row, .. }, started_at }| {
         let error = row.error.as_ref().map(serde_json::to_string).transpose().during(OPERATION)?;
@@ -58,7 +59,8 @@ pub(super) fn add(parameters: &mut Parameters, rows: &[AttemptRow<'_>]) -> Resul
     })
 }
 
-/// Adds these rows, which are all [first successes](AttemptRow::is_first_success), as `upsert_successes.sql` takes them.
+/// Adds rows that are all [first successes](AttemptRow::is_first_success), as
+/// `upsert_successes.sql` takes them.
 pub(super) fn add_successes(parameters: &mut Parameters, rows: &[AttemptRow<'_>]) -> Result<(), DatabaseError> {
     add_rows(parameters, 7, rows, |parameters, AttemptRow { write: AttemptWrite { claim, row, .. }, started_at }| {
         add_id(parameters, claim.run_id)?.add_text(Some(&row.step_key))?.add(row.position)?.add(claim.epoch)?;
@@ -67,7 +69,7 @@ pub(super) fn add_successes(parameters: &mut Parameters, rows: &[AttemptRow<'_>]
     })
 }
 
-/// Adds rows of so many columns, and NULL for the rest of the room.
+/// Adds rows with this number of columns, and NULL for the rest of the statement's rows.
 fn add_rows<'r, 'a: 'r>(
     parameters: &mut Parameters,
     columns: usize,

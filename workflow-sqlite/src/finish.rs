@@ -56,7 +56,8 @@ pub(super) async fn park(
     update(connection, (PARK, sql::PARK_RUNS), park_rows(parks)?, now).await.map(drop)
 }
 
-/// Returns parks as `park_runs.sql` takes them; `None`, which SQLite takes for no rows, without any.
+/// Returns parks as `park_runs.sql` takes them; `None`, which SQLite takes for no rows, without
+/// any.
 pub(super) fn park_rows(parks: &[&ParkWrite]) -> Result<Option<String>, DatabaseError> {
     rows(parks.iter().copied().map(park_row), PARK)
 }

@@ -1,5 +1,5 @@
-//! Changes of runs that do not come from the worker that drives them: a worker releases claims that it
-//! does not know, clients cancel and terminate, deadlines expire.
+//! Changes of runs that do not come from the worker that drives them: a worker releases claims that
+//! it does not know, clients cancel and terminate, deadlines expire.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(super) async fn release_unknown(
     Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
 }
 
-/// Cancels runs: a run that was never claimed ends, another one is asked to end. Returns the outcome
-/// of each run that exists.
+/// Cancels runs: a run that was never claimed ends, another one is asked to end. Returns the
+/// outcome of each run that exists.
 pub(super) async fn cancel(
     connection: &mut SqliteConnection,
     runs: &[RunId],

@@ -7,8 +7,8 @@ use workflow_engine::store::AttemptRow;
 
 use super::tables::Tables;
 
-/// Writes an attempt whose claim holds. Returns `false` if its row was final already, so that nothing
-/// was written.
+/// Writes an attempt whose claim holds. Returns `false` if its row was final already, so that
+/// nothing was written.
 pub(super) fn record(tables: &mut Tables, AttemptRow { write, started_at }: AttemptRow<'_>) -> bool {
     let row = StepAttempt { epoch: write.claim.epoch, started_at, ..write.row.clone() };
     match tables.attempts_mut(write.claim.run_id).entry((row.step_key.clone(), row.attempt)) {

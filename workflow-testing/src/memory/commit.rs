@@ -38,8 +38,8 @@ pub(super) fn read_fence(tables: &Tables, asked: &Asked) -> Fence {
     }
 }
 
-/// The tables as the target of a batch. Its futures never wait, and nothing in it fails. Because the
-/// tables are behind one mutex, it locks no rows.
+/// The tables as the target of a batch. Its futures never wait, and nothing in it fails. Because
+/// the tables are behind one mutex, it locks no rows.
 struct Batch<'t> {
     tables: &'t mut Tables,
     now: Timestamp,

@@ -13,8 +13,8 @@ pub(super) fn mark(tables: &mut Tables, run: RunId) -> bool {
     is_new
 }
 
-/// Copies what a fork keeps of the history of `source`: the outcomes before this position, the failed
-/// attempts of the same steps, and the patches. Nothing is kept from an interruption on.
+/// Copies what a fork keeps of the history of `source`: the outcomes before this position, the
+/// failed attempts of the same steps, and the patches. Nothing is kept from an interruption on.
 pub(super) fn copy_history(tables: &mut Tables, source: RunId, new: RunId, before: i64) {
     let history: Vec<&StepAttempt> = tables.attempts(source).collect();
     let interrupted = history.iter().filter(|row| row.kind == StepKind::Interruption).filter_map(|row| row.position);

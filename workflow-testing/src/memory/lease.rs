@@ -1,4 +1,4 @@
-//! A worker's session: its lock is held for as long as the session lives.
+//! The lease session of a worker. It holds the worker's liveness lock until it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,14 +94,14 @@ fn renew(tables: &mut Tables, claim: Claim, until: workflow_engine::model::Times
     })
 }
 
-/// The lock goes with the session, as it goes with a process.
+/// Releases the lock with the session, as the end of a process does.
 impl Drop for Session {
     fn drop(&mut self) {
         let unlock = |tables: &mut Tables, _| {
             tables.workers.unlock(self.worker);
             Ok(())
         };
-        // It cannot fail.
+        // This change cannot fail.
         drop(self.handle.database.change(self.handle.number, unlock));
     }
 }

@@ -1,5 +1,5 @@
-//! Changes of runs that do not come from the worker that drives them: a worker releases claims that it
-//! does not know, clients cancel and terminate, deadlines expire.
+//! Changes of runs that do not come from the worker that drives them: a worker releases claims that
+//! it does not know, clients cancel and terminate, deadlines expire.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub(super) fn ids(tables: &Tables, holds: impl Fn(&&Run) -> bool) -> Vec<RunId> 
     tables.runs().filter(holds).map(|run| run.id).collect()
 }
 
-/// Cancels a run: one that was never claimed ends, another one is asked to end, once. `None`: there is
-/// no such run.
+/// Cancels a run: one that was never claimed ends, another one is asked to end, once. `None`: there
+/// is no such run.
 pub(super) fn cancel(tables: &mut Tables, id: RunId, now: Timestamp) -> Option<CancelOutcome> {
     let run = tables.run(id)?;
     if run.status.is_terminal() {
