@@ -216,6 +216,7 @@ workflow_tests::cases! {
         a_start_comes_before_its_cancel,
         a_start_comes_before_the_claim,
         a_park_comes_before_the_claim,
+        one_batch_of_every_kind_keeps_the_order_of_the_contract,
         concurrent_batches_of_the_same_runs_do_not_deadlock,
         a_closed_store_is_unreachable,
     }
