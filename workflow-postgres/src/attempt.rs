@@ -1,63 +1,58 @@
-use std::collections::HashMap;
+//! Attempts of steps.
 
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
-use uuid::Uuid;
 
-use workflow_engine::faults::planted;
-use workflow_engine::model::{Clock, Effect, NewRun, RUNNING_ROW_DELAY, RunId, StepKind, Timestamp};
-use workflow_engine::store::AttemptRow;
-use workflow_engine::store::{AttemptWrite, StartOutcome};
+use workflow_engine::model::{RUNNING_ROW_DELAY, StepKind, Timestamp};
+use workflow_engine::store::{AttemptRow, AttemptWrite};
 
 use super::error::Failure;
 use super::finish::error_text;
 use super::sql::Sql;
-use super::start;
 
-/// Attempts as a statement takes them.
+/// Rows of attempts as a statement takes them.
 pub(super) struct Rows<'w> {
     rows: Vec<AttemptRow<'w>>,
     errors: Vec<Option<String>>,
-    /// How many of the first may be there already.
+    /// The number of rows, from the first, that the table may have already.
     may_be_there: usize,
 }
 
 impl<'w> Rows<'w> {
-    /// The rows of these writes.
-    pub(super) fn of(writes: Vec<&'w AttemptWrite>) -> Result<Self, Failure> {
-        Self::of_rows(AttemptRow::of(writes))
-    }
-
-    fn of_rows(rows: Vec<AttemptRow<'w>>) -> Result<Self, Failure> {
+    /// Returns the rows as a statement takes them.
+    fn of(rows: Vec<AttemptRow<'w>>) -> Result<Self, Failure> {
         let errors = rows.iter().map(|row| error_text(row.write.row.error.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { may_be_there: rows.len(), rows, errors })
     }
 
-    /// The same, those first of which a row may be there.
+    /// Returns the rows of these writes, those first that the table may have already.
     pub(super) fn by_novelty(writes: Vec<&'w AttemptWrite>) -> Result<Self, Failure> {
         let (new, may_be_there): (Vec<_>, Vec<_>) = AttemptRow::of(writes).into_iter().partition(is_new);
         let count = may_be_there.len();
-        Ok(Self { may_be_there: count, ..Self::of_rows(may_be_there.into_iter().chain(new).collect())? })
+        Ok(Self { may_be_there: count, ..Self::of(may_be_there.into_iter().chain(new).collect())? })
     }
 
-    /// Whether none of them may be there.
+    /// Returns `true` if the table most likely has none of the rows.
     pub(super) fn are_new(&self) -> bool {
         self.may_be_there == 0
     }
 
-    /// Whether they are what most are: new, and each the first of a step and a success.
+    /// Returns `true` for what most rows are: new, and each the first attempt of a step and a
+    /// success.
     pub(super) fn are_usual(&self) -> bool {
         self.are_new() && self.rows.iter().all(AttemptRow::is_first_success)
     }
 
-    /// Binds them, a column each.
+    /// Binds the rows, one array per column.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         self.bind_columns(query, &self.rows, &self.errors, &self.rows)
     }
 
-    /// Binds them as `plain_batch.sql` takes them, and how many of the first may be there. If they are usual, the columns that say so are
-    /// empty: to send and read them was a fifth of a row. So is that of epochs, if all are new and under the first claims of their runs.
+    /// Binds the rows as `plain_batch.sql` takes them, with the number of those that the table may
+    /// have. If the rows are usual, the columns that would say so are empty, because to send and
+    /// read them is a large part of a row. The column of epochs is empty if all rows are new and
+    /// under the first claims of their runs.
     pub(super) fn bind_by_novelty<'q>(
         &self,
         query: Query<'q, Postgres, PgArguments>,
@@ -92,13 +87,10 @@ impl<'w> Rows<'w> {
     }
 }
 
-/// Writes attempts whose claims have passed the fence. Says how many rows were written: not those that were final already.
-pub(super) async fn record(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    writes: Vec<&AttemptWrite>,
-) -> Result<u64, Failure> {
-    let rows = Rows::of(writes)?;
+/// Writes attempts whose claims have passed the fence. Returns the number of written rows: rows
+/// that were final already are not written.
+pub(super) async fn record(connection: &mut PgConnection, sql: &Sql, rows: &[AttemptRow<'_>]) -> Result<u64, Failure> {
+    let rows = Rows::of(rows.to_vec())?;
     let inserted = rows.bind(sql.insert_attempts.query()).execute(&mut *connection).await?.rows_affected();
     if inserted == rows.rows.len() as u64 {
         return Ok(inserted);
@@ -107,67 +99,20 @@ pub(super) async fn record(
     Ok(inserted + updated)
 }
 
-/// Writes an attempt that no fence has asked about, in one statement. Says whether its claim held and the row is new; if not, it
-/// changed nothing.
+/// Writes an attempt in one statement that checks the claim itself. Returns whether the claim held
+/// and the row was new; if not, nothing was changed.
 pub(super) async fn record_held(
     connection: &mut PgConnection,
     sql: &Sql,
     write: &AttemptWrite,
 ) -> Result<bool, Failure> {
-    let rows = Rows::of(vec![write])?;
+    let rows = Rows::of(AttemptRow::of(vec![write]))?;
     Ok(rows.bind(sql.insert_held_attempt.query()).execute(connection).await?.rows_affected() == 1)
 }
 
-/// Starts the children of these writes. Answers the places of those whose key belongs to another run.
-pub(super) async fn start_children(
-    connection: &mut PgConnection,
-    sql: &Sql,
-    clock: &Clock,
-    live: &[(usize, &AttemptWrite)],
-) -> Result<HashMap<usize, RunId>, Failure> {
-    let children = live.iter().filter_map(|(place, write)| match &write.effect {
-        Effect::Start(child) => Some((*place, child.as_ref())),
-        Effect::None | Effect::Consume { .. } => None,
-    });
-    let (places, children): (Vec<usize>, Vec<&NewRun>) = children.unzip();
-    if children.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let started = start::start(&mut *connection, sql, clock, &children).await?;
-    if planted("child-outside-transaction") {
-        sqlx::raw_sql("COMMIT; BEGIN").execute(&mut *connection).await?;
-    }
-    let taken = places.into_iter().zip(started).filter_map(|(place, outcome)| match outcome {
-        StartOutcome::Created => None,
-        StartOutcome::Existing { id, .. } | StartOutcome::Continued { id, .. } => Some((place, id)),
-    });
-    Ok(taken.collect())
-}
-
-/// Takes the signals of these writes out of the inboxes.
-pub(super) async fn consume(connection: &mut PgConnection, sql: &Sql, writes: &[&AttemptWrite]) -> Result<(), Failure> {
-    let consumed: Vec<(Uuid, i64, &str)> = writes
-        .iter()
-        .filter_map(|write| match write.effect {
-            Effect::Consume { seq } => Some((write.claim.run_id.as_uuid(), seq, write.row.step_key.as_str())),
-            Effect::None | Effect::Start(_) => None,
-        })
-        .collect();
-    if consumed.is_empty() || planted("signal-twice") {
-        return Ok(());
-    }
-    sql.consume_signals
-        .query()
-        .bind(consumed.iter().map(|(run, _, _)| *run).collect::<Vec<_>>())
-        .bind(consumed.iter().map(|(_, seq, _)| *seq).collect::<Vec<_>>())
-        .bind(consumed.iter().map(|(_, _, key)| *key).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// Whether this is most likely the first row of its attempt: a step gets no other before it has run for a while. But one
-/// whose body crashed may have, and so may one whose commit was not answered.
+/// Returns `true` if this is most likely the first row of its attempt, because a step gets no other
+/// row before it has run for a while. If its body crashed, or its commit was not answered, the
+/// table may have a row all the same.
 fn is_new(AttemptRow { write, started_at }: &AttemptRow<'_>) -> bool {
     let row = &write.row;
     row.kind == StepKind::Step && row.completed_at.is_some_and(|at| at < *started_at + RUNNING_ROW_DELAY)

@@ -8,13 +8,13 @@ use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::Clock;
 use workflow_engine::store::{Outcome, Write};
 
-use super::batch::Batch;
 use super::bound::{Applied, Bound};
 use super::claim_start::ClaimStart;
 use super::error::Failure;
 use super::known_claims::KnownClaims;
 use super::lone::Lone;
 use super::plain::{Plain, outcomes};
+use super::slow_path::slow_path;
 use super::sql::Sql;
 use super::worker_lock::Workers;
 
@@ -166,21 +166,16 @@ fn all(outcomes: Vec<Option<Outcome>>) -> Result<Vec<Outcome>, Failure> {
 
 async fn take_the_long_way(
     connection: &mut PgConnection,
-    Context { sql, clock, workers }: Context<'_>,
+    context: Context<'_>,
     memory: &Memory,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
     memory.forget();
-    let mut batch = Batch::sort(writes);
-    let wanted = batch.wanted(workers);
-    let apply =
-        async |connection: &mut PgConnection| batch.apply(connection, sql, clock, (wanted, workers)).await.map(Some);
-    transact(connection, apply).await?;
-    batch.outcomes()
+    slow_path(connection, context, writes).await
 }
 
 /// Applies writes in a transaction. It is rolled back if that fails, or says `None`.
-async fn transact<T>(
+pub(super) async fn transact<T>(
     connection: &mut PgConnection,
     apply: impl AsyncFnOnce(&mut PgConnection) -> Result<Option<T>, Failure>,
 ) -> Result<Option<T>, Failure> {

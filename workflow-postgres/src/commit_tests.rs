@@ -227,8 +227,8 @@ async fn a_worker_gives_back_what_it_does_not_know() -> TestResult {
     fixture.start().await?;
     let claimed = fixture.claim(2).await?;
     let (known, stray) = (claimed[0].claim, claimed[1].claim);
-    let disown = Write::Disown { worker: fixture.worker, known: vec![known] };
-    assert!(matches!(fixture.commit(disown).await?, Outcome::Changed(1)));
+    let release = Write::ReleaseUnknown { worker: fixture.worker, known: vec![known] };
+    assert!(matches!(fixture.commit(release).await?, Outcome::Changed(1)));
     assert_eq!(run(&fixture, known.run_id).await?.status, RunStatus::Running);
     let stray = run(&fixture, stray.run_id).await?;
     assert_eq!((stray.status, stray.available_at, stray.crashes), (RunStatus::Parked, START, 0));
@@ -248,7 +248,7 @@ async fn one_batch_of_every_kind_keeps_the_order_of_the_contract() -> TestResult
             Write::Cancel(claim.run_id),
             end(claim),
             attempt(claim, "a", AttemptStatus::Succeeded, None),
-            Write::Disown { worker: fixture.worker, known: vec![] },
+            Write::ReleaseUnknown { worker: fixture.worker, known: vec![] },
             Write::Start(run.clone()),
         ])
         .await?;

@@ -3,7 +3,7 @@
 use sqlx::postgres::PgDatabaseError;
 
 use workflow_engine::faults::Fault;
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, MissingOutcome};
 
 /// An error of a call, before the operation is named.
 #[derive(Debug)]
@@ -62,6 +62,13 @@ impl Failure {
     pub(super) fn is_missing_table(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
         error.and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "42P01" | "3F000"))
+    }
+}
+
+impl From<MissingOutcome> for Failure {
+    fn from(missing: MissingOutcome) -> Self {
+        let DatabaseError { kind, source, .. } = missing.into();
+        Self { kind, breaks_connection: false, source }
     }
 }
 

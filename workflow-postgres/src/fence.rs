@@ -1,3 +1,5 @@
+//! The fence of a batch: locks its runs, and finds out which of its claims hold.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::postgres::PgRow;
@@ -6,14 +8,15 @@ use uuid::Uuid;
 
 use workflow_engine::faults::planted;
 use workflow_engine::model::{Claim, RunId};
-use workflow_engine::store::{Asked, Fact, Fence};
+use workflow_engine::store::{Asked, Fact, Fence, Locks};
 
 use super::error::Failure;
 use super::row;
 use super::sql::Sql;
 use super::worker_lock::{FEW, Workers};
 
-/// Locks these runs, all in one statement and in the order of their ids, so that what it says holds until the commit.
+/// Locks these runs, all in one statement and in the order of their ids, so that the fence holds
+/// until the commit.
 pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked) -> Result<Fence, Failure> {
     if asked.is_empty() {
         return Ok(Fence::default());
@@ -27,92 +30,114 @@ pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked
     Fence::of(query.fetch_all(connection).await?.iter().map(run))
 }
 
-/// The same, with the children of these parents that are to end with them, and the parents of these children.
+/// Locks the runs of a batch, and returns what they are until the commit.
+///
+/// If the batch records attempts of many runs and changes them in no other way, the locked rows of
+/// this process's workers stand for those runs (`worker_lock.rs`). Workers come before runs, and
+/// all workers if runs are terminated: every batch locks in this order, so no two deadlock.
+pub(super) async fn lock_batch(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    workers: &Workers,
+    locks: &Locks,
+) -> Result<Fence, Failure> {
+    let mut asked = locks.claims.clone();
+    for run in &locks.changed {
+        // A run that is changed whatever its epoch is must be locked together with the others.
+        asked.entry(*run).or_insert(None);
+    }
+    let recorded = if workers.ids().is_empty() { BTreeMap::new() } else { take_recorded(&mut asked, &locks.changed) };
+    let workers = if recorded.is_empty() { Vec::new() } else { workers.uuids() };
+    let locked = lock_workers(connection, sql, &workers, locks.terminates).await?;
+    if !recorded.is_empty() {
+        asked.extend(find_unheld(connection, sql, &recorded, locked).await?);
+    }
+    if locks.with_children.is_empty() && locks.parents_unknown.is_empty() {
+        return lock(connection, sql, &asked).await;
+    }
+    lock_families(connection, sql, &asked, locks).await
+}
+
+/// Takes the runs out of `asked` that the batch does not change, if they are many.
+fn take_recorded(asked: &mut Asked, changed: &BTreeSet<RunId>) -> BTreeMap<RunId, i64> {
+    let recorded = |(run, epoch): (&RunId, &Option<i64>)| Some((*run, epoch.filter(|_| !changed.contains(run))?));
+    let recorded: BTreeMap<RunId, i64> = asked.iter().filter_map(recorded).collect();
+    if recorded.len() < FEW {
+        return BTreeMap::new();
+    }
+    asked.retain(|run, _| !recorded.contains_key(run));
+    recorded
+}
+
+/// Locks the rows of these workers, or of all if runs are terminated. Returns which of `workers`
+/// have a row.
+async fn lock_workers(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    workers: &[Uuid],
+    terminates: bool,
+) -> Result<Vec<Uuid>, Failure> {
+    let mut locked = Vec::new();
+    if !workers.is_empty() || terminates {
+        let query = sql.lock_workers.query().bind(workers).bind(terminates);
+        for row in &query.fetch_all(connection).await? {
+            locked.push(row.try_get("id")?);
+        }
+        locked.retain(|worker| workers.contains(worker));
+    }
+    Ok(locked)
+}
+
+/// Returns those of these claims that the locked workers do not hold, as questions to the fence.
+async fn find_unheld(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    recorded: &BTreeMap<RunId, i64>,
+    workers: Vec<Uuid>,
+) -> Result<Asked, Failure> {
+    let query = sql
+        .read_claims
+        .query()
+        .bind(ids(recorded.keys()))
+        .bind(recorded.values().copied().collect::<Vec<_>>())
+        .bind(workers);
+    let rows = query.fetch_all(connection).await?;
+    let unheld = rows.iter().map(|row| {
+        let run_id = row::run_id(row)?;
+        Ok((run_id, recorded.get(&run_id).copied()))
+    });
+    unheld.collect()
+}
+
+/// Locks these runs with the children that are to end with them, and with the parents that the
+/// batch does not know.
 async fn lock_families(
     connection: &mut PgConnection,
     sql: &Sql,
     asked: &Asked,
-    parents: &BTreeSet<RunId>,
-    children: &BTreeSet<RunId>,
+    locks: &Locks,
 ) -> Result<Fence, Failure> {
-    if parents.is_empty() && children.is_empty() {
-        return lock(connection, sql, asked).await;
-    }
-    let query = sql.lock_families.query().bind(ids(asked.keys())).bind(ids(parents.iter())).bind(ids(children.iter()));
+    let query = sql
+        .lock_families
+        .query()
+        .bind(ids(asked.keys()))
+        .bind(ids(locks.with_children.iter()))
+        .bind(ids(locks.parents_unknown.iter()));
     let rows = query.fetch_all(connection).await?;
-    // It says what there is; of a run that it does not name, that there is none.
+    // The statement names the runs that exist. Of the other runs, the fence must know that they do
+    // not.
     let unknown = asked.keys().map(|run| Ok((*run, None)));
     Fence::of(unknown.chain(rows.iter().map(run)))
 }
 
-/// What a batch must know of its runs.
-#[derive(Debug, Default)]
-pub(super) struct Wanted {
-    /// Runs that are locked.
-    pub(super) asked: Asked,
-    /// Runs whose attempts it records and no more: the locks of their workers are enough.
-    pub(super) recorded: BTreeMap<RunId, i64>,
-    /// Runs whose children may end with them.
-    pub(super) with_children: BTreeSet<RunId>,
-    /// Whether there are runs that end whoever holds them.
-    pub(super) terminates: bool,
-    /// Runs whose parents are not known.
-    pub(super) canceled: BTreeSet<RunId>,
-}
-
-impl Wanted {
-    /// Of the runs that were asked about, leaves those that are not among these to the locks of their workers, if they are
-    /// many.
-    pub(super) fn spare_all_but(&mut self, changed: &BTreeSet<RunId>) {
-        let spared = |(run, epoch): (&RunId, &Option<i64>)| Some((*run, epoch.filter(|_| !changed.contains(run))?));
-        let recorded: BTreeMap<RunId, i64> = self.asked.iter().filter_map(spared).collect();
-        if recorded.len() < FEW {
-            return;
-        }
-        self.recorded = recorded;
-        self.asked.retain(|run, _| !self.recorded.contains_key(run));
-    }
-
-    /// Locks and reads them, after these workers, unless all runs are asked about; after all workers, if runs are terminated.
-    pub(super) async fn lock(
-        mut self,
-        connection: &mut PgConnection,
-        sql: &Sql,
-        workers: &Workers,
-    ) -> Result<Fence, Failure> {
-        let workers = if self.recorded.is_empty() { Vec::new() } else { workers.uuids() };
-        let mut locked = Vec::new();
-        if !workers.is_empty() || self.terminates {
-            let query = sql.lock_workers.query().bind(&workers).bind(self.terminates);
-            for row in &query.fetch_all(&mut *connection).await? {
-                locked.push(row.try_get("id")?);
-            }
-            locked.retain(|worker| workers.contains(worker));
-        }
-        if !self.recorded.is_empty() {
-            let query = sql
-                .read_claims
-                .query()
-                .bind(ids(self.recorded.keys()))
-                .bind(self.recorded.values().copied().collect::<Vec<_>>())
-                .bind(locked);
-            for row in &query.fetch_all(&mut *connection).await? {
-                let run_id = row::run_id(row)?;
-                self.asked.insert(run_id, self.recorded.get(&run_id).copied());
-            }
-        }
-        lock_families(connection, sql, &self.asked, &self.with_children, &self.canceled).await
-    }
-}
-
-/// Reads the run of this claim, which anybody may change the moment after.
+/// Reads the run of this claim without a lock: it may change at once.
 pub(super) async fn read(connection: &mut PgConnection, sql: &Sql, claim: Claim) -> Result<Fence, Failure> {
     let row = sql.read_fence.query().bind(claim.run_id.as_uuid()).fetch_optional(connection).await?;
     let fact = row.as_ref().map_or(Ok((claim.run_id, None)), run);
     Fence::of(std::iter::once(fact))
 }
 
-/// These runs, as a statement takes them.
+/// Returns runs as a statement takes them.
 pub(super) fn ids<'r>(runs: impl Iterator<Item = &'r RunId>) -> Vec<Uuid> {
     runs.map(|run| run.as_uuid()).collect()
 }

@@ -1,3 +1,5 @@
+//! Ends and parks of claimed runs.
+
 use std::collections::BTreeMap;
 
 use sqlx::postgres::PgArguments;
@@ -11,24 +13,24 @@ use workflow_engine::store::{EndWrite, ParkWrite, RunEnd};
 use super::error::Failure;
 use super::sql::Sql;
 
-/// The ends and parks of a batch, one a run, sorted by run id. All of their claims have passed the fence.
+/// The ends and parks of a batch, one per run, sorted by run.
 #[derive(Default)]
 pub(super) struct Finishes(BTreeMap<RunId, Finish>);
 
-/// What a claim leaves behind.
+/// The end or park of one run.
 struct Finish {
     claim: Claim,
     status: &'static str,
     output: Option<String>,
     error: Option<String>,
-    /// The `wakes` that the writer has seen, and until when the run waits, if it is parked.
+    /// Of a park: the `wakes` that the writer has seen, and the time until which the run waits.
     park: Option<(i64, Timestamp)>,
     reset_crashes: bool,
     until_deadline: bool,
 }
 
 impl Finishes {
-    /// Adds an end. `false` if the batch let go of the run already.
+    /// Adds an end. Returns `false` if the batch releases the run already.
     pub(super) fn end(&mut self, write: &EndWrite) -> Result<bool, Failure> {
         let (output, error) = match &write.end {
             RunEnd::Succeeded(output) => (Some(output.clone()), None),
@@ -48,7 +50,7 @@ impl Finishes {
         Ok(self.add(finish))
     }
 
-    /// Adds a park. `false` if the batch let go of the run already.
+    /// Adds a park. Returns `false` if the batch releases the run already.
     pub(super) fn park(&mut self, write: &ParkWrite) -> Result<bool, Failure> {
         Ok(self.add(Finish {
             claim: write.claim,
@@ -61,7 +63,7 @@ impl Finishes {
         }))
     }
 
-    /// Whether the batch lets go of this run.
+    /// Returns `true` if the batch releases this run.
     pub(super) fn holds(&self, run_id: RunId) -> bool {
         self.0.contains_key(&run_id)
     }
@@ -75,27 +77,28 @@ impl Finishes {
         true
     }
 
-    /// Their runs.
+    /// Returns the runs.
     pub(super) fn runs(&self) -> Vec<RunId> {
         self.0.keys().copied().collect()
     }
 
-    /// Whether there are none.
+    /// Returns `true` without ends and parks.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there is a park among them.
+    /// Returns `true` if there is a park among them.
     pub(super) fn has_parks(&self) -> bool {
         self.0.values().any(|finish| finish.park.is_some())
     }
 
-    /// Whether they are what most are: ends without an error.
+    /// Returns `true` for what most batches have: ends without an error, and no parks.
     pub(super) fn are_usual(&self) -> bool {
         !self.has_parks() && self.0.values().all(|finish| finish.error.is_none())
     }
 
-    /// Binds them, a column each. Columns that say nothing are empty, such as those of parks where there is none: a row reads NULL there.
+    /// Binds the ends and parks, one array per column. An array without any value is empty, such as
+    /// those of parks without a park: the rows then read NULL.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         let mut rows: Vec<&Finish> = self.0.values().collect();
         if planted("unsorted-update") {
@@ -116,7 +119,7 @@ impl Finishes {
             .bind(parks.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
     }
 
-    /// Ends and parks them. Says how many of their claims held.
+    /// Ends and parks the runs. Returns the number of claims that held.
     pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<u64, Failure> {
         if self.0.is_empty() {
             return Ok(0);
@@ -126,7 +129,25 @@ impl Finishes {
     }
 }
 
-/// The text in which an error is stored.
+/// Ends and parks runs whose claims have passed the fence, in one statement.
+pub(super) async fn finish(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    ends: &[&EndWrite],
+    parks: &[&ParkWrite],
+) -> Result<(), Failure> {
+    let mut finishes = Finishes::default();
+    for write in ends {
+        finishes.end(write)?;
+    }
+    for write in parks {
+        finishes.park(write)?;
+    }
+    finishes.apply(connection, sql, clock).await.map(drop)
+}
+
+/// Returns the text in which an error is stored.
 pub(super) fn error_text(error: Option<&StoredError>) -> Result<Option<String>, Failure> {
     error.map(serde_json::to_string).transpose().map_err(Failure::invalid)
 }

@@ -1,3 +1,5 @@
+//! Starts of runs, in a batch or in a transaction of the application.
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -13,7 +15,8 @@ use super::error::Failure;
 use super::row;
 use super::sql::{Sql, Statement};
 
-/// Starts runs and says for each, in order, what became of it.
+/// Starts runs and returns the outcome of each, in their order. Of several with one key or one id,
+/// the first is started.
 pub(super) async fn start(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -24,8 +27,8 @@ pub(super) async fn start(
     outcomes(connection, sql, runs, new).await
 }
 
-/// What became of each of these starts, in their order, when so many of them are new. The statement says no more, for that is
-/// nearly always all.
+/// Returns the outcome of each start, in their order, after `new` rows were inserted. The statement
+/// returns only that number, because it is nearly always all.
 pub(super) async fn outcomes(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -36,19 +39,21 @@ pub(super) async fn outcomes(
         return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
     }
     let mut found = find_started(connection, sql, runs).await?;
-    // A gap: the transaction has a snapshot of its own, or the run was deleted in between. The next try will tell.
+    // A gap: the transaction has a snapshot of its own, or the run was deleted in between. The next
+    // try finds out.
     let all: Option<Vec<StartOutcome>> = (0..runs.len()).map(|place| found.remove(&place)).collect();
     all.ok_or_else(|| Failure::busy("the run that holds the key cannot be seen yet"))
 }
 
-/// By key, for that is what concurrent inserts wait for. Stable: of two starts with one key, the first is created.
+/// Sorts runs by key, because concurrent inserts wait for each other's keys. The sort is stable, so
+/// of two starts with one key the first is created.
 pub(super) fn in_order_of_keys<'r>(runs: &[&'r NewRun]) -> Vec<&'r NewRun> {
     let mut runs = runs.to_vec();
     runs.sort_by(|a, b| (&a.lane.workflow, &a.key).cmp(&(&b.lane.workflow, &b.key)));
     runs
 }
 
-/// A statement that starts runs, with what all of these bind first.
+/// Returns a statement that starts runs, with the parameters that all such statements begin with.
 pub(super) fn bind(
     statement: &Statement,
     clock: &Clock,
@@ -79,7 +84,7 @@ pub(super) fn bind(
     Ok(query)
 }
 
-/// What became of the starts, by place.
+/// Finds the outcomes of starts, by their indexes.
 async fn find_started(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -96,7 +101,7 @@ async fn find_started(
         let place = usize::try_from(row.try_get::<i64, _>("place")? - 1).unwrap_or(usize::MAX);
         let Some(run) = runs.get(place) else { continue };
         let id = row::run_id(&row)?;
-        // Its own id: made just now, or by an earlier commit whose reply was lost.
+        // The run's own id: made just now, or by an earlier commit whose reply was lost.
         if id == run.id {
             found.insert(place, StartOutcome::Created);
         } else {
@@ -110,7 +115,7 @@ async fn find_started(
     Ok(found)
 }
 
-/// The columns (instant, delay in microseconds) of a time that the database resolves.
+/// Returns the columns (instant, delay in microseconds) of a time that the database resolves.
 pub(super) fn columns(time: Option<StartTime>) -> (Option<i64>, Option<i64>) {
     match time {
         None => (None, None),
@@ -120,7 +125,7 @@ pub(super) fn columns(time: Option<StartTime>) -> (Option<i64>, Option<i64>) {
     }
 }
 
-/// A duration in microseconds, cut where the sum with any time would leave the calendar anyway.
+/// Returns a duration in microseconds, cut where its sum with any time would leave the calendar.
 pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(Timestamp::FAR_FUTURE.as_micros())
 }

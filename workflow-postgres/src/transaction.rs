@@ -12,8 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{Claim, RunId, StepAttempt};
-use workflow_engine::store::Asked;
-use workflow_engine::store::{AttemptWrite, DatabaseError, StepCommit, StepTransaction, StoreId};
+use workflow_engine::store::{Asked, AttemptRow, AttemptWrite, DatabaseError, StepCommit, StepTransaction, StoreId};
 
 use super::call::Limit;
 use super::commit::BEGIN;
@@ -174,7 +173,7 @@ async fn prepare(connection: &mut PgConnection, sql: &Sql, outcome: &AttemptWrit
     if fence.refusal(claim).is_some() {
         return Ok(Prepared::Lost);
     }
-    let written = attempt::record(connection, sql, vec![outcome]).await?;
+    let written = attempt::record(connection, sql, &AttemptRow::of(vec![outcome])).await?;
     failpoint_error("transaction.before_commit")?;
     Ok(if written == 1 { Prepared::Ready } else { Prepared::Recorded })
 }

@@ -1,12 +1,13 @@
 use sqlx::PgConnection;
 
-use workflow_engine::store::{Asked, DatabaseError, Ended, Outcome, Write};
+use workflow_engine::store::{DatabaseError, Outcome, Write, apply_within};
 
 use super::PostgresStore;
 use super::call::Limit;
 use super::error::Failure;
-use super::family;
-use super::{fence, hints, settle, signal, start};
+use super::hints;
+use super::slow_path::SlowPath;
+use super::worker_lock::Workers;
 
 /// Names the operation of the write, as errors show it.
 fn operation(write: &Write) -> &'static str {
@@ -31,25 +32,9 @@ impl PostgresStore {
         connection: &mut PgConnection,
         write: &Write,
     ) -> Result<Outcome, DatabaseError> {
-        let (sql, clock) = (&self.sql, &self.clock);
         let outcome = Limit::from_now().run(async {
-            let outcome = match write {
-                Write::Start(run) => start::start(connection, sql, clock, &[run]).await?.pop().map(Outcome::Started),
-                Write::Signal(new) => {
-                    let fence = fence::lock(connection, sql, &Asked::from([(new.run_id, None)])).await?;
-                    signal::send(connection, sql, clock, &fence, &[new]).await?.pop().map(Outcome::Signaled)
-                }
-                Write::Cancel(run) => {
-                    fence::lock(connection, sql, &Asked::from([(*run, None)])).await?;
-                    let canceled = settle::cancel(connection, sql, &sql.cancel_runs, clock, &[*run]).await?.pop();
-                    if let Some(outcome) = canceled {
-                        family::tell(connection, sql, clock, Ended::by_cancel(*run, outcome)).await?;
-                    }
-                    canceled.map(Outcome::Canceled)
-                }
-                _ => return Err(Failure::invalid("only starts, signals and cancels can")),
-            };
-            let outcome = outcome.ok_or_else(|| Failure::corrupt("the write has no outcome"))?;
+            let (sql, clock, workers) = (&self.sql, &self.clock, &Workers::default());
+            let outcome = apply_within(&mut SlowPath { connection, sql, clock, workers }, write).await?;
             hints::notify_within(connection, sql, &self.channel).await?;
             Ok(outcome)
         });

@@ -22,7 +22,7 @@ fn statements(sql: &Sql) -> Vec<(&'static str, &Statement)> {
         "copy_history",
         "delete_received_signals",
         "delete_steps",
-        "disown_runs",
+        "release_unknown_claims",
         "expire_runs",
         "find_parents",
         "find_started_runs",

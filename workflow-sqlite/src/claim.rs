@@ -10,30 +10,15 @@ use sqlx::{Row, Sqlite, SqliteConnection};
 
 use workflow_engine::faults::altered;
 use workflow_engine::model::{Claim, Lane, RunId, Timestamp};
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, DatabaseError, Outcome, Write};
+use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError};
 
 use super::error::{During, corrupt};
 use super::{row, sql};
 
 const OPERATION: &str = "claim runs";
 
-/// Applies the claims of a batch, one after the other: what the first takes, the second does not find.
-pub(super) async fn apply(
-    connection: &mut SqliteConnection,
-    writes: &[Write],
-    now: Timestamp,
-    outcomes: &mut Outcomes,
-) -> Result<(), DatabaseError> {
-    for (place, write) in writes.iter().enumerate() {
-        let Write::Claim(request) = write else { continue };
-        let runs = claim(connection, request, now).await?;
-        outcomes.set(place, Outcome::Claimed(Claimed { runs, now }));
-    }
-    Ok(())
-}
-
-async fn claim(
+/// Claims due runs, the longest due first.
+pub(super) async fn claim(
     connection: &mut SqliteConnection,
     request: &ClaimRequest,
     now: Timestamp,
@@ -51,13 +36,13 @@ async fn claim(
     Taken::of(&rows, &due)?.complete(connection).await
 }
 
-/// Where a claim looks, as `find_due_runs.sql` takes it.
+/// Returns the lanes of a claim as `find_due_runs.sql` takes them.
 pub(super) fn lanes_of(request: &ClaimRequest) -> Result<String, DatabaseError> {
     let lanes: Vec<_> = request.lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
     serde_json::to_string(&lanes).during(OPERATION)
 }
 
-/// Of what `find_due_runs.sql` found in each lane, the runs that have been due longest.
+/// Selects the runs that have been due longest from what `find_due_runs.sql` found in each lane.
 pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<RunId>, DatabaseError> {
     let mut due: BTreeSet<(i64, RunId)> = BTreeSet::new();
     for lane in found {
@@ -67,7 +52,7 @@ pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<Run
     Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
 }
 
-/// The script, which is `CLAIM` or begins with it, for these runs.
+/// Returns the script, which is `CLAIM` or begins with it, with these runs as its parameters.
 pub(super) fn take(
     script: &'static str,
     request: &ClaimRequest,
@@ -80,14 +65,14 @@ pub(super) fn take(
     Ok(query.bind(now.as_micros()).bind(Arc::clone(&due)).bind(due))
 }
 
-/// Claimed runs, of which those with a large input may still be without.
+/// Claimed runs. Those with a large input may still lack it.
 pub(super) struct Taken {
     runs: Vec<ClaimedRun>,
     without_input: Vec<RunId>,
 }
 
 impl Taken {
-    /// Of what [`take`] answers, the claimed runs in the order of `due`.
+    /// Reads the answer of [`take`]: the claimed runs in the order of `due`.
     pub(super) fn of(rows: &[SqliteRow], due: &[RunId]) -> Result<Self, DatabaseError> {
         let mut without_input = Vec::new();
         let mut claimed = HashMap::new();
@@ -102,7 +87,8 @@ impl Taken {
         Ok(Self { runs: due.iter().filter_map(|id| claimed.remove(id)).collect(), without_input })
     }
 
-    /// Reads the inputs that are missing. The claims may be committed already: nobody else changes the input of a run that is held.
+    /// Reads the missing inputs. The claims may be committed already, because the input of a
+    /// claimed run does not change.
     pub(super) async fn complete(
         mut self,
         connection: &mut SqliteConnection,

@@ -253,7 +253,7 @@ async fn claims_go_to_the_longest_due_over_all_lanes() {
 }
 
 #[tokio::test]
-async fn disown_gives_back_what_the_worker_does_not_know() {
+async fn claims_that_the_worker_does_not_know_are_released() {
     let f = Fixture::file().await;
     let worker = WorkerId::generate();
     for _ in 0..3 {
@@ -261,8 +261,8 @@ async fn disown_gives_back_what_the_worker_does_not_know() {
     }
     let claims: Vec<Claim> = f.claim(worker, 3).await.into_iter().map(|run| run.claim).collect();
     let stale = Claim { epoch: 7, ..claims[1] };
-    let disown = Write::Disown { worker, known: vec![claims[0], stale] };
-    assert!(matches!(f.commit_one(disown).await, Outcome::Changed(2)));
+    let release = Write::ReleaseUnknown { worker, known: vec![claims[0], stale] };
+    assert!(matches!(f.commit_one(release).await, Outcome::Changed(2)));
     let status = async |claim: Claim| f.run(claim.run_id).await.status;
     assert_eq!(status(claims[0]).await, RunStatus::Running);
     assert_eq!(status(claims[1]).await, RunStatus::Parked);

@@ -1,16 +1,16 @@
-//! Reads the runs that decide about a batch.
+//! The fence of a batch: reads the runs that decide about it.
 
 use sqlx::SqliteConnection;
 
-use workflow_engine::store::DatabaseError;
-use workflow_engine::store::{Asked, Fence};
+use workflow_engine::store::{Asked, DatabaseError, Fence};
 
 use super::error::During;
 use super::{row, sql};
 
 const OPERATION: &str = "check claims";
 
-/// Reads them with one statement; none if nothing is asked. It holds until the commit: the transaction has the write lock.
+/// Reads the runs with one statement, or with none if nothing is asked. The answer holds until the
+/// commit, because the transaction has the write lock.
 pub(super) async fn read(connection: &mut SqliteConnection, asked: &Asked) -> Result<Fence, DatabaseError> {
     if asked.is_empty() {
         return Ok(Fence::default());

@@ -1,13 +1,11 @@
-//! The two ways in which a worker lets go of a run: it ends, or it is parked.
+//! Ends and parks of claimed runs.
 
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
 use workflow_engine::faults::planted;
-use workflow_engine::model::{RunId, RunStatus, Timestamp};
-use workflow_engine::store::Fence;
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{DatabaseError, EndWrite, ParkWrite, RunEnd, Write};
+use workflow_engine::model::{RunId, Timestamp};
+use workflow_engine::store::{DatabaseError, EndWrite, ParkWrite, RunEnd};
 
 use super::error::During;
 use super::sql;
@@ -15,43 +13,27 @@ use super::sql;
 const END: &str = "end runs";
 const PARK: &str = "park runs";
 
-/// Applies the ends of a batch whose claims hold.
+/// Ends runs whose claims have passed the fence.
 pub(super) async fn end(
     connection: &mut SqliteConnection,
-    writes: &[Write],
+    ends: &[&EndWrite],
     now: Timestamp,
-    fence: &mut Fence,
-    outcomes: &mut Outcomes,
 ) -> Result<(), DatabaseError> {
-    let rows = ends(writes, fence, outcomes)?;
-    update(connection, (END, sql::END_RUNS), rows, now).await.map(drop)
+    update(connection, (END, sql::END_RUNS), end_rows(ends)?, now).await.map(drop)
 }
 
-/// The ends of a batch whose claims hold, as `end_runs.sql` takes them.
-pub(super) fn ends(
-    writes: &[Write],
-    fence: &mut Fence,
-    outcomes: &mut Outcomes,
-) -> Result<Option<String>, DatabaseError> {
-    let mut live: Vec<&EndWrite> = Vec::new();
-    for (place, write) in writes.iter().enumerate() {
-        let Write::End(write) = write else { continue };
-        if outcomes.let_go(place, fence, write.claim, write.end.status()) {
-            live.push(write);
-        }
-    }
-    live.sort_unstable_by_key(|write| write.claim);
-    rows(live.into_iter().map(end_row), END)
-}
-
-/// Ends this run if its claim holds, and says whether it did.
+/// Ends a run if its claim holds, and returns whether it did.
 pub(super) async fn end_held(
     connection: &mut SqliteConnection,
     write: &EndWrite,
     now: Timestamp,
 ) -> Result<bool, DatabaseError> {
-    let rows = rows(std::iter::once(end_row(write)), END)?;
-    Ok(update(connection, (END, sql::END_RUNS), rows, now).await? == 1)
+    Ok(update(connection, (END, sql::END_RUNS), end_rows(&[write])?, now).await? == 1)
+}
+
+/// Returns ends as `end_runs.sql` takes them; `None`, which SQLite takes for no rows, without any.
+pub(super) fn end_rows(ends: &[&EndWrite]) -> Result<Option<String>, DatabaseError> {
+    rows(ends.iter().copied().map(end_row), END)
 }
 
 type EndRow<'a> = (RunId, i64, &'static str, Option<&'a str>, Option<String>);
@@ -65,33 +47,19 @@ fn end_row(write: &EndWrite) -> Result<EndRow<'_>, serde_json::Error> {
     Ok((write.claim.run_id, write.claim.epoch, write.end.status().as_str(), output, error))
 }
 
-/// Applies the parks of a batch whose claims hold.
+/// Parks runs whose claims have passed the fence.
 pub(super) async fn park(
     connection: &mut SqliteConnection,
-    writes: &[Write],
+    parks: &[&ParkWrite],
     now: Timestamp,
-    fence: &mut Fence,
-    outcomes: &mut Outcomes,
 ) -> Result<(), DatabaseError> {
-    let rows = parks(writes, fence, outcomes)?;
-    update(connection, (PARK, sql::PARK_RUNS), rows, now).await.map(drop)
+    update(connection, (PARK, sql::PARK_RUNS), park_rows(parks)?, now).await.map(drop)
 }
 
-/// The parks of a batch whose claims hold, as `park_runs.sql` takes them.
-pub(super) fn parks(
-    writes: &[Write],
-    fence: &mut Fence,
-    outcomes: &mut Outcomes,
-) -> Result<Option<String>, DatabaseError> {
-    let mut live: Vec<&ParkWrite> = Vec::new();
-    for (place, write) in writes.iter().enumerate() {
-        let Write::Park(write) = write else { continue };
-        if outcomes.let_go(place, fence, write.claim, RunStatus::Parked) {
-            live.push(write);
-        }
-    }
-    live.sort_unstable_by_key(|write| write.claim);
-    rows(live.into_iter().map(park_row), PARK)
+/// Returns parks as `park_runs.sql` takes them; `None`, which SQLite takes for no rows, without
+/// any.
+pub(super) fn park_rows(parks: &[&ParkWrite]) -> Result<Option<String>, DatabaseError> {
+    rows(parks.iter().copied().map(park_row), PARK)
 }
 
 type ParkRow = (RunId, i64, Option<i64>, Timestamp, bool, Option<String>, bool);
@@ -103,7 +71,6 @@ fn park_row(write: &ParkWrite) -> Result<ParkRow, serde_json::Error> {
     Ok((claim.run_id, claim.epoch, wakes, *until, *reset_crashes, error, *until_deadline))
 }
 
-/// `None`, which SQLite takes for no rows, if there are none.
 fn rows<T: Serialize>(
     rows: impl Iterator<Item = Result<T, serde_json::Error>>,
     operation: &'static str,
@@ -115,7 +82,7 @@ fn rows<T: Serialize>(
     serde_json::to_string(&rows).map(Some).during(operation)
 }
 
-/// Says how many runs were changed.
+/// Executes the statement, if there are rows. Returns the number of changed runs.
 async fn update(
     connection: &mut SqliteConnection,
     (operation, statement): (&'static str, &'static str),

@@ -15,7 +15,7 @@ use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{Effect, RunId, Timestamp};
 use workflow_engine::store::AttemptRow;
 use workflow_engine::store::Outcomes;
-use workflow_engine::store::{Asked, Fence, asked_by_unless};
+use workflow_engine::store::{Asked, Fence, Releases, SortedBatch, asked_by_unless};
 use workflow_engine::store::{ClaimRequest, Claimed, DatabaseError, Outcome, Write};
 
 use super::claim::Taken;
@@ -155,7 +155,7 @@ impl<'a> Plain<'a> {
             return Ok(None);
         }
         let mut outcomes = Outcomes::of(writes);
-        let mut fence = Fence::default();
+        let releases = Releases::of(&SortedBatch::of(writes), &mut Fence::default(), &mut outcomes);
         let mut attempts = Vec::new();
         for (place, write) in writes.iter().enumerate() {
             if let Write::Attempt(write) = write {
@@ -176,8 +176,8 @@ impl<'a> Plain<'a> {
             asked,
             relies_on_known: relies_on_known.get(),
             attempts: AttemptRow::of(attempts),
-            ends: finish::ends(writes, &mut fence, &mut outcomes)?,
-            parks: finish::parks(writes, &mut fence, &mut outcomes)?,
+            ends: finish::end_rows(&releases.ends)?,
+            parks: finish::park_rows(&releases.parks)?,
             claim,
             outcomes,
         }))
@@ -272,6 +272,6 @@ impl Applied<'_> {
                 writer.keep(writes, asked, &[]);
             }
         }
-        outcomes.complete()
+        Ok(outcomes.complete()?)
     }
 }

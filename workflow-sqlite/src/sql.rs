@@ -75,7 +75,6 @@ statements! {
     DELETE_RECEIVED_SIGNALS = "delete_received_signals.sql";
     DELETE_STEPS = "delete_steps.sql";
     DELETE_WORKER = "delete_worker.sql";
-    DISOWN_RUNS = "disown_runs.sql";
     END_RUNS = "end_runs.sql";
     EXPIRE_RUNS = "expire_runs.sql";
     FIND_DUE_LANES = "find_due_lanes.sql";
@@ -115,6 +114,7 @@ statements! {
     READ_WAKES = "read_wakes.sql";
     READ_WORKERS = "read_workers.sql";
     RELEASE_CLAIMS = "release_claims.sql";
+    RELEASE_UNKNOWN_CLAIMS = "release_unknown_claims.sql";
     RENEW_CLAIMS = "renew_claims.sql";
     RESET_OUTCOMES = "reset_outcomes.sql";
     RESUME_RUN = "resume_run.sql";

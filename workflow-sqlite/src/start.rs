@@ -1,4 +1,4 @@
-//! Starts of runs, in a batch or in a transaction of the application's own.
+//! Starts of runs, in a batch or in a transaction of the application.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,8 +6,7 @@ use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
 use workflow_engine::model::{NewRun, RunId, Timestamp};
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, StartOutcome, Write};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, Outcomes, StartOutcome, Write};
 
 use super::error::During;
 use super::{row, sql};
@@ -39,7 +38,7 @@ pub(super) struct Starts<'a> {
 }
 
 impl<'a> Starts<'a> {
-    /// Those of these writes.
+    /// Returns the starts among these writes.
     pub(super) fn of(writes: &'a [Write]) -> Self {
         let starts = writes.iter().enumerate().filter_map(|(place, write)| match write {
             Write::Start(run) => Some((place, run)),
@@ -49,20 +48,21 @@ impl<'a> Starts<'a> {
         Self { places, runs }
     }
 
-    /// What is to be inserted, as `insert_runs.sql` takes it. `None`, which SQLite takes for no rows, if there is nothing.
+    /// Returns the rows as `insert_runs.sql` takes them; `None`, which SQLite takes for no rows,
+    /// without any.
     pub(super) fn rows(&self, now: Timestamp) -> Result<Option<String>, DatabaseError> {
         let first = first_of_each(&self.runs);
         if first.is_empty() { Ok(None) } else { rows_of(&first, now).map(Some) }
     }
 
-    /// Says what became of each, after so many of them were inserted.
+    /// Sets the outcome of each start after this number of rows was inserted.
     pub(super) async fn tell(
         self,
         connection: &mut SqliteConnection,
         inserted: u64,
         outcomes: &mut Outcomes,
     ) -> Result<(), DatabaseError> {
-        let started = tell(connection, &self.runs, inserted).await?;
+        let started = outcomes_of(connection, &self.runs, inserted).await?;
         for (place, outcome) in self.places.into_iter().zip(started) {
             outcomes.set(place, Outcome::Started(outcome));
         }
@@ -70,19 +70,8 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Applies the starts of a batch.
-pub(super) async fn apply(
-    connection: &mut SqliteConnection,
-    writes: &[Write],
-    now: Timestamp,
-    outcomes: &mut Outcomes,
-) -> Result<(), DatabaseError> {
-    let starts = Starts::of(writes);
-    let inserted = insert(&mut *connection, starts.rows(now)?, now).await?;
-    starts.tell(connection, inserted, outcomes).await
-}
-
-/// Starts these runs and says for each, in order, what became of it.
+/// Starts runs and returns the outcome of each, in their order. Of several with one key or one id,
+/// the first is started.
 pub(super) async fn start(
     connection: &mut SqliteConnection,
     runs: &[&NewRun],
@@ -90,10 +79,11 @@ pub(super) async fn start(
 ) -> Result<Vec<StartOutcome>, DatabaseError> {
     let first = first_of_each(runs);
     let inserted = insert(&mut *connection, Some(rows_of(&first, now)?), now).await?;
-    tell(connection, runs, inserted).await
+    outcomes_of(connection, runs, inserted).await
 }
 
-async fn tell(
+/// Returns the outcome of each start, in their order, after this number of rows was inserted.
+async fn outcomes_of(
     connection: &mut SqliteConnection,
     runs: &[&NewRun],
     inserted: u64,
@@ -104,7 +94,8 @@ async fn tell(
     find(connection, runs).await?.into_iter().collect()
 }
 
-/// Of several starts with one key, or one id, only the first goes to the database: there the order is that of the ids.
+/// Selects the first of several starts with one key or one id. Only that one goes to the database,
+/// because the order there is the order of the ids.
 fn first_of_each<'a>(runs: &[&'a NewRun]) -> Vec<&'a NewRun> {
     let mut keys = HashSet::new();
     let mut ids = HashSet::new();
@@ -125,13 +116,14 @@ async fn insert(connection: &mut SqliteConnection, rows: Option<String>, now: Ti
     Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
 }
 
-/// These runs as `insert_runs.sql` takes them.
+/// Returns runs as `insert_runs.sql` takes them.
 fn rows_of(runs: &[&NewRun], now: Timestamp) -> Result<String, DatabaseError> {
     let rows: Vec<NewRow<'_>> = runs.iter().map(|run| new_row(run, now)).collect::<Result<_, _>>()?;
     serde_json::to_string(&rows).during(OPERATION)
 }
 
-/// A run is due at its start, but also at its deadline, for then somebody must fail it.
+/// Returns the row of a run. The run is due at its start, but also at its deadline, because a
+/// worker must fail it then.
 fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, DatabaseError> {
     let start = run.start.resolve(now);
     let deadline = run.deadline.map(|deadline| deadline.resolve(now));
@@ -156,8 +148,8 @@ fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, DatabaseError> {
     ))
 }
 
-/// What became of each of these starts. A run of the same id is the run itself, made just now or by an earlier commit whose
-/// reply was lost.
+/// Finds the outcome of each start, in their order. If a run of the same id exists, that is the run
+/// itself, made just now or by an earlier commit whose reply was lost.
 async fn find(
     connection: &mut SqliteConnection,
     runs: &[&NewRun],

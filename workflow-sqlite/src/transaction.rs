@@ -8,8 +8,9 @@ use async_trait::async_trait;
 
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{Claim, RunId, StepAttempt};
-use workflow_engine::store::Asked;
-use workflow_engine::store::{AttemptWrite, DatabaseError, DatabaseErrorKind, StepCommit, StepTransaction, StoreId};
+use workflow_engine::store::{
+    Asked, AttemptRow, AttemptWrite, DatabaseError, DatabaseErrorKind, StepCommit, StepTransaction, StoreId,
+};
 
 use super::database::Database;
 use super::error::{During, closed, within_deadline};
@@ -106,7 +107,7 @@ async fn commit(mut writer: WriterGuard, outcome: AttemptWrite) -> StepCommit {
         return if error.kind.is_transient() { StepCommit::RolledBack(error) } else { StepCommit::Broken(error) };
     }
     let written = match writer.connection() {
-        Ok(connection) => attempt::record(connection, &outcome).await,
+        Ok(connection) => attempt::record(connection, &AttemptRow::of(vec![&outcome])).await.map(|rows| rows == 1),
         Err(error) => Err(error),
     };
     let written = written.and_then(|written| Ok(failpoint_error("transaction.before_commit").map(|()| written)?));

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use sqlx::SqliteConnection;
 
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, Write, apply_within};
+
 use super::error::{During, within_deadline};
-use super::family;
-use super::{SqliteStore, fence, settle, signal, sql, start};
-use workflow_engine::store::{Asked, DatabaseError, DatabaseErrorKind, Ended, Outcome, Write};
+use super::slow_path::SlowPath;
+use super::{SqliteStore, sql};
 
 /// Names the operation of the write, as errors show it.
 fn operation(write: &Write) -> &'static str {
@@ -37,29 +38,7 @@ impl SqliteStore {
         let operation = operation(write);
         within_deadline(operation, async {
             self.check_same_file(connection, own, operation).await?;
-            let now = self.database.now();
-            let outcome = match write {
-                Write::Start(run) => start::start(connection, &[run], now).await?.pop().map(Outcome::Started),
-                Write::Signal(new) => {
-                    let fence = fence::read(connection, &Asked::from([(new.run_id, None)])).await?;
-                    signal::send(connection, &[new], now, &fence).await?.pop().map(Outcome::Signaled)
-                }
-                Write::Cancel(run) => {
-                    let canceled = settle::cancel_runs(connection, &[*run], now).await?.pop();
-                    if let Some(outcome) = canceled {
-                        family::tell(connection, Ended::by_cancel(*run, outcome), now).await?;
-                    }
-                    canceled.map(Outcome::Canceled)
-                }
-                _ => {
-                    return Err(DatabaseError::new(
-                        DatabaseErrorKind::Invalid,
-                        operation,
-                        "only starts, signals and cancels can",
-                    ));
-                }
-            };
-            outcome.ok_or_else(|| DatabaseError::new(DatabaseErrorKind::Other, operation, "the write has no outcome"))
+            apply_within(&mut SlowPath::new(connection, self.database.now()), write).await
         })
         .await
     }

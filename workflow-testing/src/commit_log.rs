@@ -219,7 +219,7 @@ fn describe_one(write: &Write) -> String {
         Write::Revive(_) => "the retry of the run".into(),
         Write::Pause(_) => "the pause of the run".into(),
         Write::Resume(_) => "the resumption of the run".into(),
-        Write::Disown { .. } => "claims that are given back".into(),
+        Write::ReleaseUnknown { .. } => "claims that are given back".into(),
         Write::Expire { .. } => "what has passed its deadline".into(),
     }
 }

@@ -204,8 +204,8 @@ fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut
 async fn recover(shared: &Shared, error: &DatabaseError) {
     tracing::warn!(error = error as &dyn std::error::Error, "claim failed, trying again");
     tokio::time::sleep(FAILURE_DELAY).await;
-    let disown = Write::Disown { worker: shared.id, known: shared.claims.all() };
-    if let Ok(Outcome::Refused(error)) = shared.executor().commit(disown).await {
+    let release = Write::ReleaseUnknown { worker: shared.id, known: shared.claims.all() };
+    if let Ok(Outcome::Refused(error)) = shared.executor().commit(release).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "claims not given back; they end with their lease");
     }
 }

@@ -47,10 +47,10 @@ pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
 /// A claim that was under way when the claim loop was dropped has claimed for nobody. It is given back now, not after the
 /// grace time.
 pub(crate) async fn release_undriven(shared: &Shared) {
-    // In one batch a claim comes after a disown; so the first may have come too early, but then the second does not.
+    // In one batch a claim comes after a release; so the first may have come too early, but then the second does not.
     for _ in 0..2 {
-        let disown = Write::Disown { worker: shared.id, known: shared.claims.all() };
-        let answer = tokio::time::timeout(LAST_WRITES, shared.executor().commit(disown)).await;
+        let release = Write::ReleaseUnknown { worker: shared.id, known: shared.claims.all() };
+        let answer = tokio::time::timeout(LAST_WRITES, shared.executor().commit(release)).await;
         if let Ok(Ok(Outcome::Refused(error))) = answer {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,

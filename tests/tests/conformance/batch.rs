@@ -1,13 +1,15 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, WorkerId};
-use workflow_engine::store::{Outcome, RunEnd, StartOutcome, Store, Write};
-use workflow_sdk::{CancelOutcome, DatabaseErrorKind, RunFilter, RunId, RunStatus};
+use workflow_engine::model::{Claim, NewRun, OnParentEnd, SignalOutcome, StartTime, WorkerId};
+use workflow_engine::store::{ForkWrite, Outcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Store, Write};
+use workflow_sdk::{CancelOutcome, DatabaseErrorKind, PauseOutcome, ResumeOutcome, RunFilter, RunId, RunStatus};
 use workflow_tests::builders::{
-    LEASE, attempt, begun, claim_by, claim_request, end, error, failed, keyed, new_run, park, start, succeed, succeeded,
+    LEASE, attempt, begin_child, begun, child_of, claim_by, claim_request, continue_as_new, end, end_in_family, error,
+    failed, keyed, new_run, park, signal, start, succeed, succeeded,
 };
-use workflow_tests::outcome::{applied, canceled, changed, claimed, created, duplicate, lost, started};
+use workflow_tests::outcome::{applied, canceled, changed, claimed, created, duplicate, lost, signaled, started};
 use workflow_tests::{Fixture, builders};
 
 pub async fn an_empty_batch_is_accepted(fixture: Fixture) {
@@ -158,7 +160,7 @@ pub async fn a_batch_applied_again_changes_nothing(fixture: Fixture) {
         park(claims[5], fixture.now() + LEASE),
         Write::Cancel(to_cancel.id),
         Write::Cancel(claims[6].run_id),
-        Write::Disown { worker, known: claims[..7].to_vec() },
+        Write::ReleaseUnknown { worker, known: claims[..7].to_vec() },
     ];
     let first = fixture.commit(&writes).await;
     first[..3].iter().for_each(created);
@@ -255,6 +257,67 @@ pub async fn a_park_comes_before_the_claim(fixture: Fixture) {
     assert_eq!(runs[0].claim, Claim { epoch: 2, ..claim });
     assert_eq!(runs[0].crashes, 0);
     lost(&fixture.write(succeed(claim, "1")).await);
+}
+
+/// Each kind sees the effects of the kinds before it, although the batch has them in reverse order.
+pub async fn one_batch_of_every_kind_keeps_the_order_of_the_contract(fixture: Fixture) {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let (worker, other) = (WorkerId::generate(), WorkerId::generate());
+    fixture.started_many(6).await;
+    let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 6)).await.runs.iter().map(|run| run.claim).collect();
+    let [parent, ended, parked, continued, retried, failing] = claims[..] else { panic!("six claims") };
+    fixture.started().await;
+    let unknown = fixture.claim(&claim_by(other, 1)).await.runs[0].claim;
+    let deadline = Some(StartTime::After(LEASE / 2));
+    let late = NewRun { deadline, ..child_of(parent.run_id, "late", OnParentEnd::Cancel) };
+    applied(&fixture.write(begin_child(parent, &late)).await);
+    applied(&fixture.write(park(parent, fixture.now() + HOUR)).await);
+    applied(&fixture.write(end(failing, RunEnd::Failed(error("no luck")))).await);
+    fixture.advance(LEASE / 2);
+
+    let (new, forked) = (keyed("key"), keyed("fork"));
+    let child = child_of(ended.run_id, "child", OnParentEnd::Cancel);
+    let fork = ForkWrite { source: failing.run_id, new: forked.clone(), before: 1, kept: None };
+    let revive = ReviveWrite { run_id: failing.run_id, attempt: 1, again: Vec::new(), deadline: None };
+    let retry = RetryWrite { claim: retried, until: fixture.now(), again: Vec::new(), error: error("no luck") };
+    let (writes, expected): (Vec<Write>, Vec<&str>) = [
+        (Write::Claim(claim_by(worker, 1000)), "claimed"),
+        (Write::Expire { limit: 5, patience: Duration::ZERO }, "changed"),
+        (Write::Terminate(forked.id), "canceled"),
+        (Write::Cancel(new.id), "canceled"),
+        (Write::ReleaseUnknown { worker: other, known: Vec::new() }, "changed"),
+        (Write::Resume(failing.run_id), "resumed"),
+        (Write::Pause(failing.run_id), "paused"),
+        (Write::Revive(revive), "applied"),
+        (Write::Retry(retry), "applied"),
+        (continue_as_new(continued, "2"), "applied"),
+        (park(parked, fixture.now()), "applied"),
+        (end_in_family(ended, None, true), "applied"),
+        (Write::Signal(signal(new.id, "paid", "1")), "signaled"),
+        (begin_child(ended, &child), "applied"),
+        (Write::Fork(Box::new(fork)), "started"),
+        (start(&new), "started"),
+    ]
+    .into_iter()
+    .unzip();
+    let mut outcomes = fixture.commit(&writes).await;
+    assert_eq!(outcomes.iter().map(Outcome::name).collect::<Vec<_>>(), expected);
+    assert_eq!(changed(&outcomes[1]), 1, "the run past its deadline");
+    for index in [2, 3] {
+        assert_eq!(canceled(&outcomes[index]), CancelOutcome::Canceled, "a run of the same batch");
+    }
+    assert_eq!(changed(&outcomes[4]), 1, "the claim of the other worker");
+    assert!(matches!(outcomes[5], Outcome::Resumed(ResumeOutcome::Resumed)), "{:?}", outcomes[5]);
+    assert!(matches!(outcomes[6], Outcome::Paused(PauseOutcome::Paused)), "{:?}", outcomes[6]);
+    assert_eq!(signaled(&outcomes[12]), SignalOutcome::Accepted);
+    outcomes[14..].iter().for_each(created);
+
+    // The parent is due because its child has expired.
+    let due = [parent, parked, continued, retried, failing, unknown].map(|claim| claim.run_id);
+    let found: BTreeSet<RunId> = claimed(outcomes.remove(0)).runs.iter().map(|run| run.claim.run_id).collect();
+    assert_eq!(found, BTreeSet::from(due));
+    assert_eq!(fixture.status(child.id).await, RunStatus::Canceled, "the child ends with its parent");
+    assert_eq!(fixture.status(late.id).await, RunStatus::Failed);
 }
 
 /// Two processes repeatedly write the same runs in opposite orders.

@@ -57,7 +57,7 @@ pub async fn an_ended_run_is_never_changed(fixture: Fixture) {
         duplicate(&fixture.write(attempt(claim, succeeded("late", 0, "9"))).await);
         assert_eq!(canceled(&fixture.write(Write::Cancel(claim.run_id)).await), CancelOutcome::Ended(by.status()));
         assert_eq!(changed(&fixture.write(Write::Expire { limit: 100, patience: Duration::ZERO }).await), 0);
-        assert_eq!(changed(&fixture.write(Write::Disown { worker, known: vec![] }).await), 0);
+        assert_eq!(changed(&fixture.write(Write::ReleaseUnknown { worker, known: vec![] }).await), 0);
         fixture.write(start(&new)).await;
         assert_eq!(fixture.claim_due().await, []);
         let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();

@@ -78,7 +78,7 @@ pub async fn a_renewal_reports_each_claim(fixture: Fixture) {
     let worker = WorkerId::generate();
     fixture.started_many(6).await;
     let claims: Vec<Claim> = fixture.claim(&claim_by(worker, 6)).await.runs.iter().map(|run| run.claim).collect();
-    let [kept, asked, ended, parked, released, disowned] = claims[..] else { panic!("six claims") };
+    let [kept, asked, ended, parked, released, unheld] = claims[..] else { panic!("six claims") };
     let stale = Claim { epoch: released.epoch - 1, ..released };
     let unknown = Claim { run_id: workflow_sdk::RunId::generate(), epoch: 1 };
     fixture
@@ -86,14 +86,14 @@ pub async fn a_renewal_reports_each_claim(fixture: Fixture) {
             Write::Cancel(asked.run_id),
             succeed(ended, "1"),
             park(parked, fixture.now()),
-            Write::Disown { worker, known: vec![kept, asked, released] },
+            Write::ReleaseUnknown { worker, known: vec![kept, asked, released] },
         ])
         .await;
-    let untouched = fixture.snapshot(disowned.run_id).await;
+    let untouched = fixture.snapshot(unheld.run_id).await;
 
     fixture.advance(Duration::from_secs(1));
     let mut session = fixture.store.open_lease(worker, &[]).await.unwrap();
-    let mut renewed = session.renew(&[stale, unknown, disowned, parked, ended, asked, kept], LEASE).await.unwrap();
+    let mut renewed = session.renew(&[stale, unknown, unheld, parked, ended, asked, kept], LEASE).await.unwrap();
     renewed.sort_by_key(|renewed| renewed.claim);
     let mut expected = [
         Renewed { claim: kept, cancel_requested: false, paused: false, wakes: 0 },
@@ -101,7 +101,7 @@ pub async fn a_renewal_reports_each_claim(fixture: Fixture) {
     ];
     expected.sort_by_key(|renewed| renewed.claim);
     assert_eq!(renewed, expected);
-    assert_eq!(fixture.snapshot(disowned.run_id).await, untouched);
+    assert_eq!(fixture.snapshot(unheld.run_id).await, untouched);
     assert_eq!(session.renew(&[], LEASE).await.unwrap(), []);
     session.close().await.unwrap();
 }

@@ -12,7 +12,6 @@ mod child;
 mod claim;
 mod claim_plan;
 mod deadline;
-mod disown;
 mod end;
 mod fence;
 mod fork;
@@ -26,6 +25,7 @@ mod park;
 mod pause;
 mod planted;
 mod read;
+mod release_unknown;
 mod retry;
 mod signal;
 mod start;
@@ -178,7 +178,7 @@ workflow_tests::cases! {
         an_expired_run_never_changes,
         a_claim_returns_the_deadline,
     }
-    disown {
+    release_unknown {
         unknown_claims_are_released,
         known_claims_are_kept,
         an_older_claim_does_not_cover_a_newer_one,
@@ -216,6 +216,7 @@ workflow_tests::cases! {
         a_start_comes_before_its_cancel,
         a_start_comes_before_the_claim,
         a_park_comes_before_the_claim,
+        one_batch_of_every_kind_keeps_the_order_of_the_contract,
         concurrent_batches_of_the_same_runs_do_not_deadlock,
         a_closed_store_is_unreachable,
     }

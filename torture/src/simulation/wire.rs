@@ -214,7 +214,7 @@ fn show_one(write: &Write, outcome: &Outcome) -> Option<String> {
             }
             _ => "claim".to_owned(),
         },
-        Write::Disown { known, .. } => format!("disown all but {}", known.len()),
+        Write::ReleaseUnknown { known, .. } => format!("release all claims but {}", known.len()),
         _ => return None,
     };
     Some(format!("{what}: {outcome:?}"))

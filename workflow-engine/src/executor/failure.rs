@@ -61,7 +61,7 @@ pub(super) fn after_failure(
 }
 
 /// Whether a write may be sent again when it is unknown whether it was committed. A claim may not: what it claimed the
-/// first time would be held by nobody. Its sender disowns instead.
+/// first time would be held by nobody. Its sender releases unknown claims instead.
 pub(super) fn may_repeat(write: &Write) -> bool {
     !matches!(write, Write::Claim(_)) || planted("repeated-claim")
 }

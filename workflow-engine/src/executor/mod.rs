@@ -124,7 +124,7 @@ impl fmt::Debug for SendPermit<'_> {
 pub type PendingOutcome = oneshot::Receiver<Outcome>;
 
 /// The answer to a claim. Dropped before it is there, an offer is withdrawn; a claim that is under way claims for nobody, and
-/// its worker must disown it.
+/// its worker must release it.
 pub type PendingClaim = oneshot::Receiver<ClaimAnswer>;
 
 impl Executor {

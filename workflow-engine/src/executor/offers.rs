@@ -82,7 +82,7 @@ pub(super) mod tests {
     }
 
     fn due() -> Write {
-        Write::Disown { worker: WorkerId::generate(), known: Vec::new() }
+        Write::ReleaseUnknown { worker: WorkerId::generate(), known: Vec::new() }
     }
 
     fn joined(offers: &mut Offers, writes: Vec<Write>) -> usize {

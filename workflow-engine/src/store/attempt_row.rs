@@ -1,21 +1,24 @@
-//! The rows of attempts that a batch writes, from one or several writes each.
+//! The rows of attempts that a batch writes: one row may come from several writes.
 
 use crate::model::{AttemptStatus, RunId, StepKind, Timestamp};
 
 use super::AttemptWrite;
 
-/// One row.
-#[derive(Debug)]
+/// The row of one attempt.
+#[derive(Clone, Copy, Debug)]
 pub struct AttemptRow<'w> {
-    /// What it says.
+    /// The write whose row is stored.
     pub write: &'w AttemptWrite,
-    /// When the attempt began, as its first row says.
+    /// When the attempt began, according to the first write of it.
     pub started_at: Timestamp,
 }
 
 impl<'w> AttemptRow<'w> {
-    /// One row a (run, step key, attempt), sorted by it, as if the writes had come one batch each: the last wins, but nothing
-    /// follows a final row. A step that ends before its beginning was committed costs one row, and no statement touches a row twice.
+    /// Returns one row per (run, step key, attempt), sorted by these, with the content that the
+    /// writes would leave if each was a batch of its own: the last write wins, but nothing follows
+    /// a final row. So a step that ends before its beginning was committed costs one row, and no
+    /// statement touches a row twice.
+    #[must_use]
     pub fn of(mut writes: Vec<&'w AttemptWrite>) -> Vec<Self> {
         writes.sort_by(|a, b| identity(a).cmp(&identity(b)));
         let mut rows: Vec<Self> = Vec::with_capacity(writes.len());
@@ -32,7 +35,8 @@ impl<'w> AttemptRow<'w> {
         rows
     }
 
-    /// Whether it is what most attempts are: the first of a step, and a success.
+    /// Returns `true` for what most attempts are: the first attempt of a step, and a success.
+    #[must_use]
     pub fn is_first_success(&self) -> bool {
         let row = &self.write.row;
         row.attempt == 1 && row.kind == StepKind::Step && row.status == AttemptStatus::Succeeded && row.error.is_none()
@@ -69,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_an_attempt_and_nothing_follows_a_final_one() {
+    fn an_attempt_has_one_row_and_nothing_follows_a_final_one() {
         use AttemptStatus::{Failed, Running, Succeeded};
         for (statuses, kept) in [
             (vec![Running], Running),

@@ -101,7 +101,7 @@ impl Coding {
             | Write::Revive(_)
             | Write::Pause(_)
             | Write::Resume(_)
-            | Write::Disown { .. }
+            | Write::ReleaseUnknown { .. }
             | Write::Cancel(_)
             | Write::Terminate(_)
             | Write::Expire { .. }

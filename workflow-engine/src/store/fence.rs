@@ -1,32 +1,35 @@
-//! Which claims of a batch still hold.
+//! The fence: which claims of a batch still hold.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{Claim, RunId, RunStatus};
-
 use crate::faults::planted;
+use crate::model::{Claim, RunId, RunStatus};
 
 use super::{Outcome, Write};
 
-/// The runs that decide about a batch, each with the epoch under which its writer holds it. `None`: what the run is must be
-/// known, whatever it is.
+/// The runs that decide about a batch, each with the epoch under which its writer holds it. `None`:
+/// the fence must know the run's epoch and status, whatever they are.
 pub type Asked = BTreeMap<RunId, Option<i64>>;
 
-/// What a run is: its epoch and status. `None`: there is no such run.
+/// The epoch and status of a run; `None` if there is no such run.
 pub type Fact = Option<(i64, RunStatus)>;
 
-/// What the database said of the runs that were asked about. A run of which it said nothing is running, under the epoch that
-/// was asked: that is nearly every run of nearly every batch, so only the others cost an answer.
+/// The answer of a store to [`Asked`]. A run that it does not name is running, under the epoch that
+/// was asked. That is nearly every run of nearly every batch, so only the others cost a row.
 #[derive(Debug, Default)]
 pub struct Fence(HashMap<RunId, Fact>);
 
 impl Fence {
-    /// From what the database said of those runs that are not running under the epoch that was asked.
+    /// Builds the fence from the runs that are not running under the epoch that was asked.
+    ///
+    /// # Errors
+    /// The first error among the facts.
     pub fn of<E>(facts: impl Iterator<Item = Result<(RunId, Fact), E>>) -> Result<Self, E> {
         facts.collect::<Result<_, E>>().map(Self)
     }
 
-    /// What the run was; `None` if there is none.
+    /// Returns the status of a run that was asked about; `None` if there is no such run.
+    #[must_use]
     pub fn status(&self, run: RunId) -> Option<RunStatus> {
         match self.0.get(&run) {
             Some(fact) => fact.map(|(_, status)| status),
@@ -34,13 +37,16 @@ impl Fence {
         }
     }
 
-    /// Whether the run is there and has not ended.
+    /// Returns `true` if the run exists and has not ended.
+    #[must_use]
     pub fn is_open(&self, run: RunId) -> bool {
         self.status(run).is_some_and(|status| !status.is_terminal())
     }
 
-    /// `None` if the claim holds, else the outcome of its writes. A claim whose run is no longer running was ended by
-    /// itself: by a write whose reply was lost.
+    /// Returns `None` if the claim holds, else the outcome of its writes. If the run has the
+    /// claim's epoch but is not running, a write under this claim released it, so the write is a
+    /// duplicate.
+    #[must_use]
     pub fn refusal(&self, claim: Claim) -> Option<Outcome> {
         if planted("no-epoch-check") {
             return None;
@@ -53,51 +59,38 @@ impl Fence {
         }
     }
 
-    /// Notes that a write of this batch ended the claim, so that a second one finds it ended.
-    pub fn ended(&mut self, claim: Claim, status: RunStatus) {
+    /// Notes that a write of this batch released the claim, so that a second one is a duplicate.
+    pub fn release(&mut self, claim: Claim, status: RunStatus) {
         self.0.insert(claim.run_id, Some((claim.epoch, status)));
     }
 }
 
-/// Asks about this claim. Two claims of one run cannot both hold: what the run is decides between them.
-pub fn ask(asked: &mut Asked, claim: Claim) {
+/// Returns what a batch asks the fence, because of its claims and its signals.
+pub(super) fn asked_by(writes: &[Write]) -> Asked {
+    asked_by_unless(writes, |_| false)
+}
+
+/// Returns what a batch asks the fence, without the claims that are `known` to hold.
+pub fn asked_by_unless(writes: &[Write], known: impl Fn(Claim) -> bool) -> Asked {
+    let mut asked = Asked::new();
+    for write in writes {
+        if let Some(claim) = write.fenced_by().filter(|claim| !known(*claim)) {
+            ask(&mut asked, claim);
+        }
+        if let Write::Signal(signal) = write {
+            asked.insert(signal.run_id, None);
+        }
+    }
+    asked
+}
+
+/// Adds a claim. Two claims of one run cannot both hold: the run's epoch and status decide between
+/// them.
+fn ask(asked: &mut Asked, claim: Claim) {
     let epoch = asked.entry(claim.run_id).or_insert(Some(claim.epoch));
     if *epoch != Some(claim.epoch) {
         *epoch = None;
     }
-}
-
-/// What the claims and signals of a batch ask.
-pub fn asked_by(writes: &[Write]) -> Asked {
-    asked_by_unless(writes, |_| false)
-}
-
-/// The same, but for claims that are `known` to hold.
-pub fn asked_by_unless(writes: &[Write], known: impl Fn(Claim) -> bool) -> Asked {
-    let mut asked = Asked::new();
-    let ask = |asked: &mut Asked, claim| {
-        if !known(claim) {
-            ask(asked, claim);
-        }
-    };
-    for write in writes {
-        match write {
-            Write::Attempt(write) => ask(&mut asked, write.claim),
-            Write::End(write) => ask(&mut asked, write.claim),
-            Write::Park(write) => ask(&mut asked, write.claim),
-            Write::Continue(write) => ask(&mut asked, write.claim),
-            Write::Retry(write) => ask(&mut asked, write.claim),
-            Write::Signal(signal) => drop(asked.insert(signal.run_id, None)),
-            Write::Fork(_) | Write::Revive(_) | Write::Pause(_) | Write::Resume(_) => {}
-            Write::Start(_)
-            | Write::Disown { .. }
-            | Write::Cancel(_)
-            | Write::Terminate(_)
-            | Write::Expire { .. }
-            | Write::Claim(_) => {}
-        }
-    }
-    asked
 }
 
 #[cfg(test)]
@@ -113,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_was_said_of_holds() {
+    fn a_claim_of_a_run_that_is_not_named_holds() {
         assert!(Fence::default().refusal(claim(1)).is_none());
     }
 
@@ -126,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn two_claims_of_one_run_ask_what_it_is() {
+    fn two_claims_of_one_run_ask_for_its_epoch_and_status() {
         let mut asked = Asked::new();
         ask(&mut asked, claim(1));
         ask(&mut asked, claim(1));

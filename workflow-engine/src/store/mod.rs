@@ -18,37 +18,48 @@ use crate::model::{
     WorkerId,
 };
 
+mod apply;
+#[cfg(test)]
+mod apply_tests;
 mod attempt_row;
+mod batch_target;
+mod cascade;
 mod coded;
 mod coded_writes;
 mod coding;
 #[cfg(test)]
 mod coding_tests;
 mod connect_error;
-mod ended;
 mod error;
 mod fence;
+mod locks;
 mod options;
 mod outcome;
 mod outcomes;
 mod prepare;
 mod redact;
+mod releases;
+mod sorted_batch;
 mod transaction;
 mod within;
 mod write;
 
+pub use apply::{apply, apply_within};
 pub use attempt_row::AttemptRow;
+pub use batch_target::{BatchTarget, ConsumedSignal, RunState};
 pub use coded::CodedStore;
 pub use coding::Coding;
 pub use connect_error::ConnectError;
-pub use ended::Ended;
 pub use error::{DatabaseError, DatabaseErrorKind};
-pub use fence::{Asked, Fact, Fence, ask, asked_by, asked_by_unless};
+pub use fence::{Asked, Fact, Fence, asked_by_unless};
+pub use locks::Locks;
 pub use options::StoreOptions;
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
-pub use outcomes::Outcomes;
+pub use outcomes::{MissingOutcome, Outcomes};
 pub use prepare::{Answer, Prepared, Preparer};
 pub use redact::redact;
+pub use releases::Releases;
+pub use sorted_batch::{Indexed, SortedBatch};
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
 pub use write::{

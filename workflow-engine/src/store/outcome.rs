@@ -33,7 +33,7 @@ pub enum Outcome {
     Resumed(ResumeOutcome),
     /// The outcome of [`Write::Claim`](super::Write::Claim).
     Claimed(Claimed),
-    /// The outcome of [`Write::Disown`](super::Write::Disown) and
+    /// The outcome of [`Write::ReleaseUnknown`](super::Write::ReleaseUnknown) and
     /// [`Write::Expire`](super::Write::Expire): the number of changed runs.
     Changed(u64),
 }

@@ -32,7 +32,7 @@ pub enum Write {
     Continue(ContinueWrite),
     /// Release every claim of this worker except the known ones: a claim whose reply was lost has
     /// no drive.
-    Disown {
+    ReleaseUnknown {
         /// The worker.
         worker: WorkerId,
         /// The claims that the worker knows of.
@@ -68,6 +68,22 @@ impl Write {
         }
     }
 
+    /// Returns the claim under which the write is sent: if that claim does not hold, the write changes
+    /// nothing. `None`: the write needs no claim.
+    #[must_use]
+    pub fn fenced_by(&self) -> Option<Claim> {
+        match self {
+            Self::Attempt(write) => Some(write.claim),
+            Self::End(write) => Some(write.claim),
+            Self::Park(write) => Some(write.claim),
+            Self::Continue(write) => Some(write.claim),
+            Self::Retry(write) => Some(write.claim),
+            Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Revive(_) | Self::Pause(_) => None,
+            Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
+            Self::Expire { .. } | Self::Claim(_) => None,
+        }
+    }
+
     /// Returns about how many bytes of payload the write carries.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
@@ -92,7 +108,7 @@ impl Write {
             | Self::Pause(_)
             | Self::Resume(_)
             | Self::Park(_)
-            | Self::Disown { .. }
+            | Self::ReleaseUnknown { .. }
             | Self::Cancel(_)
             | Self::Terminate(_)
             | Self::Expire { .. }
@@ -104,9 +120,12 @@ impl Write {
     #[must_use]
     pub fn makes_due(&self) -> bool {
         match self {
-            Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Park(_) | Self::Retry(_) | Self::Disown { .. } => {
-                true
-            }
+            Self::Start(_)
+            | Self::Fork(_)
+            | Self::Signal(_)
+            | Self::Park(_)
+            | Self::Retry(_)
+            | Self::ReleaseUnknown { .. } => true,
             Self::Continue(_)
             | Self::Revive(_)
             | Self::Resume(_)
@@ -131,7 +150,7 @@ impl Write {
             | Self::Signal(_)
             | Self::Park(_)
             | Self::Continue(_)
-            | Self::Disown { .. }
+            | Self::ReleaseUnknown { .. }
             | Self::Claim(_) => false,
             Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
         }

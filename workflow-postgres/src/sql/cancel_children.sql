@@ -1,6 +1,7 @@
--- Called by: family.rs, with runs that ended in this transaction.
--- Guarantees: their children that are to end with them end at once if no worker ever claimed them; the others are asked
--- to, and are due unless a worker holds them. Those that are told to go on are left alone. Locks in the order of ids.
+-- Called by: cascade.rs, with runs that ended in this transaction.
+-- Guarantees: children that are to end with them end at once if no worker ever claimed them. The
+-- other such children are asked to end, and are due unless a worker holds them. Children that are
+-- to go on are left alone. Locks in the order of ids.
 WITH found AS MATERIALIZED (
     SELECT r.id FROM {schema}.workflow_runs AS r
     WHERE r.parent_run_id = ANY ($2::uuid[]) AND r.on_parent_end = 'cancel'

@@ -1,7 +1,8 @@
--- Called by: settle.rs, with runs that lock_runs.sql has locked.
--- Guarantees: a run that was never claimed ends now; another is asked once, and due now unless a worker holds it, also if
--- it was paused. A second request changes nothing, so that one whose reply was lost may be applied again. An ended run
--- stays as it is and is not named. Answers what each of the others became.
+-- Called by: ownerless.rs, with runs that lock_runs.sql has locked.
+-- Guarantees: a run that was never claimed ends now. Another run is asked to end, once, and is due
+-- now unless a worker holds it, also if it was paused. A second request changes nothing, so a
+-- commit whose reply was lost may be applied again. An ended run stays as it is. Returns what each
+-- run that has not ended became.
 UPDATE {schema}.workflow_runs AS r
 SET status = CASE WHEN r.epoch > 0 THEN r.status ELSE 'canceled' END,
     wakes = r.wakes + (r.epoch > 0 AND r.cancel_requested_at IS NULL)::integer,

@@ -1,5 +1,6 @@
--- Called by: attempt.rs, with the steps that took signals; their claims have passed the fence.
--- Guarantees: a signal is taken by one step and stays that step's.
+-- Called by: signal.rs, with the signals that steps consume. The claims of those steps have passed
+-- the fence.
+-- Guarantees: one step consumes a signal, and the signal stays with that step.
 UPDATE {schema}.workflow_signals AS s
 SET consumed_by = c.step_key
 FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS c(run_id, seq, step_key)

@@ -1,5 +1,7 @@
--- Called by: generation.rs, with runs whose claims have passed the fence. $2-$4: run, epoch, input.
--- Guarantees: the next generation of a run begins once, with its input, and only by the claim that holds it.
+-- Called by: continue_as_new.rs, with claims that have passed the fence, after delete_steps.sql.
+-- $2-$4: run, epoch, input.
+-- Guarantees: the next generation of a run begins once, with its input, and only under the claim
+-- that holds.
 UPDATE {schema}.workflow_runs AS r
 SET status = 'pending', worker_id = NULL, generation = r.generation + 1, available_at = {now}, started_at = NULL,
     crashes = 0, error = NULL, input = c.input

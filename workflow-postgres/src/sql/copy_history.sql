@@ -1,6 +1,7 @@
--- Called by: rerun.rs, once for a fork. $1 is the run that is copied, $2 the new one, $3 the first position that is not kept.
--- Guarantees: copies outcomes before that position, the failed attempts before each, and the changes of the code taken. A fork of a
--- run that was told to end is not told so: nothing is kept from there on.
+-- Called by: fork.rs, once per fork. $1 is the run that is copied, $2 the new run, $3 the first
+-- position that is not kept.
+-- Guarantees: copies the outcomes before that position, the failed attempts of the same steps, and
+-- the patches. Of a run that was interrupted, nothing is kept from the interruption on.
 WITH cut AS (
     SELECT LEAST($3, min(position)) AS position
     FROM {schema}.step_attempts

@@ -1,4 +1,5 @@
--- Called by: generation.rs, with runs whose claims have passed the fence.
--- Guarantees: what clients read of a run, its published values and its streams, stays; the rest of its history goes.
+-- Called by: continue_as_new.rs, with runs whose claims have passed the fence.
+-- Guarantees: the published values and streams of a run stay, because clients read them. The rest
+-- of its history is deleted.
 DELETE FROM {schema}.step_attempts AS a
 WHERE a.run_id = ANY ($1::uuid[]) AND a.kind NOT IN ('published', 'emitted')

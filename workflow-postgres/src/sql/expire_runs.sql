@@ -1,5 +1,7 @@
--- Called by: settle.rs. $2 is the error, $3 the limit, $4 the patience with runs that were claimed before, in microseconds.
--- Guarantees: fails only runs past their deadline that no worker holds; skips what another transaction holds.
+-- Called by: ownerless.rs. $2 is the error, $3 the limit, $4 the patience in microseconds with runs
+-- that were claimed before.
+-- Guarantees: fails only runs past their deadline that no worker holds. Skips runs that another
+-- transaction holds.
 WITH late AS MATERIALIZED (
     SELECT r.id FROM {schema}.workflow_runs AS r
     WHERE r.deadline_at IS NOT NULL AND r.deadline_at <= {now} AND r.status IN ('pending', 'parked')

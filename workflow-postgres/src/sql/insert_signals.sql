@@ -1,6 +1,7 @@
--- Called by: signal.rs, with signals to runs that lock_runs.sql has locked and that have not ended, in their order.
--- Guarantees: numbers rise in the order of acceptance, for the lock of the run holds until the commit; a key that the run
--- has seen is left as it is. Answers those that are new.
+-- Called by: signal.rs, with signals to runs that lock_runs.sql has locked and that have not ended,
+-- in the order of the signals.
+-- Guarantees: numbers rise in the order of acceptance, because the lock of the run holds until the
+-- commit. A signal whose key the run has seen changes nothing. Returns the new signals.
 INSERT INTO {schema}.workflow_signals AS g (run_id, seq, name, key, payload, created_at)
 SELECT s.run_id,
        COALESCE((SELECT max(o.seq) FROM {schema}.workflow_signals AS o WHERE o.run_id = s.run_id), 0)

@@ -1,7 +1,8 @@
--- Called by: fence.rs, once a batch that may end runs which have children, or runs whose parents it does not know. $1 is
--- every run that the batch may wait for, $2 those that may have children, $3 those that may have a parent.
--- Guarantees: what lock_runs.sql does, with the children that are to end and the parents that are to be woken: locked
--- later, they would be locked out of order.
+-- Called by: fence.rs, once per batch that may end runs with children, or runs whose parents it
+-- does not know. $1 is every run that the batch may wait for, $2 those that may have children, $3
+-- those that may have a parent.
+-- Guarantees: see lock_runs.sql. Locks also the children that are to end and the parents that are
+-- to be woken, because later they would be locked out of order.
 WITH children AS MATERIALIZED (
     SELECT child.id FROM {schema}.workflow_runs AS child
     WHERE child.parent_run_id = ANY ($2::uuid[]) AND child.on_parent_end = 'cancel'

@@ -1,7 +1,9 @@
--- Called by: fence.rs, once a batch, in a transaction that holds the rows of the workers $3 (lock_workers.sql), with the runs whose attempts
--- it records and the epoch under which their writer holds them.
--- Guarantees: locks nothing; the rows of the workers make what it does not answer hold until the commit. Answers the runs
--- that are not running under that epoch and in the hands of one of these workers: nearly none.
+-- Called by: fence.rs, once per batch, in a transaction that holds the rows of the workers $3
+-- (lock_workers.sql), with the runs whose attempts it records and the epoch under which their
+-- writer holds them.
+-- Guarantees: locks nothing, because the locked rows of the workers keep the other runs as they are
+-- until the commit. Returns the runs that are not running under that epoch and held by one of these
+-- workers: nearly none.
 SELECT asked.id
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS epoch) AS asked
 LEFT JOIN LATERAL (

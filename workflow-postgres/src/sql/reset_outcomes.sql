@@ -1,5 +1,6 @@
--- Called by: rerun.rs, in the transaction that gives the runs another attempt, with pairs of run and step key.
--- Guarantees: changes final failures only: each becomes an attempt that another one follows.
+-- Called by: retry.rs, in the transaction that gives the runs another attempt. $1 and $2: run and
+-- step key.
+-- Guarantees: changes final failures only: each becomes a failed attempt that another one follows.
 UPDATE {schema}.step_attempts AS a
 SET position = NULL
 FROM unnest($1::uuid[], $2::text[]) AS s(run_id, step_key)

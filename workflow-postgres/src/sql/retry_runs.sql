@@ -1,5 +1,5 @@
--- Called by: rerun.rs, with claims that have passed the fence.
--- Guarantees: the run is pending in its next attempt, never due after its deadline.
+-- Called by: retry.rs, with claims that have passed the fence.
+-- Guarantees: the run is pending in its next attempt, and never due after its deadline.
 UPDATE {schema}.workflow_runs AS r
 SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, error = f.error,
     available_at = LEAST(GREATEST(f.until, {now}), r.deadline_at)

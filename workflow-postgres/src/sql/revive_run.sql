@@ -1,6 +1,6 @@
--- Called by: rerun.rs, with a run that lock_runs.sql has locked. $3 is the attempt that failed; $4 and $5 are a new deadline,
--- an instant or a delay.
--- Guarantees: changes a failed run only, and once for each of its attempts.
+-- Called by: retry.rs, with a run that lock_runs.sql has locked. $3 is the attempt that failed. $4
+-- and $5 are a new deadline: an instant or a delay.
+-- Guarantees: changes a failed run only, and once per attempt of the run.
 UPDATE {schema}.workflow_runs AS r
 SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, error = NULL, output = NULL,
     completed_at = NULL, cancel_requested_at = NULL, paused_at = NULL, deadline_at = new.deadline,

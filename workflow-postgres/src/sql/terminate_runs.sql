@@ -1,6 +1,7 @@
--- Called by: settle.rs, with runs that lock_runs.sql has locked.
--- Guarantees: a run that has not ended is canceled now; a claim on it is lost, so its worker writes nothing more, and finds its row
--- another version (worker_lock.rs). Answers those; an ended run is not named.
+-- Called by: ownerless.rs, with runs that lock_runs.sql has locked.
+-- Guarantees: a run that has not ended is canceled now. A claim on it is lost, so its worker writes
+-- nothing more and finds another version of its own row (worker_lock.rs). Returns these runs; an
+-- ended run is not among them.
 WITH taken AS (
     UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at
     WHERE w.id = ANY (ARRAY(SELECT r.worker_id FROM {schema}.workflow_runs AS r WHERE r.id = ANY ($2::uuid[])))

@@ -1,6 +1,6 @@
--- Called by: signal.rs and family.rs, with runs that something has happened to.
--- Guarantees: a parked run is due now; a running one keeps its lease, but cannot park without having looked again. Locks
--- in the order of ids, as every batch does.
+-- Called by: signal.rs, with runs that got a signal or whose child ended.
+-- Guarantees: a parked run is due now. A running one keeps its lease, but cannot park before it has
+-- looked again. Locks in the order of ids, as every batch does.
 WITH woken AS MATERIALIZED (
     SELECT r.id FROM {schema}.workflow_runs AS r
     WHERE r.id = ANY ($2::uuid[]) AND r.status IN ('pending', 'running', 'parked')

@@ -1,6 +1,7 @@
--- Called by: family.rs, with runs that ended in this transaction.
--- Guarantees: their children that are to end with them end at once if no worker ever claimed them; the others are asked
--- to, and are due unless a worker holds them. Those that are told to go on are left alone.
+-- Called by: cascade.rs, with runs that ended in this transaction.
+-- Guarantees: children that are to end with them end at once if no worker ever claimed them. The
+-- other such children are asked to end, and are due unless a worker holds them. Children that are
+-- to go on are left alone.
 UPDATE workflow_runs
 SET cancel_requested_at = coalesce(cancel_requested_at, ?2),
     wakes = wakes + 1,

@@ -1,6 +1,7 @@
--- Called by: settle.rs.
--- Guarantees: a run that was never claimed ends now; another is asked once, and due now unless a worker holds it, also if
--- it was paused. A second request changes nothing, so that one whose reply was lost may be applied again.
+-- Called by: ownerless.rs.
+-- Guarantees: a run that was never claimed ends now. Another run is asked to end, once, and is due
+-- now unless a worker holds it, also if it was paused. A second request changes nothing, so a
+-- commit whose reply was lost may be applied again. An ended run stays as it is.
 UPDATE workflow_runs
 SET cancel_requested_at = coalesce(cancel_requested_at, ?2),
     wakes = wakes + (epoch > 0 AND cancel_requested_at IS NULL),

@@ -1,5 +1,6 @@
--- Called by: attempt.rs, with the steps that took signals; their claims have passed the fence.
--- Guarantees: a signal is taken by one step and stays that step's.
+-- Called by: signal.rs, with the signals that steps consume. The claims of those steps have passed
+-- the fence.
+-- Guarantees: one step consumes a signal, and the signal stays with that step.
 UPDATE workflow_signals
 SET consumed_by = c.value ->> 2
 FROM json_each(?1) AS c

@@ -1,5 +1,6 @@
--- Called by: generation.rs, with claims that have passed the fence, after delete_steps.sql.
--- Guarantees: the next generation of a run begins once, with its input, and only by the claim that holds it.
+-- Called by: continue_as_new.rs, with claims that have passed the fence, after delete_steps.sql.
+-- Guarantees: the next generation of a run begins once, with its input, and only under the claim
+-- that holds.
 UPDATE workflow_runs
 SET status = 'pending', worker_id = NULL, generation = generation + 1, available_at = ?2, started_at = NULL, crashes = 0,
     error = NULL, input = c.value ->> 2

@@ -1,6 +1,6 @@
--- Called by: settle.rs.
--- Guarantees: fails at most so many runs past their deadline that no worker holds; reads no others. One that was claimed
--- before is left to the workers that know it until ?4.
+-- Called by: ownerless.rs.
+-- Guarantees: fails runs past their deadline that no worker holds, up to the limit, and reads no
+-- others. A run that was claimed before is left until ?4 to the workers that know it.
 UPDATE workflow_runs
 SET status = 'failed', error = ?2, completed_at = max(?1, created_at, coalesce(started_at, 0)), paused_at = NULL
 WHERE id IN (

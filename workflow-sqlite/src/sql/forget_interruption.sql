@@ -1,3 +1,4 @@
--- Called by: rerun.rs, in the transaction that gives a failed run another attempt.
--- Guarantees: the run was told to end in its last attempt only; the next one is not.
+-- Called by: retry.rs, in the transaction that revives a failed run.
+-- Guarantees: the interruption belonged to the last attempt of the run. The next attempt is not
+-- interrupted.
 DELETE FROM step_attempts WHERE run_id = ?1 AND kind = 'interruption'

@@ -1,6 +1,6 @@
--- Called by: signal.rs, with signals to runs that the fence has found and that have not ended.
--- Guarantees: numbers rise in the order of acceptance, for one transaction writes at a time; a key that the run has seen is
--- left as it is. Answers those that are new.
+-- Called by: signal.rs, with signals to runs that exist and have not ended.
+-- Guarantees: numbers rise in the order of acceptance, because one transaction writes at a time. A
+-- signal whose key the run has seen changes nothing. Returns the new signals.
 INSERT INTO workflow_signals (run_id, seq, name, key, payload, created_at)
 SELECT s.value ->> 0,
        coalesce((SELECT max(seq) FROM workflow_signals AS o WHERE o.run_id = s.value ->> 0), 0)

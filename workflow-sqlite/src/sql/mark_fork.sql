@@ -1,3 +1,5 @@
--- Called by: rerun.rs, with a run that the same transaction, or an earlier one whose reply was lost, has started.
--- Guarantees: answers the run once, before its first claim; its worker then looks for a history.
+-- Called by: fork.rs, with a run that this transaction has started, or an earlier one whose reply
+-- was lost.
+-- Guarantees: returns the run once, and only before its first claim. Because its epoch is 1 then,
+-- its worker reads its history.
 UPDATE workflow_runs SET epoch = 1 WHERE id = ?1 AND epoch = 0 RETURNING id

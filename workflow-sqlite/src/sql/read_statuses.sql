@@ -1,5 +1,5 @@
--- Called by: settle.rs, before it cancels or terminates, inside the write transaction.
--- Guarantees: the status of each run that exists, and how often it was claimed.
+-- Called by: ownerless.rs, before it cancels or terminates, inside the write transaction.
+-- Guarantees: returns status and epoch of each run that exists.
 SELECT r.id, r.status, r.epoch
 FROM json_each(?1) AS c CROSS JOIN workflow_runs AS r
 WHERE r.id = c.value

@@ -1,5 +1,6 @@
--- Called by: rerun.rs, in the transaction that gives the runs another attempt. ?1 holds pairs of run and step key.
--- Guarantees: changes final failures only: each becomes an attempt that another one follows.
+-- Called by: retry.rs, in the transaction that gives the runs another attempt. ?1 holds pairs of
+-- run and step key.
+-- Guarantees: changes final failures only: each becomes a failed attempt that another one follows.
 UPDATE step_attempts
 SET position = NULL
 FROM json_each(?1) AS s

@@ -1,5 +1,5 @@
--- Called by: rerun.rs, with claims that have passed the fence.
--- Guarantees: the run is pending in its next attempt, never due after its deadline.
+-- Called by: retry.rs, with claims that have passed the fence.
+-- Guarantees: the run is pending in its next attempt, and never due after its deadline.
 UPDATE workflow_runs
 SET status = 'pending', worker_id = NULL, attempt = attempt + 1, crashes = 0, error = r.value ->> 3,
     available_at = min(max(r.value ->> 2, ?2), coalesce(deadline_at, 9223372036854775807))

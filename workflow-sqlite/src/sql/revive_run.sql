@@ -1,5 +1,5 @@
--- Called by: rerun.rs. ?2 is the attempt that failed, ?3 the time, ?4 a new deadline.
--- Guarantees: changes a failed run only, and once for each of its attempts.
+-- Called by: retry.rs. ?2 is the attempt that failed, ?3 the time, ?4 a new deadline.
+-- Guarantees: changes a failed run only, and once per attempt of the run.
 UPDATE workflow_runs
 SET status = 'pending', worker_id = NULL, attempt = attempt + 1, crashes = 0, error = NULL, output = NULL,
     completed_at = NULL, cancel_requested_at = NULL, paused_at = NULL, deadline_at = coalesce(?4, deadline_at),

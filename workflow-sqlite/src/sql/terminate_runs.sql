@@ -1,5 +1,6 @@
--- Called by: settle.rs.
--- Guarantees: a run that has not ended is canceled now; a claim on it is lost, so its worker writes nothing more.
+-- Called by: ownerless.rs.
+-- Guarantees: a run that has not ended is canceled now. A claim on it is lost, so its worker writes
+-- nothing more.
 UPDATE workflow_runs
 SET epoch = epoch + (status = 'running'), status = 'canceled', worker_id = NULL, error = NULL,
     completed_at = max(?2, created_at, coalesce(started_at, 0)),

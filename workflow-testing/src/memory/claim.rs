@@ -3,22 +3,18 @@
 use std::collections::BTreeSet;
 
 use workflow_engine::model::{Claim, RunId, RunStatus, Timestamp};
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, Outcome, Write};
+use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun};
 
 use super::tables::Tables;
 
-/// Applies the claims of a batch, one after the other: what the first takes, the second does not find.
-pub(super) fn apply(tables: &mut Tables, writes: &[Write], now: Timestamp, outcomes: &mut Outcomes) {
-    for (place, write) in writes.iter().enumerate() {
-        let Write::Claim(request) = write else { continue };
-        let due = find_due(tables, request, now);
-        let runs = due.into_iter().filter_map(|id| take(tables, request, id, now)).collect();
-        outcomes.set(place, Outcome::Claimed(Claimed { runs, now }));
-    }
+/// Claims due runs, the longest due first.
+pub(super) fn claim(tables: &mut Tables, request: &ClaimRequest, now: Timestamp) -> Claimed {
+    let due = find_due(tables, request, now);
+    let runs = due.into_iter().filter_map(|id| take(tables, request, id, now)).collect();
+    Claimed { runs, now }
 }
 
-/// The runs that have been due longest, over all lanes.
+/// Returns the runs that have been due longest, over all lanes.
 fn find_due(tables: &Tables, request: &ClaimRequest, now: Timestamp) -> Vec<RunId> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
     let mut due: BTreeSet<(Timestamp, RunId)> = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The one mutex, the clock and those who listen.
+//! The mutex around the tables, the clock and the listeners.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use workflow_engine::store::DatabaseError;
 use super::hints::Listeners;
 use super::tables::Tables;
 
-/// What all handles of a database share.
+/// The state that all handles of a database share.
 #[derive(Debug)]
 pub(super) struct Database {
     tables: Mutex<Tables>,
@@ -23,24 +23,25 @@ impl Database {
         Self { tables: Mutex::default(), clock, listeners: Listeners::default(), handles: AtomicU64::new(0) }
     }
 
-    /// A number that no other handle has.
+    /// Returns a number that no other handle has.
     pub(super) fn next_handle(&self) -> u64 {
         self.handles.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Who listens.
+    /// Returns the listeners of all handles.
     pub(super) fn listeners(&self) -> &Listeners {
         &self.listeners
     }
 
-    /// Reads, at one moment.
+    /// Reads the tables at one moment.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Tables, Timestamp) -> T) -> T {
         let tables = self.tables();
         look(&tables, self.clock.host_now())
     }
 
-    /// Changes, at one moment, for this handle; the others hear of it if anything changed. A change that fails must not have
-    /// changed anything.
+    /// Changes the tables at one moment, on behalf of this handle. If anything changed, the
+    /// listeners of the other handles are woken. A change that fails must not have changed
+    /// anything.
     pub(super) fn change<T>(
         &self,
         handle: u64,
@@ -58,7 +59,8 @@ impl Database {
         result
     }
 
-    /// Nothing that changes the tables panics half-way but for a bug, which the tests then find by what it left.
+    /// Ignores poison: a change panics half-way only because of a bug, and tests find that by the
+    /// tables it leaves.
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }

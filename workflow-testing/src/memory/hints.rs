@@ -1,4 +1,4 @@
-//! Hints: each commit that changed something is told to the listeners of the other handles.
+//! Hints: each commit that changed something wakes the listeners of the other handles.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,7 +11,7 @@ use super::Handle;
 
 const OPERATION: &str = "listen for hints";
 
-/// Those who listen, by their handles.
+/// The listeners, each with the number of its handle.
 #[derive(Debug, Default)]
 pub(super) struct Listeners(Mutex<Vec<(u64, Weak<Notify>)>>);
 
@@ -22,44 +22,45 @@ impl Listeners {
         notify
     }
 
-    /// A commit of this handle has changed something. It is not told to its own listeners: a busy process would hint at itself
-    /// for ever.
+    /// Wakes the listeners after a commit of this handle, except the handle's own: otherwise a busy
+    /// process would send hints to itself for ever.
     pub(super) fn wake_others(&self, handle: u64) {
         self.wake(|listener| listener != handle);
     }
 
-    /// A handle was closed: its listeners are to find out.
+    /// Wakes all listeners, so that those of a closed handle notice it.
     pub(super) fn wake_all(&self) {
         self.wake(|_| true);
     }
 
-    /// What is told while nobody waits is kept for the next wait.
-    fn wake(&self, whom: impl Fn(u64) -> bool) {
+    /// Wakes the listeners of the selected handles. A listener that does not wait at the moment
+    /// returns from its next wait at once.
+    fn wake(&self, selects: impl Fn(u64) -> bool) {
         let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.retain(|(_, listener)| listener.strong_count() > 0);
-        for listener in listeners.iter().filter(|(handle, _)| whom(*handle)).filter_map(|(_, it)| it.upgrade()) {
+        for listener in listeners.iter().filter(|(handle, _)| selects(*handle)).filter_map(|(_, it)| it.upgrade()) {
             listener.notify_one();
         }
     }
 }
 
-/// One who listens.
+/// A listener of one handle.
 #[derive(Debug)]
 pub(super) struct Listener {
     handle: Arc<Handle>,
-    told: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 /// See [`Store::listen`](workflow_engine::store::Store::listen).
 pub(super) fn listen(handle: &Arc<Handle>) -> Result<Listener, DatabaseError> {
-    let told = handle.open(OPERATION)?.listeners().add(handle.number);
-    Ok(Listener { handle: Arc::clone(handle), told })
+    let notify = handle.open(OPERATION)?.listeners().add(handle.number);
+    Ok(Listener { handle: Arc::clone(handle), notify })
 }
 
 #[async_trait]
 impl Hints for Listener {
     async fn next(&mut self) -> Result<(), DatabaseError> {
-        self.told.notified().await;
+        self.notify.notified().await;
         self.handle.open(OPERATION).map(drop)
     }
 }

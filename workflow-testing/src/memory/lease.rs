@@ -1,4 +1,4 @@
-//! A worker's session: its lock is held for as long as the session lives.
+//! The lease session of a worker. It holds the worker's liveness lock until it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use workflow_engine::model::{Claim, Lane, RunStatus, WorkerId};
 use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
 
 use super::tables::Tables;
-use super::{Handle, settle};
+use super::{Handle, ownerless};
 
 #[derive(Debug)]
 struct Session {
@@ -58,7 +58,7 @@ impl LeaseSession for Session {
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
         let database = self.handle.open("release a worker")?;
         database.change(self.handle.number, |tables, now| {
-            let held = settle::ids(tables, |run| {
+            let held = ownerless::ids(tables, |run| {
                 run.worker_id == Some(worker) && run.status == RunStatus::Running && run.available_at > now
             });
             for id in &held {
@@ -94,14 +94,14 @@ fn renew(tables: &mut Tables, claim: Claim, until: workflow_engine::model::Times
     })
 }
 
-/// The lock goes with the session, as it goes with a process.
+/// Releases the lock with the session, as the end of a process does.
 impl Drop for Session {
     fn drop(&mut self) {
         let unlock = |tables: &mut Tables, _| {
             tables.workers.unlock(self.worker);
             Ok(())
         };
-        // It cannot fail.
+        // This change cannot fail.
         drop(self.handle.database.change(self.handle.number, unlock));
     }
 }

@@ -1,8 +1,9 @@
-//! The store in memory: plain maps behind the same contract, for tests. Nothing outlives the last handle.
+//! The store in memory, for tests: plain maps behind the contract of a store. The data ends with
+//! the last handle.
 //!
-//! [`Tables`](tables::Tables) and what changes it are synchronous and know neither time nor tasks; this file puts a mutex around
-//! them. A call never waits, so a commit is atomic: nobody sees a part of it, and whoever drops it has made it whole or not
-//! at all.
+//! [`Tables`](tables::Tables) and the functions that change it are synchronous, and know neither
+//! clocks nor tasks. A mutex stands around the tables. A call never waits, so a commit is atomic:
+//! no other call sees a part of it, and a dropped future has applied all of it or nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +18,19 @@ use workflow_engine::store::{
 };
 
 mod attempt;
+mod cascade;
 mod claim;
 mod commit;
+mod continue_as_new;
 mod database;
-mod family;
 mod finish;
+mod fork;
 mod hints;
 mod lease;
+mod ownerless;
+mod pause;
 mod read;
-mod rerun;
-mod settle;
+mod retry;
 mod signal;
 mod start;
 mod tables;
@@ -42,8 +46,8 @@ use within::Within;
 /// The kind of this database, as errors show it.
 const MEMORY: &str = "a database in memory";
 
-/// A database in memory. Its clones are the same database; each [handle](MemoryDatabase::handle) is what one process has of
-/// it.
+/// A database in memory. A clone is another reference to the same database. Each
+/// [handle](MemoryDatabase::handle) stands for the connection of one process.
 ///
 /// ```
 /// use workflow_sdk::Client;
@@ -64,13 +68,14 @@ const MEMORY: &str = "a database in memory";
 pub struct MemoryDatabase(Arc<Database>);
 
 impl MemoryDatabase {
-    /// An empty database, for which this clock decides.
+    /// Creates an empty database whose times come from this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self(Arc::new(Database::new(clock)))
     }
 
-    /// A new handle, as another process would have one: closing it closes no other, and it hears of what others commit.
+    /// Opens a new handle, like a connection of another process: closing it closes no other handle,
+    /// and it gets hints of the commits of other handles.
     #[must_use]
     pub fn handle(&self) -> Arc<dyn Store> {
         let number = self.0.next_handle();
@@ -85,25 +90,28 @@ impl MemoryDatabase {
     }
 }
 
-/// A new [handle](MemoryDatabase::handle), for `Client::in_memory`.
+/// Opens a new [handle](MemoryDatabase::handle), for `Client::in_memory`.
 impl From<&MemoryDatabase> for Arc<dyn Store> {
     fn from(database: &MemoryDatabase) -> Self {
         database.handle()
     }
 }
 
-/// What one process has of a database.
+/// The connection of one process to a database.
 #[derive(Debug)]
 struct Handle {
     id: StoreId,
     database: Arc<Database>,
-    /// Tells its own commits from those of others.
+    /// Distinguishes the handle's own commits from the commits of other handles.
     number: u64,
     closed: AtomicBool,
 }
 
 impl Handle {
-    /// The database, unless the handle was closed.
+    /// Returns the database.
+    ///
+    /// # Errors
+    /// Kind [`DatabaseErrorKind::Unreachable`] if the handle was closed.
     fn open(&self, operation: &'static str) -> Result<&Database, DatabaseError> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(DatabaseError::new(DatabaseErrorKind::Unreachable, operation, "the database was closed"));
@@ -112,7 +120,7 @@ impl Handle {
     }
 }
 
-/// Runs in memory.
+/// The store of one handle.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
     handle: Arc<Handle>,
@@ -198,7 +206,7 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, now| read::due_lanes(tables, lanes, now)))
     }
 
-    /// A commit tells the other handles by itself: there is nothing to send.
+    /// Sends nothing, because each commit wakes the listeners of the other handles itself.
     async fn hint(&self) -> Result<(), DatabaseError> {
         self.handle.open("send a hint").map(drop)
     }

@@ -1,4 +1,4 @@
-//! What is read outside of commits.
+//! Reads outside of commits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, WaitingAp
 
 use super::tables::Tables;
 
-/// The earliest due time of these lanes.
+/// Returns the earliest due time in these lanes.
 pub(super) fn next_due(tables: &Tables, lanes: &[Lane]) -> Option<Timestamp> {
     let earliest = lanes.iter().filter_map(|lane| tables.due(lane).next());
     earliest.map(|(at, _)| at).min().filter(|at| *at < Timestamp::FAR_FUTURE)
@@ -40,7 +40,7 @@ fn fits(run: &Run, filter: &RunFilter) -> bool {
 pub(super) fn history(tables: &Tables, id: RunId) -> Vec<StepAttempt> {
     let mut last_items: BTreeMap<&str, i64> = BTreeMap::new();
     for row in tables.attempts(id).filter(|row| row.kind == StepKind::Emitted) {
-        // In the order of attempts, so the last one stays.
+        // Rows come in the order of attempts, so the last one stays.
         last_items.insert(&row.step_key, row.attempt);
     }
     let is_shown = |row: &&StepAttempt| {
@@ -51,7 +51,7 @@ pub(super) fn history(tables: &Tables, id: RunId) -> Vec<StepAttempt> {
         _ => row.clone(),
     };
     let mut rows: Vec<StepAttempt> = tables.attempts(id).filter(is_shown).map(without_items).collect();
-    // Stable: those without a position stay in the order of step key and attempt.
+    // Stable: rows without a position stay in the order of step key and attempt.
     rows.sort_by_key(|row| row.position.unwrap_or(i64::MAX));
     rows
 }
@@ -71,7 +71,7 @@ pub(super) fn emitted(tables: &Tables, id: RunId, name: &str, after: i64, limit:
     tables.attempts(id).filter(is_asked).take(usize::try_from(limit).unwrap_or(usize::MAX)).map(item).collect()
 }
 
-/// These runs, each once, however often it is asked for.
+/// Returns these runs, each once even if it is named several times.
 fn once_each<'a>(tables: &'a Tables, ids: &[RunId]) -> impl Iterator<Item = &'a Run> {
     let ids: BTreeSet<RunId> = ids.iter().copied().collect();
     ids.into_iter().filter_map(|id| tables.run(id))

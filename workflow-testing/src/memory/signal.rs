@@ -1,37 +1,16 @@
-//! Signals into the inboxes of runs.
+//! Signals in the inboxes of runs.
 
 use std::collections::BTreeSet;
 
-use workflow_engine::model::{NewSignal, RunId, RunStatus, SignalOutcome, Timestamp};
-use workflow_engine::store::Fence;
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{Outcome, Write};
+use workflow_engine::model::{NewSignal, RunId, RunStatus, Timestamp};
+use workflow_engine::store::ConsumedSignal;
 
 use super::tables::{SignalRow, Tables};
 
-/// Applies the signals of a batch.
-pub(super) fn apply(tables: &mut Tables, writes: &[Write], now: Timestamp, fence: &Fence, outcomes: &mut Outcomes) {
-    let mut woken = BTreeSet::new();
-    for (place, write) in writes.iter().enumerate() {
-        let Write::Signal(signal) = write else { continue };
-        let outcome = match fence.status(signal.run_id) {
-            None => SignalOutcome::Unknown,
-            Some(_) if !fence.is_open(signal.run_id) => SignalOutcome::Finished,
-            Some(_) if insert(tables, signal) => {
-                woken.insert(signal.run_id);
-                SignalOutcome::Accepted
-            }
-            Some(_) => signal.key.met(),
-        };
-        outcomes.set(place, Outcome::Signaled(outcome));
-    }
-    wake(tables, &woken, now);
-}
-
-/// Says whether it was new.
-fn insert(tables: &mut Tables, signal: &NewSignal) -> bool {
+/// Inserts a signal, and returns `false` if the inbox has its key already.
+pub(super) fn insert(tables: &mut Tables, signal: &NewSignal) -> bool {
     let key = signal.key.as_str();
-    if tables.signals(signal.run_id).any(|(_, there)| there.key == key) {
+    if tables.signals(signal.run_id).any(|(_, row)| row.key == key) {
         return false;
     }
     let inbox = tables.signals_mut(signal.run_id);
@@ -41,7 +20,14 @@ fn insert(tables: &mut Tables, signal: &NewSignal) -> bool {
     true
 }
 
-/// Something has happened to these runs.
+/// Takes a signal out of an inbox. A signal that was consumed before stays with its step.
+pub(super) fn consume(tables: &mut Tables, ConsumedSignal { run_id, seq, step_key }: ConsumedSignal<'_>) {
+    if let Some(signal) = tables.signals_mut(run_id).get_mut(&seq) {
+        signal.consumed_by.get_or_insert_with(|| step_key.to_owned());
+    }
+}
+
+/// Wakes those of these runs that have not ended.
 pub(super) fn wake(tables: &mut Tables, runs: &BTreeSet<RunId>, now: Timestamp) {
     for id in runs {
         if tables.run(*id).is_none_or(|run| run.status.is_terminal()) {

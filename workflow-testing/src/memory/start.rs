@@ -1,36 +1,27 @@
 //! Starts of runs.
 
 use workflow_engine::model::{NewRun, Run, Timestamp};
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{Outcome, StartOutcome, Write};
+use workflow_engine::store::StartOutcome;
 
 use super::tables::Tables;
 
-/// Applies the starts of a batch.
-pub(super) fn apply(tables: &mut Tables, writes: &[Write], now: Timestamp, outcomes: &mut Outcomes) {
-    for (place, write) in writes.iter().enumerate() {
-        if let Write::Start(run) = write {
-            outcomes.set(place, Outcome::Started(start(tables, run, now)));
-        }
-    }
-}
-
-/// Starts a run. One of the same id is the run itself, made just now or by an earlier commit whose reply was lost.
+/// Starts a run. If a run of the same id exists, that is the run itself: an earlier write of this
+/// batch made it, or a commit whose reply was lost.
 pub(super) fn start(tables: &mut Tables, new: &NewRun, now: Timestamp) -> StartOutcome {
     if tables.run(new.id).is_some() {
         return StartOutcome::Created;
     }
-    if let Some(there) = new.key.as_deref().and_then(|key| tables.keyed(&new.lane.workflow, key)) {
-        return match there.generation {
-            0 => StartOutcome::Existing { id: there.id, input: there.input.clone() },
-            _ => StartOutcome::Continued { id: there.id },
+    if let Some(existing) = new.key.as_deref().and_then(|key| tables.keyed(&new.lane.workflow, key)) {
+        return match existing.generation {
+            0 => StartOutcome::Existing { id: existing.id, input: existing.input.clone() },
+            _ => StartOutcome::Continued { id: existing.id },
         };
     }
     tables.insert(row(new, now));
     StartOutcome::Created
 }
 
-/// A run is due at its start, but also at its deadline, for then somebody must fail it.
+/// A run is due at its start, but also at its deadline, because a worker must fail it then.
 fn row(new: &NewRun, now: Timestamp) -> Run {
     let start = new.start.resolve(now);
     let deadline_at = new.deadline.map(|deadline| deadline.resolve(now));

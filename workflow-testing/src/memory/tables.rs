@@ -1,4 +1,4 @@
-//! The tables: what the two databases keep in theirs.
+//! The tables: the rows that the two databases store in theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -9,13 +9,14 @@ use workflow_engine::store::WorkerRecord;
 /// The key of an attempt within its run.
 pub(super) type AttemptKey = (String, i64);
 
-/// All that is kept.
+/// All rows, with the indexes over them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
     runs: BTreeMap<RunId, Run>,
     /// Runs by workflow and idempotency key.
     keys: BTreeMap<(String, String), RunId>,
-    /// Runs that may be claimed, each lane in the order in which they are due: neither ended nor paused.
+    /// Runs that may be claimed, which have neither ended nor been paused, per lane in the order in
+    /// which they are due.
     due: BTreeMap<Lane, BTreeSet<(Timestamp, RunId)>>,
     /// Runs by their parents.
     children: BTreeMap<RunId, BTreeSet<RunId>>,
@@ -31,48 +32,49 @@ pub(super) struct SignalRow {
     pub(super) name: String,
     pub(super) key: String,
     pub(super) payload: String,
-    /// The key of the step that took it.
+    /// The key of the step that consumed the signal.
     pub(super) consumed_by: Option<String>,
 }
 
 impl Tables {
-    /// A run.
+    /// Returns a run.
     pub(super) fn run(&self, id: RunId) -> Option<&Run> {
         self.runs.get(&id)
     }
 
-    /// All runs, in the order of their ids.
+    /// Returns all runs, in the order of their ids.
     pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = &Run> {
         self.runs.values()
     }
 
-    /// Runs whose ids are lower, in the order of their ids; all, below none.
+    /// Returns the runs with lower ids than this one, in the order of their ids; all runs if
+    /// `None`.
     pub(super) fn runs_below(&self, below: Option<RunId>) -> impl DoubleEndedIterator<Item = &Run> {
         let end = below.map_or(Bound::Unbounded, Bound::Excluded);
         self.runs.range((Bound::Unbounded, end)).map(|(_, run)| run)
     }
 
-    /// The run of this workflow that has this key.
+    /// Returns the run of this workflow that has this key.
     pub(super) fn keyed(&self, workflow: &str, key: &str) -> Option<&Run> {
         self.run(*self.keys.get(&(workflow.to_owned(), key.to_owned()))?)
     }
 
-    /// The children of a run.
+    /// Returns the children of a run.
     pub(super) fn children(&self, parent: RunId) -> Vec<RunId> {
         self.children.get(&parent).into_iter().flatten().copied().collect()
     }
 
-    /// Runs of this lane that are or will be due, the earliest first.
+    /// Returns the runs of this lane that are or will be due, the earliest first.
     pub(super) fn due(&self, lane: &Lane) -> impl Iterator<Item = (Timestamp, RunId)> {
         self.due.get(lane).into_iter().flatten().copied()
     }
 
-    /// Lanes with runs that may be claimed now or later.
+    /// Returns the lanes with runs that may be claimed now or later.
     pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.due.keys()
     }
 
-    /// Adds a run that is not there.
+    /// Adds a run whose id is new.
     pub(super) fn insert(&mut self, run: Run) {
         if let Some(key) = &run.key {
             self.keys.insert((run.lane.workflow.clone(), key.clone()), run.id);
@@ -85,7 +87,7 @@ impl Tables {
         self.changed = true;
     }
 
-    /// Changes a run. Says what the change says; `None` if there is no such run.
+    /// Changes a run. Returns the value of `change`; `None` if there is no such run.
     pub(super) fn update<T>(&mut self, id: RunId, change: impl FnOnce(&mut Run) -> T) -> Option<T> {
         let mut run = self.runs.remove(&id)?;
         if let Some(due) = self.due.get_mut(&run.lane) {
@@ -111,49 +113,49 @@ impl Tables {
         }
     }
 
-    /// The attempts of a run, in the order of step key and attempt.
+    /// Returns the attempts of a run, in the order of step key and attempt.
     pub(super) fn attempts(&self, run: RunId) -> impl Iterator<Item = &StepAttempt> {
         self.attempts.get(&run).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// One attempt.
+    /// Returns one attempt.
     pub(super) fn attempt(&self, run: RunId, step_key: &str, attempt: i64) -> Option<&StepAttempt> {
         self.attempts.get(&run)?.get(&(step_key.to_owned(), attempt))
     }
 
-    /// All attempts of a run, to be changed.
+    /// Returns all attempts of a run, to be changed.
     pub(super) fn attempts_mut(&mut self, run: RunId) -> &mut BTreeMap<AttemptKey, StepAttempt> {
         self.changed = true;
         self.attempts.entry(run).or_default()
     }
 
-    /// The runs that have attempts.
+    /// Returns the runs that have attempts.
     pub(super) fn runs_with_attempts(&self) -> impl Iterator<Item = RunId> {
         self.attempts.keys().copied()
     }
 
-    /// The inbox of a run by the numbers of its signals, what was taken included.
+    /// Returns the inbox of a run by the numbers of its signals, with the consumed ones.
     pub(super) fn signals(&self, run: RunId) -> impl Iterator<Item = (i64, &SignalRow)> {
         self.signals.get(&run).into_iter().flatten().map(|(seq, signal)| (*seq, signal))
     }
 
-    /// The inbox of a run, to be changed.
+    /// Returns the inbox of a run, to be changed.
     pub(super) fn signals_mut(&mut self, run: RunId) -> &mut BTreeMap<i64, SignalRow> {
         self.changed = true;
         self.signals.entry(run).or_default()
     }
 
-    /// Whether anything was changed since the last call.
+    /// Returns `true` if anything was changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 }
 
-/// The workers that are recorded, and the liveness locks that are held.
+/// The recorded workers, and the held liveness locks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Workers {
     recorded: BTreeMap<WorkerId, (Vec<Lane>, Timestamp)>,
-    /// How many sessions hold the lock of a worker.
+    /// The number of sessions that hold the lock of a worker.
     locks: BTreeMap<WorkerId, u32>,
 }
 
@@ -168,12 +170,12 @@ impl Workers {
         self.recorded.remove(&worker);
     }
 
-    /// A session took the worker's lock.
+    /// Notes that a session took the worker's lock.
     pub(super) fn lock(&mut self, worker: WorkerId) {
         *self.locks.entry(worker).or_default() += 1;
     }
 
-    /// A session has ended.
+    /// Notes that a session of the worker has ended.
     pub(super) fn unlock(&mut self, worker: WorkerId) {
         if let Some(sessions) = self.locks.get_mut(&worker) {
             *sessions -= 1;
@@ -183,17 +185,17 @@ impl Workers {
         }
     }
 
-    /// Whether a worker is recorded.
+    /// Returns `true` if a worker is recorded.
     pub(super) fn is_recorded(&self, worker: WorkerId) -> bool {
         self.recorded.contains_key(&worker)
     }
 
-    /// Recorded workers whose locks nobody holds.
+    /// Returns the recorded workers whose lock no session holds.
     pub(super) fn unlocked(&self) -> Vec<WorkerId> {
         self.recorded.keys().filter(|worker| !self.locks.contains_key(worker)).copied().collect()
     }
 
-    /// Every recorded worker.
+    /// Returns every recorded worker.
     pub(super) fn records(&self) -> Vec<WorkerRecord> {
         let record = |(id, (lanes, started_at)): (&WorkerId, &(Vec<Lane>, Timestamp))| WorkerRecord {
             id: *id,

@@ -1,5 +1,5 @@
-//! Transactions of steps. There is no SQL in memory, but the outcome, the fence and what joins the transaction are as on the
-//! databases.
+//! Transactions of steps. There is no SQL in memory. The outcome, the fence and the client's writes
+//! in the transaction behave as on the databases.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,17 +8,19 @@ use async_trait::async_trait;
 
 use workflow_engine::faults::failpoint;
 use workflow_engine::model::Claim;
-use workflow_engine::store::Asked;
-use workflow_engine::store::{AttemptWrite, DatabaseError, DatabaseErrorKind, StepCommit, StepTransaction, StoreId};
+use workflow_engine::store::{
+    Asked, AttemptRow, AttemptWrite, DatabaseError, DatabaseErrorKind, StepCommit, StepTransaction, StoreId,
+};
 
 use super::{Handle, Within, attempt, commit};
 
 const OPERATION: &str = "commit a transaction";
 
-/// The number of no handle.
-const EVERYBODY_HEARS: u64 = u64::MAX;
+/// The number of no handle: a change in its name wakes all listeners.
+const NO_HANDLE: u64 = u64::MAX;
 
-/// As on PostgreSQL it holds nothing while the body works: the fence is taken by the commit.
+/// A transaction that locks nothing while the body works, as on PostgreSQL. The commit checks the
+/// fence.
 #[derive(Debug)]
 struct MemoryTransaction {
     handle: Arc<Handle>,
@@ -57,14 +59,16 @@ impl StepTransaction for MemoryTransaction {
         };
         failpoint("transaction.before_commit");
         let asked = Asked::from([(outcome.claim.run_id, Some(outcome.claim.epoch))]);
-        // What it started or woke is news to the workers of its own handle too: no executor tells them.
-        let committed = database.change(EVERYBODY_HEARS, |tables, now| {
+        // The workers of its own handle must hear of it too, because no executor announces this
+        // commit.
+        let committed = database.change(NO_HANDLE, |tables, now| {
             if commit::read_fence(tables, &asked).refusal(outcome.claim).is_some() {
                 return Ok(StepCommit::Lost);
             }
             let mut changed = tables.clone();
             self.within.apply(&mut changed, now)?;
-            if !attempt::record(&mut changed, &outcome) {
+            let row = AttemptRow { write: &outcome, started_at: outcome.row.started_at };
+            if !attempt::record(&mut changed, row) {
                 let why =
                     format!("attempt {} of step {:?} has ended already", outcome.row.attempt, outcome.row.step_key);
                 return Ok(StepCommit::Unknown(DatabaseError::new(DatabaseErrorKind::Other, OPERATION, why)));

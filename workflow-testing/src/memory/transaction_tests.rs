@@ -1,4 +1,4 @@
-//! What joins a transaction in memory, and what commits it.
+//! Writes that join a transaction in memory, and its commit.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -77,17 +77,17 @@ async fn start(
 }
 
 #[tokio::test]
-async fn what_joins_is_seen_with_the_commit_and_not_without() {
+async fn joined_writes_are_seen_after_a_commit_and_not_after_a_roll_back() {
     let store = MemoryDatabase::new(Clock::manual(DAWN)).handle();
     let claim = held(&store).await;
     let new = new_run(Some("k"));
     for commit in [false, true] {
         let mut transaction = begin(&store, claim).await;
         assert_eq!(start(&mut transaction, &store, &new).await.unwrap(), StartOutcome::Created);
-        // What the transaction has done itself it finds.
+        // The transaction finds its own write.
         let second = start(&mut transaction, &store, &new_run(Some("k"))).await.unwrap();
         assert_eq!(second, StartOutcome::Existing { id: new.id, input: "1".into() });
-        assert!(store.run(new.id).await.unwrap().is_none(), "nobody else sees it");
+        assert!(store.run(new.id).await.unwrap().is_none(), "other calls do not see it");
         if commit {
             assert!(matches!(transaction.commit(outcome(claim)).await, StepCommit::Committed));
         } else {
@@ -95,7 +95,7 @@ async fn what_joins_is_seen_with_the_commit_and_not_without() {
         }
         assert_eq!(store.run(new.id).await.unwrap().is_some(), commit);
     }
-    // The row is final, so nothing of another transaction for it is committed.
+    // The row is final, so a second transaction for it commits nothing.
     let mut transaction = begin(&store, claim).await;
     let late = new_run(None);
     start(&mut transaction, &store, &late).await.unwrap();
@@ -104,7 +104,7 @@ async fn what_joins_is_seen_with_the_commit_and_not_without() {
 }
 
 #[tokio::test]
-async fn what_was_told_and_is_no_longer_true_is_not_committed() {
+async fn a_transaction_with_an_outdated_outcome_is_not_committed() {
     let store = MemoryDatabase::new(Clock::manual(DAWN)).handle();
     let claim = held(&store).await;
     let mut transaction = begin(&store, claim).await;

@@ -1,4 +1,5 @@
-//! Starts, signals and cancels in a step's transaction: kept until it commits, then applied with its outcome.
+//! Starts, signals and cancels in the transaction of a step. They are collected until the
+//! transaction commits, and then applied together with the step's outcome.
 
 use workflow_engine::model::Timestamp;
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, Write};
@@ -8,18 +9,18 @@ use super::{Arc, Database, commit};
 
 const OPERATION: &str = "change runs in a transaction";
 
-/// What a body asks of its transaction. In place of a driver's connection, of which there is none.
+/// The writes that a body collects in its transaction. It stands in for a driver's connection.
 #[derive(Debug)]
 pub(super) struct Within {
     database: Arc<Database>,
     writes: Vec<Write>,
-    /// What the body was told of each.
-    told: Vec<Outcome>,
+    /// The outcomes that the body was given, one per write.
+    answered: Vec<Outcome>,
 }
 
 impl Within {
     pub(super) fn new(database: Arc<Database>) -> Self {
-        Self { database, writes: Vec::new(), told: Vec::new() }
+        Self { database, writes: Vec::new(), answered: Vec::new() }
     }
 
     /// Starts, signals or cancels a run: the write is applied when the transaction commits.
@@ -27,7 +28,7 @@ impl Within {
     /// # Errors
     /// Kind [`DatabaseErrorKind::Invalid`]: the client is connected to another database.
     pub(super) fn write(&mut self, database: &Arc<Database>, write: &Write) -> Result<Outcome, DatabaseError> {
-        match self.tell(database, write.clone())? {
+        match self.add(database, write.clone())? {
             Outcome::Started(outcome) => Ok(Outcome::Started(outcome.clone())),
             Outcome::Signaled(outcome) => Ok(Outcome::Signaled(*outcome)),
             Outcome::Canceled(outcome) => Ok(Outcome::Canceled(*outcome)),
@@ -38,8 +39,9 @@ impl Within {
         }
     }
 
-    /// What the write comes to after those before it, as things stand now. Nobody else sees it.
-    fn tell(&mut self, database: &Arc<Database>, write: Write) -> Result<&Outcome, DatabaseError> {
+    /// Adds a write and returns its outcome as the tables are now, after the writes before it. The
+    /// tables stay as they are.
+    fn add(&mut self, database: &Arc<Database>, write: Write) -> Result<&Outcome, DatabaseError> {
         if !Arc::ptr_eq(database, &self.database) {
             let why = "the transaction belongs to another database in memory than the client's";
             return Err(DatabaseError::new(DatabaseErrorKind::Invalid, OPERATION, why));
@@ -49,21 +51,22 @@ impl Within {
             let mut tables = tables.clone();
             self.writes.iter().map(|write| one(&mut tables, write, now)).collect::<Result<Vec<_>, _>>()
         });
-        self.told = outcomes.inspect_err(|_| drop(self.writes.pop()))?;
-        self.told
+        self.answered = outcomes.inspect_err(|_| drop(self.writes.pop()))?;
+        self.answered
             .last()
             .ok_or_else(|| DatabaseError::new(DatabaseErrorKind::Other, OPERATION, "a write has no outcome"))
     }
 
-    /// Applies what was asked for, to tables that are thrown away if this fails.
+    /// Applies the writes to tables that the caller throws away if this fails.
     ///
     /// # Errors
-    /// Kind [`DatabaseErrorKind::Busy`]: somebody has changed meanwhile what the body was told.
+    /// Kind [`DatabaseErrorKind::Busy`] if another commit has changed an outcome that the body was
+    /// given.
     pub(super) fn apply(&self, tables: &mut Tables, now: Timestamp) -> Result<(), DatabaseError> {
-        for (write, told) in self.writes.iter().zip(&self.told) {
+        for (write, answered) in self.writes.iter().zip(&self.answered) {
             let outcome = one(tables, write, now)?;
-            if format!("{outcome:?}") != format!("{told:?}") {
-                let why = format!("the body was told {told:?}, but now it is {outcome:?}");
+            if format!("{outcome:?}") != format!("{answered:?}") {
+                let why = format!("the body was given the outcome {answered:?}, but now it is {outcome:?}");
                 return Err(DatabaseError::new(DatabaseErrorKind::Busy, OPERATION, why));
             }
         }

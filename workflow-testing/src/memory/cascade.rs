@@ -1,20 +1,22 @@
-//! What the end of a run means for its parent and its children.
+//! The parents and children of runs that ended.
+
+use std::collections::BTreeSet;
 
 use workflow_engine::model::{OnParentEnd, RunId, RunStatus, Timestamp};
-use workflow_engine::store::Ended;
 
 use super::finish::ended_at;
-use super::signal;
 use super::tables::Tables;
 
-/// Wakes the parents of runs that ended, and ends the children that are to end with them.
-pub(super) fn tell(tables: &mut Tables, ended: Ended, now: Timestamp) {
-    let mut parents = ended.parents;
+/// Returns the parents of those of these runs that have one.
+pub(super) fn find_parents(tables: &Tables, runs: &BTreeSet<RunId>) -> Vec<RunId> {
     let parent_of = |run: &RunId| Some(tables.run(*run)?.parent.as_ref()?.run_id);
-    parents.extend(ended.parents_unknown.iter().filter_map(parent_of));
-    signal::wake(tables, &parents, now);
-    for parent in ended.with_children {
-        for child in tables.children(parent) {
+    runs.iter().filter_map(parent_of).collect()
+}
+
+/// Cancels the children of these runs that are to end with their parent.
+pub(super) fn cancel_children(tables: &mut Tables, parents: &BTreeSet<RunId>, now: Timestamp) {
+    for parent in parents {
+        for child in tables.children(*parent) {
             cancel_child(tables, child, now);
         }
     }

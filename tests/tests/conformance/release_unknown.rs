@@ -12,14 +12,14 @@ async fn held_by(fixture: &Fixture, worker: WorkerId, count: usize) -> Vec<Claim
     claims
 }
 
-async fn disown(fixture: &Fixture, worker: WorkerId, known: &[Claim]) -> u64 {
-    changed(&fixture.write(Write::Disown { worker, known: known.to_vec() }).await)
+async fn release_unknown(fixture: &Fixture, worker: WorkerId, known: &[Claim]) -> u64 {
+    changed(&fixture.write(Write::ReleaseUnknown { worker, known: known.to_vec() }).await)
 }
 
 pub async fn unknown_claims_are_released(fixture: Fixture) {
     let worker = WorkerId::generate();
     let claims = held_by(&fixture, worker, 5).await;
-    assert_eq!(disown(&fixture, worker, &claims[..2]).await, 3);
+    assert_eq!(release_unknown(&fixture, worker, &claims[..2]).await, 3);
     for claim in &claims[2..] {
         let run = fixture.run(claim.run_id).await;
         assert!(RunStatus::Running.may_become(run.status) && run.status != RunStatus::Running, "{}", run.status);
@@ -31,14 +31,14 @@ pub async fn unknown_claims_are_released(fixture: Fixture) {
     for claim in &claims[2..] {
         lost(&fixture.write(succeed(*claim, "1")).await);
     }
-    assert_eq!(disown(&fixture, worker, &claims[..2]).await, 0, "a second time there is nothing to release");
+    assert_eq!(release_unknown(&fixture, worker, &claims[..2]).await, 0, "a second time there is nothing to release");
 }
 
 pub async fn known_claims_are_kept(fixture: Fixture) {
     let worker = WorkerId::generate();
     let claims = held_by(&fixture, worker, 3).await;
     let before = fixture.snapshot(claims[0].run_id).await;
-    assert_eq!(disown(&fixture, worker, &claims).await, 0);
+    assert_eq!(release_unknown(&fixture, worker, &claims).await, 0);
     assert_eq!(fixture.snapshot(claims[0].run_id).await, before);
     for claim in claims {
         applied(&fixture.write(succeed(claim, "1")).await);
@@ -51,7 +51,7 @@ pub async fn an_older_claim_does_not_cover_a_newer_one(fixture: Fixture) {
     fixture.advance(LEASE);
     let new = fixture.claim(&claim_by(worker, 1)).await.runs[0].claim;
     assert_eq!(new.epoch, old.epoch + 1);
-    assert_eq!(disown(&fixture, worker, &[old]).await, 1, "the reply to the second claim was lost");
+    assert_eq!(release_unknown(&fixture, worker, &[old]).await, 1, "the reply to the second claim was lost");
     assert_eq!(fixture.claim_only().await.claim.epoch, new.epoch + 1);
 }
 
@@ -62,7 +62,7 @@ pub async fn the_claims_of_other_workers_are_kept(fixture: Fixture) {
     applied(&fixture.write(park(mine[0], fixture.now() + LEASE)).await);
     applied(&fixture.write(succeed(mine[1], "1")).await);
     let before = fixture.snapshot(mine[0].run_id).await;
-    assert_eq!(disown(&fixture, worker, &[]).await, 0, "the worker has no claims left");
+    assert_eq!(release_unknown(&fixture, worker, &[]).await, 0, "the worker has no claims left");
     assert_eq!(fixture.snapshot(mine[0].run_id).await, before);
     for claim in theirs {
         applied(&fixture.write(succeed(claim, "1")).await);
@@ -76,7 +76,7 @@ pub async fn a_claim_of_the_same_batch_is_kept(fixture: Fixture) {
     // Claims are applied last in a batch, so this claim gets the released run, and is not released
     // itself.
     let mut outcomes =
-        fixture.commit(&[Write::Claim(claim_by(worker, 10)), Write::Disown { worker, known: vec![] }]).await;
+        fixture.commit(&[Write::Claim(claim_by(worker, 10)), Write::ReleaseUnknown { worker, known: vec![] }]).await;
     assert_eq!(changed(&outcomes[1]), 1);
     let runs = claimed(outcomes.remove(0)).runs;
     assert_eq!(runs.len(), 2);

@@ -1,6 +1,6 @@
--- Called by: settle.rs, with a worker and all the claims that it knows.
--- Guarantees: what the worker holds without knowing is due now. Waits for no lock: a run that another transaction holds is
--- left to its lease, which nobody renews.
+-- Called by: ownerless.rs, with a worker and all claims that it knows.
+-- Guarantees: the worker's other claims are released, and their runs are due now. Waits for no
+-- lock: a run that another transaction holds keeps its lease, which is not renewed.
 WITH strays AS MATERIALIZED (
     SELECT r.id FROM {schema}.workflow_runs AS r
     WHERE r.worker_id = $2 AND r.status = 'running'

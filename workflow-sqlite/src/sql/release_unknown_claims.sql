@@ -1,5 +1,6 @@
--- Called by: settle.rs, for one worker at a time.
--- Guarantees: gives back this worker's claims but the known ones. Reads the index of running runs, and the rows that this worker holds.
+-- Called by: ownerless.rs, for one worker at a time.
+-- Guarantees: releases this worker's claims except the known ones. Reads the index of running runs,
+-- and the rows that this worker holds.
 UPDATE workflow_runs
 SET status = 'parked', available_at = ?3, worker_id = NULL
 WHERE id IN (

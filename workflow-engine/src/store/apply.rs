@@ -1,0 +1,353 @@
+//! The order of a batch: which kind of write comes after which, and what each write is answered.
+//!
+//! This module decides, a [`BatchTarget`] stores, and a driver runs the transaction around both.
+//! The order is part of the contract of [`Store::commit`](super::Store::commit): a later kind finds
+//! what an earlier kind did.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::faults::planted;
+use crate::model::{Claim, Effect, ErrorKind, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
+
+use super::attempt_row::AttemptRow;
+use super::batch_target::{BatchTarget, ConsumedSignal};
+use super::cascade::{Ended, cascade};
+use super::fence::Fence;
+use super::locks::Locks;
+use super::outcomes::{MissingOutcome, Outcomes};
+use super::releases::Releases;
+use super::sorted_batch::{Indexed, SortedBatch};
+use super::{AttemptWrite, CancelOutcome, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write};
+
+/// Applies the writes to the target's open transaction and returns the outcome of each, in their
+/// order.
+///
+/// # Errors
+/// The first error of the target, or [`MissingOutcome`] if the target left a write without an
+/// answer. The transaction must then be rolled back.
+pub async fn apply<T: BatchTarget>(target: &mut T, writes: &[Write]) -> Result<Vec<Outcome>, T::Error> {
+    let writes = SortedBatch::of(writes);
+    let locks = Locks::of(&writes);
+    apply_with(target, writes, &locks).await
+}
+
+/// Applies one write in a transaction of the application, and returns its outcome.
+///
+/// Such a transaction may stay open for long. So it locks parents and children only if it changes
+/// them, although that is out of order: see [`Locks`].
+///
+/// # Errors
+/// See [`apply`].
+pub async fn apply_within<T: BatchTarget>(target: &mut T, write: &Write) -> Result<Outcome, T::Error> {
+    let writes = SortedBatch::of(std::slice::from_ref(write));
+    let locks = Locks::of(&writes).without_families();
+    let outcome = apply_with(target, writes, &locks).await?.pop();
+    outcome.ok_or_else(|| MissingOutcome { index: 0, writes: 1 }.into())
+}
+
+/// The order of a batch.
+async fn apply_with<T: BatchTarget>(
+    target: &mut T,
+    writes: SortedBatch<'_>,
+    locks: &Locks,
+) -> Result<Vec<Outcome>, T::Error> {
+    let outcomes = Outcomes::of(writes.all);
+    let mut batch = OpenBatch { target, writes, outcomes, ended: Ended::default() };
+    let forks = batch.start_runs().await?;
+    let mut fence = batch.lock_runs(locks).await?;
+    batch.copy_histories(forks).await?;
+    batch.record_attempts(&fence).await?;
+    batch.send_signals(&fence).await?;
+    batch.release_claims(&mut fence).await?;
+    batch.revive_runs().await?;
+    batch.pause_runs().await?;
+    batch.resume_runs().await?;
+    batch.release_unknown_claims().await?;
+    batch.cancel_runs().await?;
+    batch.terminate_runs().await?;
+    batch.expire_runs().await?;
+    batch.cascade().await?;
+    batch.claim_runs().await?;
+    Ok(batch.outcomes.complete()?)
+}
+
+/// A batch while it is applied.
+struct OpenBatch<'b, T> {
+    target: &'b mut T,
+    writes: SortedBatch<'b>,
+    outcomes: Outcomes,
+    /// The runs that the batch has ended so far.
+    ended: Ended,
+}
+
+impl<'b, T: BatchTarget> OpenBatch<'b, T> {
+    /// Starts the runs of starts and forks, and returns the forks whose run exists now. One call
+    /// inserts all, because inserts wait for each other's keys and must do so in one order. Of two
+    /// runs with one key, a start's comes before a fork's.
+    async fn start_runs(&mut self) -> Result<Vec<&'b ForkWrite>, T::Error> {
+        let SortedBatch { starts, forks, .. } = &self.writes;
+        let runs: Vec<&NewRun> =
+            starts.writes().iter().copied().chain(forks.writes().iter().map(|fork| &fork.new)).collect();
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut started = self.target.insert_runs(&runs).await?.into_iter();
+        for (index, outcome) in starts.indexes().zip(started.by_ref()) {
+            self.outcomes.set(index, Outcome::Started(outcome));
+        }
+        let mut created = Vec::new();
+        for ((index, fork), outcome) in forks.iter().zip(started) {
+            if outcome == StartOutcome::Created {
+                created.push(fork);
+            }
+            self.outcomes.set(index, Outcome::Started(outcome));
+        }
+        Ok(created)
+    }
+
+    /// Locks the runs that decide about the batch, and returns what they are.
+    async fn lock_runs(&mut self, locks: &Locks) -> Result<Fence, T::Error> {
+        if locks.is_empty() { Ok(Fence::default()) } else { self.target.lock_runs(locks).await }
+    }
+
+    /// Gives each new run of a fork its part of the history, once: a run that was claimed or copied
+    /// into before gets nothing.
+    async fn copy_histories(&mut self, forks: Vec<&ForkWrite>) -> Result<(), T::Error> {
+        for ForkWrite { source, new, before, kept } in forks {
+            if *before <= 1 || !self.target.mark_fork(new.id).await? {
+                continue;
+            }
+            let Some(kept) = kept else {
+                self.target.copy_history(*source, new.id, *before).await?;
+                continue;
+            };
+            let claim = Claim { run_id: new.id, epoch: 1 };
+            let rows = kept.iter().map(|row| AttemptWrite { claim, row: row.clone(), effect: Effect::None });
+            let rows: Vec<AttemptWrite> = rows.collect();
+            if !rows.is_empty() {
+                self.target.record_attempts(&AttemptRow::of(rows.iter().collect())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records step attempts, after their effects: a child that cannot start leaves its attempt
+    /// unrecorded.
+    async fn record_attempts(&mut self, fence: &Fence) -> Result<(), T::Error> {
+        let mut passed = Vec::with_capacity(self.writes.attempts.len());
+        for (index, write) in self.writes.attempts.iter() {
+            match fence.refusal(write.claim) {
+                Some(refusal) => self.outcomes.set(index, refusal),
+                None => passed.push((index, write)),
+            }
+        }
+        let taken = self.start_children(&passed).await?;
+        let mut recorded = Vec::with_capacity(passed.len());
+        let mut consumed = Vec::new();
+        for (index, write) in passed {
+            if let Some(id) = taken.get(&index) {
+                self.outcomes.set(index, Outcome::KeyTaken { id: *id });
+                continue;
+            }
+            if let Effect::Consume { seq } = write.effect {
+                consumed.push(ConsumedSignal { run_id: write.claim.run_id, seq, step_key: &write.row.step_key });
+            }
+            recorded.push(write);
+            self.outcomes.set(index, Outcome::Applied);
+        }
+        if !consumed.is_empty() && !planted("signal-twice") {
+            self.target.consume_signals(&consumed).await?;
+        }
+        if !recorded.is_empty() {
+            self.target.record_attempts(&AttemptRow::of(recorded)).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the children of these attempts. Returns the indexes of the attempts whose child's key
+    /// another run has, with that run.
+    async fn start_children(&mut self, passed: &[(usize, &AttemptWrite)]) -> Result<HashMap<usize, RunId>, T::Error> {
+        let children = passed.iter().filter_map(|(index, write)| match &write.effect {
+            Effect::Start(child) => Some((*index, child.as_ref())),
+            Effect::None | Effect::Consume { .. } => None,
+        });
+        let (indexes, children): (Vec<usize>, Vec<&NewRun>) = children.unzip();
+        if children.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let started = self.target.insert_runs(&children).await?;
+        let taken = indexes.into_iter().zip(started).filter_map(|(index, outcome)| match outcome {
+            StartOutcome::Created => None,
+            StartOutcome::Existing { id, .. } | StartOutcome::Continued { id } => Some((index, id)),
+        });
+        Ok(taken.collect())
+    }
+
+    /// Sends signals, and wakes the runs that got a new one.
+    async fn send_signals(&mut self, fence: &Fence) -> Result<(), T::Error> {
+        let signals = self.writes.signals.writes();
+        let open: Vec<&NewSignal> = signals.iter().copied().filter(|signal| fence.is_open(signal.run_id)).collect();
+        let mut new = if open.is_empty() { HashSet::new() } else { self.target.insert_signals(&open).await? };
+        let woken: BTreeSet<RunId> = new.iter().map(|(run, _)| *run).filter(|_| !planted("lost-wake")).collect();
+        if !woken.is_empty() {
+            self.target.wake_runs(&woken).await?;
+        }
+        for (index, signal) in self.writes.signals.iter() {
+            let outcome = match fence.status(signal.run_id) {
+                None => SignalOutcome::Unknown,
+                Some(status) if status.is_terminal() => SignalOutcome::Finished,
+                // Of two signals with one key in a batch, the first made the row.
+                Some(_) if new.remove(&(signal.run_id, signal.key.as_str().to_owned())) => SignalOutcome::Accepted,
+                Some(_) => signal.key.met(),
+            };
+            self.outcomes.set(index, Outcome::Signaled(outcome));
+        }
+        Ok(())
+    }
+
+    /// Applies the writes that end their claims: ends, parks, continues and retries.
+    async fn release_claims(&mut self, fence: &mut Fence) -> Result<(), T::Error> {
+        let Releases { ends, parks, continues, retries } = Releases::of(&self.writes, fence, &mut self.outcomes);
+        if !ends.is_empty() || !parks.is_empty() {
+            self.target.finish_claims(&ends, &parks).await?;
+        }
+        ends.iter().for_each(|write| self.ended.by_worker(write));
+        if !continues.is_empty() {
+            self.target.continue_runs(&continues).await?;
+        }
+        if !retries.is_empty() {
+            self.target.retry_runs(&retries).await?;
+        }
+        let again = retries.iter().flat_map(|write| write.again.iter().map(|key| (write.claim.run_id, key.as_str())));
+        reset_outcomes(self.target, again.collect()).await
+    }
+
+    async fn revive_runs(&mut self) -> Result<(), T::Error> {
+        for (index, write) in self.writes.revivals.iter() {
+            let outcome = if self.target.revive_run(write).await? {
+                let again = write.again.iter().map(|key| (write.run_id, key.as_str()));
+                reset_outcomes(self.target, again.collect()).await?;
+                Outcome::Applied
+            } else {
+                match self.target.read_state(write.run_id).await? {
+                    Some(run) if run.attempt == write.attempt + 1 => Outcome::Duplicate,
+                    _ => Outcome::Lost,
+                }
+            };
+            self.outcomes.set(index, outcome);
+        }
+        Ok(())
+    }
+
+    async fn pause_runs(&mut self) -> Result<(), T::Error> {
+        for (index, run) in self.writes.pauses.iter() {
+            let outcome = match self.target.pause_run(run).await? {
+                Some(RunStatus::Running) => PauseOutcome::Requested,
+                Some(_) => PauseOutcome::Paused,
+                None => {
+                    let run = self.target.read_state(run).await?;
+                    run.map_or(PauseOutcome::Unknown, |run| PauseOutcome::Ended(run.status))
+                }
+            };
+            self.outcomes.set(index, Outcome::Paused(outcome));
+        }
+        Ok(())
+    }
+
+    async fn resume_runs(&mut self) -> Result<(), T::Error> {
+        for (index, run) in self.writes.resumes.iter() {
+            let outcome = if self.target.resume_run(run).await? {
+                ResumeOutcome::Resumed
+            } else {
+                match self.target.read_state(run).await? {
+                    None => ResumeOutcome::Unknown,
+                    Some(run) if run.status.is_terminal() => ResumeOutcome::Ended(run.status),
+                    Some(_) => ResumeOutcome::NotPaused,
+                }
+            };
+            self.outcomes.set(index, Outcome::Resumed(outcome));
+        }
+        Ok(())
+    }
+
+    /// One call per write: a process has few workers.
+    async fn release_unknown_claims(&mut self) -> Result<(), T::Error> {
+        for (index, (worker, known)) in self.writes.unknown_claims.iter() {
+            let released = self.target.release_unknown_claims(worker, known).await?;
+            self.outcomes.set(index, Outcome::Changed(released));
+        }
+        Ok(())
+    }
+
+    async fn cancel_runs(&mut self) -> Result<(), T::Error> {
+        let cancels = &self.writes.cancels;
+        if cancels.is_empty() {
+            return Ok(());
+        }
+        let found = self.target.cancel_runs(&distinct(cancels)).await?;
+        note_canceled(cancels, found, &mut self.outcomes, &mut self.ended);
+        Ok(())
+    }
+
+    async fn terminate_runs(&mut self) -> Result<(), T::Error> {
+        let terminations = &self.writes.terminations;
+        if terminations.is_empty() {
+            return Ok(());
+        }
+        let found = self.target.terminate_runs(&distinct(terminations)).await?;
+        note_canceled(terminations, found, &mut self.outcomes, &mut self.ended);
+        Ok(())
+    }
+
+    async fn expire_runs(&mut self) -> Result<(), T::Error> {
+        for (index, (limit, patience)) in self.writes.expiries.iter() {
+            let error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
+            let expired = self.target.expire_runs(limit, patience, &error).await?;
+            self.outcomes.set(index, Outcome::Changed(expired.len() as u64));
+            expired.into_iter().for_each(|run| self.ended.without_worker(run));
+        }
+        Ok(())
+    }
+
+    async fn cascade(&mut self) -> Result<(), T::Error> {
+        cascade(self.target, std::mem::take(&mut self.ended)).await
+    }
+
+    /// One after the other: what the first claim takes, the second does not find.
+    async fn claim_runs(&mut self) -> Result<(), T::Error> {
+        for (index, request) in self.writes.claims.iter() {
+            let claimed = self.target.claim_runs(request).await?;
+            self.outcomes.set(index, Outcome::Claimed(claimed));
+        }
+        Ok(())
+    }
+}
+
+/// Lets these failed steps be attempted again.
+async fn reset_outcomes<T: BatchTarget>(target: &mut T, steps: Vec<(RunId, &str)>) -> Result<(), T::Error> {
+    if steps.is_empty() { Ok(()) } else { target.reset_outcomes(&steps).await }
+}
+
+/// The runs of a kind, sorted, each once.
+fn distinct(runs: &Indexed<RunId>) -> Vec<RunId> {
+    let runs: BTreeSet<RunId> = runs.writes().iter().copied().collect();
+    runs.into_iter().collect()
+}
+
+/// Sets the outcomes of cancels or terminations from what the target found of each run. A second
+/// one of a run finds what the first one did.
+fn note_canceled(
+    kind: &Indexed<RunId>,
+    mut found: HashMap<RunId, CancelOutcome>,
+    outcomes: &mut Outcomes,
+    ended: &mut Ended,
+) {
+    for (index, run) in kind.iter() {
+        let outcome = found.get(&run).copied().unwrap_or(CancelOutcome::Unknown);
+        if outcome == CancelOutcome::Canceled {
+            ended.without_worker(run);
+            found.insert(run, CancelOutcome::Ended(RunStatus::Canceled));
+        }
+        outcomes.set(index, Outcome::Canceled(outcome));
+    }
+}

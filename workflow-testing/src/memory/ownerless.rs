@@ -1,0 +1,103 @@
+//! Changes of runs that do not come from the worker that drives them: a worker releases claims that
+//! it does not know, clients cancel and terminate, deadlines expire.
+
+use std::time::Duration;
+
+use workflow_engine::model::{Claim, Run, RunId, RunStatus, StoredError, Timestamp, WorkerId};
+use workflow_engine::store::CancelOutcome;
+
+use super::finish::ended_at;
+use super::tables::Tables;
+
+/// Releases every claim of the worker but the known ones. Returns their number.
+pub(super) fn release_unknown(tables: &mut Tables, worker: WorkerId, known: &[Claim], now: Timestamp) -> u64 {
+    let unknown = ids(tables, |run| {
+        run.worker_id == Some(worker)
+            && run.status == RunStatus::Running
+            && !known.contains(&Claim { run_id: run.id, epoch: run.epoch })
+    });
+    for id in &unknown {
+        tables.update(*id, |run| {
+            (run.status, run.available_at, run.worker_id) = (RunStatus::Parked, now, None);
+        });
+    }
+    unknown.len() as u64
+}
+
+/// Returns the runs for which this holds.
+pub(super) fn ids(tables: &Tables, holds: impl Fn(&&Run) -> bool) -> Vec<RunId> {
+    tables.runs().filter(holds).map(|run| run.id).collect()
+}
+
+/// Cancels a run: one that was never claimed ends, another one is asked to end, once. `None`: there
+/// is no such run.
+pub(super) fn cancel(tables: &mut Tables, id: RunId, now: Timestamp) -> Option<CancelOutcome> {
+    let run = tables.run(id)?;
+    if run.status.is_terminal() {
+        return Some(CancelOutcome::Ended(run.status));
+    }
+    let (was_claimed, was_asked) = (run.epoch > 0, run.cancel_requested_at.is_some());
+    if was_claimed && was_asked {
+        return Some(CancelOutcome::Requested);
+    }
+    tables.update(id, |run| {
+        run.cancel_requested_at = run.cancel_requested_at.or(Some(now));
+        if !was_asked {
+            run.paused_at = None;
+        }
+        if !was_claimed {
+            (run.status, run.completed_at, run.error) = (RunStatus::Canceled, Some(ended_at(run, now)), None);
+            return CancelOutcome::Canceled;
+        }
+        run.wakes += 1;
+        if run.status != RunStatus::Running {
+            run.available_at = run.available_at.min(now);
+        }
+        CancelOutcome::Requested
+    })
+}
+
+/// Ends a run as canceled, whatever holds it. `None`: there is no such run.
+pub(super) fn terminate(tables: &mut Tables, id: RunId, now: Timestamp) -> Option<CancelOutcome> {
+    let status = tables.run(id)?.status;
+    if status.is_terminal() {
+        return Some(CancelOutcome::Ended(status));
+    }
+    tables.update(id, |run| {
+        // The worker that holds the run loses its claim.
+        run.epoch += i64::from(run.status == RunStatus::Running);
+        (run.status, run.worker_id, run.error) = (RunStatus::Canceled, None, None);
+        run.completed_at = Some(ended_at(run, now));
+        run.cancel_requested_at = run.cancel_requested_at.or(Some(now));
+        CancelOutcome::Canceled
+    })
+}
+
+/// Fails, with this error, at most `limit` runs whose deadline has passed and that no worker holds.
+/// Returns them.
+pub(super) fn expire(
+    tables: &mut Tables,
+    limit: u32,
+    patience: Duration,
+    error: &StoredError,
+    now: Timestamp,
+) -> Vec<RunId> {
+    let claimed_before = now - patience;
+    let mut expired: Vec<(Timestamp, RunId)> = tables
+        .runs()
+        .filter(|run| matches!(run.status, RunStatus::Pending | RunStatus::Parked))
+        .filter_map(|run| {
+            let deadline = run.deadline_at.filter(|deadline| *deadline <= now)?;
+            (run.epoch == 0 || deadline <= claimed_before).then_some((deadline, run.id))
+        })
+        .collect();
+    expired.sort_unstable();
+    expired.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    for (_, id) in &expired {
+        tables.update(*id, |run| {
+            (run.status, run.error) = (RunStatus::Failed, Some(error.clone()));
+            (run.completed_at, run.paused_at) = (Some(ended_at(run, now)), None);
+        });
+    }
+    expired.into_iter().map(|(_, id)| id).collect()
+}

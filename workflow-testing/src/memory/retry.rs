@@ -1,0 +1,46 @@
+//! Runs that get another attempt: by their worker, or by an operator after they failed.
+
+use workflow_engine::model::{AttemptStatus, RunId, RunStatus, StepKind, Timestamp};
+use workflow_engine::store::{RetryWrite, ReviveWrite};
+
+use super::tables::Tables;
+
+/// Gives a run whose claim has passed the fence its next attempt.
+pub(super) fn retry(tables: &mut Tables, RetryWrite { claim, until, error, .. }: &RetryWrite, now: Timestamp) {
+    tables.update(claim.run_id, |run| {
+        let next = (*until).max(now);
+        run.available_at = run.deadline_at.map_or(next, |deadline| deadline.min(next));
+        run.attempt += 1;
+        (run.status, run.worker_id, run.crashes, run.error) = (RunStatus::Pending, None, 0, Some(error.clone()));
+    });
+}
+
+/// Lets a step of a run be attempted again, if it failed.
+pub(super) fn reset_outcome(tables: &mut Tables, run: RunId, step_key: &str) {
+    for row in tables.attempts_mut(run).values_mut() {
+        if row.status == AttemptStatus::Failed && row.step_key == step_key {
+            row.position = None;
+        }
+    }
+}
+
+/// Makes a run due again if it failed at the write's attempt, and returns whether it did.
+pub(super) fn revive(tables: &mut Tables, write: &ReviveWrite, now: Timestamp) -> bool {
+    let failed =
+        tables.run(write.run_id).is_some_and(|run| run.status == RunStatus::Failed && run.attempt == write.attempt);
+    if !failed {
+        return false;
+    }
+    tables.update(write.run_id, |run| {
+        if let Some(deadline) = write.deadline {
+            run.deadline_at = Some(deadline.resolve(now));
+        }
+        run.attempt += 1;
+        (run.status, run.worker_id, run.crashes) = (RunStatus::Pending, None, 0);
+        (run.error, run.output, run.completed_at) = (None, None, None);
+        (run.cancel_requested_at, run.paused_at) = (None, None);
+        run.available_at = run.deadline_at.map_or(now, |deadline| deadline.min(now));
+    });
+    tables.attempts_mut(write.run_id).retain(|_, row| row.kind != StepKind::Interruption);
+    true
+}
