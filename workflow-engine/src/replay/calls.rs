@@ -84,8 +84,13 @@ impl Calls {
         &self.calls[id.index()].phase
     }
 
+    /// Moves a call to another phase.
+    pub(super) fn set_phase(&mut self, id: CallId, next: Phase) {
+        self.calls[id.index()].phase = next;
+    }
+
     /// Moves a call to another phase. Returns the phase that it leaves.
-    pub(super) fn set_phase(&mut self, id: CallId, next: Phase) -> Phase {
+    pub(super) fn replace_phase(&mut self, id: CallId, next: Phase) -> Phase {
         std::mem::replace(&mut self.calls[id.index()].phase, next)
     }
 

@@ -18,12 +18,12 @@ const HUNG_TRANSACTION: &str = " and was rolled back; on SQLite nothing else of 
 impl Machine {
     /// Lets an idle call begin. A body begins at its next poll, a wait begins here.
     pub(super) fn grant(&mut self, id: CallId, now: Timestamp) {
-        match self.calls.set_phase(id, Phase::Called) {
+        match self.calls.replace_phase(id, Phase::Called) {
             Phase::Idle(Work::Body(options)) => self.grant_body(id, options),
             Phase::Idle(Work::Sleep(wait)) => self.begin_sleep(id, wait, now),
             Phase::Idle(Work::Signal(wait)) => self.begin_signal_wait(id, wait, now),
             Phase::Idle(Work::Child(child)) => self.begin_child(id, child, now),
-            other => drop(self.calls.set_phase(id, other)),
+            other => self.calls.set_phase(id, other),
         }
     }
 

@@ -242,7 +242,7 @@ impl Machine {
 
     /// Moves a call to its next phase, and undoes the timers and counts of its present phase.
     fn leave_phase(&mut self, id: CallId, next: Phase) {
-        match self.calls.set_phase(id, next) {
+        match self.calls.replace_phase(id, next) {
             Phase::Running(attempt) => self.stop_body(id, attempt),
             Phase::Granted { .. } => self.bodies.withdraw(),
             Phase::BackingOff { until, .. } | Phase::Sleeping { until, .. } => self.timers.end_wait(until, id),
