@@ -10,8 +10,6 @@
 //! `POINTS` in `failpoint/points.rs` lists every point of the engine with its state and its
 //! actions. Any other name is a point of a test's own workflow.
 
-use crate::store::DatabaseError;
-
 #[cfg(feature = "failpoints")]
 mod armed;
 #[cfg(feature = "failpoints")]
@@ -59,15 +57,10 @@ pub fn failpoint_error(name: &'static str) -> Result<(), Fault> {
     }
 }
 
-impl From<Fault> for DatabaseError {
-    #[cfg(feature = "failpoints")]
-    fn from(Fault(point): Fault) -> Self {
-        let why = format!("injected by the failpoint {point}");
-        Self::new(crate::store::DatabaseErrorKind::Unreachable, "reach a failpoint", why)
-    }
-
-    #[cfg(not(feature = "failpoints"))]
-    fn from(fault: Fault) -> Self {
-        match fault {}
+#[cfg(feature = "failpoints")]
+impl Fault {
+    /// Returns the name of the point that injected the error.
+    pub fn point(&self) -> &'static str {
+        self.0
     }
 }

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::faults::Fault;
+
 /// The kind of an error of a database: what a caller can do about it. Derived from SQLSTATE and
 /// SQLite result codes, never from texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +56,19 @@ impl DatabaseError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self { kind, operation, source: source.into() }
+    }
+}
+
+impl From<Fault> for DatabaseError {
+    #[cfg(feature = "failpoints")]
+    fn from(fault: Fault) -> Self {
+        let why = format!("injected by the failpoint {}", fault.point());
+        Self::new(DatabaseErrorKind::Unreachable, "reach a failpoint", why)
+    }
+
+    #[cfg(not(feature = "failpoints"))]
+    fn from(fault: Fault) -> Self {
+        match fault {}
     }
 }
 
