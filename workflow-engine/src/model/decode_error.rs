@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_keeps_no_value() {
+    fn a_reason_contains_no_value() {
         let reason = |text: &str| without_values(&serde_json::from_str::<Vec<u8>>(text).unwrap_err().to_string());
         assert_eq!(reason("\"secret, expected x\""), "found string, expected a sequence at line 1 column 20");
         assert_eq!(reason("[7777]"), "found integer, expected u8 at line 1 column 5");

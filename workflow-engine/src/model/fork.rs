@@ -36,9 +36,9 @@ pub fn find_fork_point(history: &[StepAttempt], key: &str) -> ForkPoint {
 /// that precede each of them, and the patches that the run has taken. `copy_history.sql` implements
 /// the same rule in both databases.
 pub fn rows_kept_by_fork(history: Vec<StepAttempt>, before: i64) -> Vec<StepAttempt> {
-    let told_to_end =
+    let interrupted =
         history.iter().filter(|row| row.kind == StepKind::Interruption).filter_map(|row| row.position).min();
-    let cut = told_to_end.map_or(before, |position| position.min(before));
+    let cut = interrupted.map_or(before, |position| position.min(before));
     let is_before = |row: &StepAttempt| row.position.is_some_and(|position| position < cut);
     let outcomes: HashSet<String> =
         history.iter().filter(|row| is_before(row)).map(|row| row.step_key.clone()).collect();

@@ -48,7 +48,7 @@ impl SignalKey {
 
     /// Returns the outcome of a signal whose key is already taken.
     #[must_use]
-    pub const fn met(&self) -> SignalOutcome {
+    pub const fn repeat_outcome(&self) -> SignalOutcome {
         match self {
             Self::Given(_) => SignalOutcome::Repeated,
             Self::Generated(_) => SignalOutcome::Accepted,

@@ -198,7 +198,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
                 Some(status) if status.is_terminal() => SignalOutcome::Finished,
                 // Of two signals with one key in a batch, the first made the row.
                 Some(_) if new.remove(&(signal.run_id, signal.key.as_str().to_owned())) => SignalOutcome::Accepted,
-                Some(_) => signal.key.met(),
+                Some(_) => signal.key.repeat_outcome(),
             };
             self.outcomes.set(index, Outcome::Signaled(outcome));
         }

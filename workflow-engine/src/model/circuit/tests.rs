@@ -67,7 +67,7 @@ fn an_open_circuit_admits_nothing() {
 }
 
 #[test]
-fn one_probe_is_let_through_and_its_success_closes() {
+fn one_probe_is_admitted_and_its_success_closes_the_circuit() {
     let mut circuit = opened();
     let probe = circuit.admit(&BANK, at(7)).unwrap();
     assert_eq!(circuit.admit(&BANK, at(7)), Err(at(12)), "others wait for the probe");
@@ -217,7 +217,7 @@ impl Plain {
 }
 
 #[test]
-fn over_random_lives_it_does_what_the_rules_say() {
+fn a_circuit_agrees_with_the_plain_rules_over_random_attempts() {
     let (mut openings, mut closings, mut probes) = (0, 0, 0);
     for seed in 0..3000 {
         let mut rng = fastrand::Rng::with_seed(seed);
