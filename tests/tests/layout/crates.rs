@@ -63,9 +63,7 @@ fn modules_of_the_engine_use_only_modules_below_them() {
         let rule = rules.iter().find(|(folder, _)| source.path.starts_with(folder));
         let (folder, allowed) = rule.unwrap_or_else(|| panic!("{} has no rule", source.shown()));
         for module in modules_used(&source.text) {
-            // The one failpoint that a store's error is made of.
-            let is_fault = source.path == "faults/failpoint.rs" && module == "store";
-            let is_allowed = is_fault || allowed.contains(&module.as_str());
+            let is_allowed = allowed.contains(&module.as_str());
             assert!(is_allowed, "{} uses crate::{module}; {folder} may use {allowed:?}", source.shown());
         }
     }

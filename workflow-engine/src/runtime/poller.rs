@@ -58,7 +58,7 @@ impl Poller {
                 Err(panic) => return Polled::Ended(Err(panic_error("the workflow", panic.as_ref()))),
             }
         }
-        self.root.wake_from_outside();
+        self.root.wake_foreign();
         Polled::Pending
     }
 
@@ -145,7 +145,7 @@ impl RootWaker {
         std::ptr::from_ref(self).addr()
     }
 
-    fn wake_from_outside(&self) {
+    fn wake_foreign(&self) {
         if !self.foreign.swap(true, Ordering::AcqRel) {
             self.port.wake();
         }
@@ -161,7 +161,7 @@ impl Wake for RootWaker {
         match ACTIVITY.get() {
             Activity::Polling(root) if root == self.address() => self.again.store(true, Ordering::Release),
             Activity::Waking(root) if root == self.address() => {}
-            Activity::Polling(_) | Activity::Waking(_) | Activity::Other => self.wake_from_outside(),
+            Activity::Polling(_) | Activity::Waking(_) | Activity::Other => self.wake_foreign(),
         }
     }
 }
