@@ -54,7 +54,7 @@ WHEN NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running' AND NEW.crashes <> OLD
 BEGIN INSERT INTO audit VALUES ('uncounted', OLD.id, OLD.status || ': ' || OLD.crashes || ' became ' || NEW.crashes); END;
 CREATE TRIGGER audit_released AFTER UPDATE ON workflow_runs
 WHEN NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running' AND NEW.available_at < OLD.available_at
-BEGIN INSERT INTO audit VALUES ('released', OLD.id, coalesce(OLD.worker_id, 'nobody')); END;
+BEGIN INSERT INTO audit VALUES ('released', OLD.id, coalesce(OLD.worker_id, 'none')); END;
 CREATE TRIGGER audit_final AFTER UPDATE ON step_attempts
 WHEN OLD.status <> 'running' AND NOT (OLD.status = 'failed' AND NEW.position IS NULL)
     AND OLD.kind NOT IN ('published', 'emitted')
@@ -83,7 +83,7 @@ CREATE TRIGGER audit_taken AFTER UPDATE ON workflow_signals WHEN NEW.consumed_by
 BEGIN INSERT INTO audit_taken (run_id, seq, name, payload, consumed_by)
     VALUES (NEW.run_id, NEW.seq, NEW.name, NEW.payload, NEW.consumed_by); END;
 CREATE TRIGGER audit_signal_gone AFTER DELETE ON workflow_signals WHEN OLD.consumed_by IS NULL
-BEGIN INSERT INTO audit VALUES ('signal', OLD.run_id, OLD.name || ' ' || OLD.seq || ' is gone, and nobody took it'); END;
+BEGIN INSERT INTO audit VALUES ('signal', OLD.run_id, OLD.name || ' ' || OLD.seq || ' was deleted before it was consumed'); END;
 ";
 
 const POSTGRES: &str = "
@@ -133,7 +133,7 @@ BEGIN
     END IF;
     IF NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running'
         AND NEW.available_at < OLD.available_at THEN
-        INSERT INTO {schema}.audit VALUES ('released', OLD.id, coalesce(OLD.worker_id::text, 'nobody'));
+        INSERT INTO {schema}.audit VALUES ('released', OLD.id, coalesce(OLD.worker_id::text, 'none'));
     END IF;
     RETURN NULL;
 END $$;
@@ -180,7 +180,7 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         IF OLD.consumed_by IS NULL THEN
             INSERT INTO {schema}.audit
-                VALUES ('signal', OLD.run_id, OLD.name || ' ' || OLD.seq || ' is gone, and nobody took it');
+                VALUES ('signal', OLD.run_id, OLD.name || ' ' || OLD.seq || ' was deleted before it was consumed');
         END IF;
         RETURN NULL;
     END IF;

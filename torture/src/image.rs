@@ -133,7 +133,7 @@ impl Image {
             match (counters.get(4), counters.get(8)) {
                 (Some(writes), Some(0)) => return Ok(*writes),
                 (Some(_), Some(_)) => {}
-                _ => return Err(format!("the counters of {device:?} are not understood")),
+                _ => return Err(format!("the counters of {device:?} cannot be parsed")),
             }
         }
     }
@@ -184,8 +184,8 @@ mod tests {
         fs::write(image.root().join("lost"), "gone").expect("write");
         let cut = image.cut(&directory.path().join("cut")).expect("cut the power");
         assert_eq!(fs::read_to_string(cut.root().join("synced")).expect("synced"), "here");
-        assert!(!cut.root().join("lost").exists(), "only the memory of the kernel has it");
-        assert!(image.root().join("lost").exists(), "life goes on");
+        assert!(!cut.root().join("lost").exists(), "only the kernel's memory contained it");
+        assert!(image.root().join("lost").exists(), "the image itself is unchanged");
     }
 
     #[test]

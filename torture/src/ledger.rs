@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_line_counts_as_not_written_and_takes_no_other_along() {
+    fn a_torn_line_counts_as_not_written_and_spoils_no_other_line() {
         let directory = tempfile::tempdir().expect("a directory");
         let ledger = Ledger::inside(directory.path());
         ledger.append(Fact::Begin, "r/one", 1);

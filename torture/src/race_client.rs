@@ -70,7 +70,7 @@ impl Reply {
     #[must_use]
     pub fn parse(value: &str) -> Self {
         let mut words = value.splitn(3, ':');
-        let mut word = || words.next().expect("three words");
+        let mut word = || words.next().expect("a reply has three words");
         let (began, replied, answer) = (word(), word(), word());
         Self {
             began: began.parse().expect("a time"),

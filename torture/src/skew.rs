@@ -60,7 +60,7 @@ impl Skew {
 fn compile(library: &Path) -> Result<(), String> {
     let mut command = Command::new("cc");
     command.args(["-O1", "-shared", "-fPIC", "-x", "c", "-", "-ldl", "-o"]).arg(library);
-    let needed = |why: String| format!("a clock that is wrong needs a C compiler (cc): {why}");
+    let needed = |why: String| format!("a wrong clock needs a C compiler (cc): {why}");
     let child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| needed(error.to_string()))?;
     let mut source = child.stdin.take().ok_or_else(|| needed("no standard input".into()))?;
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_sees_the_time_that_it_is_given() {
+    fn a_process_sees_its_shifted_time() {
         let directory = tempfile::tempdir().expect("a directory");
         let skew = match Skew::make(directory.path(), "one") {
             Ok(skew) => skew,

@@ -67,7 +67,7 @@ impl WorkerProcess {
             .envs(settings.variables.iter().cloned())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(File::create(&log).expect("make the log"));
+            .stderr(File::create(&log).expect("create the log"));
         if let Some(failpoint) = failpoint {
             command.env("WORKFLOW_FAILPOINT", failpoint);
         }
@@ -129,12 +129,12 @@ impl WorkerProcess {
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         let status = self.child.wait().expect("wait for a child");
-        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it died before: {}", self.log());
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "the process died before the kill: {}", self.log());
     }
 
     /// Returns the exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("look at a child")
+        self.child.try_wait().expect("poll a child")
     }
 
     /// Waits until the process has ended.

@@ -19,27 +19,27 @@ const REFUSED: u8 = 3;
 #[derive(Debug, Parser)]
 #[command(about = "A fault campaign on real processes", after_help = kinds())]
 struct Arguments {
-    /// The kind of campaign; or planted.
+    /// The kind of campaign, or `planted`.
     kind: String,
-    /// Decides what the campaign decides.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Faults; for programs and races, how many of those.
+    /// The number of faults; for programs, equal and races, the number of programs or races.
     #[arg(long, default_value_t = 100)]
     count: usize,
     /// sqlite or postgres.
     #[arg(long, default_value = "sqlite")]
     database: String,
-    /// A bug that is planted into the engine.
+    /// A bug to plant into the engine.
     #[arg(long)]
     planted: Option<String>,
-    /// Rounds at once.
+    /// The number of concurrent rounds.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Where rounds keep their data. Default: the directory for temporary files.
+    /// The directory of the rounds' data. Default: the directory for temporary files.
     #[arg(long)]
     directory: Option<std::path::PathBuf>,
-    /// The report as one line of JSON.
+    /// Prints the report as one line of JSON.
     #[arg(long)]
     json: bool,
 }
@@ -47,8 +47,7 @@ struct Arguments {
 fn kinds() -> String {
     let kinds =
         KINDS.iter().map(|kind| format!("  {:12} {}\n{:14} delivered: {}\n", kind.name, kind.what, "", kind.delivered));
-    let planted =
-        format!("  {:12} plants one bug after the other, and sees that the campaign of its kind finds it\n", "planted");
+    let planted = format!("  {:12} plants one bug after the other, and checks that a campaign finds it\n", "planted");
     format!("Kinds:\n{}{planted}", kinds.collect::<String>())
 }
 
@@ -78,7 +77,7 @@ fn seek_planted(database: Database, seed: u64) -> ExitCode {
     let mut missed = 0;
     for (bug, kind) in campaign::planted::bugs(database) {
         if let Some(why) = campaign::refusal(kind) {
-            println!("{:26} {:10} not done here: {why}", bug.name, kind.name);
+            println!("{:26} {:10} skipped: {why}", bug.name, kind.name);
             continue;
         }
         let sought = campaign::planted::seek(bug, kind, database, seed);
@@ -105,10 +104,10 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         );
     };
     if !kind.databases.contains(&database) {
-        return Err(format!("{} is not for {}", kind.name, arguments.database).into());
+        return Err(format!("{} does not run on {}", kind.name, arguments.database).into());
     }
     if let Some(why) = campaign::refusal(kind) {
-        eprintln!("not done here: {why}");
+        eprintln!("skipped: {why}");
         return Ok(ExitCode::from(REFUSED));
     }
     let mut plan = Plan::new(arguments.seed, arguments.count, database);

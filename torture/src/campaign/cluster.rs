@@ -73,7 +73,7 @@ impl Cluster {
         match sqlx::query_scalar(known).fetch_one(&mut connection).await.expect("extensions") {
             true => drop(connection.execute("CREATE EXTENSION amcheck").await.expect("amcheck")),
             false => {
-                eprintln!("tables and indexes are not looked through: PostgreSQL is here without amcheck (contrib)")
+                eprintln!("tables and indexes are not verified: this PostgreSQL has no amcheck (contrib)")
             }
         }
     }
@@ -146,7 +146,7 @@ impl Cluster {
             }
             // The old server's children may still hold its shared memory; then the new one refuses
             // to start.
-            assert!(begun.elapsed() < Duration::from_secs(60), "it does not start again: {}", self.log());
+            assert!(begun.elapsed() < Duration::from_secs(60), "PostgreSQL does not start again: {}", self.log());
         }
     }
 
@@ -161,7 +161,7 @@ impl Cluster {
             if PgConnection::connect(&self.url()).await.is_ok() {
                 return true;
             }
-            if self.postmaster.try_wait().expect("look at the postmaster").is_some() {
+            if self.postmaster.try_wait().expect("poll the postmaster").is_some() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 return false;
             }
@@ -227,5 +227,5 @@ fn own(directory: &Path) {
 /// Returns a port that no process listens on at this moment.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    listener.local_addr().expect("the address of a listener").port()
 }

@@ -47,7 +47,7 @@ pub(super) async fn round(part: Part) -> Report {
         };
         round.report.delivered += usize::from(was_hit);
         if !goes_on(&mut round).await {
-            round.violation("I-Live", format!("nothing had gone on {RECOVERY:?} after there was space again"));
+            round.violation("I-Live", format!("a worker had not continued {RECOVERY:?} after there was space again"));
             break;
         }
         round.report.done += 1;
@@ -102,7 +102,7 @@ async fn goes_on(round: &mut Round) -> bool {
         pids.iter().all(|pid| ledger.lines[lines..].iter().any(|line| line.pid == *pid))
     });
     let all_go_on = all_go_on.await;
-    let took = if begun.elapsed() < Duration::from_secs(5) { "went on within 5 s" } else { "went on later" };
+    let took = if begun.elapsed() < Duration::from_secs(5) { "continued within 5 s" } else { "continued later" };
     round.note(took, usize::from(all_go_on));
     all_go_on
 }

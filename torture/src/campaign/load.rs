@@ -58,7 +58,7 @@ pub struct LoadResult {
 
 impl Shared {
     fn complain(&self, complaint: String) {
-        self.told.lock().expect("no panic while it was held").complaints.push(complaint);
+        self.told.lock().expect("no panic while the lock was held").complaints.push(complaint);
     }
 }
 
@@ -95,7 +95,7 @@ impl Load {
     /// Returns `true` if no program has ended for so long that none will.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
-        let mut last = self.shared.last.lock().expect("no panic while it was held");
+        let mut last = self.shared.last.lock().expect("no panic while the lock was held");
         if last.0 != self.ended() {
             *last = (self.ended(), Instant::now());
         }
@@ -117,7 +117,7 @@ impl Load {
             gave_up = self.is_stuck();
         }
         self.driver.abort();
-        let told = self.shared.told.lock().expect("no panic while it was held");
+        let told = self.shared.told.lock().expect("no panic while the lock was held");
         LoadResult { gave_up, ..told.clone() }
     }
 }
@@ -196,7 +196,7 @@ impl Agent {
         self.shared
             .told
             .lock()
-            .expect("no panic while it was held")
+            .expect("no panic while the lock was held")
             .expected_answers
             .insert(subject.clone(), answer.clone());
         self.send_signals(id).await?;
@@ -261,7 +261,7 @@ where
     loop {
         match ask().await {
             Err(ClientError::Database(error)) if begun.elapsed() > PATIENCE => {
-                return Err(format!("the database stayed away: {error}"));
+                return Err(format!("the database could not be reached for {PATIENCE:?}: {error}"));
             }
             Err(ClientError::Database(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
             other => return Ok(other),

@@ -116,8 +116,8 @@ const BOTH: &[Database] = &[Database::Sqlite, Database::Postgres];
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "kill",
-        what: "workers die of SIGKILL at random moments, several a second, and are replaced at once",
-        delivered: "the process had a body that had begun and not ended, or held the claim of a run",
+        what: "workers die of SIGKILL at random moments, several per second, and are replaced at once",
+        delivered: "the process ran a body or held a claim",
         databases: BOTH,
         round: 50,
         has_own_servers: false,
@@ -125,8 +125,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "postmaster",
-        what: "the PostgreSQL server dies of SIGKILL or stops at once, under load, and is started again",
-        delivered: "a body was under way in a worker, or a session was in a transaction just before",
+        what: "the PostgreSQL server dies of SIGKILL or stops immediately, under load, and is started again",
+        delivered: "a worker ran a body, or a session was in a transaction, just before",
         databases: &[Database::Postgres],
         round: 50,
         has_own_servers: true,
@@ -134,8 +134,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "zombie",
-        what: "workers stand still (SIGSTOP) for 1 to 5 leases of a second, and go on",
-        delivered: "a claim that the worker held when it was stopped was taken over while it stood",
+        what: "workers are stopped (SIGSTOP) for 1 to 5 leases of a second, and continue",
+        delivered: "a claim that the worker held was taken over while the worker was stopped",
         databases: BOTH,
         round: 25,
         has_own_servers: false,
@@ -143,8 +143,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "races",
-        what: "clients in several processes start by one key, and signal, cancel and wait for runs that are about to end",
-        delivered: "two starts by the key were under way at once; the run ended between the first call and the last reply",
+        what: "clients in several processes start with one key, and signal, cancel and await runs that are about to end",
+        delivered: "two starts with the key overlapped; the run ended between the first call and the last reply",
         databases: BOTH,
         round: 240,
         has_own_servers: false,
@@ -152,8 +152,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "equal",
-        what: "the same programs on SQLite and PostgreSQL, without faults: what a user sees is the same",
-        delivered: "there are no faults; the count is that of the programs",
+        what: "equal programs on SQLite and PostgreSQL, without faults: a user must see equal results",
+        delivered: "there are no faults; the count is the number of programs",
         databases: &[Database::Postgres],
         round: 500,
         has_own_servers: false,
@@ -162,7 +162,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "programs",
         what: "random programs with a known answer, while workers die of SIGKILL about once a second",
-        delivered: "as for kill; the count is that of the programs",
+        delivered: "as for kill; the count is the number of programs",
         databases: BOTH,
         round: 2000,
         has_own_servers: false,
@@ -171,7 +171,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "wire",
         what: "the connections of a worker and of a client are cut, torn, stalled or slowed, half of them at a COMMIT",
-        delivered: "the connection was at work: at a COMMIT or its answer, within a transaction, or within a request",
+        delivered: "the connection was active: at a COMMIT or its reply, within a transaction, or within a request",
         databases: &[Database::Postgres],
         round: 50,
         has_own_servers: false,
@@ -179,8 +179,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "disk",
-        what: "the disk under SQLite is full, or the files of a worker may not grow, until somebody is refused and a little longer",
-        delivered: "a commit of a worker was refused for want of space",
+        what: "the disk under SQLite is full, or the files of a worker may not grow, until a commit is refused and a little longer",
+        delivered: "a commit of a worker was refused because there was no space",
         databases: &[Database::Sqlite],
         round: 10,
         has_own_servers: false,
@@ -188,8 +188,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "power",
-        what: "a copy of the disk, as it is at one moment, is what a power cut leaves: it is opened and compared with the ledger",
-        delivered: "somebody had been told of a commit within the last quarter of a second",
+        what: "the disk is copied at one moment, as a power cut would leave it; the copy is opened and compared with the ledger",
+        delivered: "a commit was acknowledged within the last quarter of a second",
         databases: BOTH,
         round: 20,
         has_own_servers: true,
@@ -197,8 +197,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "skew",
-        what: "on PostgreSQL the clocks of workers are off by an hour or ten years; on SQLite that of the host is set back and forth",
-        delivered: "the process whose clock moved had a body that had begun and not ended, or held the claim of a run",
+        what: "on PostgreSQL the clocks of workers are wrong by an hour or ten years; on SQLite the host's clock moves back and forth",
+        delivered: "the process whose clock moved ran a body or held a claim",
         databases: BOTH,
         round: 40,
         has_own_servers: false,
@@ -206,8 +206,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "rolling",
-        what: "workers of two releases replace each other, forward and back, at last under a migration of the schema",
-        delivered: "the process that was replaced had a body that had begun and not ended, or held the claim of a run",
+        what: "workers of two releases replace each other, forward and back; at the end the schema is migrated under them",
+        delivered: "the process that was replaced ran a body or held a claim",
         databases: BOTH,
         round: 15,
         has_own_servers: false,
@@ -236,7 +236,7 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
 /// # Panics
 /// If the kind does not run on this database.
 pub async fn run(kind: &'static Kind, plan: Plan) -> Report {
-    assert!(kind.databases.contains(&plan.database), "{} is not for {:?}", kind.name, plan.database);
+    assert!(kind.databases.contains(&plan.database), "{} does not run on {:?}", kind.name, plan.database);
     let begun = Instant::now();
     let cluster = match plan.database {
         Database::Postgres if !kind.has_own_servers => Some(Cluster::start(plan.directory.as_deref()).await),

@@ -53,7 +53,7 @@ pub(super) async fn round(mut part: Part) -> Report {
         processes.iter().for_each(|process| send(*process, Signal::CONT));
         round.report.faults += 1;
         round.report.delivered += usize::from(was_at_work);
-        round.note("lines of the ledger compared", lines.len());
+        round.note("ledger lines compared", lines.len());
         for violation in look(&round, cluster.as_ref(), &cut, lines).await {
             let (seed, count) = (round.part.seed, round.part.count);
             round.report.violations.push(RoundViolation { violation, seed, count });
@@ -111,7 +111,7 @@ fn stat(process: u32) -> Option<(char, u32)> {
 }
 
 fn children(parent: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").expect("look at all processes");
+    let entries = std::fs::read_dir("/proc").expect("list all processes");
     let processes = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     processes.filter(|process| stat(*process).is_some_and(|(_, its)| its == parent)).collect()
 }

@@ -128,17 +128,17 @@ fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Reply], complain: 
     let mut refused: Vec<(&str, &str)> = Vec::new();
     for reply in told {
         let Some((word, run)) = reply.answer.split_once('=') else {
-            complain("", format!("a start by key {key} was answered with {}", reply.answer));
+            complain("", format!("a start with key {key} was answered with {}", reply.answer));
             continue;
         };
         match word.split_once('-') {
             Some(("started", input)) => winners.push((input, run)),
             Some(("refused", input)) => refused.push((input, run)),
-            _ => complain(run, format!("a start by key {key} was answered with {word}")),
+            _ => complain(run, format!("a start with key {key} was answered with {word}")),
         }
     }
     let Some((input, run)) = winners.first().copied() else {
-        complain("", format!("nobody started {key}"));
+        complain("", format!("no client started {key}"));
         return false;
     };
     if winners.iter().any(|winner| *winner != (input, run)) {
@@ -179,10 +179,10 @@ fn cancel(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl Fn
     let (Some(end), Some(row)) = (evidence.ended_at(run), evidence.runs.get(run)) else { return false };
     let asked = told.iter().filter(|reply| matches!(reply.answer.as_str(), "canceled" | "requested")).count();
     if row.status == "canceled" && asked == 0 {
-        complain(run, "it is canceled, and no cancel was accepted".into());
+        complain(run, "the run is canceled, and no cancel was accepted".into());
     }
     if !matches!(row.status.as_str(), "canceled" | "succeeded") {
-        complain(run, format!("it ended as {}", row.status));
+        complain(run, format!("the run ended as {}", row.status));
     }
     for reply in told {
         let holds = match reply.answer.as_str() {
@@ -191,7 +191,7 @@ fn cancel(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl Fn
             status => row.status == status && reply.replied + SLACK >= end,
         };
         if !holds {
-            complain(run, format!("a cancel was answered with {}, and it is {row:?}", reply.answer));
+            complain(run, format!("a cancel was answered with {}, and the row is {row:?}", reply.answer));
         }
     }
     around(told, end)
@@ -201,7 +201,7 @@ fn result(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl Fn
     let (Some(end), Some(row)) = (evidence.ended_at(run), evidence.runs.get(run)) else { return false };
     for reply in told {
         if row.output.as_deref() != Some(reply.answer.as_str()) || reply.replied + SLACK < end {
-            complain(run, format!("its result was told as {}, and it is {row:?}", reply.answer));
+            complain(run, format!("a client received the result {}, and the row is {row:?}", reply.answer));
         }
     }
     around(told, end)

@@ -82,8 +82,7 @@ impl Report {
     #[must_use]
     pub fn broken(kind: &'static str, plan: &Plan, why: &str) -> Self {
         let mut report = Self::new(kind, plan);
-        let violation =
-            Violation { invariant: "I-Live", run: String::new(), what: format!("a round broke off: {why}") };
+        let violation = Violation { invariant: "I-Live", run: String::new(), what: format!("a round panicked: {why}") };
         report.violations.push(RoundViolation { violation, seed: plan.seed, count: plan.count });
         report
     }
@@ -91,7 +90,7 @@ impl Report {
     /// Adds a violation for each session that is left on the server after all clients are gone.
     pub fn sessions(&mut self, plan: &Plan, sessions: Vec<String>) {
         for session in sessions {
-            let what = format!("a session is left: {session}");
+            let what = format!("a session is left on the server: {session}");
             let violation = Violation { invariant: "I-Clean", run: String::new(), what };
             self.violations.push(RoundViolation { violation, seed: plan.seed, count: plan.count });
         }

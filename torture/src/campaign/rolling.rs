@@ -80,7 +80,7 @@ pub(super) async fn round(part: Part) -> Report {
     for (id, output) in runs {
         let run = round.testbed.client.run(id).await.expect("an acknowledged start is never lost");
         if run.status.is_terminal() && run.output.as_deref() != Some(output.to_string().as_str()) {
-            round.violation("I-Answer", format!("{id} was to give {output}, and is {run:?}"));
+            round.violation("I-Answer", format!("the expected output of {id} is {output}, and the run is {run:?}"));
         }
     }
     round.finish().await
@@ -109,7 +109,7 @@ async fn replace(round: &mut Round) -> bool {
             round.kill(victim).await
         }
         _ => {
-            round.note("told to end", 1);
+            round.note("asked to end", 1);
             end_one(round, victim).await
         }
     };
@@ -158,7 +158,7 @@ async fn migrate(round: &mut Round) -> bool {
                 let state = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
                 assert_eq!(state.as_deref(), Some("57014"), "migrate: {error}");
                 connection.execute("ROLLBACK").await.expect("roll a migration back");
-                round.note("migrations that were put off", 1);
+                round.note("postponed migrations", 1);
             }
         }
     }
@@ -171,13 +171,16 @@ async fn migrate(round: &mut Round) -> bool {
         pids.iter().all(|pid| ledger.lines[lines..].iter().any(|line| line.pid == *pid))
     });
     if !all_go_on.await {
-        round.violation("I-Live", "a worker did not go on through a migration".into());
+        round.violation("I-Live", "a worker did not continue during a migration".into());
     }
     let mut late = round.testbed.spawn("late", &round.settings);
     if !until(RECOVERY, || late.ended().is_some()).await {
         round.violation("I-Clean", "a worker of an older release was not refused".into());
     } else if late.ended().is_some_and(|status| status.success()) || !late.log().contains("NewerSchema") {
-        round.violation("I-Clean", format!("a worker of an older release was not told why: {}", late.log()));
+        round.violation(
+            "I-Clean",
+            format!("a worker of an older release was not refused with a reason: {}", late.log()),
+        );
     }
     was_at_work
 }

@@ -31,7 +31,7 @@ async fn many_clocks(part: Part) -> Report {
     let mut round = Round::begin(part, "skew", RoundOptions { workers: 0, ..RoundOptions::default() }).await;
     let mut clocks = Vec::new();
     for number in 0..3 {
-        let skew = Skew::make(round.testbed.directory(), &number.to_string()).expect("a clock that is wrong");
+        let skew = Skew::make(round.testbed.directory(), &number.to_string()).expect("create a wrong clock");
         skew.set(wrong_by(round.random.u32(..)));
         round.settings.variables = variables(&skew);
         round.spawn();
@@ -69,7 +69,7 @@ async fn one_clock(part: Part) -> Report {
     let shift = Arc::new(AtomicI64::new(0));
     let mirror = tokio::spawn(mirror(clock, Arc::clone(&shift)));
     let mut round = Round::begin(part, "skew", options).await;
-    let skew = Skew::make(round.testbed.directory(), "host").expect("a clock that is wrong");
+    let skew = Skew::make(round.testbed.directory(), "host").expect("create a wrong clock");
     round.settings.variables = variables(&skew);
     for _ in 0..3 {
         round.spawn();

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) async fn round(mut part: Part) -> Report {
     let count = part.count;
     let direct = part.server.clone().expect("a server");
-    let proxy = Proxy::to(&direct).expect("a way to the server");
+    let proxy = Proxy::to(&direct).expect("create a proxy");
     part.server = Some(proxy.url());
     let options = RoundOptions { workers: 1, forbidden: FORBIDDEN, ..RoundOptions::default() };
     let mut round = Round::begin(part, "wire", options).await;
@@ -39,7 +39,7 @@ pub(super) async fn round(mut part: Part) -> Report {
         round.report.faults += 1;
         if !until(PATIENCE, || proxy.delivered().len() > before).await {
             proxy.heal();
-            round.violation("I-Live", format!("no {} was there to be hit within {PATIENCE:?}", fault.name()));
+            round.violation("I-Live", format!("no fault {} could be delivered within {PATIENCE:?}", fault.name()));
             break;
         }
         round.report.delivered += 1;
@@ -62,7 +62,7 @@ pub(super) async fn round(mut part: Part) -> Report {
         });
         if !goes_on.await {
             let last = proxy.delivered().pop().map(|delivered| delivered.to_string()).unwrap_or_default();
-            round.violation("I-Live", format!("process {hit} had not gone on {:?} after {last}", 2 * DEADLINE));
+            round.violation("I-Live", format!("process {hit} had not continued {:?} after {last}", 2 * DEADLINE));
             break;
         }
         round.report.done += 1;

@@ -99,7 +99,7 @@ fn ended_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
         let stale = later.filter_map(|end| Some((end, zombie.lost.get(run_of(&end.subject))?)));
         let stale = stale.filter(|(end, _)| !is_back(zombies, zombie.pid, LEARNED, end));
         for (end, stale) in stale.filter(|(end, _)| begun(end).is_some_and(|begun| begun < zombie.went_on)) {
-            let what = format!("{} came to its end in {}, which had lost epoch {stale}", end.subject, zombie.pid);
+            let what = format!("{} ended in process {}, which had lost epoch {stale}", end.subject, zombie.pid);
             found.push(Violation { invariant: "I-Fence", run: run_of(&end.subject).to_owned(), what });
         }
     }
@@ -125,7 +125,7 @@ fn begun_after_loss(evidence: &Evidence, zombies: &[Zombie]) -> Vec<Violation> {
             let run = run_of(&line.subject);
             entered.insert(run);
             if !is_back(zombies, zombie.pid, ENTERED, line) || entered.len() > THREADS {
-                let what = format!("{} began in {}, which had lost epoch {stale}", line.subject, zombie.pid);
+                let what = format!("{} began in process {}, which had lost epoch {stale}", line.subject, zombie.pid);
                 found.push(Violation { invariant: "I-Fence", run: run.to_owned(), what });
             }
         }

@@ -10,7 +10,7 @@ use super::evidence::{Evidence, run_of};
 pub(super) fn starts(evidence: &Evidence, found: &mut Found) {
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Started) {
         if !evidence.runs.contains_key(&line.subject) {
-            found.add(&line.subject, "its start was acknowledged, and it is not stored");
+            found.add(&line.subject, "the start was acknowledged, and the run is not stored");
         }
     }
 }
@@ -26,7 +26,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
         if !stored.contains(&(line.subject.as_str(), line.value.clone())) {
             found.add(
                 &line.subject,
-                format!("signal {} was acknowledged, and is neither stored nor was taken", line.value),
+                format!("signal {} was acknowledged, and is neither stored nor consumed", line.value),
             );
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn answers(evidence: &Evidence, found: &mut Found) {
             (status, _) => status.to_owned(),
         });
         if stored.as_deref() != Some(told) {
-            found.add(&line.subject, format!("a client was told {told}, stored is {stored:?}"));
+            found.add(&line.subject, format!("a client received {told}, and {stored:?} is stored"));
         }
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn outcomes(evidence: &Evidence, found: &mut Found) {
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Delivered) {
         let (run, name) = line.subject.split_once('/').unwrap_or((&line.subject, ""));
         if !recorded.get(run).is_some_and(|names| names.contains(name)) {
-            found.add(run_of(run), format!("the workflow saw the outcome of {name}, and none is recorded"));
+            found.add(run_of(run), format!("the workflow saw the outcome of {name}, and no outcome is recorded"));
         }
     }
 }

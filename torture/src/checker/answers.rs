@@ -7,7 +7,7 @@ use super::evidence::Evidence;
 
 pub(super) fn live(evidence: &Evidence, found: &mut Found) {
     for (id, run) in evidence.runs.iter().filter(|(_, run)| !run.has_ended()) {
-        found.add(id, format!("it was given the time to end, and is {}", run.status));
+        found.add(id, format!("the run had time to end, and is {}", run.status));
     }
 }
 
@@ -22,7 +22,10 @@ pub(super) fn expected(evidence: &Evidence, found: &mut Found) {
             Answer::Canceled => run.status == "canceled",
         };
         if !holds {
-            found.add(id, format!("expected was {expected:?}, it is {} {:?} {:?}", run.status, run.output, run.error));
+            found.add(
+                id,
+                format!("expected was {expected:?}, the run is {} {:?} {:?}", run.status, run.output, run.error),
+            );
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn began(evidence: &Evidence, found: &mut Found) {
         let has_body = begins.contains_key(subject.as_str());
         match outcome.kind.as_str() {
             "step" | "transaction" | "compensation" if !has_body => {
-                found.add(&outcome.run, format!("{} has an outcome, but its body never began", outcome.step_key));
+                found.add(&outcome.run, format!("{} has an outcome, and its body never began", outcome.step_key));
             }
             "sleep" | "signal" | "approval" | "child" if has_body => {
                 found.add(&outcome.run, format!("{} is a wait, and a body began", outcome.step_key));
@@ -94,11 +94,14 @@ pub(super) fn exact(evidence: &Evidence, found: &mut Found) {
     for subject in &recorded {
         let count = effects_of.remove(subject.as_str()).unwrap_or(0);
         if count != 1 {
-            found.add(run_of(subject), format!("{subject} is recorded, and its effect is there {count} times"));
+            found.add(run_of(subject), format!("{subject} is recorded, and its effect exists {count} times"));
         }
     }
     for (subject, count) in effects_of {
-        found.add(run_of(subject), format!("the effect of {subject} is there {count} times, and it is not recorded"));
+        found.add(
+            run_of(subject),
+            format!("the effect of {subject} exists {count} times, and the step is not recorded"),
+        );
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn epochs(evidence: &Evidence, found: &mut Found) {
     }
     for (run, epoch) in epochs {
         if evidence.runs.get(run).is_some_and(|row| row.epoch != epoch) {
-            found.add(run, format!("its last claim had epoch {epoch}, it has another"));
+            found.add(run, format!("the last claim had epoch {epoch}, and the run has another one"));
         }
     }
 }
@@ -53,7 +53,7 @@ pub(super) fn dual(evidence: &Evidence, found: &mut Found) {
     for (run, statuses) in ends {
         let attempts = evidence.runs.get(run).map_or(1, |row| row.attempt);
         if statuses.len() as i64 > attempts {
-            found.add(run, format!("it ended more than once: {statuses:?}"));
+            found.add(run, format!("the run ended more than once: {statuses:?}"));
         }
     }
     let mut recorded: HashMap<(String, i64), i64> = HashMap::new();
@@ -83,7 +83,7 @@ pub(super) fn released(evidence: &Evidence, found: &mut Found) {
     for (_, run, worker) in evidence.noted.iter().filter(|(kind, ..)| kind == "released") {
         let pid = evidence.workers.get(worker);
         if !pid.is_some_and(|pid| evidence.dead.contains(pid) || evidence.unlocked.contains(pid)) {
-            found.add(run, format!("it was taken from worker {worker}, process {pid:?}, which was not dead"));
+            found.add(run, format!("the claim was released from worker {worker}, process {pid:?}, which was not dead"));
         }
     }
 }
@@ -91,10 +91,10 @@ pub(super) fn released(evidence: &Evidence, found: &mut Found) {
 pub(super) fn innocent(evidence: &Evidence, found: &mut Found) {
     for (id, run) in &evidence.runs {
         if run.crashes > evidence.max_crashes {
-            found.add(id, format!("{} crashes are counted, the limit is {}", run.crashes, evidence.max_crashes));
+            found.add(id, format!("{} crashes are counted, and the limit is {}", run.crashes, evidence.max_crashes));
         }
         if run.error.as_deref().is_some_and(|error| error.contains("\"crash_loop\"")) {
-            found.add(id, format!("it was failed for its crashes: {:?}", run.error));
+            found.add(id, format!("the run failed because of its crashes: {:?}", run.error));
         }
     }
 }

@@ -11,10 +11,10 @@ pub(super) fn database(evidence: &Evidence, found: &mut Found) {
 
 pub(super) fn rows(evidence: &Evidence, found: &mut Found) {
     for row in evidence.attempts.iter().filter(|row| !evidence.runs.contains_key(&row.run)) {
-        found.add(&row.run, format!("there is no such run, and it has a step {}", row.step_key));
+        found.add(&row.run, format!("step {} belongs to a run that does not exist", row.step_key));
     }
     for signal in evidence.signals.iter().filter(|signal| !evidence.runs.contains_key(&signal.run)) {
-        found.add(&signal.run, format!("there is no such run, and it has a signal {}", signal.name));
+        found.add(&signal.run, format!("signal {} belongs to a run that does not exist", signal.name));
     }
 }
 

@@ -5,7 +5,7 @@ use workflow_tests::{Database, RawConnection};
 pub(super) async fn damage(raw: &mut RawConnection, database: Database) -> Vec<String> {
     let mut damage = Vec::new();
     match database {
-        Database::Memory => unreachable!("a testbed is on a database of its own"),
+        Database::Memory => unreachable!("a testbed has no database in memory"),
         Database::Sqlite => {
             let check = raw.lines("PRAGMA integrity_check", "integrity_check").await;
             damage.extend(check.into_iter().filter(|line| line != "ok"));

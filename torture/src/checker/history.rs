@@ -38,7 +38,7 @@ pub(super) fn one(evidence: &Evidence, found: &mut Found) {
         let Some(run) = evidence.runs.get(&outcome.run) else { continue };
         let is_present = run.generation == outcome.generation && run.attempt == 1;
         if is_present && !stored.contains(&(&outcome.run, &outcome.step_key)) {
-            found.add(&outcome.run, format!("{subject} was recorded, and is gone"));
+            found.add(&outcome.run, format!("{subject} was recorded, and is missing"));
         }
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn positions(evidence: &Evidence, found: &mut Found) {
         let highest = positions.keys().max().copied().unwrap_or(0);
         let lowest = positions.keys().min().copied().unwrap_or(0);
         if !beside.contains(run.0) && (highest - lowest + 1) as usize != positions.len() {
-            found.add(run.0, format!("its positions from {lowest} to {highest} have a gap"));
+            found.add(run.0, format!("positions from {lowest} to {highest} have a gap"));
         }
     }
 }
@@ -99,10 +99,10 @@ fn is_transaction(subject: &str) -> bool {
 /// A replay of an ended run ends equally, asks for nothing new, and begins no body.
 pub(super) fn ends_again(evidence: &Evidence, found: &mut Found) {
     for (run, why) in &evidence.misfits {
-        found.add(run, format!("a replay does not come to its end: {why}"));
+        found.add(run, format!("a replay ends differently: {why}"));
     }
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Begin && line.pid == std::process::id()) {
-        found.add(run_of(&line.subject), format!("a replay of what had ended began {}", line.subject));
+        found.add(run_of(&line.subject), format!("a replay of an ended run began {}", line.subject));
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn replayed(evidence: &Evidence, found: &mut Found) {
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Delivered) {
         let given = first.entry(&line.subject).or_insert(&line.value);
         if *given != line.value {
-            found.add(run_of(&line.subject), format!("{} was given {given}, and then {}", line.subject, line.value));
+            found.add(run_of(&line.subject), format!("{} received {given}, and later {}", line.subject, line.value));
         }
         let (key, name) = line.subject.split_once('/').unwrap_or((&line.subject, ""));
         if let Some(outcome) = recorded.get(&(key.to_owned(), name))
@@ -126,7 +126,7 @@ pub(super) fn replayed(evidence: &Evidence, found: &mut Found) {
         {
             found.add(
                 run_of(&line.subject),
-                format!("{} was given {}, recorded is {outcome:?}", line.subject, line.value),
+                format!("{} received {}, and {outcome:?} is recorded", line.subject, line.value),
             );
         }
     }

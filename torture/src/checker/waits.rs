@@ -16,12 +16,13 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
     let mut latest: HashMap<(&str, &str), &Taken> = HashMap::new();
     for taken in &evidence.taken {
         if !seen.insert((&taken.run, taken.seq)) {
-            found.add(&taken.run, format!("signal {} {} was taken twice", taken.name, taken.seq));
+            found.add(&taken.run, format!("signal {} {} was consumed twice", taken.name, taken.seq));
         }
         if let Some(before) = latest.insert((&taken.run, &taken.name), taken)
             && before.seq >= taken.seq
         {
-            found.add(&taken.run, format!("of {}, {} was taken before {}", taken.name, before.seq, taken.seq));
+            found
+                .add(&taken.run, format!("of signal {}, {} was consumed before {}", taken.name, before.seq, taken.seq));
         }
     }
     // The accepted signals are the consumed ones and the waiting ones.
@@ -42,7 +43,7 @@ pub(super) fn signals(evidence: &Evidence, found: &mut Found) {
         // The reply to the last signal may have been lost.
         let lost = accepted.len() == sent.len() + 1 && accepted.last().is_some_and(|last| !sent.contains(last));
         if accepted != sent && !(lost && accepted.starts_with(&sent)) {
-            found.add(run, format!("of {name}, sent was {sent:?}, taken and waiting is {accepted:?}"));
+            found.add(run, format!("of signal {name}, {sent:?} was sent, and {accepted:?} is consumed or waiting"));
         }
     }
 }
@@ -76,7 +77,7 @@ pub(super) fn timers(evidence: &Evidence, found: &mut Found) {
         let (run, _) = subject.split_once('/').unwrap_or((&subject, ""));
         let went_on = went_on.get(format!("{run}/{}", last(&outcome.step_key)).as_str()).copied();
         if went_on.is_some_and(|at| at + SLACK < outcome.started_at + 1000 * milliseconds) {
-            found.add(&outcome.run, format!("the workflow went on too early after {}", outcome.step_key));
+            found.add(&outcome.run, format!("the workflow continued too early after {}", outcome.step_key));
         }
     }
 }
@@ -98,7 +99,7 @@ pub(super) fn children(evidence: &Evidence, found: &mut Found) {
         let (Some(parent), Some(step_key)) = (&run.parent, &run.parent_step_key) else { continue };
         *born.entry((parent, step_key)).or_default() += 1;
         if !recorded.contains(&(parent.as_str(), step_key.as_str())) {
-            found.add(&run.id, format!("it is a child of {parent}, which has no record of {step_key}"));
+            found.add(&run.id, format!("the run is a child of {parent}, which has no record of {step_key}"));
         }
     }
     let mut generations: HashMap<(&str, &str), HashSet<i64>> = HashMap::new();
@@ -120,7 +121,7 @@ pub(super) fn orphans(evidence: &Evidence, found: &mut Found) {
     for run in evidence.runs.values().filter(|run| !run.has_ended() && run.on_parent_end.as_deref() == Some("cancel")) {
         let parent = run.parent.as_ref().and_then(|parent| evidence.runs.get(parent));
         if parent.is_some_and(super::evidence::Row::has_ended) && run.cancel_requested_at.is_none() {
-            found.add(&run.id, "its parent has ended, and it was not asked to");
+            found.add(&run.id, "the parent has ended, and the run was not asked to end");
         }
     }
 }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_become_frames_however_they_come() {
+    fn bytes_become_frames_however_they_are_split() {
         let mut startup = 8_u32.to_be_bytes().to_vec();
         startup.extend(196_608_u32.to_be_bytes());
         let mut tls = 8_u32.to_be_bytes().to_vec();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_answers_are_known() {
+    fn replies_of_a_server_are_recognized() {
         let mut frames = Frames::of_server();
         frames.take(
             &[frame(b'C', b"COMMIT\0"), frame(b'C', b"ROLLBACK\0"), frame(b'Z', b"I"), frame(b'Z', b"T")].concat(),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_commit_alone_is_a_commit() {
+    fn only_a_query_of_a_single_commit_is_a_commit() {
         let is_commit = |text: &[u8]| Frame { kind: b'Q', bytes: frame(b'Q', text) }.is_commit();
         assert!(is_commit(b"COMMIT\0") && is_commit(b" commit \0"));
         assert!(!is_commit(b"COMMIT; BEGIN\0") && !is_commit(b"SELECT 'COMMIT'\0"));

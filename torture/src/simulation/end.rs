@@ -14,7 +14,7 @@ pub(super) fn is_reached(world: &World) -> bool {
 
 /// Returns the reply of the auditor's database, which never waits.
 fn at_once<T>(answer: impl Future<Output = T>) -> T {
-    answer.now_or_never().expect("memory does not wait")
+    answer.now_or_never().expect("the store in memory does not wait")
 }
 
 /// Returns every run.
@@ -36,7 +36,7 @@ pub(super) fn check(world: &World) -> Result<u64, String> {
         return Err(format!("run {} does not end: it is {explained}", run.id));
     }
     if !world.has_application_ended() {
-        return Err("the application does not get done".into());
+        return Err("the application does not finish".into());
     }
     for run in &runs {
         check_run(world, run)?;
@@ -90,12 +90,12 @@ fn check_answer(world: &World, number: usize, runs: &[Run]) -> Result<(), String
         RunStatus::Canceled if plan.cancel_millis.is_some() => return Ok(()),
         status => {
             let got = run.output.clone().unwrap_or_else(|| format!("{:?}", run.error));
-            return Err(format!("run {id} is {status} with {got}, expected was {expected}"));
+            return Err(format!("run {id} is {status} with {got}, not with {expected}"));
         }
     }
     let inbox = at_once(world.auditor.inbox(id, &[SIGNAL.into()])).expect("the auditor reads");
     match inbox.map(|inbox| inbox.signals.len()) {
         Some(0) => Ok(()),
-        left => Err(format!("run {id} was sent as many signals as it takes, and {left:?} are left")),
+        left => Err(format!("run {id} got as many signals as it consumes, and {left:?} are left")),
     }
 }

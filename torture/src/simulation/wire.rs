@@ -107,7 +107,7 @@ impl Wire {
         let session = self.world.auditor.open_lease(WorkerId::from(uuid::Uuid::nil()), &[]).await;
         let mut session = session.expect("the auditor opens a session");
         let claims = session.release_worker(worker).await.expect("the auditor releases");
-        self.world.note(self.process, format_args!("is taken for dead: {claims} claims are due"));
+        self.world.note(self.process, format_args!("is taken for dead: {claims} claims are released"));
         session.close().await.expect("the auditor closes its session");
     }
 

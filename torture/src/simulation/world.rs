@@ -280,7 +280,7 @@ impl Body {
     /// Checks that the owner of a run does not run the body of a step whose outcome is recorded.
     async fn check_not_recorded(&self, run: RunId, step: &str) {
         let auditor = &self.world.auditor;
-        let stored = auditor.run(run).await.expect("the auditor reads").expect("a run that runs exists");
+        let stored = auditor.run(run).await.expect("the auditor reads").expect("a run with a running body exists");
         let owns = stored.worker_id.is_some() && stored.worker_id == self.world.worker(self.process);
         if !owns || stored.generation > 0 || self.world.inner().audit.was_claimed_again(run) {
             return;

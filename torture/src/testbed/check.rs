@@ -46,7 +46,7 @@ impl Testbed {
         let lone = "SELECT count(*) FROM workflow_runs AS r WHERE r.parent_run_id IS NOT NULL AND NOT EXISTS (
             SELECT 1 FROM step_attempts AS a
             WHERE a.run_id = r.parent_run_id AND a.step_key = r.parent_step_key AND a.kind = 'child')";
-        assert_eq!(self.raw().await.number(lone).await, 0, "children that no parent knows");
+        assert_eq!(self.raw().await.number(lone).await, 0, "children without a record at their parent");
     }
 
     /// Returns the outcomes that are in the database now.

@@ -34,7 +34,7 @@ impl Location {
         };
         let directory = directory.expect("a directory for the testbed");
         let (url, schema) = match database {
-            Database::Memory => unreachable!("not on this list: it takes no SQL"),
+            Database::Memory => unreachable!("a database in memory takes no SQL"),
             Database::Sqlite => {
                 let files = files.as_deref().unwrap_or(directory.path());
                 (format!("sqlite://{}", files.join("test.db").display()), None)
@@ -95,5 +95,5 @@ impl Location {
 fn ledger_worker() -> PathBuf {
     let this = std::env::current_exe().expect("the path of this program");
     let directory = this.ancestors().skip(1).find(|directory| directory.join("ledger_worker").exists());
-    directory.unwrap_or_else(|| panic!("no ledger_worker beside {}: build it", this.display())).join("ledger_worker")
+    directory.unwrap_or_else(|| panic!("no ledger_worker beside {}; build it", this.display())).join("ledger_worker")
 }

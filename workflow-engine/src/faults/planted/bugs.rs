@@ -146,7 +146,7 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "stale-position",
         "a replay counts positions from the first instead of continuing after the recorded ones: outcomes are delivered in another order",
-        kill("failpoints::step_body", "have the same place"),
+        kill("failpoints::step_body", "have the same position"),
         Some("kill"),
     ),
     PlantedBug::new(
