@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_engine::model::{Claim, Lane, WorkerId};
 use workflow_engine::store::{
-    Answer, AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome,
-    Prepared, Preparer, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    AttemptWrite, CommitOrder, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
+    Outcome, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -61,8 +61,12 @@ pub struct FaultyStore {
     transaction_faults: Mutex<VecDeque<Fault>>,
     /// How many reads of an inbox still fail.
     inboxes: AtomicUsize,
-    /// So many batches were prepared.
-    prepared: AtomicUsize,
+    /// Keeps the order of the commits, of which some wait at a gate.
+    order: CommitOrder,
+    /// Calls of `commit` that have not returned.
+    under_way: AtomicUsize,
+    /// Calls of `commit` that were made while another one was under way.
+    overlapping: AtomicUsize,
 }
 
 impl FaultyStore {
@@ -77,7 +81,9 @@ impl FaultyStore {
             gate: Mutex::default(),
             transaction_faults: Mutex::default(),
             inboxes: AtomicUsize::new(0),
-            prepared: AtomicUsize::new(0),
+            order: CommitOrder::default(),
+            under_way: AtomicUsize::new(0),
+            overlapping: AtomicUsize::new(0),
         }
     }
 
@@ -123,10 +129,10 @@ impl FaultyStore {
         self.batches.lock().expect("batches").clone()
     }
 
-    /// How many batches were prepared.
+    /// Returns the number of batches that were sent while another one was being committed.
     #[must_use]
-    pub fn prepared(&self) -> usize {
-        self.prepared.load(SeqCst)
+    pub fn overlapping(&self) -> usize {
+        self.overlapping.load(SeqCst)
     }
 
     fn gate_of(&self, writes: &[Write]) -> Option<Arc<Gate>> {
@@ -134,24 +140,24 @@ impl FaultyStore {
         gate.as_ref().filter(|(with, _)| writes.iter().any(with)).map(|(_, gate)| Arc::clone(gate))
     }
 
-    /// Commits these writes, or applies the fault.
-    async fn with_faults<T>(
-        &self,
-        writes: &[Write],
-        commit: impl Future<Output = Result<T, DatabaseError>>,
-    ) -> Result<T, DatabaseError> {
+    /// Waits at the gate, if these writes have to.
+    async fn pass_gate(&self, writes: &[Write]) {
         self.batches.lock().expect("batches").push(writes.len());
         if let Some(gate) = self.gate_of(writes) {
             gate.pass().await;
         }
+    }
+
+    /// Commits these writes, unless they are bad or have a fault.
+    async fn commit_with_faults(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
         if writes.iter().any(&self.bad) {
             return Err(failure(DatabaseErrorKind::Invalid));
         }
         match self.next_fault(writes) {
-            None => commit.await,
+            None => self.inner.commit(writes).await,
             Some(Fault::Before(kind)) => Err(failure(kind)),
             Some(Fault::After(kind)) => {
-                commit.await?;
+                self.inner.commit(writes).await?;
                 Err(failure(kind))
             }
             Some(Fault::Panic) => panic!("a fault of the test"),
@@ -165,23 +171,26 @@ impl FaultyStore {
     }
 }
 
-impl std::fmt::Debug for FaultyStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FaultyStore").field("inner", &self.inner).finish_non_exhaustive()
+/// Counts one call of `commit` until it returns or is dropped.
+struct UnderWay<'s>(&'s FaultyStore);
+
+impl<'s> UnderWay<'s> {
+    fn begin(store: &'s FaultyStore) -> Self {
+        let others = store.under_way.fetch_add(1, SeqCst);
+        store.overlapping.fetch_add(usize::from(others > 0), SeqCst);
+        Self(store)
     }
 }
 
-#[async_trait]
-impl Preparer for FaultyStore {
-    fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
-        let prepared = self.inner.preparer()?.prepare(writes);
-        self.prepared.fetch_add(usize::from(prepared.is_some()), SeqCst);
-        prepared
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, SeqCst);
     }
+}
 
-    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, DatabaseError> {
-        let preparer = self.inner.preparer().ok_or_else(|| failure(DatabaseErrorKind::Other))?;
-        self.with_faults(writes, preparer.commit_prepared(writes, prepared)).await
+impl std::fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaultyStore").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -192,11 +201,8 @@ fn failure(kind: DatabaseErrorKind) -> DatabaseError {
 #[async_trait]
 impl Store for FaultyStore {
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        self.with_faults(writes, self.inner.commit(writes)).await
-    }
-
-    fn preparer(&self) -> Option<&dyn Preparer> {
-        self.inner.preparer().map(|_| self as &dyn Preparer)
+        let _under_way = UnderWay::begin(self);
+        self.order.call(self.pass_gate(writes), |()| self.commit_with_faults(writes)).await
     }
 
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
@@ -272,7 +278,7 @@ impl Store for FaultyStore {
         self.inner.hint().await
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         self.inner.listen().await
     }
 

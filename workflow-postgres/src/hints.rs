@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgListener};
 use sqlx::{Executor, PgConnection};
 
-use workflow_engine::store::{DatabaseError, Hints};
+use workflow_engine::store::{DatabaseError, Listener};
 
 use super::PostgresStore;
 use super::call::Limit;
@@ -43,7 +43,7 @@ pub(super) async fn notify_within(connection: &mut PgConnection, sql: &Sql, chan
 }
 
 /// A source of hints: notifications on a connection of its own.
-pub(super) struct PostgresHints {
+pub(super) struct PostgresListener {
     options: PgConnectOptions,
     sql: Arc<Sql>,
     channel: String,
@@ -52,7 +52,7 @@ pub(super) struct PostgresHints {
     listener: Option<PgListener>,
 }
 
-impl PostgresHints {
+impl PostgresListener {
     /// Connects and listens.
     pub(super) async fn open(store: &PostgresStore) -> Result<Self, DatabaseError> {
         let mut hints = Self {
@@ -80,7 +80,7 @@ impl PostgresHints {
 }
 
 #[async_trait]
-impl Hints for PostgresHints {
+impl Listener for PostgresListener {
     async fn next(&mut self) -> Result<(), DatabaseError> {
         match &mut self.listener {
             // The listener stays in place while it is awaited, so a dropped wait leaves what has
@@ -116,8 +116,8 @@ async fn wait(listener: &mut PgListener, origin: &str) -> bool {
     }
 }
 
-impl fmt::Debug for PostgresHints {
+impl fmt::Debug for PostgresListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresHints").field("channel", &self.channel).finish_non_exhaustive()
+        f.debug_struct("PostgresListener").field("channel", &self.channel).finish_non_exhaustive()
     }
 }

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use workflow_engine::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use workflow_engine::store::{
-    DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome, Preparer,
+    DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue, Outcome,
     StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
@@ -89,9 +89,9 @@ mod plain_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
-mod prepare_tests;
-#[cfg(test)]
 mod read_tests;
+#[cfg(test)]
+mod turn_tests;
 #[cfg(test)]
 mod worker_lock_tests;
 #[cfg(test)]
@@ -136,10 +136,6 @@ impl Store for PostgresStore {
             return Ok(Vec::new());
         }
         self.write_and_read(writes).await
-    }
-
-    fn preparer(&self) -> Option<&dyn Preparer> {
-        Some(self)
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
@@ -236,9 +232,9 @@ impl Store for PostgresStore {
         call.end(result)
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         self.refuse_if_closed("listen for hints")?;
-        Ok(Box::new(hints::PostgresHints::open(self).await?))
+        Ok(Box::new(hints::PostgresListener::open(self).await?))
     }
 
     async fn close(&self) {

@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use async_trait::async_trait;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::Mutex;
 
 use workflow_engine::model::Timestamp;
-use workflow_engine::store::{Answer, DatabaseError, Outcome, Prepared, Preparer, Write};
+use workflow_engine::store::{DatabaseError, Outcome, Write};
 
 use super::bound::Bound;
 use super::call::Limit;
@@ -40,7 +39,6 @@ struct BoundAhead {
     workers: Workers,
     /// What a clock said that only moves when it is told to.
     now: Option<Timestamp>,
-    writes: usize,
 }
 
 /// A connection that rests. In use it is nowhere, so that a commit which is dropped half-way closes it.
@@ -50,13 +48,28 @@ struct Kept {
 }
 
 impl PostgresStore {
-    /// Commits the writes, with what was prepared for them.
-    async fn write(&self, writes: &[Write], prepared: Option<Prepared>) -> Result<Committed, DatabaseError> {
+    /// See [`Store::commit`](workflow_engine::store::Store::commit).
+    pub(super) async fn write_and_read(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        let committed = self.write(writes).await?;
+        // If another commit waits for the connection, it is sent before the rows of this one are read.
+        if self.writer.kept.try_lock().is_err() {
+            tokio::task::yield_now().await;
+        }
+        let outcomes = committed.read(&self.writer.memory, writes);
+        Ok(outcomes.unwrap_or_else(|failure| unreadable(writes, &failure.during(OPERATION))))
+    }
+
+    /// Commits the writes. If another commit is under way, first binds the statement, then waits.
+    async fn write(&self, writes: &[Write]) -> Result<Committed, DatabaseError> {
         self.refuse_if_closed(OPERATION)?;
+        // A batch that is bound from now on must ask for the claims that this one releases.
+        self.writer.memory.lock().known.finished(writes);
+        let is_busy = self.writer.kept.try_lock().is_err();
+        let bound = if is_busy { self.bind_ahead(writes) } else { None };
         let mut kept = self.writer.kept.lock().await;
         let limit = Limit::from_now();
         let workers = self.writer.workers_of(writes);
-        let bound = prepared.and_then(|prepared| self.bound_ahead(prepared, writes, &workers));
+        let bound = bound.and_then(|bound| self.still_current(bound, &workers));
         let taken = limit.run(self.take(kept.take())).await;
         let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
         let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
@@ -71,28 +84,21 @@ impl PostgresStore {
         result.map_err(|failure| failure.during(OPERATION))
     }
 
-    /// See [`Store::commit`](workflow_engine::store::Store::commit).
-    pub(super) async fn write_and_read(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        let committed = self.write(writes, None).await?;
-        committed.read(&self.writer.memory, writes).map_err(|failure| failure.during(OPERATION))
-    }
-
-    /// Binds the statement of a plain batch while another batch may be under way.
+    /// Binds the statement of a plain batch while another batch is under way.
     fn bind_ahead(&self, writes: &[Write]) -> Option<BoundAhead> {
         let workers = self.writer.workers_of(writes);
         let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
         let memory = self.writer.memory.lock();
         let bound = Plain::of(writes, &workers, &memory.known)?.bind_one(context, &memory.known)?.ok()?;
         drop(memory);
-        Some(BoundAhead { bound, workers, now: self.clock.fixed(), writes: writes.len() })
+        Some(BoundAhead { bound, workers, now: self.clock.fixed() })
     }
 
-    /// The statement that was bound ahead, if a new one of these writes would be the same: it may not rely on the row of a worker on which
-    /// nobody may rely any more.
-    fn bound_ahead(&self, prepared: Prepared, writes: &[Write], workers: &Workers) -> Option<Bound> {
-        let ahead = prepared.into::<BoundAhead>()?;
-        let is_same = ahead.writes == writes.len() && ahead.workers == *workers && ahead.now == self.clock.fixed();
-        is_same.then_some(ahead.bound)
+    /// Returns the statement if it would be bound the same way now: it must not rely on the row of a
+    /// worker on which no batch may rely any more.
+    fn still_current(&self, ahead: BoundAhead, workers: &Workers) -> Option<Bound> {
+        let is_current = ahead.workers == *workers && ahead.now == self.clock.fixed();
+        is_current.then_some(ahead.bound)
     }
 
     /// The connection that was kept, if it lives, else another.
@@ -109,22 +115,7 @@ impl PostgresStore {
     }
 }
 
-#[async_trait]
-impl Preparer for PostgresStore {
-    fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
-        self.bind_ahead(writes).map(Prepared::new)
-    }
-
-    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, DatabaseError> {
-        let committed = self.write(writes, Some(prepared)).await?;
-        let memory = Arc::clone(&self.writer.memory);
-        Ok(Answer::new(move |writes| {
-            committed.read(&memory, writes).unwrap_or_else(|failure| unreadable(writes, &failure.during(OPERATION)))
-        }))
-    }
-}
-
-/// They are committed, but what was claimed cannot be understood.
+/// The outcomes of a batch that is committed, but whose claimed runs cannot be read.
 fn unreadable(writes: &[Write], error: &DatabaseError) -> Vec<Outcome> {
     let outcome = |write: &Write| match write.as_claim() {
         Some(_) => Outcome::refused(error),
@@ -141,6 +132,12 @@ pub(super) async fn connect_writer(options: &PgConnectOptions, sql: &Sql) -> Res
 }
 
 impl Writer {
+    /// Waits for the turn to commit, as a commit does.
+    #[cfg(test)]
+    pub(super) async fn turn(&self) -> impl Sized {
+        self.kept.lock().await
+    }
+
     /// The workers on whose rows a batch may rely now, those among them that claim by it.
     fn workers_of(&self, writes: &[Write]) -> Workers {
         let mut memory = self.memory.lock();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use workflow_engine::store::{DatabaseError, Hints};
+use workflow_engine::store::{DatabaseError, Listener};
 
 use super::database::Database;
 use super::error::{During, within_deadline};
@@ -56,7 +56,7 @@ struct WriterSeen {
 struct Never;
 
 /// See [`Store::listen`](workflow_engine::store::Store::listen).
-pub(super) async fn listen(database: &Arc<Database>) -> Result<Box<dyn Hints>, DatabaseError> {
+pub(super) async fn listen(database: &Arc<Database>) -> Result<Box<dyn Listener>, DatabaseError> {
     database.check_open(OPERATION)?;
     let Some(file) = &database.file else { return Ok(Box::new(Never)) };
     let mut connection = file.open_connection(OPERATION).await?;
@@ -142,7 +142,7 @@ impl DataVersion {
 }
 
 #[async_trait]
-impl Hints for DataVersion {
+impl Listener for DataVersion {
     async fn next(&mut self) -> Result<(), DatabaseError> {
         loop {
             self.wal.wait(self.next_look).await;
@@ -157,7 +157,7 @@ impl Hints for DataVersion {
 }
 
 #[async_trait]
-impl Hints for Never {
+impl Listener for Never {
     async fn next(&mut self) -> Result<(), DatabaseError> {
         pending().await
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use workflow_engine::model::{Claim, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use workflow_engine::store::{
-    ConnectError, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue,
+    ConnectError, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
     Outcome, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
@@ -78,6 +78,9 @@ use error::within_deadline;
 #[derive(Debug)]
 pub struct SqliteStore {
     database: Arc<Database>,
+    /// The turn to commit a batch, in the order of the calls. The deadline of a commit does not count
+    /// the time before its turn.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl SqliteStore {
@@ -88,13 +91,14 @@ impl SqliteStore {
     /// [`ConnectError`].
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
         let database = open::open(url, options).await?;
-        Ok(Self { database: Arc::new(database) })
+        Ok(Self { database: Arc::new(database), turn: tokio::sync::Mutex::default() })
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        let _turn = self.turn.lock().await;
         within_deadline("commit a batch", commit::commit(&self.database, writes)).await
     }
 
@@ -164,7 +168,7 @@ impl Store for SqliteStore {
         self.database.check_open("send a hint")
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         within_deadline("listen for hints", hints::listen(&self.database)).await
     }
 

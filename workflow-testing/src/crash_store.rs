@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use workflow_engine::model::{Claim, Lane, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome, StepCommit,
-    StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue, Outcome,
+    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunFilter, RunId, StepAttempt};
 
@@ -94,7 +94,7 @@ impl Store for CrashStore {
         self.inner.hint().await
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         self.inner.listen().await
     }
 

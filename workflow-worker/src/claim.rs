@@ -27,7 +27,7 @@ const MOST_CLAIMS: usize = 2;
 
 /// Claims and starts drives until it is dropped, or the executor stops.
 pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
-    shared.executor().hub().listen().await;
+    shared.executor().notifier().listen().await;
     let mut look_from = Instant::now();
     let mut next = Next::Claim;
     loop {
@@ -157,13 +157,13 @@ async fn claim_now(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
 async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, look_from: &mut Instant) -> Claimed {
     let request = request(shared, &permits);
     let answer = async {
-        let mut answer = shared.executor().offer(request).await?;
+        let mut answer = shared.executor().wait_claim(request).await?;
         tokio::select! {
             biased;
             answer = &mut answer => return answer.map_err(|_| ExecutorStopped),
             () = wait_for_due(shared, look_from) => {}
         }
-        shared.executor().call_in().await?;
+        shared.executor().flush_claims().await?;
         answer.await.map_err(|_| ExecutorStopped)
     };
     (permits, unless_kept(answer).await)

@@ -18,7 +18,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Waits until a run may be due by other means than a commit of this process.
 pub(crate) async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
     if planted("hint-only-wake") {
-        return shared.executor().hub().due().await;
+        return shared.executor().notifier().due().await;
     }
     let pause = async {
         loop {
@@ -42,7 +42,7 @@ pub(crate) async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
     };
     tokio::select! {
         biased;
-        () = shared.executor().hub().due() => {}
+        () = shared.executor().notifier().due() => {}
         () = pause => {}
     }
 }

@@ -94,8 +94,8 @@ fn child_end(ended: EndedRun) -> ChildEnd {
 /// Tells drives of wakes that this process committed at once, and of those of other processes after their hints, until it
 /// is dropped. What is missed here comes with the renewal of the lease.
 pub(crate) async fn pass_wakes(shared: Arc<Shared>) {
-    let hub = Arc::clone(shared.executor().hub());
-    let (mut wakes, mut changes) = (hub.wakes(), hub.changes());
+    let notifier = Arc::clone(shared.executor().notifier());
+    let (mut wakes, mut changes) = (notifier.wakes(), notifier.changes());
     loop {
         tokio::select! {
             biased;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
-use workflow_engine::executor::Hub;
+use workflow_engine::executor::Notifier;
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::model::{Claim, Lane, WorkerId};
 use workflow_engine::store::{LeaseSession, Renewed, Store};
@@ -41,7 +41,7 @@ impl LeaseThread {
             worker: shared.id,
             lanes: shared.lanes.clone(),
             store: Arc::clone(shared.client.store()),
-            hub: Arc::clone(shared.executor().hub()),
+            notifier: Arc::clone(shared.executor().notifier()),
             claims: Arc::clone(&shared.claims),
             lease: shared.options.lease,
             liveness: shared.pace(LIVENESS_INTERVAL, RARE_LIVENESS_INTERVAL),
@@ -110,7 +110,7 @@ struct Keeper {
     worker: WorkerId,
     lanes: Vec<Lane>,
     store: Arc<dyn Store>,
-    hub: Arc<Hub>,
+    notifier: Arc<Notifier>,
     claims: Arc<ClaimTable>,
     lease: Duration,
     /// How often the locks of others are looked at.
@@ -203,7 +203,7 @@ impl Keeper {
             match try_release(session, worker).await {
                 Ok(claims) => {
                     tracing::info!(%worker, claims, "worker is dead; its runs are due");
-                    self.hub.nudge();
+                    self.notifier.notify_due();
                 }
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, %worker, "claims of a dead worker not released");

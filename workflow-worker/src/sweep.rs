@@ -91,7 +91,7 @@ async fn look_for_unserved(shared: &Shared) -> Result<(), DatabaseError> {
 
 /// Hands pauses that this process committed to the drives at once; those of others come with the lease's renewal.
 pub(crate) async fn pass_pauses(shared: Arc<Shared>) {
-    let mut pauses = shared.executor().hub().pauses();
+    let mut pauses = shared.executor().notifier().pauses();
     loop {
         match pauses.recv().await {
             // As at the end of the worker: what runs may end, and the rest waits in the database.
@@ -104,7 +104,7 @@ pub(crate) async fn pass_pauses(shared: Arc<Shared>) {
 
 /// Hands cancels that this process committed to the drives at once; those of others come with the lease's renewal.
 pub(crate) async fn pass_cancels(shared: Arc<Shared>) {
-    let mut cancels = shared.executor().hub().cancels();
+    let mut cancels = shared.executor().notifier().cancels();
     loop {
         match cancels.recv().await {
             Ok(Cancel::Requested(run)) => shared.claims.request_cancel_of_run(run),

@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use workflow_engine::store::{Hints, Store};
+use workflow_engine::store::{Listener, Store};
 use workflow_tests::builders::{new_run, start};
 use workflow_tests::{Fixture, until};
 
 /// Counts the hints until the end of the test.
-fn count(mut hints: Box<dyn Hints>) -> Arc<AtomicU64> {
+fn count(mut hints: Box<dyn Listener>) -> Arc<AtomicU64> {
     let counter = Arc::new(AtomicU64::new(0));
     let counted = counter.clone();
     tokio::spawn(async move {

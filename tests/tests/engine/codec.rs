@@ -331,7 +331,7 @@ pub async fn a_codec_that_fails_or_panics_affects_one_write(db: Live) {
     assert_eq!(why.reason, UnreadableReason::Failed("it panicked".into()));
 }
 
-pub async fn a_prepared_batch_is_encoded_like_any_other(db: Live) {
+pub async fn a_batch_in_line_is_encoded_like_any_other(db: Live) {
     let moody = Moody(|context| match context.place {
         PayloadPlace::StepOutput { key: "fails" } => Err(CodecError::Failed("no key today".into())),
         _ => Ok(()),
@@ -344,19 +344,17 @@ pub async fn a_prepared_batch_is_encoded_like_any_other(db: Live) {
     store.commit(&starts).await.unwrap();
     let first = claimed(one(store.commit(&[claim()]).await.unwrap())).runs[0].claim;
     let batch =
-        [attempt(first, succeeded("good", 1, "\"secret\"")), claim(), attempt(first, succeeded("fails", 2, "1"))];
-    let prepared = store.preparer().and_then(|preparer| Some((preparer, preparer.prepare(&batch)?)));
-    assert_eq!(prepared.is_some(), db.database == Database::Postgres);
-    let outcomes = match prepared {
-        Some((preparer, prepared)) => preparer.commit_prepared(&batch, prepared).await.unwrap().read(&batch),
-        None => store.commit(&batch).await.unwrap(),
-    };
+        [attempt(first, succeeded("good", 2, "\"secret\"")), claim(), attempt(first, succeeded("fails", 3, "1"))];
+    let before = [attempt(first, succeeded("before", 1, "\"secret\""))];
+    let (before, outcomes) = futures::join!(store.commit(&before), store.commit(&batch));
+    assert!(matches!(before.unwrap()[..], [Outcome::Applied]));
+    let outcomes = outcomes.unwrap();
     let [Outcome::Applied, Outcome::Claimed(second), Outcome::Refused(error)] = &outcomes[..] else {
         panic!("{outcomes:?}")
     };
     assert_eq!((error.kind, second.runs[0].input.as_str()), (DatabaseErrorKind::Codec, "\"second\""));
     let rows = store.history(first.run_id).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>(), [Some("\"secret\"")]);
+    assert_eq!(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>(), [Some("\"secret\""); 2]);
     assert!(found(&db, "secret").await.is_empty());
 }
 

@@ -142,25 +142,25 @@ pub async fn a_pending_claim_waits_for_a_due_run(db: Live) {
     let lost = end_in_family(Claim { run_id: RunId::generate(), epoch: 1 }, Some(RunId::generate()), true);
     assert!(matches!(executor.commit(lost).await, Ok(Outcome::Lost)));
 
-    let mut offer = executor.offer(claim.clone()).await.unwrap();
+    let mut pending = executor.wait_claim(claim.clone()).await.unwrap();
     for _ in 0..2 {
         executor.commit(Write::Pause(RunId::generate())).await.unwrap();
     }
-    assert!(offer.try_recv().is_err(), "nothing has become due since the claim");
+    assert!(pending.try_recv().is_err(), "nothing has become due since the claim");
     let run = new_run();
     let begun = Instant::now();
     created(&executor.commit(Write::Start(run.clone())).await.unwrap());
-    let answer = offer.await.unwrap();
+    let answer = pending.await.unwrap();
     assert_eq!(answer.outcome.unwrap().runs[0].claim.run_id, run.id, "the commit that starts the run claims it");
     assert!(answer.begun >= begun, "the lease does not begin before the claim is committed");
 
-    let mut offer = executor.offer(claim.clone()).await.unwrap();
+    let mut pending = executor.wait_claim(claim.clone()).await.unwrap();
     executor.commit(Write::Pause(RunId::generate())).await.unwrap();
-    assert!(offer.try_recv().is_err(), "the claim before the last write already included the started run");
-    executor.call_in().await.unwrap();
-    assert!(offer.await.unwrap().outcome.unwrap().runs.is_empty());
+    assert!(pending.try_recv().is_err(), "the claim before the last write already included the started run");
+    executor.flush_claims().await.unwrap();
+    assert!(pending.await.unwrap().outcome.unwrap().runs.is_empty());
 
-    drop(executor.offer(claim).await.unwrap());
+    drop(executor.wait_claim(claim).await.unwrap());
     let other = new_run();
     created(&executor.commit(Write::Start(other.clone())).await.unwrap());
     let other = db.client.store().run(other.id).await.unwrap().unwrap();
@@ -325,8 +325,8 @@ pub async fn a_blocked_runtime_is_notified_of_other_processes(db: Live) {
         runtime.block_on(async {
             let client = connect.await.unwrap();
             let executor = Executor::start(Arc::clone(client.store()));
-            let mut changes = executor.hub().changes();
-            executor.hub().listen().await;
+            let mut changes = executor.notifier().changes();
+            executor.notifier().listen().await;
             changes.changed().await.unwrap();
             listens.send(()).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);

@@ -10,6 +10,7 @@ use workflow_tests::{Database, Live, until};
 
 mod application_transactions;
 mod authoring;
+mod batches_in_line;
 mod breaker;
 mod cancel;
 mod children;
@@ -30,7 +31,6 @@ mod patch;
 mod pause;
 mod planted;
 mod preflight;
-mod prepared_batches;
 mod refusals;
 mod retry;
 mod saga;
@@ -248,7 +248,7 @@ workflow_tests::cases! {
         a_row_that_was_changed_or_moved_is_refused,
         payloads_older_than_the_codec_are_read_unless_refused,
         a_codec_that_fails_or_panics_affects_one_write,
-        a_prepared_batch_is_encoded_like_any_other,
+        a_batch_in_line_is_encoded_like_any_other,
         the_limit_counts_the_plain_text,
     }
     application_transactions {
@@ -308,8 +308,11 @@ workflow_tests::cases! {
         a_write_of_a_dropped_sender_is_committed,
         a_blocked_runtime_is_notified_of_other_processes,
     }
-    prepared_batches {
-        a_prepared_batch_is_committed_once,
+    batches_in_line {
+        a_batch_in_line_is_committed_once,
+        a_batch_in_line_whose_reply_was_lost_is_repeated_without_its_claims,
+        a_batch_in_line_waits_while_the_one_before_it_is_retried,
+        a_batch_in_line_waits_while_a_bad_write_before_it_is_found,
         hundreds_of_runs_survive_a_failing_database,
     }
     retry {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{Claim, Lane, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue, Outcome, Renewed,
+    AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue, Outcome, Renewed,
     StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
@@ -299,7 +299,7 @@ impl Store for Wire {
         self.inner.hint().await
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         self.call("listen", self.inner.listen(), quiet).await
     }
 

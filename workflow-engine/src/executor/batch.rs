@@ -1,53 +1,64 @@
+//! The writes of one commit, and the places for their answers.
+
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::store::{DatabaseError, Outcome, Prepared, Write};
+use crate::store::{DatabaseError, Outcome, Write};
 
-use super::failure::may_repeat;
-use super::{Reply, Request};
+use super::failure::{Failures, may_repeat};
+use super::request::{QueuedWrite, Reply};
 
-/// The most payload in one batch: far below what one statement of either database can take (1 GB).
+/// The most payload in one batch. A statement of either database takes far more (1 GB).
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// Writes, and where the answer to each goes.
+/// Batch size from which the next batch is sent before this one is acknowledged. So many senders
+/// keep the processors busy once they are answered, and the database would be idle meanwhile. For a
+/// smaller batch this order would only delay the next writes of its few senders.
+pub(super) const MANY: usize = 64;
+
+/// Writes that are to be committed together. Each has its reply at the same index.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) writes: Vec<Write>,
     pub(super) replies: Vec<Reply>,
-    /// What the store has made ready for these writes, just as they are.
-    pub(super) prepared: Option<Prepared>,
+    /// How often the commit of just these writes has failed.
+    pub(super) failures: Failures,
 }
 
 impl Batch {
-    pub(super) fn push(&mut self, Request { write, reply }: Request) {
-        self.prepared = None;
+    /// Returns an empty batch that takes `writes` writes before it has to grow.
+    pub(super) fn with_capacity(writes: usize) -> Self {
+        Self { writes: Vec::with_capacity(writes), replies: Vec::with_capacity(writes), failures: Failures::default() }
+    }
+
+    pub(super) fn push(&mut self, QueuedWrite { write, reply }: QueuedWrite) {
         self.writes.push(write);
         self.replies.push(reply);
     }
 
-    /// Whether this is a claim whose worker has one here.
+    /// Returns `true` if `write` is a claim and the batch has another claim of its worker.
     pub(super) fn has_claim_of_its_worker(&self, write: &Write) -> bool {
         let worker = write.as_claim().map(|request| request.worker);
         worker.is_some() && self.writes.iter().any(|other| other.as_claim().map(|request| request.worker) == worker)
     }
 
-    /// The batch in as few parts as [`MAX_BATCH_BYTES`] allows, in their order.
-    pub(super) fn in_sizes(mut self) -> Vec<Self> {
+    /// Cuts the batch into as few parts as [`MAX_BATCH_BYTES`] allows, in the order of the writes.
+    /// An empty batch has no parts.
+    pub(super) fn into_parts(mut self) -> Vec<Self> {
         let mut parts = Vec::new();
-        while let Some(end) = self.end_of_first() {
+        while let Some(end) = self.end_of_first_part() {
             let rest = self.split_off(end);
             parts.push(std::mem::replace(&mut self, rest));
         }
-        parts.push(self);
+        if !self.writes.is_empty() {
+            parts.push(self);
+        }
         parts
     }
 
-    /// Whether it is more than one batch takes.
-    pub(super) fn is_too_large(&self) -> bool {
-        self.end_of_first().is_some()
-    }
-
-    /// How many writes are as much as one batch takes, if there are more. One is never too much.
-    fn end_of_first(&self) -> Option<usize> {
+    /// Returns the number of writes in the first part, or `None` if all writes fit into one part. A
+    /// part has at least one write, however large.
+    fn end_of_first_part(&self) -> Option<usize> {
         let mut bytes = 0;
         let too_much = |write: &Write| {
             bytes += write.payload_bytes();
@@ -56,17 +67,19 @@ impl Batch {
         self.writes.iter().position(too_much).map(|end| end.max(1)).filter(|end| *end < self.writes.len())
     }
 
-    pub(super) fn halves(mut self) -> (Self, Self) {
+    /// Cuts the batch in two, to find a bad write.
+    pub(super) fn into_halves(mut self) -> (Self, Self) {
         let second = self.split_off(self.writes.len() / 2);
+        self.failures = Failures::default();
         (self, second)
     }
 
     fn split_off(&mut self, at: usize) -> Self {
-        self.prepared = None;
-        Self { writes: self.writes.split_off(at), replies: self.replies.split_off(at), prepared: None }
+        Self { writes: self.writes.split_off(at), replies: self.replies.split_off(at), failures: Failures::default() }
     }
 
-    /// After a failure whose effect is unknown, claims are answered with it rather than repeated.
+    /// Answers the claims with the error and removes them, if the error leaves the effect of the
+    /// commit unknown. A repeated claim would leave the runs of the first one without a driver.
     pub(super) fn give_up_claims(&mut self, error: &DatabaseError) {
         if !error.kind.is_transient() {
             return;
@@ -82,16 +95,18 @@ impl Batch {
         }
     }
 
-    /// The bug of this name: what is most often true is answered before it is.
+    /// Answers attempts, ends and parks with the outcome that is most likely, before the commit:
+    /// the planted bug `reply-before-commit`.
     pub(super) fn answer_unwritten(&mut self) {
         for (write, reply) in self.writes.iter().zip(&mut self.replies) {
             if let Write::Attempt(_) | Write::End(_) | Write::Park(_) = write {
-                let nobody = Reply::Outcome(tokio::sync::oneshot::channel().0);
-                std::mem::replace(reply, nobody).send(Outcome::Applied, Instant::now());
+                let unused = Reply::Outcome(oneshot::channel().0);
+                std::mem::replace(reply, unused).send(Outcome::Applied, Instant::now());
             }
         }
     }
 
+    /// Answers every write with the error.
     pub(super) fn refuse_all(self, error: &DatabaseError) {
         for reply in self.replies {
             reply.send(Outcome::refused(error), Instant::now());

@@ -1,4 +1,4 @@
-//! What the executor does with a batch that the database did not take: pure decisions.
+//! Decides what the executor does after a failed commit. Pure.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tokio::time::Instant;
 use crate::faults::planted;
 use crate::store::{DatabaseError, Write};
 
-/// What comes after a failed commit.
+/// The decision after a failed commit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterFailure {
-    /// The same batch again, after this delay.
+    /// Commit the batch again, after this delay.
     Again(Duration),
-    /// Each half on its own: one of the writes is bad, the others must not suffer for it.
+    /// Commit each half on its own. One write is bad, and must not prevent the others.
     Split,
-    /// The error is the answer.
+    /// Answer with the error.
     GiveUp,
 }
 
-/// The failures of one batch, and since when.
+/// The failures of one batch.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     count: u32,
@@ -26,23 +26,27 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// One more. Gives their number, and the time since the first of them; not since the batch was first tried, for a database
-    /// that went silent is heard of only when the deadline of a call has passed, which is all the patience there is.
-    pub(super) fn another(&mut self, now: Instant) -> (u32, Duration) {
+    /// Adds a failure. Returns the number of failures, and the time since the first of them.
+    ///
+    /// The time does not count from the first attempt. If the database went silent, the first
+    /// failure comes after the deadline of the call, which alone may be as long as [`PATIENCE`].
+    pub(super) fn add(&mut self, now: Instant) -> (u32, Duration) {
         self.count += 1;
         (self.count, now.saturating_duration_since(*self.first.get_or_insert(now)))
     }
 }
 
-/// How long a batch is tried while the database is away: as long as a default lease lasts. After that the claims behind
-/// most of its writes have lapsed.
+/// How long a batch is retried while the database is away. The default lease is as long: after that
+/// time the claims behind most writes have lapsed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 const LAST_DELAY: Duration = Duration::from_secs(1);
 
-/// Decides. `failures` of this batch so far, this one included; `elapsed` since the first; `fraction` from 0 to 1 is a
-/// draw for the jitter.
+/// Decides about a batch of `writes` writes.
+///
+/// `failures` counts the failures of this batch, with this one. `elapsed` is the time since the
+/// first. `fraction` is a random number from 0 to 1, for the jitter.
 pub(super) fn after_failure(
     error: &DatabaseError,
     writes: usize,
@@ -60,8 +64,8 @@ pub(super) fn after_failure(
     if writes > 1 { AfterFailure::Split } else { AfterFailure::GiveUp }
 }
 
-/// Whether a write may be sent again when it is unknown whether it was committed. A claim may not: what it claimed the
-/// first time would be held by nobody. Its sender releases unknown claims instead.
+/// Returns `true` if a write may be sent again when it is unknown whether it was committed. A claim
+/// must not: the runs that it took the first time would have no driver. Its sender releases unknown claims.
 pub(super) fn may_repeat(write: &Write) -> bool {
     !matches!(write, Write::Claim(_)) || planted("repeated-claim")
 }
@@ -94,13 +98,13 @@ mod tests {
         let silent = error(DatabaseErrorKind::Unreachable);
         let mut failures = Failures::default();
         let mut after = |now: Instant| {
-            let (count, elapsed) = failures.another(now);
+            let (count, elapsed) = failures.add(now);
             after_failure(&silent, 100, count, elapsed, 0.5)
         };
-        let heard = Instant::now() + 2 * PATIENCE;
-        assert!(matches!(after(heard), AfterFailure::Again(_)));
-        assert!(matches!(after(heard + PATIENCE / 2), AfterFailure::Again(_)));
-        assert_eq!(after(heard + PATIENCE), AfterFailure::GiveUp);
+        let first = Instant::now() + 2 * PATIENCE;
+        assert!(matches!(after(first), AfterFailure::Again(_)));
+        assert!(matches!(after(first + PATIENCE / 2), AfterFailure::Again(_)));
+        assert_eq!(after(first + PATIENCE), AfterFailure::GiveUp);
     }
 
     #[test]

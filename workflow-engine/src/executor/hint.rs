@@ -1,3 +1,5 @@
+//! Sends hints to other processes after commits, at a bounded rate.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -7,35 +9,36 @@ use tokio::sync::Notify;
 use crate::faults::failpoint_error;
 use crate::store::{DatabaseError, Store};
 
-/// After a hint for one changed run: who is heard at once costs the others a look each.
+/// Pause after a hint for one changed run. Each hint costs every other process a look.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 
-/// At most 20 hints a second of a busy process: on PostgreSQL the commit of each takes a lock on the whole database.
+/// Longest pause, which bounds a busy process to at most 20 hints per second. On PostgreSQL, the
+/// commit of each hint takes a lock on the whole database.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether anybody is left who could ask for a hint.
+/// Time between two checks whether the notifier still exists.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What other processes are still to be told of.
+/// The changes of which other processes have no hint yet.
 #[derive(Debug, Default)]
-pub(super) struct Hint {
-    /// Changes of runs since the last hint was sent.
+pub(super) struct HintRequest {
+    /// Changes of runs since the last hint.
     changed: AtomicUsize,
     asked: Notify,
 }
 
-impl Hint {
-    /// Asks for a hint: so many runs were changed by one commit.
+impl HintRequest {
+    /// Asks for a hint after a commit that changed this many runs.
     pub(super) fn ask(&self, changed: usize) {
         self.changed.fetch_add(changed, Ordering::Relaxed);
         self.asked.notify_one();
     }
 }
 
-/// Sends what is asked for, until nobody is left to ask.
-pub(super) async fn send_hints(store: Weak<dyn Store>, hint: Arc<Hint>) {
+/// Sends the hints that are asked for, until the notifier is dropped.
+pub(super) async fn send_hints(store: Weak<dyn Store>, hint: Arc<HintRequest>) {
     loop {
-        // The only other holder is the hub: alone, there is nobody left to hint for.
+        // The notifier is the only other owner.
         if Arc::strong_count(&hint) == 1 {
             return;
         }
@@ -57,8 +60,9 @@ async fn try_hint(store: &dyn Store) -> Result<(), DatabaseError> {
     store.hint().await
 }
 
-/// How long no other hint follows one of so many changes: a run that is started now and then is heard of at once, while a
-/// busy process makes its hints rare, for what comes during a pause makes the next one longer.
+/// Returns the pause after a hint for this many changes. A process that starts a run now and then
+/// sends its hint at once. A busy process sends few hints, because changes that come during a pause
+/// make the next pause longer.
 fn pause_after(changed: usize) -> Duration {
     SHORTEST_PAUSE.saturating_mul(u32::try_from(changed).unwrap_or(u32::MAX)).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
@@ -68,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lone_change_pauses_shortly_and_many_for_long() {
+    fn the_pause_grows_with_the_number_of_changes() {
         assert_eq!(pause_after(0), SHORTEST_PAUSE);
         assert_eq!(pause_after(1), SHORTEST_PAUSE);
         assert_eq!(pause_after(10), Duration::from_millis(20));

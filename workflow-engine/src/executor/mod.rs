@@ -1,115 +1,64 @@
-//! The single writer of a process: takes what is queued, commits it in one transaction, answers after the commit.
+//! The single writer of a process: takes the queued writes, commits them in one transaction, and
+//! answers their senders after the commit.
 //!
-//! There is no timer: while one batch is being committed the next one gathers, so the batches grow with the load.
+//! No timer closes a batch: while one batch is being committed the next one gathers, so the batches
+//! grow with the load. `pipeline.rs` shows the states of the executor in a figure.
 
-mod announcer;
+mod acknowledger;
 mod batch;
 mod failure;
-mod flight;
+mod gather;
 mod hint;
-mod hub;
-mod offers;
+mod in_flight;
+mod notifier;
+mod pending_claims;
+mod pipeline;
 mod queue;
-mod quiet;
+mod quiescence;
+mod request;
 mod thread;
-mod writer;
 
 use std::fmt;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::Instant;
 
-use crate::store::{ClaimRequest, Claimed, DatabaseError, DatabaseErrorKind, Outcome, Store, Write};
+use crate::store::{ClaimRequest, Outcome, Store, Write};
 
-use queue::Gather;
-use quiet::Quiet;
+use gather::Gather;
+use pipeline::Pipeline;
+use queue::Queue;
+use quiescence::Quiescence;
+use request::{QueuedWrite, Reply, Request};
 
-pub use hub::{Cancel, Hub};
+pub use notifier::{Cancel, Notifier};
+pub use request::ClaimAnswer;
 
-/// Writes that may wait for the next batch before senders are held back. Enough to fill the largest batch while one is on
-/// its way.
+/// Requests that may wait in the channel before their senders have to wait. One more batch of the
+/// largest size fits in while such a batch is being committed.
 const QUEUE: usize = 8192;
 
-/// The executor has ended: its process can write no more, and must say so and stop.
+/// The executor has ended. Its process cannot write anything any more, and must say so and stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the executor of this process has stopped; nothing more can be written: restart the process")]
 pub struct ExecutorStopped;
 
-/// What the executor is sent.
-enum Message {
-    /// A write for the next batch.
-    Write(Request),
-    /// A claim that may wait until a run is due.
-    Offer(Request),
-    /// No offer may wait any longer.
-    CallIn,
-}
-
-/// A write and where its answer goes.
-struct Request {
-    write: Write,
-    reply: Reply,
-}
-
-/// Where the answer to a write goes.
-enum Reply {
-    Outcome(oneshot::Sender<Outcome>),
-    Claim(oneshot::Sender<ClaimAnswer>),
-}
-
-impl Reply {
-    /// Whether nobody waits for the answer.
-    fn is_closed(&self) -> bool {
-        match self {
-            Self::Outcome(sender) => sender.is_closed(),
-            Self::Claim(sender) => sender.is_closed(),
-        }
-    }
-
-    /// Answers. One who has gone wanted no answer.
-    fn send(self, outcome: Outcome, begun: Instant) {
-        match self {
-            Self::Outcome(sender) => drop(sender.send(outcome)),
-            Self::Claim(sender) => {
-                let outcome = match outcome {
-                    Outcome::Claimed(claimed) => Ok(claimed),
-                    Outcome::Refused(error) => Err(error),
-                    other => {
-                        Err(DatabaseError::new(DatabaseErrorKind::Other, "claim runs", format!("got {}", other.name())))
-                    }
-                };
-                drop(sender.send(ClaimAnswer { outcome, begun }));
-            }
-        }
-    }
-}
-
-/// What a claim came to.
-#[derive(Debug)]
-pub struct ClaimAnswer {
-    /// What was claimed; an error, if it is unknown what was.
-    pub outcome: Result<Claimed, DatabaseError>,
-    /// Before the database was asked: the leases count from here, whenever the answer came.
-    pub begun: Instant,
-}
-
 /// The sending side of the executor. Cheap to clone.
 #[derive(Clone)]
 pub struct Executor {
-    sender: mpsc::Sender<Message>,
-    hub: Arc<Hub>,
+    sender: mpsc::Sender<Request>,
+    notifier: Arc<Notifier>,
 }
 
-/// Room for one write in the queue; free again when this is dropped.
-pub struct SendPermit<'a>(mpsc::Permit<'a, Message>);
+/// Room for one write in the queue. Dropping it frees the room.
+pub struct SendPermit<'a>(mpsc::Permit<'a, Request>);
 
 impl SendPermit<'_> {
-    /// Queues a write, as [`Executor::send`].
+    /// Queues a write. The write is committed even if the receiver of its outcome is dropped.
     pub fn send(self, write: Write) -> PendingOutcome {
         let (reply, outcome) = oneshot::channel();
-        self.0.send(Message::Write(Request { write, reply: Reply::Outcome(reply) }));
+        self.0.send(Request::Write(QueuedWrite { write, reply: Reply::Outcome(reply) }));
         outcome
     }
 }
@@ -120,123 +69,132 @@ impl fmt::Debug for SendPermit<'_> {
     }
 }
 
-/// The answer to a write that was sent.
+/// Receives the outcome of a write that was sent.
 pub type PendingOutcome = oneshot::Receiver<Outcome>;
 
-/// The answer to a claim. Dropped before it is there, an offer is withdrawn; a claim that is under way claims for nobody, and
-/// its worker must release it.
+/// Receives the answer to a claim.
+///
+/// Dropping it withdraws a claim that is still pending. If the claim is already being committed, it
+/// takes runs that nothing drives, and its worker has to release them.
 pub type PendingClaim = oneshot::Receiver<ClaimAnswer>;
 
 impl Executor {
-    /// Starts the executor of this process on a thread of its own, or on the current runtime if the store is
-    /// [in this process](Store::in_process); its answers come by the current runtime. It ends when its last sender is gone.
+    /// Starts the executor of this process, which ends when its last sender is dropped.
+    ///
+    /// It runs on a thread of its own, or on the current runtime if the store lives
+    /// [in this process](Store::in_process). The answers are sent from the current runtime.
     #[must_use]
     pub fn start(store: Arc<dyn Store>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (committed, to_announce) = mpsc::unbounded_channel();
+        let (completed, to_acknowledge) = mpsc::unbounded_channel();
         let in_process = store.in_process();
-        let how = if in_process { Gather::Never } else { Gather::Asleep };
-        let notify = Arc::new(Notify::new());
-        let quiet = store.preparer().map(|_| Quiet::new(sender.downgrade(), Arc::clone(&notify)));
-        let writer = writer::run(Arc::clone(&store), receiver, committed, notify, how);
-        let beside_writer = if in_process {
-            tokio::spawn(writer);
+        let gather = if in_process { Gather::Never } else { Gather::Asleep };
+        let quiescent = Arc::new(Notify::new());
+        // A store in this process answers at once, so no second batch is ever sent beside the
+        // first.
+        let quiescence = (!in_process).then(|| Quiescence::new(sender.downgrade(), Arc::clone(&quiescent)));
+        let pipeline = Pipeline::new(Arc::clone(&store), Queue::new(receiver), completed, quiescent, gather);
+        let beside_pipeline = if in_process {
+            tokio::spawn(pipeline.run());
             None
         } else {
-            thread::start(writer)
+            thread::start(pipeline.run())
         };
-        let hub = Hub::start(store, beside_writer.unwrap_or_else(Handle::current));
-        tokio::spawn(announcer::run(to_announce, Arc::clone(&hub), quiet));
-        Self { sender, hub }
+        let notifier = Notifier::start(store, beside_pipeline.unwrap_or_else(Handle::current));
+        tokio::spawn(acknowledger::run(to_acknowledge, Arc::clone(&notifier), quiescence));
+        Self { sender, notifier }
     }
 
-    /// Queues a write; waits only while the queue is full. Writes of one sender are committed in the order in which they
-    /// were sent.
+    /// Queues a write; waits only while the queue is full. Writes of one sender are committed in
+    /// the order in which they were sent.
     ///
     /// # Errors
-    /// [`ExecutorStopped`].
+    /// [`ExecutorStopped`] if the executor has ended.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, nothing was queued. The write is committed even if the receiver is dropped.
+    /// If the future is dropped before it is ready, nothing was queued. A queued write is committed
+    /// even if the receiver of its outcome is dropped.
     pub async fn send(&self, write: Write) -> Result<PendingOutcome, ExecutorStopped> {
         Ok(self.reserve().await?.send(write))
     }
 
-    /// Waits while the queue is full. The future of one who then makes its write is smaller by several writes than that of one
-    /// who comes with it.
+    /// Waits until the queue has room for one write. Reserving first keeps the caller's future
+    /// small: the `Write` is built only after the room is available.
     ///
     /// # Errors
-    /// [`ExecutorStopped`].
+    /// [`ExecutorStopped`] if the executor has ended.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing behind, though it loses its turn.
+    /// If the future is dropped, nothing was reserved, and the caller loses its turn.
     pub async fn reserve(&self) -> Result<SendPermit<'_>, ExecutorStopped> {
         self.sender.reserve().await.map(SendPermit).map_err(|_| ExecutorStopped)
     }
 
-    /// Queues a claim. A second one of a worker is committed by the batch after that of the first.
+    /// Queues a claim for the next batch. A batch takes at most one claim of each worker: a second
+    /// one waits for the batch after it.
     ///
     /// # Errors
-    /// [`ExecutorStopped`].
+    /// [`ExecutorStopped`] if the executor has ended.
     ///
     /// # Cancel safety
-    /// As [`Executor::send`].
+    /// If the future is dropped before it is ready, nothing was queued.
     pub async fn claim(&self, request: ClaimRequest) -> Result<PendingClaim, ExecutorStopped> {
-        self.send_claim(request, Message::Write).await
+        self.send_claim(request, Request::Write).await
     }
 
-    /// Offers to claim: the claim is committed with the next batch that makes a run due, or when it is
-    /// [called in](Executor::call_in), or at once if a run became due after this worker's last claim.
+    /// Leaves a claim pending. It is committed with the next batch that makes a run due, or after
+    /// [`Executor::flush_claims`], or at once if a run became due since this worker's last claim.
     ///
     /// # Errors
-    /// [`ExecutorStopped`].
+    /// [`ExecutorStopped`] if the executor has ended.
     ///
     /// # Cancel safety
-    /// As [`Executor::send`].
-    pub async fn offer(&self, request: ClaimRequest) -> Result<PendingClaim, ExecutorStopped> {
-        self.send_claim(request, Message::Offer).await
+    /// If the future is dropped before it is ready, nothing was queued.
+    pub async fn wait_claim(&self, request: ClaimRequest) -> Result<PendingClaim, ExecutorStopped> {
+        self.send_claim(request, Request::WaitClaim).await
     }
 
-    /// Has all offers committed now: a run may be due by other means than a commit of this process.
+    /// Has all pending claims committed now: a run may be due by other means than a commit of this
+    /// process.
     ///
     /// # Errors
-    /// [`ExecutorStopped`].
+    /// [`ExecutorStopped`] if the executor has ended.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, nothing was queued.
-    pub async fn call_in(&self) -> Result<(), ExecutorStopped> {
-        self.sender.send(Message::CallIn).await.map_err(|_| ExecutorStopped)
+    /// If the future is dropped before it is ready, nothing was queued.
+    pub async fn flush_claims(&self) -> Result<(), ExecutorStopped> {
+        self.sender.send(Request::FlushClaims).await.map_err(|_| ExecutorStopped)
     }
 
     async fn send_claim(
         &self,
         request: ClaimRequest,
-        message: fn(Request) -> Message,
+        to_request: fn(QueuedWrite) -> Request,
     ) -> Result<PendingClaim, ExecutorStopped> {
         let (reply, answer) = oneshot::channel();
-        let request = Request { write: Write::Claim(request), reply: Reply::Claim(reply) };
-        self.sender.send(message(request)).await.map_err(|_| ExecutorStopped)?;
+        let claim = QueuedWrite { write: Write::Claim(request), reply: Reply::Claim(reply) };
+        self.sender.send(to_request(claim)).await.map_err(|_| ExecutorStopped)?;
         Ok(answer)
     }
 
     /// Queues a write and waits for its commit.
     ///
     /// # Errors
-    /// [`ExecutorStopped`].
+    /// [`ExecutorStopped`] if the executor has ended.
     ///
     /// # Cancel safety
-    /// Dropped after it was queued, the write is committed all the same.
+    /// If the future is dropped after the write was queued, the write is committed nevertheless.
     pub async fn commit(&self, write: Write) -> Result<Outcome, ExecutorStopped> {
         self.reserve().await?.send(write).await.map_err(|_| ExecutorStopped)
     }
 
-    /// Where commits are made known inside the process.
+    /// Returns the notifier, which wakes tasks of this process after commits.
     #[must_use]
-    pub fn hub(&self) -> &Arc<Hub> {
-        &self.hub
+    pub fn notifier(&self) -> &Arc<Notifier> {
+        &self.notifier
     }
 
-    /// Ends when the executor does.
+    /// Returns once the executor has ended.
     pub async fn stopped(&self) {
         self.sender.closed().await;
     }

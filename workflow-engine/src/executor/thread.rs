@@ -1,27 +1,31 @@
+//! The thread of the executor.
+
 use std::io;
 use std::sync::mpsc;
 
 use tokio::runtime::{Builder, Handle};
 
-/// Runs the writer on a thread with a runtime of its own, and answers where others spawn what is to run beside it, and ends with it. A
-/// batch is half a dozen statements, and on the runtime of the drives each would wait for its answer to be polled behind hundreds of
-/// them; nor does a body that blocks hold up a commit.
-pub(super) fn start(writer: impl Future<Output = ()> + Send + 'static) -> Option<Handle> {
+/// Runs the pipeline on a thread with a runtime of its own. Returns the handle of that runtime, on
+/// which tasks can run beside the pipeline until it ends.
+///
+/// A batch takes several statements. On the runtime of the drives, each answer would wait behind
+/// hundreds of drives before it is polled, and a body that blocks would hold up every commit.
+pub(super) fn start(pipeline: impl Future<Output = ()> + Send + 'static) -> Option<Handle> {
     let (sender, handle) = mpsc::channel();
     let run = move || match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            // An error says that nobody waits.
+            // An error would mean that the caller no longer waits for the handle.
             let _ = sender.send(runtime.handle().clone());
-            runtime.block_on(writer);
+            runtime.block_on(pipeline);
         }
-        Err(error) => not_started(&error),
+        Err(error) => log_missing_thread(&error),
     };
     if let Err(error) = std::thread::Builder::new().name("workflow-executor".into()).spawn(run) {
-        not_started(&error);
+        log_missing_thread(&error);
     }
     handle.recv().ok()
 }
 
-fn not_started(error: &io::Error) {
+fn log_missing_thread(error: &io::Error) {
     tracing::error!(%error, "the executor has no thread, so nothing can be written");
 }

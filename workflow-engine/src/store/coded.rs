@@ -17,9 +17,9 @@ use crate::model::{
 
 use super::coded_writes::Encoded;
 use super::{
-    Answer, AttemptWrite, ClaimedRun, Coding, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, ForkWrite,
-    Hints, Inbox, LeaseSession, NextDue, Outcome, Prepared, Preparer, StepCommit, StepTransaction, Store, StoreId,
-    WaitingApproval, WithinError, WorkerRecord, Write,
+    AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, ForkWrite,
+    Inbox, LeaseSession, Listener, NextDue, Outcome, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -32,12 +32,13 @@ use super::{
 pub struct CodedStore {
     inner: Arc<dyn Store>,
     coding: Coding,
+    order: CommitOrder,
 }
 
 impl CodedStore {
     /// Puts the coding in front of the store.
     pub fn new(inner: Arc<dyn Store>, coding: Coding) -> Self {
-        Self { inner, coding }
+        Self { inner, coding, order: CommitOrder::default() }
     }
 
     fn show_run(&self, run: &mut Run) {
@@ -63,6 +64,19 @@ impl CodedStore {
         Ok(ForkWrite { new, kept: Some(kept), ..fork.clone() })
     }
 
+    async fn encode_all(&self, writes: &[Write]) -> Encoded {
+        let mut encoded = Encoded::with_capacity(writes.len());
+        for write in writes {
+            encoded.add(self.encode(write).await);
+        }
+        encoded
+    }
+
+    async fn commit_encoded(&self, encoded: Encoded) -> Result<Vec<Outcome>, DatabaseError> {
+        let outcomes = if encoded.writes.is_empty() { Vec::new() } else { self.inner.commit(&encoded.writes).await? };
+        Ok(encoded.outcomes(outcomes))
+    }
+
     async fn encode<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         match write {
             Write::Fork(fork) => Ok(Cow::Owned(Write::Fork(Box::new(self.encode_fork(fork).await?)))),
@@ -76,21 +90,12 @@ impl Store for CodedStore {
     /// A write whose payload cannot be encoded is refused; the others of the batch are committed.
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
         let outcomes = if self.coding.encodes() {
-            let mut encoded = Encoded::with_capacity(writes.len());
-            for write in writes {
-                encoded.add(self.encode(write).await);
-            }
-            let outcomes =
-                if encoded.writes.is_empty() { Vec::new() } else { self.inner.commit(&encoded.writes).await? };
-            encoded.outcomes(outcomes)
+            // To encode a fork, a history must be read first.
+            self.order.call(self.encode_all(writes), |encoded| self.commit_encoded(encoded)).await?
         } else {
             self.inner.commit(writes).await?
         };
         Ok(decode_outcomes(&self.coding, outcomes))
-    }
-
-    fn preparer(&self) -> Option<&dyn Preparer> {
-        self.inner.preparer().map(|_| self as &dyn Preparer)
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
@@ -203,7 +208,7 @@ impl Store for CodedStore {
         self.inner.hint().await
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         self.inner.listen().await
     }
 
@@ -243,48 +248,6 @@ fn decode_outcomes(coding: &Coding, mut outcomes: Vec<Outcome>) -> Vec<Outcome> 
         }
     }
     outcomes
-}
-
-/// The encoded writes, and what the other store has prepared for them.
-struct PreparedCode {
-    encoded: Encoded,
-    prepared: Prepared,
-}
-
-#[async_trait]
-impl Preparer for CodedStore {
-    fn prepare(&self, writes: &[Write]) -> Option<Prepared> {
-        let preparer = self.inner.preparer()?;
-        if !self.coding.encodes() {
-            return preparer.prepare(writes);
-        }
-        // The history that a fork copies must be read.
-        if writes.iter().any(|write| matches!(write, Write::Fork(_))) {
-            return None;
-        }
-        let mut encoded = Encoded::with_capacity(writes.len());
-        writes.iter().for_each(|write| encoded.add(self.coding.encode_write(write)));
-        let prepared = preparer.prepare(&encoded.writes)?;
-        Some(Prepared::new(PreparedCode { encoded, prepared }))
-    }
-
-    async fn commit_prepared(&self, writes: &[Write], prepared: Prepared) -> Result<Answer, DatabaseError> {
-        let Some(preparer) = self.inner.preparer() else { return self.commit(writes).await.map(Answer::from) };
-        let coding = self.coding.clone();
-        if !coding.encodes() {
-            let answer = preparer.commit_prepared(writes, prepared).await?;
-            return Ok(Answer::new(move |writes| decode_outcomes(&coding, answer.read(writes))));
-        }
-        let Some(prepared) = prepared.into::<PreparedCode>() else {
-            return self.commit(writes).await.map(Answer::from);
-        };
-        let PreparedCode { encoded, prepared } = *prepared;
-        let answer = preparer.commit_prepared(&encoded.writes, prepared).await?;
-        Ok(Answer::new(move |_| {
-            let outcomes = answer.read(&encoded.writes);
-            decode_outcomes(&coding, encoded.outcomes(outcomes))
-        }))
-    }
 }
 
 /// A transaction that encodes the outcome of its step.

@@ -29,6 +29,7 @@ mod coded_writes;
 mod coding;
 #[cfg(test)]
 mod coding_tests;
+mod commit_order;
 mod connect_error;
 mod error;
 mod fence;
@@ -36,7 +37,6 @@ mod locks;
 mod options;
 mod outcome;
 mod outcomes;
-mod prepare;
 mod redact;
 mod releases;
 mod sorted_batch;
@@ -49,6 +49,7 @@ pub use attempt_row::AttemptRow;
 pub use batch_target::{BatchTarget, ConsumedSignal, RunState};
 pub use coded::CodedStore;
 pub use coding::Coding;
+pub use commit_order::CommitOrder;
 pub use connect_error::ConnectError;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
@@ -56,7 +57,6 @@ pub use locks::Locks;
 pub use options::StoreOptions;
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
 pub use outcomes::{MissingOutcome, Outcomes};
-pub use prepare::{Answer, Prepared, Preparer};
 pub use redact::redact;
 pub use releases::Releases;
 pub use sorted_batch::{Indexed, SortedBatch};
@@ -69,26 +69,34 @@ pub use write::{
 /// A database that stores runs.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Applies the writes in one durable transaction and says for each, in order, what became of it. An end or a park that another
-    /// transaction came before may have one of its own, after that of the others.
+    /// Applies the writes in one durable transaction and returns the outcome of each, in their order.
+    /// An end or park that lost a race with another transaction may be retried in a second
+    /// transaction, after the rest have committed.
     ///
-    /// Within the batch: starts, then forks, step attempts with their effects, signals, ends, parks, continues, retries, revivals, pauses,
-    /// resumes, disowns, cancels, terminations, expiries, then claims; rows sorted by run id. A write whose claim is not the run's current one
-    /// changes nothing and is answered
-    /// [`Outcome::Lost`]; it does not disturb the others, and the fence holds until the commit. Applying a batch again
-    /// after a commit whose reply was lost is safe.
+    /// Order within the batch: starts, forks, step attempts with their effects, signals, ends, parks,
+    /// continues, retries, revivals, pauses, resumes, releases of unknown claims, cancels, terminations, expiries,
+    /// claims; rows sorted by run id. A write whose claim is not the run's current one changes
+    /// nothing and its outcome is [`Outcome::Lost`]. It does not disturb the others, and the fence
+    /// holds until the commit. Applying a batch again after a commit whose reply was lost is safe.
     ///
-    /// Only the executor calls it.
+    /// # Two calls at once
+    /// Only the executor calls this method. Unless the store is [in process](Store::in_process), the
+    /// executor may call it for a second batch while a first one is being committed, never for a
+    /// third. It polls both futures in one task, the first one before the second one.
+    ///
+    /// * The batches are applied in the order of the calls. A call counts from its first poll, in
+    ///   which the store may do all work for the batch that needs no answer of the database.
+    /// * The second batch is not begun before the first one has succeeded, or its future has returned
+    ///   an error. In the latter case the executor drops the second future and calls again later: a
+    ///   future that is dropped before its turn has no effect.
+    /// * Once the second batch is begun, the call for the first one must not fail. If it cannot read
+    ///   the claimed runs, the outcome of the claim is [`Outcome::Refused`].
+    /// * The deadline of a call counts from its turn.
     ///
     /// # Errors
-    /// The whole batch had no effect, or (kinds [`DatabaseErrorKind::Unreachable`] and [`DatabaseErrorKind::Busy`]) it is
-    /// unknown whether it had.
+    /// The whole batch had no effect. With the kinds [`DatabaseErrorKind::Unreachable`] and
+    /// [`DatabaseErrorKind::Busy`] it is unknown whether it had one.
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError>;
-
-    /// The same for those that can make a batch ready while another one is being committed. `None`: there is nothing to be gained.
-    fn preparer(&self) -> Option<&dyn Preparer> {
-        None
-    }
 
     /// Opens a transaction for the body of a step of this run. Returns `None` if the claim is not
     /// the current one of its run.
@@ -207,11 +215,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn hint(&self) -> Result<(), DatabaseError>;
 
-    /// Opens a source of hints from other processes.
+    /// Opens a listener for hints from other processes.
     ///
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError>;
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError>;
 
     /// `true` if the store lives in this process's memory. Its calls never block and its hints are
     /// never lost. So the executor and the lease keeper run on the caller's runtime and follow its
@@ -261,13 +269,13 @@ pub trait LeaseSession: fmt::Debug + Send {
     async fn close(self: Box<Self>) -> Result<(), DatabaseError>;
 }
 
-/// A source of hints from other processes.
+/// Receives hints from other processes.
 #[async_trait]
-pub trait Hints: fmt::Debug + Send {
+pub trait Listener: fmt::Debug + Send {
     /// Returns when another process may have changed something, and sometimes without a reason.
     ///
     /// # Errors
-    /// [`DatabaseError`]; the source cannot be used any more.
+    /// [`DatabaseError`]; the listener cannot be used any more.
     async fn next(&mut self) -> Result<(), DatabaseError>;
 }
 

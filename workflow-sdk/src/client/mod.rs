@@ -113,7 +113,7 @@ impl Client {
     fn observed(store: Arc<dyn Store>, payload_limit: usize, coding: Coding, observers: Observers) -> Self {
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
         let executor = Executor::start(Arc::clone(&store));
-        let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.hub()));
+        let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.notifier()));
         Self(Arc::new(Inner { store, executor, results, payload_limit, coding, observers }))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
-use workflow_engine::executor::{ExecutorStopped, Hub};
+use workflow_engine::executor::{ExecutorStopped, Notifier};
 use workflow_engine::model::RunId;
 use workflow_engine::store::{DatabaseError, EndedRun, Store};
 
@@ -32,7 +32,7 @@ const PAUSE_A_RUN: Duration = Duration::from_micros(20);
 /// one task polls, with one query for all of them.
 pub(super) struct ResultWatch {
     store: Arc<dyn Store>,
-    hub: Arc<Hub>,
+    notifier: Arc<Notifier>,
     /// Runs that were not queried yet: they may have ended before the wait began.
     new: Mutex<Vec<RunId>>,
     added: Notify,
@@ -40,24 +40,24 @@ pub(super) struct ResultWatch {
 }
 
 impl ResultWatch {
-    pub(super) fn new(store: Arc<dyn Store>, hub: Arc<Hub>) -> Arc<Self> {
-        Arc::new(Self { store, hub, new: Mutex::default(), added: Notify::new(), task: OnceCell::new() })
+    pub(super) fn new(store: Arc<dyn Store>, notifier: Arc<Notifier>) -> Arc<Self> {
+        Arc::new(Self { store, notifier, new: Mutex::default(), added: Notify::new(), task: OnceCell::new() })
     }
 
     /// Waits until this run has ended.
     pub(super) async fn wait(self: &Arc<Self>, id: RunId) -> Result<EndedRun, ClientError> {
         self.start_task().await;
         // The wait is registered before the query, so an end in between is reported.
-        let ended = self.hub.wait_ended(id);
+        let ended = self.notifier.wait_ended(id);
         self.new.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.added.notify_one();
         Ok(ended.await.map_err(|_| ExecutorStopped)?)
     }
 
     async fn start_task(self: &Arc<Self>) {
-        self.hub.listen().await;
+        self.notifier.listen().await;
         let start = async || {
-            tokio::spawn(watch_runs(Arc::downgrade(self), self.hub.changes()));
+            tokio::spawn(watch_runs(Arc::downgrade(self), self.notifier.changes()));
         };
         self.task.get_or_init(start).await;
     }
@@ -71,7 +71,7 @@ impl ResultWatch {
             return Ok(());
         }
         for ended in self.store.ended(runs).await? {
-            self.hub.tell_ended(ended.id, || ended);
+            self.notifier.notify_ended(ended.id, || ended);
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
         let new = results.take_new();
         let runs = if for_all {
             changes.mark_unchanged();
-            results.hub.awaited()
+            results.notifier.awaited()
         } else {
             new
         };

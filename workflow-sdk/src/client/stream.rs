@@ -121,9 +121,9 @@ impl Source {
     }
 
     async fn wait(&self, after: i64) -> Result<Page, ClientError> {
-        let hub = self.client.executor().hub();
-        let follow = hub.follow(self.run_id);
-        let mut changes = hub.changes();
+        let notifier = self.client.executor().notifier();
+        let follow = notifier.follow(self.run_id);
+        let mut changes = notifier.changes();
         let mut ended = std::pin::pin!(self.client.results().wait(self.run_id).fuse());
         let mut has_ended = false;
         loop {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use workflow_engine::store::{DatabaseError, Hints};
+use workflow_engine::store::{DatabaseError, Listener};
 
 use super::Handle;
 
@@ -46,19 +46,19 @@ impl Listeners {
 
 /// A listener of one handle.
 #[derive(Debug)]
-pub(super) struct Listener {
+pub(super) struct MemoryListener {
     handle: Arc<Handle>,
     notify: Arc<Notify>,
 }
 
 /// See [`Store::listen`](workflow_engine::store::Store::listen).
-pub(super) fn listen(handle: &Arc<Handle>) -> Result<Listener, DatabaseError> {
+pub(super) fn listen(handle: &Arc<Handle>) -> Result<MemoryListener, DatabaseError> {
     let notify = handle.open(OPERATION)?.listeners().add(handle.number);
-    Ok(Listener { handle: Arc::clone(handle), notify })
+    Ok(MemoryListener { handle: Arc::clone(handle), notify })
 }
 
 #[async_trait]
-impl Hints for Listener {
+impl Listener for MemoryListener {
     async fn next(&mut self) -> Result<(), DatabaseError> {
         self.notify.notified().await;
         self.handle.open(OPERATION).map(drop)

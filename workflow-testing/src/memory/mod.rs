@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use workflow_engine::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
 
 use workflow_engine::store::{
-    DatabaseError, DatabaseErrorKind, EmittedItem, EndedRun, ForeignTransaction, Hints, Inbox, LeaseSession, NextDue,
-    Outcome, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    DatabaseError, DatabaseErrorKind, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener,
+    NextDue, Outcome, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -211,7 +211,7 @@ impl Store for MemoryStore {
         self.handle.open("send a hint").map(drop)
     }
 
-    async fn listen(&self) -> Result<Box<dyn Hints>, DatabaseError> {
+    async fn listen(&self) -> Result<Box<dyn Listener>, DatabaseError> {
         Ok(Box::new(hints::listen(&self.handle)?))
     }
 

@@ -1,23 +1,29 @@
-//! That a batch which was prepared while another one was under way is what its writes are at the time of its commit.
+//! A batch that is bound while another one is being committed is right at the time of its own commit.
 
+use std::pin::pin;
+
+use futures::poll;
 use sqlx::Connection;
 
 use workflow_engine::model::{Claim, RunStatus};
-use workflow_engine::store::{DatabaseErrorKind, Outcome, Preparer, Store, Write};
+use workflow_engine::store::{DatabaseErrorKind, Outcome, Store, Write};
 
 use super::fixture_tests::{
-    Fixture, LEASE, START, TestResult, all_applied, claim_write, end, knowing, new_run, step_of as step,
+    Fixture, LEASE, START, TestResult, all_applied, claim_write, end, knowing, step_of as step,
 };
 
-/// Prepares a batch, does something else and commits the batch.
+/// Calls `commit` while another commit is under way, does something else, and lets the call have its turn.
 async fn with_meanwhile(
     fixture: &Fixture,
     batch: &[Write],
     meanwhile: impl AsyncFnOnce() -> TestResult,
 ) -> TestResult<Vec<Outcome>> {
-    let prepared = fixture.store.prepare(batch).ok_or("it was not prepared")?;
+    let turn = fixture.store.writer.turn().await;
+    let mut commit = pin!(fixture.store.commit(batch));
+    assert!(poll!(&mut commit).is_pending());
     meanwhile().await?;
-    Ok(fixture.store.commit_prepared(batch, prepared).await?.read(batch))
+    drop(turn);
+    Ok(commit.await?)
 }
 
 async fn keys(fixture: &Fixture, claim: Claim) -> TestResult<Vec<String>> {
@@ -65,15 +71,14 @@ async fn what_the_batch_that_is_under_way_ends_is_lost() -> TestResult {
     let mut third = fixture.connect().await?;
     let mut holder = third.begin().await?;
     fixture.hold(&mut holder, claims[0].run_id).await?;
-    let mut prepared = None;
+    let mut commit = pin!(fixture.store.commit(&late));
     let under_way = [end(claims[0]), step(claims[1], "beside")];
     let outcomes = fixture.commit_while(1, &under_way, async {
-        prepared = fixture.store.prepare(&late);
+        assert!(poll!(&mut commit).is_pending());
         Ok(holder.rollback().await?)
     });
     assert!(all_applied(&outcomes.await?));
-    let prepared = prepared.ok_or("it was not prepared")?;
-    let outcomes = fixture.store.commit_prepared(&late, prepared).await?.read(&late);
+    let outcomes = commit.await?;
     assert!(matches!(outcomes[..], [Outcome::Lost | Outcome::Duplicate, Outcome::Applied]), "{outcomes:?}");
     assert_eq!(keys(&fixture, claims[0]).await?, ["before"]);
     Ok(())
@@ -95,13 +100,8 @@ async fn a_worker_that_is_recorded_again_is_not_relied_on() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_was_prepared_for_other_writes_or_another_time_is_not_used() -> TestResult {
+async fn a_statement_that_was_bound_at_another_time_is_not_used() -> TestResult {
     let (fixture, claims) = knowing(3).await?;
-    let prepared = fixture.store.prepare(&[step(claims[0], "late")]).ok_or("it was not prepared")?;
-    let others = [step(claims[0], "late"), step(claims[1], "late")];
-    let outcomes = fixture.store.commit_prepared(&others, prepared).await?.read(&others);
-    assert!(all_applied(&outcomes), "{outcomes:?}");
-    assert_eq!(keys(&fixture, claims[1]).await?.len(), 2);
     let ends = [end(claims[2]), step(claims[0], "later")];
     let later = async || {
         fixture.clock.advance(LEASE);
@@ -131,24 +131,22 @@ async fn what_it_claimed_is_not_known_if_the_row_of_the_worker_is_another_before
     let (fixture, claims) = knowing(3).await?;
     fixture.start().await?;
     let batch = [step(claims[0], "late"), claim_write(fixture.worker, 1)];
-    let prepared = fixture.store.prepare(&batch).ok_or("it was not prepared")?;
-    let answer = fixture.store.commit_prepared(&batch, prepared).await?;
+    let mut commit = pin!(fixture.store.commit(&batch));
+    assert!(poll!(&mut commit).is_pending());
+    // A commit that waits gets its turn before the rows of this one are read.
+    let turn = tokio::select! {
+        biased;
+        _ = &mut commit => return Err("its rows were read before the next turn".into()),
+        turn = fixture.store.writer.turn() => turn,
+    };
+    drop(turn);
     fixture.second().await?.commit(&[Write::Terminate(claims[2].run_id)]).await?;
     for key in ["after", "later"] {
         assert!(all_applied(&fixture.store.commit(&[step(claims[0], key), step(claims[1], key)]).await?));
     }
     assert_eq!(fixture.store.writer.known(&claims), 2);
-    let outcomes = answer.read(&batch);
+    let outcomes = commit.await?;
     let Outcome::Claimed(claimed) = &outcomes[1] else { return Err(format!("{outcomes:?}").into()) };
     assert_eq!(fixture.store.writer.known(&[claimed.runs[0].claim]), 0);
-    Ok(())
-}
-
-#[tokio::test]
-async fn only_what_is_one_statement_is_prepared() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
-    for other in [Write::Start(new_run()), Write::Cancel(claims[1].run_id)] {
-        assert!(fixture.store.prepare(&[step(claims[0], "late"), other]).is_none());
-    }
     Ok(())
 }

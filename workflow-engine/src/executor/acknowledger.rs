@@ -1,0 +1,103 @@
+//! Makes commits known and answers their senders, on the runtime of the tasks that wait for them,
+//! while the pipeline is busy with the next batch.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::faults::failpoint;
+use crate::model::{RunId, SignalOutcome, StepKind};
+use crate::store::{
+    CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
+};
+
+use super::batch::MANY;
+use super::in_flight::Completed;
+use super::notifier::Notifier;
+use super::quiescence::Quiescence;
+use super::request::{Reply, Request};
+
+/// Acknowledges commits in their order, until the pipeline has ended. After a commit of many
+/// writes, waits until their senders have sent again, and tells the pipeline.
+pub(super) async fn run(
+    mut completed: mpsc::UnboundedReceiver<Completed>,
+    notifier: Arc<Notifier>,
+    quiescence: Option<Quiescence<Request>>,
+) {
+    while let Some(Completed { writes, replies, outcomes, begun }) = completed.recv().await {
+        failpoint("executor.before_answer");
+        announce(&notifier, &writes, &outcomes);
+        answer(replies, outcomes, begun);
+        let is_large = writes.len() >= MANY;
+        drop(writes);
+        if let Some(quiescence) = quiescence.as_ref().filter(|_| is_large) {
+            quiescence.wait_and_notify(|| !completed.is_empty()).await;
+        }
+    }
+}
+
+/// Notifies the tasks that wait for ended runs, cancels and items of streams. Due runs are not
+/// announced: a worker that waits for them has a pending claim.
+fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
+    let done = || writes.iter().zip(outcomes).filter(|(_, outcome)| !outcome.changed_nothing()).map(|(write, _)| write);
+    // One hint for everything that one commit changed.
+    match done().filter(|write| write.makes_due() || write.ends_runs() || emits(write).is_some()).count() {
+        0 => {}
+        changed => notifier.hint_others(changed),
+    }
+    notifier.notify_emitted(done().filter_map(emits));
+    for (write, outcome) in writes.iter().zip(outcomes) {
+        match (write, outcome) {
+            (Write::End(write), Outcome::Applied) => {
+                notifier.notify_ended(write.claim.run_id, || ended_run(write));
+                if let Some(parent) = write.parent_run_id {
+                    notifier.notify_woken(parent);
+                }
+            }
+            (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => {
+                notifier.notify_woken(signal.run_id);
+            }
+            (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => {
+                notifier.notify_cancel_requested(*run);
+            }
+            // Whatever the outcome is: a commit whose reply was lost may have terminated the run.
+            (Write::Terminate(run), _) => {
+                notifier.notify_terminated(*run);
+                notifier.notify_changed();
+            }
+            (Write::Cancel(_), _) => notifier.notify_changed(),
+            (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => notifier.notify_paused(*run),
+            (Write::Expire { .. }, Outcome::Changed(1..)) => notifier.notify_changed(),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the run to whose stream the write appends an item.
+fn emits(write: &Write) -> Option<RunId> {
+    match write {
+        Write::Attempt(write) if write.row.kind == StepKind::Emitted => Some(write.claim.run_id),
+        _ => None,
+    }
+}
+
+fn ended_run(write: &EndWrite) -> EndedRun {
+    let (output, error) = match &write.end {
+        RunEnd::Succeeded(output) => (Some(output.clone()), None),
+        RunEnd::Failed(error) => (None, Some(error.clone())),
+        RunEnd::Canceled => (None, None),
+    };
+    EndedRun { id: write.claim.run_id, status: write.end.status(), output, error }
+}
+
+/// Answers each sender.
+fn answer(replies: Vec<Reply>, outcomes: Vec<Outcome>, begun: Instant) {
+    let mut outcomes = outcomes.into_iter();
+    for reply in replies {
+        let missing = || {
+            Outcome::Refused(DatabaseError::new(DatabaseErrorKind::Other, "commit", "the store gave too few outcomes"))
+        };
+        reply.send(outcomes.next().unwrap_or_else(missing), begun);
+    }
+}

@@ -1,0 +1,224 @@
+//! The states of the executor, from the queue of writes to committed batches.
+//!
+//! ```text
+//!               a request                a batch
+//!  +------+     arrives    +-----------+ is sent   +-----------+     the next batch was
+//!  | Idle | -------------> | Gathering | --------> | InFlight  | --+ in line, or is sent
+//!  +------+                +-----------+           |  current  |   |
+//!   |  ^ ^                       |                 |  next?    | <-+
+//!   |  | |   nothing to commit   |                 +-----------+
+//!   |  | +-----------------------+                  |   |    ^
+//!   |  |                                            |   |    |  the delay is over
+//!   |  +--------------------------------------------+   v    |
+//!   |       committed or refused, nothing to send    +----------+
+//!   v                                                | Retrying |
+//!  end: no sender is left                            +----------+
+//! ```
+//!
+//! * While `current` is being committed, the next batch is put in line behind it in the store, as
+//!   soon as many writes wait for it. There are never more than two calls of
+//!   [`Store::commit`] at once, and the store applies them in the order of the calls.
+//! * A batch in which one write is bad is cut in halves, which are sent one after the other.
+//! * If the commit of `current` fails, `next` is called back. It is sent again after `current` is
+//!   committed or refused, so writes of one sender stay in their order.
+//! * A commit is acknowledged when it has completed. If many senders wait for it, the next batch is
+//!   sent first, because these senders keep the processors busy once they are answered.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::store::{DatabaseError, Store};
+
+use super::batch::{Batch, MANY};
+use super::failure::{AfterFailure, after_failure};
+use super::gather::{Gather, LastCommit};
+use super::in_flight::{Completed, InFlight};
+use super::queue::Queue;
+
+/// A state of the executor. Each holds only what is true in it.
+enum Stage {
+    /// Nothing is being committed, and every commit is acknowledged.
+    Idle,
+    /// Something has arrived, and more is expected.
+    Gathering,
+    /// The store commits `current`; `next` is in line behind it.
+    InFlight { current: InFlight, next: Option<InFlight> },
+    /// The commit of `batch` has failed. It is repeated after `delay`.
+    Retrying { batch: Batch, delay: Duration },
+}
+
+/// The executor: everything that its states share.
+pub(super) struct Pipeline {
+    store: Arc<dyn Store>,
+    queue: Queue,
+    gather: Gather,
+    last: LastCommit,
+    /// Closed batches that must be sent before anything else, in this order: the parts of a large
+    /// batch, the halves of a batch with a bad write, and a batch that was called back.
+    backlog: VecDeque<Batch>,
+    /// Takes the commits that are to be made known and answered.
+    acknowledger: mpsc::UnboundedSender<Completed>,
+    /// Notified when the senders that were answered last have sent again.
+    quiescent: Arc<Notify>,
+}
+
+impl Pipeline {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        queue: Queue,
+        acknowledger: mpsc::UnboundedSender<Completed>,
+        quiescent: Arc<Notify>,
+        gather: Gather,
+    ) -> Self {
+        Self { store, queue, gather, last: LastCommit::default(), backlog: VecDeque::new(), acknowledger, quiescent }
+    }
+
+    /// Runs the executor until no sender is left. Owns the queue, so every sender sees its end.
+    pub(super) async fn run(mut self) {
+        let mut stage = Stage::Idle;
+        while let Some(next) = self.step(stage).await {
+            stage = next;
+        }
+    }
+
+    /// Leaves one stage and returns the next one, or `None` if no sender is left.
+    async fn step(&mut self, stage: Stage) -> Option<Stage> {
+        match stage {
+            Stage::Idle => {
+                let has_arrived = self.queue.take_all() || self.queue.wait().await;
+                has_arrived.then_some(Stage::Gathering)
+            }
+            Stage::Gathering => {
+                self.gather.gather(&mut self.queue, self.last);
+                self.close_batch();
+                Some(self.proceed().await)
+            }
+            Stage::InFlight { mut current, mut next } => {
+                self.wait_for_answer(&mut current, &mut next).await;
+                Some(match current.finish().await {
+                    Ok(completed) => self.acknowledge(completed, next).await,
+                    Err((batch, error)) => self.retry_or_split(batch, &error, next).await,
+                })
+            }
+            Stage::Retrying { batch, delay } => {
+                tokio::time::sleep(delay).await;
+                self.put_back(batch);
+                Some(self.proceed().await)
+            }
+        }
+    }
+
+    /// Sends the first batch of the backlog, if there is one.
+    async fn proceed(&mut self) -> Stage {
+        match self.send().await {
+            Some(current) => Stage::InFlight { current, next: None },
+            None => Stage::Idle,
+        }
+    }
+
+    /// Returns once the store has answered `current`. Puts the next batch in line meanwhile.
+    ///
+    /// `current` is always polled first. If it fails, `next` is not polled again: the store would
+    /// begin to apply it.
+    async fn wait_for_answer(&mut self, current: &mut InFlight, next: &mut Option<InFlight>) {
+        loop {
+            tokio::select! {
+                biased;
+                () = current.drive() => return,
+                () = drive_on(next) => {}
+                () = self.quiescent.notified(), if next.is_none() => *next = self.send_if(MANY).await,
+            }
+        }
+    }
+
+    /// Passes a commit on to be made known and answered. If many senders wait for that, sends the
+    /// next batch first.
+    async fn acknowledge(&mut self, completed: Completed, next: Option<InFlight>) -> Stage {
+        let Completed { writes, outcomes, begun, .. } = &completed;
+        self.last.note(writes.len(), *begun, Instant::now());
+        self.queue.pending_claims().note_commit(writes, outcomes);
+        let next = match next {
+            None if writes.len() >= MANY => self.send_if(self.last.enough().max(1)).await,
+            next => next,
+        };
+        // An error would mean that the runtime of the senders has ended, and the senders with it.
+        let _ = self.acknowledger.send(completed);
+        match next {
+            Some(current) => Stage::InFlight { current, next: None },
+            None => self.proceed().await,
+        }
+    }
+
+    /// Decides about a batch that was not committed, or of which that is unknown.
+    async fn retry_or_split(&mut self, mut batch: Batch, error: &DatabaseError, next: Option<InFlight>) -> Stage {
+        if let Some(mut next) = next.map(InFlight::call_back) {
+            // If the effect of the failed batch is unknown, so is that of the batch behind it.
+            next.give_up_claims(error);
+            self.put_back(next);
+        }
+        let (failures, elapsed) = batch.failures.add(Instant::now());
+        batch.give_up_claims(error);
+        match after_failure(error, batch.writes.len(), failures, elapsed, fastrand::f64()) {
+            AfterFailure::Again(delay) => {
+                tracing::warn!(error = error as &dyn Error, failures, ?delay, "commit failed, trying again");
+                return Stage::Retrying { batch, delay };
+            }
+            AfterFailure::Split => {
+                let (first, second) = batch.into_halves();
+                self.put_back(second);
+                self.put_back(first);
+            }
+            AfterFailure::GiveUp => {
+                let writes = batch.writes.len();
+                tracing::error!(error = error as &dyn Error, writes, "commit failed");
+                batch.refuse_all(error);
+            }
+        }
+        self.proceed().await
+    }
+
+    /// Sends the next batch, if the backlog has one or at least `enough` writes wait.
+    async fn send_if(&mut self, enough: usize) -> Option<InFlight> {
+        if self.backlog.is_empty() {
+            self.queue.take_all();
+            if self.queue.writes() < enough {
+                return None;
+            }
+            self.close_batch();
+        }
+        self.send().await
+    }
+
+    /// Sends the first batch of the backlog.
+    async fn send(&mut self) -> Option<InFlight> {
+        let batch = self.backlog.pop_front()?;
+        Some(InFlight::send(Arc::clone(&self.store), batch).await)
+    }
+
+    /// Moves the writes that have arrived to the backlog.
+    fn close_batch(&mut self) {
+        self.backlog.extend(self.queue.close_batch().into_parts());
+    }
+
+    /// Puts a batch in front of the backlog, unless its claims were all of its writes and were
+    /// given up.
+    fn put_back(&mut self, batch: Batch) {
+        if !batch.writes.is_empty() {
+            self.backlog.push_front(batch);
+        }
+    }
+}
+
+/// Drives the call of a batch that is in line. Never returns: the answer counts only after that of
+/// the batch before it.
+async fn drive_on(next: &mut Option<InFlight>) {
+    if let Some(next) = next {
+        next.drive().await;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,65 @@
+//! Requests of the senders, and the places for their answers.
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::store::{Claimed, DatabaseError, DatabaseErrorKind, Outcome, Write};
+
+/// One entry in the channel of the executor.
+pub(super) enum Request {
+    /// Commit this write with the next batch.
+    Write(QueuedWrite),
+    /// Commit this claim as soon as a run may be due.
+    WaitClaim(QueuedWrite),
+    /// Commit all pending claims now.
+    FlushClaims,
+}
+
+/// A write and the place for its answer.
+pub(super) struct QueuedWrite {
+    pub(super) write: Write,
+    pub(super) reply: Reply,
+}
+
+/// The place for the answer to a write.
+pub(super) enum Reply {
+    Outcome(oneshot::Sender<Outcome>),
+    Claim(oneshot::Sender<ClaimAnswer>),
+}
+
+impl Reply {
+    /// Returns `true` if the sender of the write no longer waits for the answer.
+    pub(super) fn is_closed(&self) -> bool {
+        match self {
+            Self::Outcome(sender) => sender.is_closed(),
+            Self::Claim(sender) => sender.is_closed(),
+        }
+    }
+
+    /// Answers the sender. Without a waiting sender the answer is dropped.
+    pub(super) fn send(self, outcome: Outcome, begun: Instant) {
+        match self {
+            Self::Outcome(sender) => drop(sender.send(outcome)),
+            Self::Claim(sender) => {
+                let outcome = match outcome {
+                    Outcome::Claimed(claimed) => Ok(claimed),
+                    Outcome::Refused(error) => Err(error),
+                    other => {
+                        Err(DatabaseError::new(DatabaseErrorKind::Other, "claim runs", format!("got {}", other.name())))
+                    }
+                };
+                drop(sender.send(ClaimAnswer { outcome, begun }));
+            }
+        }
+    }
+}
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub struct ClaimAnswer {
+    /// The claimed runs, or an error. After an error it is unknown whether runs were claimed.
+    pub outcome: Result<Claimed, DatabaseError>,
+    /// A time before the database was asked. The leases count from here, however late the answer
+    /// is.
+    pub begun: Instant,
+}
