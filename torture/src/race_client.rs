@@ -92,17 +92,17 @@ pub fn wanted(seed: u64, input: &str) -> Program {
 /// # Errors
 /// Never.
 pub async fn race(client: Client, ledger: Ledger) -> Result<(), Box<dyn std::error::Error>> {
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel::<Race>();
+    let (sender, mut races) = tokio::sync::mpsc::unbounded_channel::<Race>();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             if let Ok(race) = serde_json::from_str(&line)
-                && tell.send(race).is_err()
+                && sender.send(race).is_err()
             {
                 return;
             }
         }
     });
-    while let Some(race) = told.recv().await {
+    while let Some(race) = races.recv().await {
         for task in 0..TASKS {
             let (client, ledger, race) = (client.clone(), ledger.clone(), race.clone());
             tokio::spawn(async move {

@@ -16,7 +16,7 @@ pub(super) async fn round(part: Part) -> Report {
         let options = RoundOptions { workers: 2, at_once: 50, most: part.count, ..RoundOptions::default() };
         let round = Round::begin(part.clone(), "equal", options).await;
         while !super::load::over_within(&round.load, Duration::from_secs(60)).await && !round.load.is_stuck() {}
-        let (testbed, evidence) = round.settle().await;
+        let (testbed, evidence) = round.end().await;
         total.take(&evidence, checker::violations(&evidence), &part);
         seen.push(evidence.observable());
         testbed.sweep().await;

@@ -36,7 +36,7 @@ pub struct Load {
 
 #[derive(Debug)]
 struct Shared {
-    told: Mutex<LoadResult>,
+    result: Mutex<LoadResult>,
     is_over: AtomicBool,
     has_started_all: AtomicBool,
     ended: AtomicUsize,
@@ -58,7 +58,7 @@ pub struct LoadResult {
 
 impl Shared {
     fn complain(&self, complaint: String) {
-        self.told.lock().expect("no panic while the lock was held").complaints.push(complaint);
+        self.result.lock().expect("no panic while the lock was held").complaints.push(complaint);
     }
 }
 
@@ -68,7 +68,7 @@ impl Load {
     #[must_use]
     pub fn start(client: &Client, ledger: &Ledger, seed: u64, shape: Shape, at_once: usize, most: usize) -> Self {
         let shared = Shared {
-            told: Mutex::default(),
+            result: Mutex::default(),
             is_over: AtomicBool::new(false),
             has_started_all: AtomicBool::new(false),
             ended: AtomicUsize::new(0),
@@ -117,8 +117,8 @@ impl Load {
             gave_up = self.is_stuck();
         }
         self.driver.abort();
-        let told = self.shared.told.lock().expect("no panic while the lock was held");
-        LoadResult { gave_up, ..told.clone() }
+        let result = self.shared.result.lock().expect("no panic while the lock was held");
+        LoadResult { gave_up, ..result.clone() }
     }
 }
 
@@ -194,7 +194,7 @@ impl Agent {
         self.ledger.append(Fact::Started, &subject, 0);
         let answer = self.wanted.answer();
         self.shared
-            .told
+            .result
             .lock()
             .expect("no panic while the lock was held")
             .expected_answers
@@ -212,13 +212,13 @@ impl Agent {
             self.ledger.append_value(Fact::Canceled, &subject, 0, &word);
         }
         let result = patiently_for_result(|| run.result()).await?;
-        let told = match result {
+        let word = match result {
             Ok(value) => value.to_string(),
             Err(ClientError::RunFailed { .. }) => "failed".to_owned(),
             Err(ClientError::RunCanceled { .. }) => "canceled".to_owned(),
             Err(other) => return Err(format!("{subject}: {other}")),
         };
-        self.ledger.append_value(Fact::Answered, &subject, 0, &told);
+        self.ledger.append_value(Fact::Answered, &subject, 0, &word);
         Ok(())
     }
 

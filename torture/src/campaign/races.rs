@@ -91,14 +91,14 @@ async fn replies(round: &mut Round, expected: usize) -> bool {
 
 /// Compares each reply with the end of its run.
 fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Violation> {
-    let mut told: BTreeMap<usize, Vec<Reply>> = BTreeMap::new();
+    let mut replies_of: BTreeMap<usize, Vec<Reply>> = BTreeMap::new();
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Raced) {
         let number = line.subject.parse().expect("the number of a race");
-        told.entry(number).or_default().push(Reply::parse(&line.value));
+        replies_of.entry(number).or_default().push(Reply::parse(&line.value));
     }
     let mut found = Vec::new();
     for race in races {
-        let told = told.remove(&race.number).unwrap_or_default();
+        let replies = replies_of.remove(&race.number).unwrap_or_default();
         let mut complain = |run: &str, what: String| {
             found.push(Violation {
                 invariant: "I-Ack",
@@ -106,15 +106,15 @@ fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Viol
                 what: format!("race {}: {what}", race.number),
             });
         };
-        if told.len() != CLIENTS * TASKS {
-            complain("", format!("{} replies of {}", told.len(), CLIENTS * TASKS));
+        if replies.len() != CLIENTS * TASKS {
+            complain("", format!("{} replies of {}", replies.len(), CLIENTS * TASKS));
             continue;
         }
         let hit = match &race.call {
-            Call::Start { key } => start(evidence, race, key, &told, &mut complain),
-            Call::Signal { run } => signal(evidence, run, &told, &mut complain),
-            Call::Cancel { run } => cancel(evidence, run, &told, &mut complain),
-            Call::Result { run } => result(evidence, run, &told, &mut complain),
+            Call::Start { key } => start(evidence, race, key, &replies, &mut complain),
+            Call::Signal { run } => signal(evidence, run, &replies, &mut complain),
+            Call::Cancel { run } => cancel(evidence, run, &replies, &mut complain),
+            Call::Result { run } => result(evidence, run, &replies, &mut complain),
         };
         *delivered += usize::from(hit);
     }
@@ -123,10 +123,16 @@ fn judge(evidence: &Evidence, races: &[Race], delivered: &mut usize) -> Vec<Viol
 
 /// Only one run starts, and every reply contains its id. A client with the other input is refused
 /// with that id.
-fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
+fn start(
+    evidence: &Evidence,
+    race: &Race,
+    key: &str,
+    replies: &[Reply],
+    complain: &mut impl FnMut(&str, String),
+) -> bool {
     let mut winners: Vec<(&str, &str)> = Vec::new();
     let mut refused: Vec<(&str, &str)> = Vec::new();
-    for reply in told {
+    for reply in replies {
         let Some((word, run)) = reply.answer.split_once('=') else {
             complain("", format!("a start with key {key} was answered with {}", reply.answer));
             continue;
@@ -158,13 +164,13 @@ fn start(evidence: &Evidence, race: &Race, key: &str, told: &[Reply], complain: 
     if !holds {
         complain(run, format!("{key} was started with {input} and ended as {ended:?}"));
     }
-    overlap(told)
+    overlap(replies)
 }
 
 /// A reply that the run has ended comes after its end, any other reply begins before it.
-fn signal(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
+fn signal(evidence: &Evidence, run: &str, replies: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let Some(end) = evidence.ended_at(run) else { return false };
-    for reply in told {
+    for reply in replies {
         match reply.answer.as_str() {
             "accepted" if reply.began > end + SLACK => complain(run, "a signal was accepted after the end".into()),
             "finished" if reply.replied + SLACK < end => complain(run, "a signal was refused before the end".into()),
@@ -172,19 +178,19 @@ fn signal(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl Fn
             other => complain(run, format!("a signal was answered with {other}")),
         }
     }
-    around(told, end)
+    surrounds(replies, end)
 }
 
-fn cancel(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
+fn cancel(evidence: &Evidence, run: &str, replies: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let (Some(end), Some(row)) = (evidence.ended_at(run), evidence.runs.get(run)) else { return false };
-    let asked = told.iter().filter(|reply| matches!(reply.answer.as_str(), "canceled" | "requested")).count();
+    let asked = replies.iter().filter(|reply| matches!(reply.answer.as_str(), "canceled" | "requested")).count();
     if row.status == "canceled" && asked == 0 {
         complain(run, "the run is canceled, and no cancel was accepted".into());
     }
     if !matches!(row.status.as_str(), "canceled" | "succeeded") {
         complain(run, format!("the run ended as {}", row.status));
     }
-    for reply in told {
+    for reply in replies {
         let holds = match reply.answer.as_str() {
             "canceled" => row.status == "canceled",
             "requested" => row.cancel_requested_at.is_some() && reply.began <= end + SLACK,
@@ -194,29 +200,30 @@ fn cancel(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl Fn
             complain(run, format!("a cancel was answered with {}, and the row is {row:?}", reply.answer));
         }
     }
-    around(told, end)
+    surrounds(replies, end)
 }
 
-fn result(evidence: &Evidence, run: &str, told: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
+fn result(evidence: &Evidence, run: &str, replies: &[Reply], complain: &mut impl FnMut(&str, String)) -> bool {
     let (Some(end), Some(row)) = (evidence.ended_at(run), evidence.runs.get(run)) else { return false };
-    for reply in told {
+    for reply in replies {
         if row.output.as_deref() != Some(reply.answer.as_str()) || reply.replied + SLACK < end {
             complain(run, format!("a client received the result {}, and the row is {row:?}", reply.answer));
         }
     }
-    around(told, end)
+    surrounds(replies, end)
 }
 
 /// Returns `true` if two calls overlapped in time.
-fn overlap(told: &[Reply]) -> bool {
-    told.iter()
+fn overlap(replies: &[Reply]) -> bool {
+    replies
+        .iter()
         .enumerate()
-        .any(|(n, one)| told[n + 1..].iter().any(|other| one.began < other.replied && other.began < one.replied))
+        .any(|(n, one)| replies[n + 1..].iter().any(|other| one.began < other.replied && other.began < one.replied))
 }
 
 /// Returns `true` if the end of the run was between the first call and the last reply.
-fn around(told: &[Reply], end: i64) -> bool {
-    let first = told.iter().map(|reply| reply.began).min().unwrap_or(i64::MAX);
-    let last = told.iter().map(|reply| reply.replied).max().unwrap_or(i64::MIN);
+fn surrounds(replies: &[Reply], end: i64) -> bool {
+    let first = replies.iter().map(|reply| reply.began).min().unwrap_or(i64::MAX);
+    let last = replies.iter().map(|reply| reply.replied).max().unwrap_or(i64::MIN);
     first <= end && end <= last
 }

@@ -207,7 +207,7 @@ impl Round {
     pub async fn finish_with(mut self, look: impl FnOnce(&Evidence) -> Vec<Violation>) -> Report {
         let (part, mut report) =
             (self.part.clone(), std::mem::replace(&mut self.report, Report::new("", &self.part.plan)));
-        let (mut testbed, evidence) = self.settle().await;
+        let (mut testbed, evidence) = self.end().await;
         let mut found = checker::violations(&evidence);
         found.extend(look(&evidence));
         report.take(&evidence, found, &part);
@@ -219,14 +219,14 @@ impl Round {
     }
 
     /// Waits until all runs have ended, ends the workers, and reads the evidence.
-    pub async fn settle(self) -> (Testbed, Evidence) {
+    pub async fn end(self) -> (Testbed, Evidence) {
         let Self { testbed, mut workers, dead, disturbed, unlocked, load, options, settings, .. } = self;
         let LoadResult { expected_answers, mut complaints, gave_up } = load.end().await;
         if !gave_up {
-            settle(&testbed).await;
+            wait_for_ends(&testbed).await;
         }
         for worker in &mut workers {
-            complaints.extend(end(worker).await);
+            complaints.extend(end_worker(worker).await);
         }
         let secrets = log_secrets::stored_secrets(&settings.url, &mut testbed.raw().await).await;
         for worker in dead.iter().chain(&workers) {
@@ -282,7 +282,7 @@ pub async fn replay_ended(testbed: &Testbed) -> Vec<(String, String)> {
 }
 
 /// Waits until all runs have ended, including children. Gives up once none ends any more.
-async fn settle(testbed: &Testbed) {
+async fn wait_for_ends(testbed: &Testbed) {
     let mut raw = testbed.raw().await;
     let (mut left, mut since) = (i64::MAX, Instant::now());
     while left > 0 && since.elapsed() < Duration::from_secs(90) {
@@ -296,7 +296,7 @@ async fn settle(testbed: &Testbed) {
 }
 
 /// Ends a worker as an operator does, with SIGTERM. Returns what went wrong.
-async fn end(worker: &mut WorkerProcess) -> Option<String> {
+async fn end_worker(worker: &mut WorkerProcess) -> Option<String> {
     if let Some(status) = worker.ended() {
         return Some(format!("process {} had ended by itself, {status}: {}", worker.pid(), last_lines(worker)));
     }

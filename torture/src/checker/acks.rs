@@ -52,13 +52,13 @@ pub(super) fn cancels(evidence: &Evidence, found: &mut Found) {
 
 pub(super) fn answers(evidence: &Evidence, found: &mut Found) {
     for line in evidence.lines.iter().filter(|line| line.fact == Fact::Answered) {
-        let told = line.value.as_str();
+        let received = line.value.as_str();
         let stored = evidence.runs.get(&line.subject).map(|run| match (run.status.as_str(), &run.output) {
             ("succeeded", Some(output)) => output.clone(),
             (status, _) => status.to_owned(),
         });
-        if stored.as_deref() != Some(told) {
-            found.add(&line.subject, format!("a client received {told}, and {stored:?} is stored"));
+        if stored.as_deref() != Some(received) {
+            found.add(&line.subject, format!("a client received {received}, and {stored:?} is stored"));
         }
     }
 }

@@ -229,7 +229,7 @@ pub async fn every_violation_is_found(database: Database) {
     round.spawn();
     // Every program must have started, so that each entry finds evidence to forge.
     until("every program is started", async || round.load.has_started_all().then_some(())).await;
-    let (testbed, evidence) = round.settle().await;
+    let (testbed, evidence) = round.end().await;
     assert_eq!(checker::violations(&evidence), [], "the evidence has no violations before it is forged");
 
     for (invariant, what, forge) in FORGERIES {
