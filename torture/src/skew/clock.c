@@ -1,5 +1,6 @@
-/* Shifts the wall clock of one process: compiled and preloaded by skew.rs. The file that WORKFLOW_SKEW names holds the shift in
- * nanoseconds, as eight bytes of this host, and is mapped: whoever writes to it moves the clock while the process runs. */
+/* Shifts the wall clock of one process. skew.rs compiles it and preloads it into the process. The
+ * file named by WORKFLOW_SKEW contains the shift in nanoseconds, as eight bytes in the byte order of
+ * the host. The file is mapped, so a write to it moves the clock while the process runs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
