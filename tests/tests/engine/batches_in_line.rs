@@ -6,6 +6,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use workflow_engine::executor::{Executor, PendingClaim, PendingOutcome};
 use workflow_engine::model::{Claim, WorkerId};
+use workflow_engine::observe::Observers;
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Connect, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind};
@@ -51,7 +52,7 @@ impl InLine {
         let claims: Vec<Claim> = runs.iter().map(|run| run.claim).collect();
 
         let store = Arc::new(FaultyStore::new(inner));
-        let executor = Executor::start(Arc::clone(&store) as _);
+        let executor = Executor::start(Arc::clone(&store) as _, Observers::default());
         let opener = store.block(is_step("opener"));
         let opened = executor.send(step(claims[0], "opener")).await.unwrap();
         opener.reached().await;

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use workflow_engine::executor::{Executor, ExecutorStopped};
 use workflow_engine::model::{Claim, NewRun, WorkerId};
+use workflow_engine::observe::Observers;
 use workflow_engine::store::{Outcome, RunEnd, StartOutcome, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, DatabaseErrorKind, RunFilter, RunId};
@@ -32,7 +33,7 @@ fn is_bad(write: &Write) -> bool {
 /// Commits the writes in one batch: it sends them while the commit of an earlier write is
 /// blocked.
 async fn in_one_batch(store: &Arc<FaultyStore>, writes: Vec<Write>) -> Vec<Outcome> {
-    let executor = Executor::start(Arc::clone(store) as _);
+    let executor = Executor::start(Arc::clone(store) as _, Observers::default());
     let gate = store.block(|_| true);
     let first = executor.send(Write::Start(new_run())).await.unwrap();
     gate.reached().await;
@@ -108,7 +109,7 @@ pub async fn a_commit_is_retried_after_a_transient_failure(db: Live) {
 
 pub async fn a_commit_whose_reply_was_lost_is_applied_once(db: Live) {
     let store = Arc::new(faulty(&db));
-    let executor = Executor::start(Arc::clone(&store) as _);
+    let executor = Executor::start(Arc::clone(&store) as _, Observers::default());
     let lose_reply = || store.fail_next(|_| true, Fault::After(DatabaseErrorKind::Unreachable));
 
     lose_reply();
@@ -134,7 +135,7 @@ pub async fn a_commit_whose_reply_was_lost_is_applied_once(db: Live) {
 }
 
 pub async fn a_pending_claim_waits_for_a_due_run(db: Live) {
-    let executor = Executor::start(Arc::clone(db.client.store()));
+    let executor = Executor::start(Arc::clone(db.client.store()), Observers::default());
     let claim = claim_by(WorkerId::generate(), 10);
     assert!(executor.claim(claim.clone()).await.unwrap().await.unwrap().outcome.unwrap().runs.is_empty());
     let expire = Write::Expire { limit: 10, patience: Duration::ZERO };
@@ -272,7 +273,7 @@ pub async fn the_end_of_the_executor_is_reported(db: Live) {
 
 pub async fn a_full_queue_makes_its_senders_wait(db: Live) {
     let store = Arc::new(faulty(&db));
-    let executor = Executor::start(Arc::clone(&store) as _);
+    let executor = Executor::start(Arc::clone(&store) as _, Observers::default());
     let gate = store.block(|_| true);
     let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
@@ -303,7 +304,7 @@ pub async fn a_full_queue_makes_its_senders_wait(db: Live) {
 
 pub async fn a_write_of_a_dropped_sender_is_committed(db: Live) {
     let store = Arc::new(faulty(&db));
-    let executor = Executor::start(Arc::clone(&store) as _);
+    let executor = Executor::start(Arc::clone(&store) as _, Observers::default());
     let gate = store.block(|_| true);
     let run = new_run();
     drop(executor.send(Write::Start(run.clone())).await.unwrap());
@@ -317,14 +318,14 @@ pub async fn a_write_of_a_dropped_sender_is_committed(db: Live) {
 /// The listener sometimes uses the connection of the writer for a moment. A blocked runtime must
 /// not make that moment long.
 pub async fn a_blocked_runtime_is_notified_of_other_processes(db: Live) {
-    let other = Executor::start(Arc::clone(db.second_client().await.store()));
+    let other = Executor::start(Arc::clone(db.second_client().await.store()), Observers::default());
     let connect = db.connect();
     let (listens, begin) = oneshot::channel();
     let blocked = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client = connect.await.unwrap();
-            let executor = Executor::start(Arc::clone(client.store()));
+            let executor = Executor::start(Arc::clone(client.store()), Observers::default());
             let mut changes = executor.notifier().changes();
             executor.notifier().listen().await;
             changes.changed().await.unwrap();

@@ -8,11 +8,13 @@ use tokio::time::Instant;
 
 use crate::faults::failpoint;
 use crate::model::{RunId, SignalOutcome, StepKind};
+use crate::observe::Observers;
 use crate::store::{
     CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
 };
 
 use super::batch::MANY;
+use super::events;
 use super::in_flight::Completed;
 use super::notifier::Notifier;
 use super::quiescence::Quiescence;
@@ -23,11 +25,14 @@ use super::request::{Reply, Request};
 pub(super) async fn run(
     mut completed: mpsc::UnboundedReceiver<Completed>,
     notifier: Arc<Notifier>,
+    observers: Observers,
     quiescence: Option<Quiescence<Request>>,
 ) {
-    while let Some(Completed { writes, replies, outcomes, begun }) = completed.recv().await {
+    while let Some(commit) = completed.recv().await {
         failpoint("executor.before_answer");
-        announce(&notifier, &writes, &outcomes);
+        announce(&notifier, &commit.writes, &commit.outcomes);
+        events::send(&observers, &commit);
+        let Completed { writes, replies, outcomes, begun, .. } = commit;
         answer(replies, outcomes, begun);
         let is_large = writes.len() >= MANY;
         drop(writes);

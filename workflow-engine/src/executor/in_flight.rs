@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -40,6 +41,8 @@ pub(super) struct Completed {
     pub(super) outcomes: Vec<Outcome>,
     /// A time before the database was asked.
     pub(super) begun: Instant,
+    /// The time from then to the answer.
+    pub(super) duration: Duration,
 }
 
 impl InFlight {
@@ -80,7 +83,7 @@ impl InFlight {
             Commit::Answered(answer) => answer,
         };
         match answer {
-            Ok(outcomes) => Ok(Completed { writes, replies, outcomes, begun }),
+            Ok(outcomes) => Ok(Completed { writes, replies, outcomes, begun, duration: begun.elapsed() }),
             Err(error) => Err((Batch { writes: Arc::unwrap_or_clone(writes), replies, failures }, error)),
         }
     }
@@ -94,7 +97,6 @@ impl InFlight {
 }
 
 async fn commit(store: Arc<dyn Store>, writes: Arc<Vec<Write>>) -> Answer {
-    tracing::trace!(writes = writes.len(), "commit");
     failpoint_error("executor.before_commit")?;
     let outcomes = store.commit(&writes).await?;
     failpoint_error("executor.after_commit")?;

@@ -6,6 +6,7 @@
 
 mod acknowledger;
 mod batch;
+mod events;
 mod failure;
 mod gather;
 mod hint;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::observe::Observers;
 use crate::store::{ClaimRequest, Outcome, Store, Write};
 
 use gather::Gather;
@@ -84,7 +86,7 @@ impl Executor {
     /// It runs on a thread of its own, or on the current runtime if the store lives
     /// [in this process](Store::in_process). The answers are sent from the current runtime.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>) -> Self {
+    pub fn start(store: Arc<dyn Store>, observers: Observers) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (completed, to_acknowledge) = mpsc::unbounded_channel();
         let in_process = store.in_process();
@@ -93,7 +95,8 @@ impl Executor {
         // A store in this process answers at once, so no second batch is ever sent beside the
         // first.
         let quiescence = (!in_process).then(|| Quiescence::new(sender.downgrade(), Arc::clone(&quiescent)));
-        let pipeline = Pipeline::new(Arc::clone(&store), Queue::new(receiver), completed, quiescent, gather);
+        let queue = Queue::new(receiver);
+        let pipeline = Pipeline::new(Arc::clone(&store), queue, completed, observers.clone(), quiescent, gather);
         let beside_pipeline = if in_process {
             tokio::spawn(pipeline.run());
             None
@@ -101,7 +104,7 @@ impl Executor {
             thread::start(pipeline.run())
         };
         let notifier = Notifier::start(store, beside_pipeline.unwrap_or_else(Handle::current));
-        tokio::spawn(acknowledger::run(to_acknowledge, Arc::clone(&notifier), quiescence));
+        tokio::spawn(acknowledger::run(to_acknowledge, Arc::clone(&notifier), observers, quiescence));
         Self { sender, notifier }
     }
 

@@ -25,13 +25,13 @@
 //!   sent first, because these senders keep the processors busy once they are answered.
 
 use std::collections::VecDeque;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use crate::observe::{Event, Observers};
 use crate::store::{DatabaseError, Store};
 
 use super::batch::{Batch, MANY};
@@ -63,6 +63,8 @@ pub(super) struct Pipeline {
     backlog: VecDeque<Batch>,
     /// Takes the commits that are to be made known and answered.
     acknowledger: mpsc::UnboundedSender<Completed>,
+    /// Learn of commits that fail.
+    observers: Observers,
     /// Notified when the senders that were answered last have sent again.
     quiescent: Arc<Notify>,
 }
@@ -72,10 +74,12 @@ impl Pipeline {
         store: Arc<dyn Store>,
         queue: Queue,
         acknowledger: mpsc::UnboundedSender<Completed>,
+        observers: Observers,
         quiescent: Arc<Notify>,
         gather: Gather,
     ) -> Self {
-        Self { store, queue, gather, last: LastCommit::default(), backlog: VecDeque::new(), acknowledger, quiescent }
+        let (last, backlog) = (LastCommit::default(), VecDeque::new());
+        Self { store, queue, gather, last, backlog, acknowledger, observers, quiescent }
     }
 
     /// Runs the executor until no sender is left. Owns the queue, so every sender sees its end.
@@ -165,7 +169,7 @@ impl Pipeline {
         batch.give_up_claims(error);
         match after_failure(error, batch.writes.len(), failures, elapsed, fastrand::f64()) {
             AfterFailure::Again(delay) => {
-                tracing::warn!(error = error as &dyn Error, failures, ?delay, "commit failed, trying again");
+                self.commit_failed(batch.writes.len(), failures, Some(delay), error);
                 return Stage::Retrying { batch, delay };
             }
             AfterFailure::Split => {
@@ -174,12 +178,15 @@ impl Pipeline {
                 self.put_back(first);
             }
             AfterFailure::GiveUp => {
-                let writes = batch.writes.len();
-                tracing::error!(error = error as &dyn Error, writes, "commit failed");
+                self.commit_failed(batch.writes.len(), failures, None, error);
                 batch.refuse_all(error);
             }
         }
         self.proceed().await
+    }
+
+    fn commit_failed(&self, writes: usize, failures: u32, retry_after: Option<Duration>, error: &DatabaseError) {
+        self.observers.event(&Event::CommitFailed { writes, failures, retry_after, error });
     }
 
     /// Sends the next batch, if the backlog has one or at least `enough` writes wait.

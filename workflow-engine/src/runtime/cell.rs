@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp};
+use crate::observe::{Event, StepName};
 use crate::replay::{CallId, CallPoll, ChildCall, Delivered, INITIAL_CALLS, Machine, SignalWait, StepOptions, Wait};
 use crate::store::OpenTransaction;
 
@@ -185,6 +186,10 @@ impl RunCell {
             CallPoll::Start { .. } => {
                 slot.drawn = 0;
                 slot.body_waker = Some(self.body_waker(call));
+                let key = inner.machine.key(call);
+                let attempt = inner.machine.attempt(call).map_or(0, i64::from);
+                let step = StepName { run_id: self.settings.run_id, key, kind: options.kind, attempt };
+                self.port.observe(&Event::StepBegun { step });
                 poll
             }
             // Another branch of the workflow was woken, not this body.

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use crate::model::{
     Admission, Breaker, ErrorKind, NewSignal, RunId, ServiceReport, SignalOutcome, StoredError, Timestamp,
 };
+use crate::observe::Event;
 use crate::runtime::Result;
 use crate::store::OpenTransaction;
 
@@ -54,6 +55,9 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     /// Notifies the drive that something has changed that the run waits for. Called from any
     /// thread.
     fn wake(&self);
+
+    /// Hands an event to the observers. Default: nothing observes.
+    fn observe(&self, _event: &Event<'_>) {}
 }
 
 /// The attempt of a step whose body a thread enters.

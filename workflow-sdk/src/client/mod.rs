@@ -112,7 +112,7 @@ impl Client {
     /// Returns a client over an open store, with a codec and observers.
     fn observed(store: Arc<dyn Store>, payload_limit: usize, coding: Coding, observers: Observers) -> Self {
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
-        let executor = Executor::start(Arc::clone(&store));
+        let executor = Executor::start(Arc::clone(&store), observers.clone());
         let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.notifier()));
         Self(Arc::new(Inner { store, executor, results, payload_limit, coding, observers }))
     }
