@@ -77,7 +77,7 @@ impl<S: Send + Sync + 'static> EnvConfig<S> {
         if self.registered.is_empty() {
             return None;
         }
-        let worker = Worker::watched(client, Arc::clone(state), Arc::clone(hooks));
+        let worker = Worker::with_body_hooks(client, Arc::clone(state), Arc::clone(hooks));
         let worker = self.registered.iter().fold(worker, |worker, register| register(worker));
         let worker =
             worker.lease(ONE_DAY).poll_interval(ONE_DAY).linger(Duration::ZERO).foreign_await(ForeignAwait::Fail);

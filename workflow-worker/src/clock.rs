@@ -1,5 +1,4 @@
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use tokio::time::Instant;
 use workflow_sdk::Timestamp;
@@ -32,11 +31,6 @@ impl DatabaseClock {
     /// What it said, or says, at this instant of the host's clock.
     pub(crate) fn at(&self, instant: Instant) -> Timestamp {
         Timestamp::from_micros(self.at_origin.load(Ordering::Relaxed) + self.since_origin(instant))
-    }
-
-    /// How long until this instant of the database.
-    pub(crate) fn until(&self, at: Timestamp) -> Duration {
-        at.since(self.now())
     }
 
     fn since_origin(&self, instant: Instant) -> i64 {

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) quarantine: Quarantine,
     pub(crate) circuits: Arc<Circuits>,
     /// Of a test kit.
-    pub(crate) watch: Option<Arc<dyn BodyHooks>>,
+    pub(crate) body_hooks: Option<Arc<dyn BodyHooks>>,
     warned: Mutex<HashSet<String>>,
 }
 
@@ -42,7 +42,7 @@ impl Shared {
         client: Client,
         options: WorkerOptions,
         registry: Registry,
-        watch: Option<Arc<dyn BodyHooks>>,
+        body_hooks: Option<Arc<dyn BodyHooks>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id: WorkerId::generate(),
@@ -54,7 +54,7 @@ impl Shared {
             saturation: Saturation::new(),
             quarantine: Quarantine::new(),
             circuits: Arc::default(),
-            watch,
+            body_hooks,
             warned: Mutex::default(),
             client,
             options,

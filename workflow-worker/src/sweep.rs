@@ -1,14 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
-use workflow_engine::executor::Cancel;
 use workflow_engine::faults::planted;
 use workflow_engine::model::Lane;
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::DatabaseError;
 
-use crate::claim_state::Directive;
 use crate::shared::Shared;
 
 /// How often runs are failed whose deadline passed while no worker that knows them was there. A run that some worker knows
@@ -87,31 +84,4 @@ async fn look_for_unserved(shared: &Shared) -> Result<(), DatabaseError> {
         }
     }
     Ok(())
-}
-
-/// Hands pauses that this process committed to the drives at once; those of others come with the lease's renewal.
-pub(crate) async fn pass_pauses(shared: Arc<Shared>) {
-    let mut pauses = shared.executor().notifier().pauses();
-    loop {
-        match pauses.recv().await {
-            // As at the end of the worker: what runs may end, and the rest waits in the database.
-            Ok(run) => shared.claims.direct_run(run, Directive::Drain),
-            Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return,
-        }
-    }
-}
-
-/// Hands cancels that this process committed to the drives at once; those of others come with the lease's renewal.
-pub(crate) async fn pass_cancels(shared: Arc<Shared>) {
-    let mut cancels = shared.executor().notifier().cancels();
-    loop {
-        match cancels.recv().await {
-            Ok(Cancel::Requested(run)) => shared.claims.request_cancel_of_run(run),
-            Ok(Cancel::Terminated(run)) => shared.claims.direct_run(run, Directive::Lost),
-            // What was missed comes with the renewal too.
-            Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return,
-        }
-    }
 }

@@ -11,13 +11,13 @@ use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
 use crate::claim_state::Directive;
-use crate::external_events::pass_wakes;
 use crate::lease::LeaseThread;
+use crate::notifications::{forward_cancels, forward_pauses, forward_wakes};
 use crate::preflight::preflight;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::shutdown::{Signals, drain, release_undriven};
-use crate::sweep::{expire_runs, pass_cancels, pass_pauses, warn_of_unserved};
+use crate::sweep::{expire_runs, warn_of_unserved};
 use crate::{ForeignAwait, PreflightReport, WorkerError, WorkerOptions};
 
 /// A worker: claims runs of the workflows that it knows, and drives them.
@@ -29,21 +29,21 @@ pub struct Worker<S> {
     state: Arc<S>,
     registry: Registry,
     options: WorkerOptions,
-    watch: Option<Arc<dyn BodyHooks>>,
+    body_hooks: Option<Arc<dyn BodyHooks>>,
 }
 
 impl<S: Send + Sync + 'static> Worker<S> {
     /// A worker on this client's database, whose workflows get `state` from their context.
     pub fn new(client: Client, state: S) -> Self {
         let (registry, options) = (Registry::default(), WorkerOptions::default());
-        Self { client, state: Arc::new(state), registry, options, watch: None }
+        Self { client, state: Arc::new(state), registry, options, body_hooks: None }
     }
 
     /// A worker that shares its state with others and reports the bodies of its steps. For the test kit.
     #[doc(hidden)]
-    pub fn watched(client: Client, state: Arc<S>, watch: Arc<dyn BodyHooks>) -> Self {
+    pub fn with_body_hooks(client: Client, state: Arc<S>, body_hooks: Arc<dyn BodyHooks>) -> Self {
         let (registry, options) = (Registry::default(), WorkerOptions::default());
-        Self { client, state, registry, options, watch: Some(watch) }
+        Self { client, state, registry, options, body_hooks: Some(body_hooks) }
     }
 
     /// Also runs the workflow of this type. For the test kit, which has no value of it.
@@ -204,7 +204,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
     ) -> Result<(), WorkerError> {
         self.options.check()?;
         self.registry.check()?;
-        let shared = Shared::new(self.client, self.options, self.registry, self.watch);
+        let shared = Shared::new(self.client, self.options, self.registry, self.body_hooks);
         let mut lease = LeaseThread::start(&shared).await?;
         let mut dropped = GiveBackOnDrop(Some(Arc::clone(&shared)));
         tracing::info!(worker = %shared.id, lanes = shared.lanes.len(), "worker started");
@@ -250,9 +250,9 @@ async fn work(
 ) -> Result<(), WorkerError> {
     let mut helpers = JoinSet::new();
     helpers.spawn(expire_runs(Arc::clone(shared)));
-    helpers.spawn(pass_cancels(Arc::clone(shared)));
-    helpers.spawn(pass_wakes(Arc::clone(shared)));
-    helpers.spawn(pass_pauses(Arc::clone(shared)));
+    helpers.spawn(forward_cancels(Arc::clone(shared)));
+    helpers.spawn(forward_wakes(Arc::clone(shared)));
+    helpers.spawn(forward_pauses(Arc::clone(shared)));
     helpers.spawn(warn_of_unserved(Arc::clone(shared)));
     tokio::select! {
         biased;

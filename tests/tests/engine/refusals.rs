@@ -338,7 +338,7 @@ pub async fn a_step_inside_a_step(db: Live) {
         let (before, after) = error.message.split_once(" was called at ").unwrap();
         assert_eq!(before, format!("{name:?}"));
         let (location, way_out) = after.split_once(" inside ").unwrap();
-        assert!(location.contains("refused.rs:"), "{location}");
+        assert!(location.contains("refusals.rs:"), "{location}");
         assert_eq!(
             way_out,
             "the body of step \"outer\"; a body is one effect: call it from the workflow, before or after that step"

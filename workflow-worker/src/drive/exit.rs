@@ -1,54 +1,63 @@
-//! What becomes of a run when its drive begins or ends: pure decisions.
+//! What becomes of a run when its drive begins or ends. These functions only decide.
 
 use std::time::Duration;
 
-use workflow_engine::replay::{Divergence, Interruption};
+use workflow_engine::replay::{Divergence, Interrupted, Interruption};
+use workflow_engine::runtime::Polled;
 use workflow_engine::store::{ClaimedRun, ContinueWrite, EndWrite, ParkWrite, RetryWrite, RunEnd, Write};
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp, UnreadablePayload};
 
+use crate::claim_state::Directive;
 use crate::quarantine::QUARANTINE_RETRY_DELAY;
 
 /// How long a run whose history does not fit the code waits for other code.
-pub(crate) const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
+const DIVERGENCE_DELAY: Duration = Duration::from_secs(30);
 
-/// How long a run waits whose history was not read because the database was away.
+/// How long a run waits whose history was not read because the database was unreachable.
 const REREAD_DELAY: Duration = Duration::from_secs(1);
 
 /// How a drive ended.
 #[derive(Debug)]
 pub(crate) enum Exit {
-    /// The function returned, with its output or its error; before that it had come to this interruption.
+    /// The workflow returned its output or an error, after this interruption was delivered to it.
     Ended(Result<String, StoredError>, Option<Interruption>),
-    /// The function asked for the run's next generation, with this input.
+    /// The workflow asked to continue as new, with this input.
     Continued(String),
-    /// The function returned an error, and is to be called again.
+    /// The workflow returned an error, and its policy tries it again.
     Retry(Box<RetryWrite>),
     /// The grace after this interruption is over.
     GraceOver(Interruption),
-    /// It waits until this instant, or for what others do, and no longer than to its deadline unless it knows that this has
-    /// passed.
+    /// The run waits until a time or for an external event.
     Park {
+        /// When it is due at the latest.
         until: Timestamp,
+        /// Whether it is due at its deadline too. Not so if the run knows that its deadline has
+        /// passed.
         until_deadline: bool,
         /// The run's `wakes` as the drive knows it.
         wakes: i64,
     },
-    /// Its history does not fit the code. If it was interrupted, its grace goes on.
-    Diverged { divergence: Divergence, grace_ends_at: Option<Timestamp> },
-    /// Its history could not be read.
+    /// The history does not fit the code.
+    Diverged {
+        /// How history and code differ.
+        divergence: Divergence,
+        /// The end of the run's grace, if the run was told to end. The grace goes on.
+        grace_ends_at: Option<Timestamp>,
+    },
+    /// The history could not be read.
     Unreadable(DatabaseError),
-    /// The worker stops.
+    /// The worker stops or the run is paused, so the run is given back.
     Released,
-    /// It is suspected to kill its workers, and another suspect is on trial.
+    /// The run may be what kills its workers, and another such run is in quarantine.
     QuarantineFull,
-    /// The claim is another's.
+    /// The claim is lost.
     Lost,
 }
 
-/// The write that ends a claimed run before its function is called.
-pub(crate) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
+/// Returns the write that ends a claimed run before its workflow is called, if it is to end.
+pub(super) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
     let ClaimedRun { claim, parent_run_id, .. } = *run;
-    // Only what ran before can have started children.
+    // Only an earlier claim can have started children.
     let has_children = claim.epoch > 1;
     let end = early_end(run, now, max_crashes)?;
     Some(Write::End(EndWrite { claim, parent_run_id, has_children, end }))
@@ -56,11 +65,11 @@ pub(crate) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -
 
 fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
     // A run that was claimed before may have something to clean up, and is driven.
-    let first = run.claim.epoch == 1;
-    if first && run.cancel_requested {
+    let is_first = run.claim.epoch == 1;
+    if is_first && run.cancel_requested {
         return Some(RunEnd::Canceled);
     }
-    if first && run.deadline_at.is_some_and(|deadline| deadline <= now) {
+    if is_first && run.deadline_at.is_some_and(|deadline| deadline <= now) {
         return Some(deadline_end(Vec::new()));
     }
     if run.crashes > i64::from(max_crashes) {
@@ -74,8 +83,51 @@ fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEn
     None
 }
 
-/// The write that an exit asks for.
-pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now: Timestamp) -> Option<Write> {
+/// Returns the exit that a directive asks for, if it asks for one at once.
+pub(super) fn directed_exit(directive: Directive) -> Option<Exit> {
+    match directive {
+        Directive::Continue | Directive::Drain => None,
+        Directive::Abandon => Some(Exit::Released),
+        Directive::Lost => Some(Exit::Lost),
+    }
+}
+
+/// Returns the exit of a workflow that was polled, if it has returned.
+pub(super) fn polled_exit(polled: Polled, interrupted: impl FnOnce() -> Option<Interrupted>) -> Option<Exit> {
+    match polled {
+        Polled::Pending => None,
+        Polled::Ended(result) => Some(ended(result, interrupted())),
+        Polled::Continued(input) => Some(Exit::Continued(input)),
+    }
+}
+
+/// Returns the exit of a run that ends with this result.
+pub(super) fn ended(result: Result<String, StoredError>, interrupted: Option<Interrupted>) -> Exit {
+    let delivered = interrupted.filter(|interrupted| interrupted.delivered);
+    Exit::Ended(result, delivered.map(|interrupted| interrupted.by))
+}
+
+/// Returns the exit of a workflow that has returned with `exit` and fits its history. A run that was
+/// told to end does not continue as new.
+pub(super) fn unless_told_to_end(exit: Exit, interrupted: Option<Interrupted>) -> Exit {
+    match (&exit, interrupted) {
+        (Exit::Continued(_), Some(Interrupted { by, delivered: true, .. })) => Exit::Ended(Err(by.error()), Some(by)),
+        _ => exit,
+    }
+}
+
+/// Returns the exit of a workflow that has returned with `exit` and left a part of its history
+/// unasked.
+pub(super) fn diverged(exit: &Exit, divergence: Divergence, grace_ends_at: Option<Timestamp>) -> Exit {
+    let divergence = match exit {
+        Exit::Ended(Err(error), _) => divergence.with_error(error),
+        _ => divergence,
+    };
+    Exit::Diverged { divergence, grace_ends_at }
+}
+
+/// Returns the write that an exit asks for.
+pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now: Timestamp) -> Option<Write> {
     let end = |end| {
         let parent_run_id = run.parent_run_id;
         Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, end }))
@@ -84,7 +136,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
         let claim = run.claim;
         Some(Write::Park(ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes }))
     };
-    // A short wait. Of a deadline that has passed it would make none.
+    // A short wait: with a deadline that has passed it would not be a wait at all.
     let park = |until, error, reset_crashes| park_write(run.wakes, until, false, error, reset_crashes);
     match exit {
         Exit::Ended(result, interruption) => end(run_end(result, interruption)),
@@ -97,7 +149,7 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
             let until = (now + DIVERGENCE_DELAY).min(grace_ends_at.unwrap_or(Timestamp::FAR_FUTURE));
             park(until, Some(divergence.to_stored()), false)
         }
-        // Not at once: what could not be read will often not be readable a moment later either.
+        // Not at once: the next read would often fail for the same reason.
         Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
         Exit::Unreadable(error) => park(now + DIVERGENCE_DELAY, Some(unreadable(&error)), false),
         Exit::Released => park(now, None, false),
@@ -106,9 +158,9 @@ pub(crate) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
     }
 }
 
-/// A history that cannot be read, as the error of its run.
+/// Returns the error of a run whose history cannot be read.
 pub(crate) fn unreadable(error: &DatabaseError) -> StoredError {
-    // It says itself what to do.
+    // An unreadable payload says itself what to do.
     if let Some(unreadable) = error.source.downcast_ref::<UnreadablePayload>() {
         return StoredError::new(ErrorKind::Divergence, unreadable.to_string());
     }
@@ -117,8 +169,8 @@ pub(crate) fn unreadable(error: &DatabaseError) -> StoredError {
     stored
 }
 
-/// What a run becomes whose function has returned. One that was canceled may succeed all the same, or fail with an error of its
-/// own; one that has passed its deadline has failed, whatever it returned.
+/// Returns the end of a run whose workflow has returned. A canceled run may still succeed, or fail
+/// with an error of its own. A run that has passed its deadline has failed, whatever it returned.
 fn run_end(result: Result<String, StoredError>, interruption: Option<Interruption>) -> RunEnd {
     match (result, interruption) {
         (Ok(_), Some(Interruption::Deadline)) => deadline_end(Vec::new()),

@@ -1,45 +1,52 @@
+//! A drive: one worker's polling of one claimed run, until the run ends, parks or is lost.
+
 mod exit;
+mod external_events;
 mod finish;
+mod poll;
 mod port;
 mod transaction;
 mod wait;
+mod writes;
 
-use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use tokio::time::Instant;
-use workflow_engine::executor::PendingOutcome;
-use workflow_engine::faults::{failpoint, failpoint_error};
-use workflow_engine::replay::{HistorySize, Interruption, Next, OutboxRow};
-use workflow_engine::runtime::{Polled, Poller, RunCell, RunSettings};
-use workflow_engine::store::{AttemptWrite, ClaimedRun, Write};
-use workflow_sdk::{ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::model::{run_retry_delay, steps_to_retry};
+use workflow_engine::replay::{HistorySize, Interrupted, Interruption, Next};
+use workflow_engine::runtime::{RunCell, RunSettings};
+use workflow_engine::store::{ClaimedRun, EndedRun, INBOX_PAGE, Inbox, RetryWrite};
+use workflow_sdk::internal::Entry;
+use workflow_sdk::{DatabaseError, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
-use self::exit::{after_drive, before_drive};
+use self::exit::{Exit, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
+use self::external_events::{ExternalEvents, child_end, read_events};
 use self::finish::{finish, report};
+use self::poll::DrivenWorkflow;
 use self::port::DrivePort;
-use self::transaction::Commits;
+use self::wait::{Fact, Plan, Standstill, next_fact, next_fact_without_database};
+use self::writes::{Answer, UnansweredWrites};
 use crate::ForeignAwait;
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
 use crate::saturation::SaturationWatch;
 use crate::shared::{Shared, Slot};
 
-pub(crate) use self::exit::{Exit, unreadable};
+pub(crate) use self::exit::unreadable;
 
-/// Runs one claimed run until it ends, parks or is lost, and writes which.
+/// Drives one claimed run until it ends, parks or is lost, and commits which of these it is.
 ///
-/// What is boxed here and below keeps the future, of which a worker has one for each of its runs, within what an allocator has at
-/// hand (a kilobyte in glibc).
+/// A worker has one such future per run. Its large parts are boxed, so that the future fits in a
+/// block that an allocator keeps ready (a kilobyte in glibc).
 pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: ClaimGuard, slot: Slot) {
     let end = before_drive(&run, shared.clock.now(), shared.options.max_crashes).map(Box::new);
     if let Some(end) = end {
         return finish(&shared, end, slot).await;
     }
     let (exit, has_children) = match shared.quarantine.admit(&run) {
-        Some(_on_trial) => to_exit(&shared, &run, claim).await,
+        Some(_quarantine_slot) => drive_to_exit(&shared, &run, claim).await,
         None => (Exit::QuarantineFull, false),
     };
     report(&run, &exit);
@@ -49,112 +56,88 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: Clai
     }
 }
 
-/// How the drive ended, and whether the run may have children.
-async fn to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard) -> (Exit, bool) {
+/// Returns how the drive ended, and whether the run may have children.
+async fn drive_to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard) -> (Exit, bool) {
     let mut drive = match Drive::begin(shared, run, claim).await {
         Ok(drive) => Box::new(drive),
         Err(exit) => return (exit, false),
     };
-    let exit = drive.go().await.unwrap_or_else(|exit| exit);
-    drive.drop_future();
+    let exit = drive.run_to_exit().await.unwrap_or_else(|exit| exit);
+    drive.drop_workflow();
     let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
-    (exit, drive.cell.has_children())
+    (exit, drive.workflow.cell().has_children())
 }
 
-pub(crate) struct Drive<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) run: &'a ClaimedRun,
-    pub(crate) claim: ClaimGuard,
-    pub(crate) saturation: SaturationWatch,
+/// One drive. Its parts decide, keep a state or wait; the drive moves values between them.
+struct Drive<'a> {
+    shared: &'a Shared,
+    run: &'a ClaimedRun,
+    claim: ClaimGuard,
     port: Arc<DrivePort>,
-    pub(crate) cell: Arc<RunCell>,
-    poller: Option<Poller>,
-    pub(crate) pending: VecDeque<PendingOutcome>,
-    pub(crate) commits: Commits,
-    /// Whether something moved that the workflow has not been polled for.
-    pub(crate) stale: bool,
-    /// Since when nothing moved.
-    pub(crate) quiet_since: Instant,
-    /// The run's `wakes` when it was last looked at.
-    pub(crate) wakes: i64,
-    /// How often it was told that something happened outside.
-    pub(crate) told: u64,
-    /// Whether the size of the history was warned of.
-    warned: bool,
+    workflow: DrivenWorkflow,
+    writes: UnansweredWrites,
+    events: ExternalEvents,
+    saturation: SaturationWatch,
+    /// Whether the log has a warning of the size of the history.
+    has_warned_of_size: bool,
 }
 
 impl<'a> Drive<'a> {
     async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: ClaimGuard) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
-        let port = Arc::new(DrivePort {
-            clock: Arc::clone(&shared.clock),
-            state: Arc::clone(claim.state()),
-            ends_at: AtomicI64::new(run.deadline_at.map_or(i64::MAX, Timestamp::as_micros)),
-            client: shared.client.clone(),
-            claim: run.claim,
-            claims: Arc::clone(&shared.claims),
-            circuits: Arc::clone(&shared.circuits),
-            watch: shared.watch.clone(),
-        });
-        let settings = RunSettings {
-            run_id: run.claim.run_id,
-            epoch: run.claim.epoch,
-            generation: run.generation,
-            depth: run.depth,
-            queue: run.lane.queue.clone(),
-            attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
-            started_at: run.started_at,
-            payload_limit: shared.client.payload_limit(),
-        };
+        let port = DrivePort::new(shared, run, claim.state());
+        let settings = settings_of(run, shared.client.payload_limit());
         let cell = RunCell::new(settings, history, Arc::<DrivePort>::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
-        let future = entry.call(Arc::clone(&cell), run.input.clone());
         Ok(Self {
-            poller: Some(Poller::new(future, Arc::<DrivePort>::clone(&port))),
+            workflow: DrivenWorkflow::begin(entry, cell, run.input.clone(), Arc::<DrivePort>::clone(&port)),
             port,
+            writes: UnansweredWrites::default(),
+            events: ExternalEvents::new(run.wakes),
             saturation: shared.saturation.watch(),
-            pending: VecDeque::new(),
-            commits: Commits::default(),
-            stale: true,
-            quiet_since: Instant::now(),
-            wakes: run.wakes,
-            told: 0,
-            warned: false,
+            has_warned_of_size: false,
             shared,
             run,
             claim,
-            cell,
         })
     }
 
-    /// Polls, delivers, writes and waits until the run can go on no more. `Err` is an exit found on the way.
-    async fn go(&mut self) -> Result<Exit, Exit> {
-        let mut checked = false;
+    /// Polls, delivers, writes and waits until nothing is left to do. `Err` is an exit that was
+    /// found on the way.
+    async fn run_to_exit(&mut self) -> Result<Exit, Exit> {
+        let mut is_checked = false;
         loop {
-            // Once before each poll, and once after each wait.
-            if !checked {
+            // The claim is checked before each poll and after each wait.
+            if !is_checked {
                 self.check_claim()?;
-                checked = true;
-                // Before the poll: also a run that cannot go on with this code is told to end, and its grace begins.
+                is_checked = true;
+                // Before the poll, so that a run that cannot go on with this code is told to end
+                // too, and its grace begins.
                 self.send_records().await?;
             }
-            if std::mem::take(&mut self.stale) {
-                checked = false;
-                if let Some(end) = self.poll() {
-                    return self.conclude(end).await;
+            if self.workflow.take_needs_poll() {
+                is_checked = false;
+                if let Some(exit) = polled_exit(self.workflow.poll(), || self.workflow.cell().interrupted()) {
+                    if let Some(divergence) = self.workflow.cell().ended() {
+                        return Ok(diverged(&exit, divergence, self.grace_ends_at()));
+                    }
+                    // Values that the workflow published and items that it emitted last are
+                    // committed before its end, or with it.
+                    self.send_records().await?;
+                    return Ok(unless_told_to_end(exit, self.workflow.cell().interrupted()));
                 }
-                if let Some(divergence) = self.cell.divergence() {
-                    return Ok(self.diverged(divergence));
+                if let Some(divergence) = self.workflow.cell().divergence() {
+                    return Ok(Exit::Diverged { divergence, grace_ends_at: self.grace_ends_at() });
                 }
                 self.check_size()?;
             }
             self.send_records().await?;
-            match self.waking(|cell| cell.next()) {
-                Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) => self.stale = true,
+            match self.workflow.next() {
+                Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) => self.workflow.require_poll(),
                 Next::Send => {}
                 Next::Wait { timer, park_until } => {
-                    checked = false;
-                    if !self.look_outside().await? {
+                    is_checked = false;
+                    if !self.look_for_events().await? {
                         self.wait(timer, park_until).await?;
                     }
                 }
@@ -162,57 +145,50 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Whether the run may go on, and whether bodies may begin: not on a claim whose lease may have run out.
+    /// Takes note of what the claim's state says. Returns the exit that it asks for as an error.
     fn check_claim(&mut self) -> Result<(), Exit> {
-        let snapshot = self.claim.state().snapshot();
-        match snapshot.directive {
-            Directive::Continue | Directive::Drain => {}
-            Directive::Abandon => return Err(Exit::Released),
-            Directive::Lost => return Err(Exit::Lost),
+        let claim = self.claim.state().snapshot();
+        if let Some(exit) = directed_exit(claim.directive) {
+            return Err(exit);
         }
         let now = Instant::now();
-        self.interrupt(snapshot.cancel_requested, self.shared.clock.at(now))?;
-        self.hear(snapshot.wake_seq);
-        let is_held = snapshot.directive == Directive::Drain || !snapshot.is_valid_at(now);
-        self.stale |= self.waking(|cell| cell.hold(is_held));
+        self.interrupt(claim.cancel_requested, self.shared.clock.at(now))?;
+        if self.events.update(claim.wake_seq) {
+            self.workflow.cell().look_again();
+        }
+        // No body begins on a claim whose lease may have run out.
+        self.workflow.hold_bodies(claim.directive == Directive::Drain || !claim.is_valid_at(now));
         Ok(())
     }
 
-    /// Tells the run to end if it is to, and ends it if it has had its grace.
-    fn interrupt(&mut self, cancel_requested: bool, now: Timestamp) -> Result<(), Exit> {
+    /// Tells the run to end if it was canceled or its deadline has passed. Ends it if its grace is
+    /// over.
+    fn interrupt(&self, cancel_requested: bool, now: Timestamp) -> Result<(), Exit> {
         if self.run.cancel_requested || cancel_requested {
-            self.cell.interrupt(Interruption::Canceled);
+            self.workflow.cell().interrupt(Interruption::Canceled);
         } else if self.run.deadline_at.is_some_and(|deadline| deadline <= now) {
-            self.cell.interrupt(Interruption::Deadline);
+            self.workflow.cell().interrupt(Interruption::Deadline);
         }
-        let Some((by, grace_ends_at)) = self.grace() else { return Ok(()) };
-        self.port.ends_at.store(grace_ends_at.as_micros(), Ordering::Relaxed);
+        let Some(Interrupted { by, at, .. }) = self.workflow.cell().interrupted() else { return Ok(()) };
+        let grace_ends_at = at + self.shared.options.cancel_grace;
+        self.port.set_end(grace_ends_at);
         if now < grace_ends_at { Ok(()) } else { Err(Exit::GraceOver(by)) }
     }
 
-    /// What told the run to end, if anything has, and when it must have ended.
-    pub(crate) fn grace(&self) -> Option<(Interruption, Timestamp)> {
-        self.cell.interrupted().map(|it| (it.by, it.at + self.shared.options.cancel_grace))
+    /// Returns the end of the run's grace, if the run was told to end.
+    fn grace_ends_at(&self) -> Option<Timestamp> {
+        self.workflow.cell().interrupted().map(|it| it.at + self.shared.options.cancel_grace)
     }
 
-    fn poll(&mut self) -> Option<Exit> {
-        self.quiet_since = Instant::now();
-        match self.poller.as_mut()?.poll() {
-            Polled::Pending => None,
-            Polled::Ended(result) => Some(self.ended(result)),
-            Polled::Continued(input) => Some(Exit::Continued(input)),
-        }
-    }
-
-    /// Whether the history is small enough to go on.
+    /// Ends the run if its history is too large. Logs a warning, once, if it has become large.
     fn check_size(&mut self) -> Result<(), Exit> {
-        let size = self.cell.history_size();
+        let size = self.workflow.cell().history_size();
         let options = &self.shared.options;
         if let Some(error) = options.exceeded_by(size) {
             return Err(Exit::Ended(Err(error), None));
         }
-        if !self.warned && options.warns_of(size) {
-            self.warned = true;
+        if !self.has_warned_of_size && options.warns_of(size) {
+            self.has_warned_of_size = true;
             let HistorySize { steps, bytes } = size;
             let workflow = &self.run.lane.workflow;
             tracing::warn!(
@@ -226,69 +202,187 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Wakes calls so that it does not count as a foreign wake.
-    pub(crate) fn waking<R>(&self, wake: impl FnOnce(&RunCell) -> R) -> R {
-        match &self.poller {
-            Some(poller) => poller.waking(|| wake(&self.cell)),
-            None => wake(&self.cell),
-        }
-    }
-
-    pub(crate) async fn send_records(&mut self) -> Result<(), Exit> {
-        if !self.cell.has_records() {
+    /// Sends the records and begins to commit the transactions that the run has ready.
+    async fn send_records(&mut self) -> Result<(), Exit> {
+        if !self.workflow.cell().has_records() {
             return Ok(());
         }
-        let mut records = self.cell.take_outbox().into_iter();
+        let mut records = self.workflow.cell().take_outbox().into_iter();
         while !records.as_slice().is_empty() {
-            let permit = self.shared.executor().reserve().await.map_err(|_| Exit::Lost)?;
-            let Some(OutboxRow { row, effect, .. }) = records.next() else { break };
-            if row.position.is_some() {
-                failpoint("record.before_commit");
-            }
-            self.pending.push_back(permit.send(Write::Attempt(AttemptWrite { claim: self.run.claim, row, effect })));
+            // Before a record is taken, so that this future need not hold one while it waits.
+            let room = self.shared.executor().reserve().await.map_err(|_| Exit::Lost)?;
+            let Some(record) = records.next() else { break };
+            self.writes.send_record(room, self.run.claim, record);
         }
-        for commit in self.cell.take_commits() {
-            self.commits.begin(Arc::clone(self.shared.client.store()), self.run.claim, commit);
+        for commit in self.workflow.cell().take_commits() {
+            self.writes.begin_commit(Arc::clone(self.shared.client.store()), self.run.claim, commit);
         }
         Ok(())
     }
 
-    /// After a wake-up: bodies or the workflow were woken, or the state of the claim has changed.
-    pub(crate) fn look(&mut self) -> Result<(), Exit> {
-        let foreign = self.poller.as_ref().is_some_and(Poller::take_foreign_wake);
-        let bodies = self.waking(RunCell::wake_bodies);
-        self.stale |= bodies || foreign;
-        if foreign { self.foreign_await() } else { Ok(()) }
+    /// Looks for the external events that the run waits for, unless nothing can have come since the
+    /// last look. Returns whether it looked.
+    async fn look_for_events(&mut self) -> Result<bool, Exit> {
+        let cell = self.workflow.cell();
+        let Some(awaited) = cell.begin_look() else {
+            let watched = cell.awaits_external_events().then_some(self.events.wakes());
+            self.claim.state().watch_wakes(watched);
+            return Ok(false);
+        };
+        // Before the query, with the number known so far: a hint that comes during the query then
+        // counts as news.
+        self.claim.state().watch_wakes(Some(self.events.wakes()));
+        match read_events(self.shared.client.store().as_ref(), self.run.claim.run_id, &awaited).await {
+            Ok((inbox, ended)) => self.take_events(inbox.ok_or(Exit::Lost)?, ended),
+            // An exit now would interrupt a body that no crash has interrupted.
+            Err(error) if error.kind.is_transient() && self.workflow.cell().is_running() => {
+                self.wait_to_look_again(&error).await?;
+            }
+            Err(error) => return Err(Exit::Unreadable(error)),
+        }
+        Ok(true)
     }
 
-    fn foreign_await(&self) -> Result<(), Exit> {
+    fn take_events(&mut self, inbox: Inbox, ended: Vec<EndedRun>) {
+        self.events.set_wakes(inbox.wakes);
+        if inbox.cancel_requested {
+            // These wakes count the cancel, so it would not wake a run that is parked with them.
+            self.claim.state().request_cancel();
+        }
+        self.claim.state().watch_wakes(Some(inbox.wakes));
+        let may_have_more = inbox.signals.len() >= INBOX_PAGE as usize;
+        self.workflow.cell().looked(inbox.signals, may_have_more, ended.into_iter().map(child_end).collect());
+    }
+
+    /// Goes on with bodies for a while, because the external events could not be read.
+    async fn wait_to_look_again(&mut self, error: &DatabaseError) -> Result<(), Exit> {
+        tracing::warn!(error = error as &dyn std::error::Error, "cannot look for what a run waits for, trying again");
+        self.workflow.cell().look_again();
+        let fact = next_fact_without_database(&mut self.writes, self.claim.state()).await;
+        self.take_fact(fact)
+    }
+
+    /// Waits for one fact, unless the run is given back or parked.
+    async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
+        match self.standstill(timer, park_until).plan(|| self.shared.clock.now()) {
+            Plan::Release => Err(Exit::Released),
+            Plan::Park { until, until_deadline } => {
+                Err(Exit::Park { until, until_deadline, wakes: self.events.wakes() })
+            }
+            Plan::Wait(at_most) => {
+                let saturation = park_until.is_some().then_some(&self.saturation);
+                let fact = next_fact(&mut self.writes, self.claim.state(), at_most, saturation).await;
+                self.take_fact(fact)
+            }
+        }
+    }
+
+    fn standstill(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Standstill {
+        let is_draining = self.claim.state().snapshot().directive == Directive::Drain;
+        let linger = self.shared.options.linger;
+        Standstill {
+            is_drained: is_draining && !self.workflow.cell().is_running() && self.writes.is_empty(),
+            timer,
+            park_until,
+            grace_ends_at: self.grace_ends_at(),
+            deadline_at: self.run.deadline_at,
+            is_saturated: self.saturation.see(),
+            linger,
+            linger_left: self.linger_left(linger),
+        }
+    }
+
+    /// Returns how much longer the run stays in memory because an external event may come at any
+    /// moment. `None` if it waits for none, or has waited long enough.
+    fn linger_left(&self, linger: Duration) -> Option<Duration> {
+        let awaits_events = self.workflow.cell().awaits_external_events();
+        let left = awaits_events.then(|| linger.saturating_sub(self.workflow.since_poll()));
+        left.filter(|left| !left.is_zero())
+    }
+
+    fn take_fact(&mut self, fact: Fact) -> Result<(), Exit> {
+        match fact {
+            Fact::Answered(answer) => self.take_answer(answer),
+            Fact::Notified => self.take_notification(),
+            Fact::TimeIsOver => {
+                self.workflow.fire_timers();
+                Ok(())
+            }
+            Fact::SaturationChanged => Ok(()),
+        }
+    }
+
+    fn take_answer(&self, answer: Answer) -> Result<(), Exit> {
+        let cell = self.workflow.cell();
+        match answer {
+            Answer::Committed => cell.committed(),
+            Answer::KeyTaken(by) => cell.key_taken(by),
+            Answer::TransactionEnded { call, position, result } => cell.transaction_ended(call, position, result),
+            Answer::Refused(error) => return Err(ended(Err(error), cell.interrupted())),
+            Answer::NotWritten(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "a record was not written; the run is given up until its lease ends"
+                );
+                return Err(Exit::Lost);
+            }
+            Answer::Lost => return Err(Exit::Lost),
+        }
+        Ok(())
+    }
+
+    /// Takes note that bodies, the workflow or the claim's state have something new.
+    fn take_notification(&mut self) -> Result<(), Exit> {
+        if !self.workflow.wake_bodies() {
+            return Ok(());
+        }
         let workflow = &self.run.lane.workflow;
         let message = format!(
             "workflow {workflow:?} awaited something that is not durable, outside of its steps; \
              after a crash it may go another way: put it into a step, or use ctx.sleep"
         );
         match self.shared.options.foreign_await {
-            ForeignAwait::Fail => Err(self.ended(Err(StoredError::new(ErrorKind::Refused, message).fatal()))),
-            ForeignAwait::Warn => {
-                if self.shared.first_warning(workflow) {
-                    tracing::warn!(run_id = %self.run.claim.run_id, "{message}");
-                }
-                Ok(())
+            ForeignAwait::Fail => {
+                let error = StoredError::new(ErrorKind::Refused, message).fatal();
+                return Err(ended(Err(error), self.workflow.cell().interrupted()));
             }
+            ForeignAwait::Warn if self.shared.first_warning(workflow) => {
+                tracing::warn!(run_id = %self.run.claim.run_id, "{message}");
+            }
+            ForeignAwait::Warn => {}
+        }
+        Ok(())
+    }
+
+    fn drop_workflow(&mut self) {
+        if self.workflow.drop_future() {
+            tracing::warn!(run_id = %self.run.claim.run_id, "a destructor in the workflow panicked");
         }
     }
 
-    /// Drops the workflow and its bodies. A panic in a destructor is the author's, and must not end the worker.
-    fn drop_future(&mut self) {
-        let poller = self.poller.take();
-        let cell = &self.cell;
-        let drop_all = || {
-            drop(poller);
-            cell.drop_compensations();
+    /// Returns [`Exit::Retry`] in place of a failure after which the policy of the workflow tries
+    /// the run again. The steps of the next attempt follow from the recorded history, so every
+    /// record has its answer first.
+    async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
+        // A run that was told to end is not tried again.
+        let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
+        let ClaimedRun { claim, lane, attempt, .. } = self.run;
+        let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
+        let Some(delay) = run_retry_delay(policy, claim.run_id, *attempt, &error) else {
+            return Ok(Exit::Ended(Err(error), None));
         };
-        if catch_unwind(AssertUnwindSafe(drop_all)).is_err() {
-            tracing::warn!(run_id = %self.run.claim.run_id, "a destructor in the workflow panicked");
+        // The run was told to end, and failed by itself before the interruption was delivered.
+        if let Some(Interrupted { by, .. }) = self.workflow.cell().interrupted() {
+            return Ok(Exit::Ended(Err(by.error()), Some(by)));
         }
+        while self.writes.has_records() {
+            let answer = self.writes.next_record_answer().await;
+            self.take_answer(answer)?;
+        }
+        let history = self.shared.client.store().history(claim.run_id).await.map_err(Exit::Unreadable)?;
+        let again = steps_to_retry(&history, Some(&error));
+        let until = self.shared.clock.now() + delay;
+        Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
     }
 }
 
@@ -296,10 +390,23 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
     if let Some(unreadable) = UnreadablePayload::in_place_of(&run.input) {
         return Err(Exit::Unreadable(unreadable.into()));
     }
-    // The first claim of a run is the first that can write; a fork that has a history begins with epoch 1.
+    // No claim before the first can have written rows; a fork that has a history begins with epoch 1.
     if run.claim.epoch == 1 {
         return Ok(Vec::new());
     }
     failpoint_error("drive.before_history").map_err(|fault| Exit::Unreadable(fault.into()))?;
     shared.client.store().history(run.claim.run_id).await.map_err(Exit::Unreadable)
+}
+
+fn settings_of(run: &ClaimedRun, payload_limit: usize) -> RunSettings {
+    RunSettings {
+        run_id: run.claim.run_id,
+        epoch: run.claim.epoch,
+        generation: run.generation,
+        depth: run.depth,
+        queue: run.lane.queue.clone(),
+        attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        started_at: run.started_at,
+        payload_limit,
+    }
 }

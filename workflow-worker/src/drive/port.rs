@@ -1,3 +1,5 @@
+//! The port of one run: what its workflow and bodies reach of the worker.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -6,26 +8,44 @@ use tokio::time::Instant;
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::model::{Admission, Claim, NewSignal, ServiceReport};
 use workflow_engine::runtime::{BodyHooks, Port, PortFuture};
-use workflow_engine::store::{Outcome, StepTransaction, Write};
+use workflow_engine::store::{ClaimedRun, OpenTransaction, Outcome, Write};
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
 
 use crate::circuits::Circuits;
 use crate::claim_state::{ClaimState, Directive};
-use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
+use crate::shared::Shared;
 
-/// What the calls of one run reach of the worker.
+/// The port of one run.
 #[derive(Debug)]
-pub(crate) struct DrivePort {
-    pub(crate) clock: Arc<DatabaseClock>,
-    pub(crate) state: Arc<ClaimState>,
-    /// No body begins after this instant, in microseconds: the deadline, or the end of the grace.
-    pub(crate) ends_at: AtomicI64,
-    pub(crate) client: Client,
-    pub(crate) claim: Claim,
-    pub(crate) claims: Arc<ClaimTable>,
-    pub(crate) circuits: Arc<Circuits>,
-    pub(crate) watch: Option<Arc<dyn BodyHooks>>,
+pub(super) struct DrivePort {
+    clock: Arc<DatabaseClock>,
+    claim: Claim,
+    state: Arc<ClaimState>,
+    /// No body begins after this time, in microseconds: the deadline, or the end of the grace.
+    ends_at: AtomicI64,
+    client: Client,
+    circuits: Arc<Circuits>,
+    body_hooks: Option<Arc<dyn BodyHooks>>,
+}
+
+impl DrivePort {
+    pub(super) fn new(shared: &Shared, run: &ClaimedRun, state: &Arc<ClaimState>) -> Arc<Self> {
+        Arc::new(Self {
+            clock: Arc::clone(&shared.clock),
+            claim: run.claim,
+            state: Arc::clone(state),
+            ends_at: AtomicI64::new(run.deadline_at.map_or(i64::MAX, Timestamp::as_micros)),
+            client: shared.client.clone(),
+            circuits: Arc::clone(&shared.circuits),
+            body_hooks: shared.body_hooks.clone(),
+        })
+    }
+
+    /// Allows bodies to begin until this time.
+    pub(super) fn set_end(&self, ends_at: Timestamp) {
+        self.ends_at.store(ends_at.as_micros(), Ordering::Relaxed);
+    }
 }
 
 impl Port for DrivePort {
@@ -33,7 +53,7 @@ impl Port for DrivePort {
         self.clock.now()
     }
 
-    /// Not on a claim whose lease may have run out, and not after the end.
+    /// Returns `false` if the lease may have run out, or the deadline or the grace is over.
     fn may_begin(&self) -> bool {
         let now = Instant::now();
         self.state.is_valid_at(now) && self.clock.at(now).as_micros() < self.ends_at.load(Ordering::Relaxed)
@@ -59,17 +79,17 @@ impl Port for DrivePort {
     }
 
     fn body_hooks(&self) -> Option<&dyn BodyHooks> {
-        self.watch.as_deref()
+        self.body_hooks.as_deref()
     }
 
     fn wake(&self) {
-        if let Some(watch) = &self.watch {
-            watch.woken(self.claim.run_id);
+        if let Some(hooks) = &self.body_hooks {
+            hooks.woken(self.claim.run_id);
         }
         self.state.notify();
     }
 
-    fn begin_transaction(&self) -> BoxFuture<'_, Result<Box<dyn StepTransaction>, StoredError>> {
+    fn begin_transaction(&self) -> BoxFuture<'_, Result<OpenTransaction, StoredError>> {
         Box::pin(async move {
             loop {
                 let begun = match failpoint_error("transaction.before_begin") {
@@ -79,14 +99,15 @@ impl Port for DrivePort {
                 failpoint("transaction.begun");
                 match begun {
                     Ok(Some(transaction)) if self.state.is_valid_at(Instant::now()) => return Ok(transaction),
-                    // The lease may have run out while the database was waited for: no body begins before a renewal. Not in
-                    // this transaction: on SQLite it would hold the renewal up.
+                    // The lease may have run out while the database was slow, so no body begins
+                    // before a renewal. The transaction is dropped first, because on SQLite it
+                    // would keep the renewal waiting.
                     Ok(Some(transaction)) => {
                         drop(transaction);
                         self.state.valid().await;
                     }
                     Ok(None) => {
-                        self.claims.direct(self.claim, Directive::Lost);
+                        self.state.direct(Directive::Lost);
                         std::future::pending::<()>().await;
                     }
                     Err(error) => return Err(StoredError::from_error(ErrorKind::Application, &error)),

@@ -1,6 +1,7 @@
 //! The commits of transactional steps, which do not go through the executor.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -12,65 +13,60 @@ use workflow_engine::runtime::TransactionCommit;
 use workflow_engine::store::{AttemptWrite, StepCommit, Store};
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError};
 
-/// How long a commit whose answer was lost is asked after: as long as the executor tries to write.
+/// How long the drive looks for the row of a commit whose answer was lost. The executor retries its
+/// writes for the same time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two questions.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The delay between two looks for the row.
+const LOOK_DELAY: Duration = Duration::from_millis(200);
 
-/// What became of a commit.
+/// How a commit ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    /// The outcome is in the database, with all that the body did. Or nothing of it is: then the attempt has failed.
-    Known(Result<(), StoredError>),
-    /// The claim is lost, or it cannot be known what became of it.
+pub(super) enum CommitEnd {
+    /// With `Ok`, the outcome is in the database beside the rows of the body. With an error, nothing
+    /// of both is, and the attempt has failed.
+    Known {
+        /// The call of the step.
+        call: CallId,
+        /// The position of its outcome.
+        position: i64,
+        /// Whether the transaction was committed.
+        result: Result<(), StoredError>,
+    },
+    /// The claim is lost, or it is unknown whether the transaction was committed.
     Lost,
 }
 
-/// The commits of one drive that are on their way. They go on if the drive ends before them: each takes the fence, so it
-/// comes before what the drive writes last, or it is refused. `None`: there were none yet, as in most drives.
+/// The commits of one drive that have not ended.
+///
+/// They go on if the drive ends first. Each takes the fence, so it is committed before the last
+/// write of the drive, or it is refused. `None` until the first commit, because most drives have
+/// none.
 #[derive(Debug, Default)]
-pub(crate) struct Commits(Option<JoinSet<(CallId, i64, Ended)>>);
+pub(super) struct TransactionCommits(Option<JoinSet<CommitEnd>>);
 
-impl Commits {
-    /// Sends one off.
-    pub(crate) fn begin(&mut self, store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) {
-        let TransactionCommit { call, position, row, transaction } = commit;
-        let write = AttemptWrite { claim, row, effect: Effect::None };
-        self.0.get_or_insert_default().spawn(async move {
-            failpoint("transaction.body_ended");
-            let ended = match transaction.commit(write.clone()).await {
-                StepCommit::Committed => match failpoint_error("transaction.after_commit") {
-                    Ok(()) => Ended::Known(Ok(())),
-                    Err(fault) => look(store.as_ref(), &write, fault.into()).await,
-                },
-                StepCommit::Lost => Ended::Lost,
-                StepCommit::RolledBack(error) => Ended::Known(Err(not_committed(&error))),
-                StepCommit::Broken(error) => Ended::Known(Err(broken(&error))),
-                StepCommit::Unknown(error) => look(store.as_ref(), &write, error).await,
-            };
-            (call, position, ended)
-        });
+impl TransactionCommits {
+    pub(super) fn begin(&mut self, store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) {
+        self.0.get_or_insert_default().spawn(end_of(store, claim, commit));
     }
 
-    /// Whether none is on its way.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(JoinSet::is_empty)
     }
 
-    /// The next that has ended; for ever, if none is on its way.
-    pub(crate) async fn next(&mut self) -> (Option<(CallId, i64)>, Ended) {
-        let Some(commits) = &mut self.0 else { return std::future::pending().await };
-        match commits.join_next().await {
-            Some(Ok((call, position, ended))) => (Some((call, position)), ended),
-            // It panicked in the driver: nobody knows what it had done.
-            Some(Err(_)) => (None, Ended::Lost),
-            None => std::future::pending().await,
+    /// Polls for the next commit that ends. Pending if there is none.
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<CommitEnd> {
+        let Some(commits) = &mut self.0 else { return Poll::Pending };
+        match ready!(commits.poll_join_next(context)) {
+            Some(Ok(end)) => Poll::Ready(end),
+            // The driver panicked, so the effect of the commit is unknown.
+            Some(Err(_)) => Poll::Ready(CommitEnd::Lost),
+            None => Poll::Pending,
         }
     }
 }
 
-impl Drop for Commits {
+impl Drop for TransactionCommits {
     fn drop(&mut self) {
         if let Some(commits) = &mut self.0 {
             commits.detach_all();
@@ -78,28 +74,51 @@ impl Drop for Commits {
     }
 }
 
-/// After a commit whose answer was lost. It must not be done again on a guess: the row that was to be committed with the
-/// author's rows says what became of both. Where nobody answers, the claim is given up, and the next one reads the history.
-async fn look(store: &dyn Store, write: &AttemptWrite, error: DatabaseError) -> Ended {
+async fn end_of(store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) -> CommitEnd {
+    let TransactionCommit { call, position, row, transaction } = commit;
+    let write = AttemptWrite { claim, row, effect: Effect::None };
+    failpoint("transaction.body_ended");
+    let result = match transaction.commit(write.clone()).await {
+        StepCommit::Committed => match failpoint_error("transaction.after_commit") {
+            Ok(()) => Some(Ok(())),
+            Err(fault) => find_out(store.as_ref(), &write, fault.into()).await,
+        },
+        StepCommit::Lost => None,
+        StepCommit::RolledBack(error) => Some(Err(not_committed(&error))),
+        StepCommit::Broken(error) => Some(Err(ended_too_early(&error))),
+        StepCommit::Unknown(error) => find_out(store.as_ref(), &write, error).await,
+    };
+    result.map_or(CommitEnd::Lost, |result| CommitEnd::Known { call, position, result })
+}
+
+/// Finds out whether a commit whose answer was lost took place; `None` if that stays unknown or the
+/// drive must not go on.
+///
+/// The commit must not be repeated on a guess. The row of the outcome was to be committed with the
+/// author's rows, so it shows the fate of both. If the database does not answer, the claim is given
+/// up, and the next claim of the run reads the history.
+async fn find_out(store: &dyn Store, write: &AttemptWrite, error: DatabaseError) -> Option<Result<(), StoredError>> {
     let step = &write.row.step_key;
     tracing::warn!(%step, error = &error as &dyn std::error::Error, "the answer to a commit was lost, looking for its row");
     let begun = Instant::now();
     loop {
         match store.recorded(write.claim.run_id, step, write.row.attempt).await {
             Ok(Some(row)) if row.position == write.row.position && row.epoch == write.claim.epoch => {
-                return Ended::Known(Ok(()));
+                return Some(Ok(()));
             }
-            // An outcome that this drive does not know of: it must not go on.
-            Ok(Some(row)) if row.position.is_some() => return Ended::Lost,
-            Ok(_) => return Ended::Known(Err(not_committed(&error))),
-            Err(error) if error.kind.is_transient() && begun.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+            // Another claim has recorded an outcome that this drive does not know.
+            Ok(Some(row)) if row.position.is_some() => return None,
+            Ok(_) => return Some(Err(not_committed(&error))),
+            Err(error) if error.kind.is_transient() && begun.elapsed() < PATIENCE => {
+                tokio::time::sleep(LOOK_DELAY).await;
+            }
             Err(error) => {
                 tracing::error!(
                     %step,
                     error = &error as &dyn std::error::Error,
-                    "nobody knows whether a transaction was committed; the run is given up until its lease ends"
+                    "it is unknown whether a transaction was committed; the run is given up until its lease ends"
                 );
-                return Ended::Lost;
+                return None;
             }
         }
     }
@@ -111,7 +130,7 @@ fn not_committed(error: &DatabaseError) -> StoredError {
     stored
 }
 
-fn broken(error: &DatabaseError) -> StoredError {
+fn ended_too_early(error: &DatabaseError) -> StoredError {
     let mut stored = StoredError::from_error(ErrorKind::Refused, error);
     stored.message =
         "the transaction was over before its body ended: the body ended it by a COMMIT or ROLLBACK of its own, or \

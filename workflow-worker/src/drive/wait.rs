@@ -1,133 +1,207 @@
-//! How a drive waits: for a commit, a body, a timer or an order, and when it leaves a wait to the database.
+//! What a drive does when nothing of its run can go on: it waits, parks the run or gives it back.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use workflow_engine::executor::PendingOutcome;
-use workflow_engine::replay::CallId;
-use workflow_engine::runtime::RunCell;
-use workflow_engine::store::Outcome;
-use workflow_sdk::{DatabaseErrorKind, ErrorKind, StoredError, Timestamp};
+use workflow_sdk::Timestamp;
 
-use super::Drive;
-use super::exit::Exit;
-use super::transaction::Ended;
-use crate::claim_state::Directive;
+use super::writes::{Answer, UnansweredWrites};
+use crate::claim_state::ClaimState;
+use crate::saturation::SaturationWatch;
 
-/// Before what a run waits for is looked for again, when the database did not answer.
+/// How long a drive waits after the database did not answer, until it looks for external events
+/// again.
 const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
 
-impl Drive<'_> {
-    /// Waits for one fact: a commit, a body, a timer, an order.
-    pub(crate) async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
-        if self.claim.state().snapshot().directive == Directive::Drain
-            && !self.cell.is_running()
-            && self.nothing_on_its_way()
-        {
-            return Err(Exit::Released);
+/// What a drive knows of a run of which nothing can go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standstill {
+    /// Whether the worker drains and the run has neither a running body nor an unanswered write.
+    pub(super) is_drained: bool,
+    /// The next time at which a timer of the run is due.
+    pub(super) timer: Option<Timestamp>,
+    /// The time until which the run may be parked.
+    pub(super) park_until: Option<Timestamp>,
+    /// The end of the run's grace, if the run was told to end.
+    pub(super) grace_ends_at: Option<Timestamp>,
+    pub(super) deadline_at: Option<Timestamp>,
+    /// Whether other runs may be due and have no permit.
+    pub(super) is_saturated: bool,
+    /// A wait that ends within this time is kept in memory.
+    pub(super) linger: Duration,
+    /// How much longer the run stays in memory because an external event may come at any moment.
+    /// `None` if it waits for no external event, or has waited long enough.
+    pub(super) linger_left: Option<Duration>,
+}
+
+/// What the drive does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Plan {
+    /// Give the run back.
+    Release,
+    /// Park the run.
+    Park {
+        /// When it is due at the latest.
+        until: Timestamp,
+        /// Whether it is due at its deadline too.
+        until_deadline: bool,
+    },
+    /// Keep the run in memory, and look again after this time at the latest.
+    Wait(Duration),
+}
+
+impl Standstill {
+    /// Decides what the drive does. Reads the time only where the decision needs it.
+    pub(super) fn plan(&self, now: impl Fn() -> Timestamp) -> Plan {
+        if self.is_drained {
+            return Plan::Release;
         }
-        let grace_ends_at = self.grace().map(|(_, end)| end);
-        let park_until = park_until.map(|until| grace_ends_at.map_or(until, |end| until.min(end)));
-        if let Some(until) = park_until.filter(|until| self.parks(*until)) {
-            let until_deadline = grace_ends_at.is_none();
-            return Err(Exit::Park { until, until_deadline, wakes: self.wakes });
+        let park_until = self.park_until.map(|until| self.grace_ends_at.map_or(until, |end| until.min(end)));
+        if let Some(until) = park_until.filter(|until| self.parks(*until, now())) {
+            return Plan::Park { until, until_deadline: self.grace_ends_at.is_none() };
         }
-        // A run that was interrupted does not wait for its deadline any more: that may have passed.
-        let wake_at = [timer, grace_ends_at.or(self.run.deadline_at)].into_iter().flatten().min();
-        let wake_after = wake_at.map_or(Duration::MAX, |at| self.shared.clock.until(at)).min(self.lingers_for());
-        tokio::select! {
-            biased;
-            outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
-            ended = self.commits.next() => self.take_commit(ended)?,
-            () = self.claim.state().notified() => self.look()?,
-            () = sleep(wake_after) => self.stale |= self.waking(RunCell::fire_timers),
-            () = self.saturation.changed(), if park_until.is_some() => {}
-        }
-        Ok(())
+        // A run that was told to end waits for its deadline no longer: the deadline may have passed.
+        let look_at = [self.timer, self.grace_ends_at.or(self.deadline_at)].into_iter().flatten().min();
+        let look_after = look_at.map_or(Duration::MAX, |at| at.since(now()));
+        Plan::Wait(look_after.min(self.linger_left.unwrap_or(Duration::MAX)))
     }
 
-    /// Goes on with bodies for a while, though what the run waits for could not be read.
-    pub(crate) async fn wait_to_look(&mut self) -> Result<(), Exit> {
-        tokio::select! {
-            biased;
-            outcome = next_outcome(&mut self.pending) => self.take_outcome(outcome)?,
-            () = self.claim.state().notified() => self.look()?,
-            () = tokio::time::sleep(LOOK_AGAIN_DELAY) => self.stale |= self.waking(RunCell::fire_timers),
-        }
-        Ok(())
-    }
-
-    /// Whether a wait is to be left to the database.
-    fn parks(&mut self, until: Timestamp) -> bool {
-        let is_saturated = self.saturation.see();
-        let far = self.shared.clock.until(until) > self.shared.options.linger;
-        until > self.shared.clock.now() && (is_saturated || far && self.lingers_for() == Duration::MAX)
-    }
-
-    /// How much longer a run stays in memory that waits for what others do, which may come at any moment.
-    fn lingers_for(&self) -> Duration {
-        if !self.cell.awaits_external_events() {
-            return Duration::MAX;
-        }
-        let left = self.shared.options.linger.saturating_sub(self.quiet_since.elapsed());
-        if left.is_zero() { Duration::MAX } else { left }
-    }
-
-    pub(crate) fn take_outcome(&mut self, outcome: Option<Outcome>) -> Result<(), Exit> {
-        self.pending.pop_front();
-        match outcome {
-            Some(Outcome::Applied | Outcome::Duplicate) => {
-                self.cell.committed();
-                Ok(())
-            }
-            Some(Outcome::KeyTaken { id }) => {
-                self.cell.key_taken(id);
-                Ok(())
-            }
-            Some(Outcome::Refused(error)) if error.kind == DatabaseErrorKind::Invalid => {
-                let error = StoredError::from_error(ErrorKind::Refused, &error).fatal();
-                Err(self.ended(Err(error)))
-            }
-            Some(Outcome::Refused(error)) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "a record was not written; the run is given up until its lease ends"
-                );
-                Err(Exit::Lost)
-            }
-            // The executor has stopped, or answered another write: nothing that this drive knows is certain any more.
-            Some(_) | None => Err(Exit::Lost),
-        }
-    }
-
-    fn nothing_on_its_way(&self) -> bool {
-        self.pending.is_empty() && self.commits.is_empty()
-    }
-
-    fn take_commit(&self, (commit, ended): (Option<(CallId, i64)>, Ended)) -> Result<(), Exit> {
-        match (commit, ended) {
-            (Some((call, position)), Ended::Known(result)) => {
-                self.cell.transaction_ended(call, position, result);
-                Ok(())
-            }
-            (_, _) => Err(Exit::Lost),
-        }
+    fn parks(&self, until: Timestamp, now: Timestamp) -> bool {
+        let is_long = until.since(now) > self.linger;
+        until > now && (self.is_saturated || is_long && self.linger_left.is_none())
     }
 }
 
-/// A wait without an end is no timer: most waits are for a commit, and to enter and leave the runtime's timers costs locks.
+/// The event that ends a wait.
+#[derive(Debug)]
+pub(super) enum Fact {
+    /// A write has its answer.
+    Answered(Answer),
+    /// A body, the workflow or the claim's state has something new.
+    Notified,
+    /// The time to wait is over.
+    TimeIsOver,
+    /// The saturation of the worker has changed.
+    SaturationChanged,
+}
+
+/// Waits for the first fact, at most for this time. The saturation counts for a run that may be
+/// parked.
+pub(super) async fn next_fact(
+    writes: &mut UnansweredWrites,
+    claim: &ClaimState,
+    at_most: Duration,
+    saturation: Option<&SaturationWatch>,
+) -> Fact {
+    tokio::select! {
+        biased;
+        answer = writes.next_answer() => Fact::Answered(answer),
+        () = claim.notified() => Fact::Notified,
+        () = sleep(at_most) => Fact::TimeIsOver,
+        () = changed(saturation) => Fact::SaturationChanged,
+    }
+}
+
+/// Waits for the first fact while the database does not answer. The end of a transaction's commit is
+/// left to the next wait.
+pub(super) async fn next_fact_without_database(writes: &mut UnansweredWrites, claim: &ClaimState) -> Fact {
+    tokio::select! {
+        biased;
+        answer = writes.next_record_answer() => Fact::Answered(answer),
+        () = claim.notified() => Fact::Notified,
+        () = tokio::time::sleep(LOOK_AGAIN_DELAY) => Fact::TimeIsOver,
+    }
+}
+
+/// Sleeps for this time, for ever if it is [`Duration::MAX`]. Most waits are for a commit and need
+/// no timer, and to enter and leave the timers of the runtime takes locks.
 async fn sleep(duration: Duration) {
     match duration {
         Duration::MAX => std::future::pending().await,
-        // Boxed, for it is larger than all else that a wait consists of, and rare.
+        // Boxed because it is larger than the rest of a wait, and rare.
         duration => Box::pin(tokio::time::sleep(duration)).await,
     }
 }
 
-/// The answer to the oldest write; for ever, if there is none. `None`: the executor has stopped.
-pub(crate) async fn next_outcome(pending: &mut VecDeque<PendingOutcome>) -> Option<Outcome> {
-    match pending.front_mut() {
-        Some(outcome) => outcome.await.ok(),
+async fn changed(saturation: Option<&SaturationWatch>) {
+    match saturation {
+        Some(saturation) => saturation.changed().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+    const LINGER: Duration = Duration::from_secs(1);
+
+    fn after(seconds: u64) -> Timestamp {
+        NOW + Duration::from_secs(seconds)
+    }
+
+    /// A run that waits for a commit: it has no timer, and cannot be parked.
+    fn standstill() -> Standstill {
+        Standstill {
+            is_drained: false,
+            timer: None,
+            park_until: None,
+            grace_ends_at: None,
+            deadline_at: None,
+            is_saturated: false,
+            linger: LINGER,
+            linger_left: None,
+        }
+    }
+
+    fn parkable(seconds: u64) -> Standstill {
+        Standstill { park_until: Some(after(seconds)), timer: Some(after(seconds)), ..standstill() }
+    }
+
+    fn plan(standstill: Standstill) -> Plan {
+        standstill.plan(|| NOW)
+    }
+
+    fn wait(seconds: u64) -> Plan {
+        Plan::Wait(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_run_that_waits_for_a_commit_needs_no_timer() {
+        assert_eq!(standstill().plan(|| unreachable!("no decision needs the time")), Plan::Wait(Duration::MAX));
+    }
+
+    #[test]
+    fn a_drained_run_is_given_back() {
+        assert_eq!(plan(Standstill { is_drained: true, ..parkable(60) }), Plan::Release);
+    }
+
+    #[test]
+    fn a_long_wait_is_parked_and_a_short_one_kept_unless_the_worker_is_saturated() {
+        let park = |seconds| Plan::Park { until: after(seconds), until_deadline: true };
+        assert_eq!(plan(parkable(60)), park(60));
+        assert_eq!(plan(parkable(1)), wait(1));
+        assert_eq!(plan(Standstill { is_saturated: true, ..parkable(1) }), park(1));
+        assert_eq!(plan(Standstill { is_saturated: true, ..parkable(0) }), wait(0), "it is due now");
+    }
+
+    #[test]
+    fn a_run_that_waits_for_an_external_event_lingers() {
+        let lingering = Standstill { linger_left: Some(LINGER), ..parkable(60) };
+        assert_eq!(plan(lingering), Plan::Wait(LINGER));
+        let until_deadline = true;
+        assert_eq!(
+            plan(Standstill { linger_left: None, ..lingering }),
+            Plan::Park { until: after(60), until_deadline }
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_grace_replaces_the_deadline() {
+        let until_deadline = false;
+        let graced = Standstill { deadline_at: Some(after(5)), grace_ends_at: Some(after(30)), ..parkable(60) };
+        assert_eq!(plan(graced), Plan::Park { until: after(30), until_deadline });
+        assert_eq!(plan(Standstill { park_until: None, ..graced }), wait(30));
+        assert_eq!(plan(Standstill { park_until: None, grace_ends_at: None, ..graced }), wait(5));
     }
 }

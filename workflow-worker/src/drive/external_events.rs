@@ -1,0 +1,72 @@
+//! The external events of a run: its signals, its cancel and the ends of its children.
+
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::replay::{AwaitedEvents, ChildEnd};
+use workflow_engine::store::{EndedRun, Inbox, Store};
+use workflow_sdk::{DatabaseError, ErrorKind, RunId, RunStatus, StoredError};
+
+/// How much a drive knows of the external events of its run.
+#[derive(Debug)]
+pub(super) struct ExternalEvents {
+    /// The run's `wakes` when its events were last read.
+    wakes: i64,
+    /// The wake sequence of the claim when the drive last looked at it.
+    wake_seq: u64,
+}
+
+impl ExternalEvents {
+    pub(super) fn new(wakes: i64) -> Self {
+        Self { wakes, wake_seq: 0 }
+    }
+
+    pub(super) fn wakes(&self) -> i64 {
+        self.wakes
+    }
+
+    pub(super) fn set_wakes(&mut self, wakes: i64) {
+        self.wakes = wakes;
+    }
+
+    /// Takes note of the wake sequence of the claim. Returns whether there were events since the
+    /// last call.
+    pub(super) fn update(&mut self, wake_seq: u64) -> bool {
+        std::mem::replace(&mut self.wake_seq, wake_seq) != wake_seq
+    }
+}
+
+/// Reads the events that a run waits for. `None` in place of the inbox: the run does not exist.
+///
+/// The inbox with the run's `wakes` is read first. An event that comes after that raises `wakes`,
+/// so the run stays due if it is parked with the number that was read.
+pub(super) async fn read_events(
+    store: &dyn Store,
+    run_id: RunId,
+    awaited: &AwaitedEvents,
+) -> Result<(Option<Inbox>, Vec<EndedRun>), DatabaseError> {
+    failpoint_error("drive.before_look")?;
+    let inbox = store.inbox(run_id, &awaited.signals).await?;
+    let ended = match awaited.children.as_slice() {
+        [] => Vec::new(),
+        children => store.ended(children).await?,
+    };
+    if let Some(unreadable) = ended.iter().find_map(EndedRun::unreadable) {
+        return Err(unreadable.into());
+    }
+    Ok((inbox, ended))
+}
+
+/// Returns the end of a child as its parent gets it.
+pub(super) fn child_end(ended: EndedRun) -> ChildEnd {
+    let result = match ended.status {
+        RunStatus::Succeeded => Ok(ended.output.unwrap_or_else(|| "null".into())),
+        RunStatus::Canceled => {
+            let message = format!("the child, run {}, was canceled", ended.id);
+            Err(StoredError::new(ErrorKind::ChildCanceled, message))
+        }
+        _ => {
+            let missing = || StoredError::new(ErrorKind::Application, "the child failed without a recorded error");
+            Err(ended.error.unwrap_or_else(missing))
+        }
+    };
+    ChildEnd { run_id: ended.id, result }
+}
