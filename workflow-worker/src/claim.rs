@@ -11,7 +11,7 @@ use workflow_engine::store::{ClaimRequest, ClaimedRun, Outcome, Write};
 use workflow_sdk::DatabaseError;
 
 use crate::WorkerError;
-use crate::drive::drive;
+use crate::drive::{drive, send_claimed};
 use crate::due::{FAILURE_DELAY, wait_for_due};
 use crate::shared::{Shared, Slot};
 
@@ -191,6 +191,7 @@ fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
 /// One task a run, each with its permit; spare permits go back.
 fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut permits: OwnedSemaphorePermit) {
     for run in runs {
+        send_claimed(shared.client.observers(), &run, shared.id);
         let guard = shared.claims.insert(run.claim, begun + shared.options.lease);
         let slot = Slot { permit: permits.split(1), _drive: shared.drives.subscribe() };
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);

@@ -7,6 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use workflow_engine::executor::Notifier;
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::observe::{Event, Observers};
 use workflow_engine::store::{LeaseSession, Renewed, Store};
 use workflow_sdk::DatabaseError;
 
@@ -42,6 +43,7 @@ impl LeaseThread {
             lanes: shared.lanes.clone(),
             store: Arc::clone(shared.client.store()),
             notifier: Arc::clone(shared.executor().notifier()),
+            observers: shared.client.observers().clone(),
             claims: Arc::clone(&shared.claims),
             lease: shared.options.lease,
             liveness: shared.pace(LIVENESS_INTERVAL, RARE_LIVENESS_INTERVAL),
@@ -111,6 +113,7 @@ struct Keeper {
     lanes: Vec<Lane>,
     store: Arc<dyn Store>,
     notifier: Arc<Notifier>,
+    observers: Observers,
     claims: Arc<ClaimTable>,
     lease: Duration,
     /// How often the locks of others are looked at.
@@ -202,7 +205,7 @@ impl Keeper {
         for worker in self.unlocked.iter().copied().filter(|worker| before.contains(worker)) {
             match try_release(session, worker).await {
                 Ok(claims) => {
-                    tracing::info!(%worker, claims, "worker is dead; its runs are due");
+                    self.observers.event(&Event::WorkerDied { worker, claims });
                     self.notifier.notify_due();
                 }
                 Err(error) => {

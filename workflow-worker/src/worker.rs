@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use workflow_engine::executor::ExecutorStopped;
+use workflow_engine::observe::Event;
 use workflow_engine::runtime::BodyHooks;
 use workflow_sdk::{Client, RunsWith};
 
@@ -207,7 +208,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let shared = Shared::new(self.client, self.options, self.registry, self.body_hooks);
         let mut lease = LeaseThread::start(&shared).await?;
         let mut dropped = GiveBackOnDrop(Some(Arc::clone(&shared)));
-        tracing::info!(worker = %shared.id, lanes = shared.lanes.len(), "worker started");
+        let observers = shared.client.observers().clone();
+        observers.event(&Event::WorkerStarted { worker: shared.id, lanes: shared.lanes.len() });
         let result = work(&shared, &mut lease, stop).await;
         if result.is_err() {
             // What still runs can write nothing more, so there is nothing to wait for.
@@ -216,7 +218,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         drain(&shared, stop_at_once).await;
         dropped.0 = None;
         lease.stop().await;
-        tracing::info!(worker = %shared.id, "worker stopped");
+        observers.event(&Event::WorkerStopped { worker: shared.id });
         result
     }
 }

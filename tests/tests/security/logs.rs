@@ -89,7 +89,7 @@ pub async fn no_value_of_an_author_is_logged(db: Live) {
     db.raw().await.execute("DROP TABLE workflow_signals").await;
     client.signal(waiting.id(), "tell", &secret("lost")).await.unwrap_err();
     client.store().close().await;
-    assert!(!log_lines(&["TRACE workflow_engine::executor"]).is_empty(), "everything is logged");
+    assert!(!log_lines(&["TRACE workflow: batch committed"]).is_empty(), "everything is logged");
     assert!(!log_lines(&["run parked: the code does not fit"]).is_empty(), "the divergence was logged");
     nothing_logged();
 }

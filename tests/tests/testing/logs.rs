@@ -33,6 +33,6 @@ async fn no_value_of_a_test_is_logged() {
     env.crash_everywhere(marked_child, secret("fail")).await.unwrap();
     env.interleave(marked_child, secret("fail"), 0..5).await.unwrap();
 
-    assert!(!log_lines(&["TRACE workflow_engine::executor"]).is_empty(), "everything is logged");
+    assert!(!log_lines(&["TRACE workflow: batch committed"]).is_empty(), "everything is logged");
     assert_eq!(log_lines(&[MARK]), [] as [String; 0]);
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use crate::model::{ErrorKind, RunId, RunStatus, StepKind, Timestamp, WorkerId};
-use crate::store::DatabaseError;
+use crate::model::{AttemptStatus, ErrorKind, RunId, RunStatus, StepKind, Timestamp, WorkerId};
+use crate::store::{AttemptWrite, DatabaseError};
 
 /// A run, as events name it.
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +188,24 @@ pub enum Event<'a> {
         /// How many runs it held.
         claims: u64,
     },
+}
+
+impl<'a> Event<'a> {
+    /// Returns the event of a recorded attempt: the outcome of its step, or a failure that another attempt follows.
+    /// `None` for a body that has begun, a patch and a published value.
+    #[must_use]
+    pub fn of_attempt(write: &'a AttemptWrite) -> Option<Self> {
+        let row = &write.row;
+        let step = StepName { run_id: write.claim.run_id, key: &row.step_key, kind: row.kind, attempt: row.attempt };
+        let error = row.error.as_ref().map(|error| error.kind);
+        let duration = row.completed_at.map_or(Duration::ZERO, |at| at.since(row.started_at));
+        match (row.status, row.position) {
+            (AttemptStatus::Running, _) => None,
+            (_, Some(_)) => Some(Self::StepEnded { step, error, duration }),
+            (AttemptStatus::Failed, None) => Some(Self::StepRetried { step, error, duration }),
+            (_, None) => None,
+        }
+    }
 }
 
 impl Event<'_> {

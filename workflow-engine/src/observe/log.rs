@@ -12,11 +12,11 @@ macro_rules! run {
     ($level:ident, $event:expr, $run:expr, $($rest:tt)+) => {
         tracing::$level!(
             target: "workflow",
-            event = $event.name(),
             run_id = %$run.id,
             workflow = $run.workflow,
             version = $run.version,
             queue = $run.queue,
+            event = $event.name(),
             $($rest)+
         )
     };
@@ -46,7 +46,7 @@ impl Observer for LogObserver {
             }
             Event::RunWoken { run, worker } => run!(debug, event, run, %worker, "run woken"),
             Event::RunTakenOver { run, worker, crashes } => {
-                run!(warn, event, run, %worker, crashes, "run taken over from a dead worker");
+                run!(info, event, run, %worker, crashes, "run taken over from a dead worker");
             }
             Event::RunParked { run, until } => run!(debug, event, run, until = ?until, "run parked"),
             Event::RunDiverged { run, report } => run!(error, event, run, "run parked: {report}"),
@@ -90,13 +90,13 @@ impl Observer for LogObserver {
                 tracing::error!(target: "workflow", event = event.name(), writes, failures, error, "commit failed");
             }
             Event::WorkerStarted { worker, lanes } => {
-                tracing::info!(target: "workflow", event = event.name(), %worker, lanes, "worker started");
+                tracing::info!(target: "workflow", %worker, lanes, event = event.name(), "worker started");
             }
             Event::WorkerStopped { worker } => {
-                tracing::info!(target: "workflow", event = event.name(), %worker, "worker stopped");
+                tracing::info!(target: "workflow", %worker, event = event.name(), "worker stopped");
             }
             Event::WorkerDied { worker, claims } => {
-                tracing::info!(target: "workflow", event = event.name(), %worker, claims, "worker is dead; its runs are due");
+                tracing::info!(target: "workflow", %worker, claims, event = event.name(), "worker is dead; its runs are due");
             }
         }
     }

@@ -1,10 +1,10 @@
-//! The end of a drive: its report in the log, and its last write.
+//! The end of a drive: its last write, and the report of it.
 
 use workflow_engine::faults::{failpoint, failpoint_error};
-use workflow_engine::replay::Interruption;
+use workflow_engine::observe::Event;
 use workflow_engine::store::{ClaimedRun, Outcome, Write};
-use workflow_sdk::ErrorKind;
 
+use super::events::{LastChange, name_of};
 use super::exit::Exit;
 use crate::shared::{Shared, Slot};
 
@@ -12,8 +12,9 @@ use crate::shared::{Shared, Slot};
 ///
 /// The permit is free as soon as the write is queued. So the commit that ends this run may claim the
 /// next one, which would otherwise need a later commit.
-pub(super) async fn finish(shared: &Shared, write: Box<Write>, slot: Slot) {
+pub(super) async fn finish(shared: &Shared, run: &ClaimedRun, write: Box<Write>, is_release: bool, slot: Slot) {
     let (before, after) = failpoints_of(&write);
+    let change = LastChange::of(&write, is_release);
     // An executor that has stopped ends the worker.
     let Ok(room) = shared.executor().reserve().await else { return };
     let outcome = match failpoint_error(before) {
@@ -24,12 +25,20 @@ pub(super) async fn finish(shared: &Shared, write: Box<Write>, slot: Slot) {
         }
         Err(fault) => Ok(Outcome::Refused(fault.into())),
     };
-    // If the claim is lost, the run has another owner, and nothing is to be done.
-    if let Ok(Outcome::Refused(error)) = outcome {
-        tracing::error!(
+    let observers = shared.client.observers();
+    match outcome {
+        Ok(Outcome::Applied | Outcome::Duplicate) => {
+            if let Some(change) = change {
+                change.send(observers, run, shared.clock.now());
+            }
+        }
+        // The run has another owner, and nothing is to be done.
+        Ok(Outcome::Lost) => observers.event(&Event::LeaseLost { run: name_of(run), worker: shared.id }),
+        Ok(Outcome::Refused(error)) => tracing::error!(
             error = &error as &dyn std::error::Error,
             "the end of a run was not written; a worker takes the run up again when its lease ends"
-        );
+        ),
+        _ => {}
     }
     failpoint(after);
 }
@@ -43,44 +52,21 @@ fn failpoints_of(write: &Write) -> (&'static str, &'static str) {
     }
 }
 
-/// Logs how a drive ended.
+/// Logs the troubles of a drive that its last event does not show.
 pub(super) fn report(run: &ClaimedRun, exit: &Exit) {
     let run_id = run.claim.run_id;
     let workflow = &run.lane.workflow;
     match exit {
-        Exit::Ended(_, Some(Interruption::Deadline)) => {
-            tracing::warn!(%run_id, workflow, "run had not ended at its deadline");
-        }
-        Exit::Ended(Ok(_), _) => tracing::debug!(%run_id, workflow, "run succeeded"),
-        Exit::Ended(Err(error), Some(_)) if error.kind == ErrorKind::Canceled => {
-            tracing::info!(%run_id, workflow, "run canceled");
-        }
-        Exit::Ended(Err(error), _) => tracing::warn!(%run_id, workflow, kind = %error.kind, "run failed"),
-        Exit::Continued(_) => {
-            tracing::debug!(%run_id, workflow, generation = run.generation + 1, "run continues as new")
-        }
-        Exit::Retry(write) => {
-            let (kind, until) = (write.error.kind, write.until);
-            tracing::warn!(%run_id, workflow, %kind, attempt = run.attempt, %until, "run failed, trying again");
-        }
-        Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "run ended: the grace for its clean-up is over"),
-        Exit::Park { until, .. } => tracing::debug!(%run_id, workflow, ?until, "run parked"),
-        Exit::Diverged { divergence, .. } => tracing::error!(%run_id, workflow, "run parked: {divergence}"),
-        // No error: the next read may succeed without help.
+        Exit::GraceOver(by) => tracing::warn!(%run_id, workflow, ?by, "the grace for the clean-up of a run is over"),
+        // The next read may succeed without help.
         Exit::Unreadable(error) if error.kind.is_transient() => {
             let error = error as &dyn std::error::Error;
             tracing::warn!(%run_id, workflow, error, "run parked: its history was not read, trying again");
         }
-        Exit::Unreadable(error) => {
-            tracing::error!(%run_id, workflow, error = error as &dyn std::error::Error, "run parked: its history was not read");
-        }
-        Exit::Released => tracing::debug!(%run_id, workflow, "run given back"),
         Exit::QuarantineFull => {
             tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits: another run is in quarantine")
         }
-        Exit::Lost => {
-            tracing::warn!(%run_id, workflow, "claim lost: the run was terminated, or another worker has it")
-        }
+        _ => {}
     }
 }
 
@@ -90,8 +76,9 @@ mod tests {
     use std::task::Poll;
 
     use futures::poll;
-    use workflow_engine::model::Claim;
+    use workflow_engine::model::{Claim, Lane};
     use workflow_engine::store::{EndWrite, RunEnd};
+    use workflow_sdk::Timestamp;
 
     use super::*;
     use crate::shutdown::all_ended;
@@ -102,9 +89,25 @@ mod tests {
         let permit = Arc::clone(&shared.permits).try_acquire_owned().unwrap();
         let slot = Slot { permit: Some(permit), _drive: shared.drives.subscribe() };
         let claim = Claim { run_id: "00000000-0000-0000-0000-000000000001".parse().unwrap(), epoch: 1 };
+        let run = ClaimedRun {
+            claim,
+            lane: Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() },
+            input: "null".into(),
+            wakes: 0,
+            crashes: 0,
+            attempt: 1,
+            generation: 0,
+            depth: 0,
+            parent_run_id: None,
+            deadline_at: None,
+            cancel_requested: false,
+            started_at: Timestamp::from_micros(0),
+            lease_until: Timestamp::from_micros(0),
+            error: None,
+        };
         let end = EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Canceled };
 
-        let mut finish = Box::pin(finish(&shared, Box::new(Write::End(end)), slot));
+        let mut finish = Box::pin(finish(&shared, &run, Box::new(Write::End(end)), false, slot));
         let mut ended = Box::pin(all_ended(&shared));
         assert_eq!(shared.permits.available_permits(), 0);
         // The executor of this store answers on this thread, so not before the next await.

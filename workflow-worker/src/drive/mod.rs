@@ -1,5 +1,6 @@
 //! A drive: one worker's polling of one claimed run, until the run ends, parks or is lost.
 
+mod events;
 mod exit;
 mod external_events;
 mod finish;
@@ -15,12 +16,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{run_retry_delay, steps_to_retry};
+use workflow_engine::observe::Event;
 use workflow_engine::replay::{HistorySize, Interrupted, Interruption, Next};
 use workflow_engine::runtime::{RunCell, RunSettings};
 use workflow_engine::store::{ClaimedRun, EndedRun, INBOX_PAGE, Inbox, RetryWrite};
 use workflow_sdk::internal::Entry;
 use workflow_sdk::{DatabaseError, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
+use self::events::name_of;
 use self::exit::{Exit, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
 use self::external_events::{ExternalEvents, child_end, read_events};
 use self::finish::{finish, report};
@@ -34,6 +37,7 @@ use crate::claims::ClaimGuard;
 use crate::saturation::SaturationWatch;
 use crate::shared::{Shared, Slot};
 
+pub(crate) use self::events::send_claimed;
 pub(crate) use self::exit::unreadable;
 
 /// Drives one claimed run until it ends, parks or is lost, and commits which of these it is.
@@ -43,16 +47,20 @@ pub(crate) use self::exit::unreadable;
 pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: ClaimGuard, slot: Slot) {
     let end = before_drive(&run, shared.clock.now(), shared.options.max_crashes).map(Box::new);
     if let Some(end) = end {
-        return finish(&shared, end, slot).await;
+        return finish(&shared, &run, end, false, slot).await;
     }
     let (exit, has_children) = match shared.quarantine.admit(&run) {
         Some(_quarantine_slot) => drive_to_exit(&shared, &run, claim).await,
         None => (Exit::QuarantineFull, false),
     };
     report(&run, &exit);
+    if matches!(exit, Exit::Lost) {
+        shared.client.observers().event(&Event::LeaseLost { run: name_of(&run), worker: shared.id });
+    }
+    let is_release = matches!(exit, Exit::Released | Exit::QuarantineFull);
     let end = after_drive(&run, exit, has_children, shared.clock.now()).map(Box::new);
     if let Some(end) = end {
-        finish(&shared, end, slot).await;
+        finish(&shared, &run, end, is_release, slot).await;
     }
 }
 
@@ -215,7 +223,7 @@ impl<'a> Drive<'a> {
             self.writes.send_record(room, self.run.claim, record);
         }
         for commit in self.workflow.cell().take_commits() {
-            self.writes.begin_commit(Arc::clone(self.shared.client.store()), self.run.claim, commit);
+            self.writes.begin_commit(self.shared.client.clone(), self.run.claim, commit);
         }
         Ok(())
     }

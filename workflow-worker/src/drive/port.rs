@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::model::{Admission, Claim, NewSignal, ServiceReport};
+use workflow_engine::observe::Event;
 use workflow_engine::runtime::{BodyHooks, Port, PortFuture};
 use workflow_engine::store::{ClaimedRun, OpenTransaction, Outcome, Write};
 use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Timestamp};
@@ -51,6 +52,10 @@ impl DrivePort {
 impl Port for DrivePort {
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    fn observe(&self, event: &Event<'_>) {
+        self.client.observers().event(event);
     }
 
     /// Returns `false` if the lease may have run out, or the deadline or the grace is over.

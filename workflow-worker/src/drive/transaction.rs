@@ -1,6 +1,5 @@
 //! The commits of transactional steps, which do not go through the executor.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -8,10 +7,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use workflow_engine::faults::{failpoint, failpoint_error};
 use workflow_engine::model::{Claim, Effect};
+use workflow_engine::observe::Event;
 use workflow_engine::replay::CallId;
 use workflow_engine::runtime::TransactionCommit;
 use workflow_engine::store::{AttemptWrite, StepCommit, Store};
-use workflow_sdk::{DatabaseError, ErrorKind, StoredError};
+use workflow_sdk::{Client, DatabaseError, ErrorKind, StoredError};
 
 /// How long the drive looks for the row of a commit whose answer was lost. The executor retries its
 /// writes for the same time.
@@ -46,8 +46,8 @@ pub(super) enum CommitEnd {
 pub(super) struct TransactionCommits(Option<JoinSet<CommitEnd>>);
 
 impl TransactionCommits {
-    pub(super) fn begin(&mut self, store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) {
-        self.0.get_or_insert_default().spawn(end_of(store, claim, commit));
+    pub(super) fn begin(&mut self, client: Client, claim: Claim, commit: TransactionCommit) {
+        self.0.get_or_insert_default().spawn(end_of(client, claim, commit));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,10 +74,11 @@ impl Drop for TransactionCommits {
     }
 }
 
-async fn end_of(store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) -> CommitEnd {
+async fn end_of(client: Client, claim: Claim, commit: TransactionCommit) -> CommitEnd {
     let TransactionCommit { call, position, row, transaction } = commit;
     let write = AttemptWrite { claim, row, effect: Effect::None };
     failpoint("transaction.body_ended");
+    let store = client.store();
     let result = match transaction.commit(write.clone()).await {
         StepCommit::Committed => match failpoint_error("transaction.after_commit") {
             Ok(()) => Some(Ok(())),
@@ -88,6 +89,9 @@ async fn end_of(store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) 
         StepCommit::Broken(error) => Some(Err(ended_too_early(&error))),
         StepCommit::Unknown(error) => find_out(store.as_ref(), &write, error).await,
     };
+    if let (Some(Ok(())), Some(event)) = (&result, Event::of_attempt(&write)) {
+        client.observers().event(&event);
+    }
     result.map_or(CommitEnd::Lost, |result| CommitEnd::Known { call, position, result })
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
@@ -11,8 +10,8 @@ use workflow_engine::faults::failpoint;
 use workflow_engine::model::Claim;
 use workflow_engine::replay::{CallId, OutboxRow};
 use workflow_engine::runtime::TransactionCommit;
-use workflow_engine::store::{AttemptWrite, Outcome, Store, Write};
-use workflow_sdk::{DatabaseError, DatabaseErrorKind, ErrorKind, RunId, StoredError};
+use workflow_engine::store::{AttemptWrite, Outcome, Write};
+use workflow_sdk::{Client, DatabaseError, DatabaseErrorKind, ErrorKind, RunId, StoredError};
 
 use super::transaction::{CommitEnd, TransactionCommits};
 
@@ -59,8 +58,8 @@ impl UnansweredWrites {
     }
 
     /// Begins to commit the transaction of a step.
-    pub(super) fn begin_commit(&mut self, store: Arc<dyn Store>, claim: Claim, commit: TransactionCommit) {
-        self.transactions.begin(store, claim, commit);
+    pub(super) fn begin_commit(&mut self, client: Client, claim: Claim, commit: TransactionCommit) {
+        self.transactions.begin(client, claim, commit);
     }
 
     /// Whether every write has its answer.

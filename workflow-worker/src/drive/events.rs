@@ -1,0 +1,76 @@
+//! The events of claims and of the last writes of drives.
+
+use workflow_engine::model::WorkerId;
+use workflow_engine::observe::{Event, Observers, RunName};
+use workflow_engine::store::{ClaimedRun, RunEnd, Write};
+use workflow_sdk::{ErrorKind, RunStatus, Timestamp};
+
+/// Returns the names of a claimed run.
+pub(crate) fn name_of(run: &ClaimedRun) -> RunName<'_> {
+    let lane = &run.lane;
+    RunName { id: run.claim.run_id, workflow: &lane.workflow, version: &lane.version, queue: &lane.queue }
+}
+
+/// Sends the events of a claim: the claim itself, and what the run was before it.
+pub(crate) fn send_claimed(observers: &Observers, run: &ClaimedRun, worker: WorkerId) {
+    let name = name_of(run);
+    let epoch = run.claim.epoch;
+    observers.event(&Event::RunClaimed { run: name, worker, epoch, attempt: run.attempt });
+    if run.crashes > 0 {
+        observers.event(&Event::RunTakenOver { run: name, worker, crashes: run.crashes });
+    } else if epoch > 1 {
+        observers.event(&Event::RunWoken { run: name, worker });
+    }
+}
+
+/// What the last write of a drive does to its run. Made before the write is sent, and reported after its commit.
+#[derive(Debug)]
+pub(super) enum LastChange {
+    Ended { status: RunStatus, kind: Option<ErrorKind> },
+    Parked { until: Option<Timestamp> },
+    Diverged { report: String },
+    Retried { kind: ErrorKind, until: Timestamp },
+    Continued,
+    Released,
+}
+
+impl LastChange {
+    /// Returns the change of a write. `is_release` is `true` if the drive gives the run back unfinished.
+    pub(super) fn of(write: &Write, is_release: bool) -> Option<Self> {
+        match write {
+            Write::End(write) => {
+                let kind = match &write.end {
+                    RunEnd::Failed(error) => Some(error.kind),
+                    RunEnd::Succeeded(_) | RunEnd::Canceled => None,
+                };
+                Some(Self::Ended { status: write.end.status(), kind })
+            }
+            Write::Park(_) if is_release => Some(Self::Released),
+            Write::Park(write) => Some(match &write.error {
+                Some(error) if error.kind == ErrorKind::Divergence => Self::Diverged { report: error.message.clone() },
+                _ => Self::Parked { until: (write.until != Timestamp::FAR_FUTURE).then_some(write.until) },
+            }),
+            Write::Retry(write) => Some(Self::Retried { kind: write.error.kind, until: write.until }),
+            Write::Continue(_) => Some(Self::Continued),
+            _ => None,
+        }
+    }
+
+    /// Sends the event of the change.
+    pub(super) fn send(&self, observers: &Observers, run: &ClaimedRun, now: Timestamp) {
+        let name = name_of(run);
+        observers.event(&match self {
+            Self::Ended { status, kind } => {
+                let duration = now.since(run.started_at);
+                Event::RunEnded { run: name, status: *status, kind: *kind, duration }
+            }
+            Self::Parked { until } => Event::RunParked { run: name, until: *until },
+            Self::Diverged { report } => Event::RunDiverged { run: name, report },
+            Self::Retried { kind, until } => {
+                Event::RunRetried { run: name, attempt: run.attempt, kind: *kind, until: *until }
+            }
+            Self::Continued => Event::RunContinued { run: name, generation: run.generation + 1 },
+            Self::Released => Event::RunReleased { run: name },
+        });
+    }
+}
