@@ -3,6 +3,7 @@
 
 pub mod builders;
 pub mod cases;
+pub mod event_recorder;
 pub mod faulty;
 pub mod fixture;
 pub mod live;
@@ -18,6 +19,7 @@ pub mod raw_connection;
 pub mod secret_values;
 pub mod until;
 
+pub use event_recorder::EventRecorder;
 pub use faulty::FaultyStore;
 pub use fixture::{Database, Empty, Fixture};
 pub use live::Live;

@@ -402,7 +402,7 @@ pub async fn an_input_that_does_not_decode_fails_the_run(db: Live) {
     assert_eq!(error.kind, ErrorKind::Refused);
     assert_eq!(
         error.message,
-        "the input of workflow \"square\" is no u32: invalid type: string, expected u32 at line 1 column 6; \
+        "the input of workflow \"square\" does not decode as u32: invalid type: string, expected u32 at line 1 column 6; \
          start the run again with an input of that type"
     );
     let run = db.client.start_by_name("square", &json!(4)).await.unwrap();

@@ -279,7 +279,7 @@ pub async fn a_timeout_ends_slow_work(db: Live) {
     assert_eq!(run.result().await.unwrap(), 0);
     assert_eq!((probe.times("slow 1"), probe.times("slow 1 is over")), (1, 1), "the body ran once and was dropped");
     assert_eq!(keys(&run).await, ["timeout", "sleep"]);
-    let text = "step \"timeout\": what ctx.timeout was given had not ended after 300ms; \
+    let text = "step \"timeout\": the future of ctx.timeout had not ended after 300ms; \
                 give it more time, or handle this error";
     let claims = run.run().await.unwrap().epoch;
     assert_eq!(

@@ -60,7 +60,7 @@ pub async fn an_input_of_another_type_fails_the_run(db: Live) {
     let run = db.client.start(wrong, 1).await.unwrap();
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.message.contains("the input of ctx.continue_as_new is no u64"), "{error}");
+    assert!(error.message.contains("the input of ctx.continue_as_new does not decode as u64"), "{error}");
     assert!(!run.history().await.unwrap().is_empty(), "the history is kept");
     let error = failure(db.client.start(large, String::new()).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::Refused);

@@ -156,7 +156,10 @@ pub async fn an_output_of_another_type_parks_the_run(db: Live) {
         ]
     );
     assert!(lines[3].starts_with("              --> ") && lines[3].contains("divergence.rs:"), "{}", lines[3]);
-    assert_eq!(lines[4], "  differs:  the value is no u64: found string, expected u64 at line 1 column 11");
+    assert_eq!(
+        lines[4],
+        "  differs:  the value does not decode as u64: found string, expected u64 at line 1 column 11"
+    );
 }
 
 pub async fn an_input_of_another_type_parks_the_run(db: Live) {
@@ -167,7 +170,9 @@ pub async fn an_input_of_another_type_parks_the_run(db: Live) {
     }
     let text = diverges(&db, other_input).await;
     assert!(
-        text.contains("  current:  the workflow ends with an error: the input of workflow \"order\" is no u64"),
+        text.contains(
+            "  current:  the workflow ends with an error: the input of workflow \"order\" does not decode as u64"
+        ),
         "{text}"
     );
 }

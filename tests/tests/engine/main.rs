@@ -26,6 +26,7 @@ mod explanation;
 mod foreign_awaits;
 mod fork;
 mod interruption;
+mod observer;
 mod parking;
 mod patch;
 mod pause;
@@ -101,6 +102,11 @@ workflow_tests::cases! {
         a_history_that_reaches_its_limit_fails_the_run,
         a_limit_of_zero_is_refused,
         a_run_that_is_asked_to_cancel_does_not_continue,
+    }
+    observer {
+        every_event_of_a_run_comes_once_and_in_order,
+        failures_and_cancels_are_observed,
+        a_run_that_diverges_is_reported_to_observers,
     }
     streams {
         a_client_follows_a_run_while_it_runs,

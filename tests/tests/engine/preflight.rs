@@ -154,7 +154,7 @@ pub async fn an_unsuitable_history_is_refused(db: Live) {
     assert!(matches!(db.client.export(unknown).await, Err(ClientError::UnknownRun { run_id }) if run_id == unknown));
     let history = db.client.export(parked(&db).await).await.unwrap().to_json();
     let other = replay(after::order_2, Probe::new(), &history).unwrap_err().to_string();
-    let said = "the history is that of a run of \"order\" version \"1\", the workflow is \"order\" version \"2\"";
+    let said = "the history belongs to a run of \"order\" version \"1\", but the workflow is \"order\" version \"2\"";
     assert!(other.starts_with(said), "{other}");
     assert!(matches!(replay(before::order, Probe::new(), "{}"), Err(ReplayError::History(_))));
 }
@@ -214,7 +214,7 @@ run ORDER-2 ("order" version "1"): the code does not fit the run's history
   note:     nothing was changed? outside of steps a workflow may depend only on its input and on ctx
   alike:    run ORDER-1
 
-run GIFT ("gift" version "1"): fails (refused): the input of workflow "gift" is no u64: invalid type: map, expected u64 at line 1 column 0; start the run again with an input of that type
+run GIFT ("gift" version "1"): fails (refused): the input of workflow "gift" does not decode as u64: invalid type: map, expected u64 at line 1 column 0; start the run again with an input of that type
 
 run RIDDLE ("refund" version "1"): UNREADABLE
 
@@ -222,7 +222,7 @@ run REFUND ("refund" version "1"): calls were added before recorded ones
   added:    step "check"
               --> tests/tests/engine/preflight.rs:LINE
   recorded: #1 step "refund" (succeeded, 1 byte)
-  unknown:  whether the code asks for what is recorded once the new calls have run
+  unknown:  whether the code asks for the recorded outcomes after the new calls
 
 "gone" version "1" is not registered: 2 not judged"#;
 

@@ -152,7 +152,7 @@ pub async fn a_compensation_for_a_step_that_never_ran_is_refused(db: Live) {
     let worker = LocalWorker::start(db.worker(probe.clone()).register(early));
     let error = failure(db.client.start(early, ()).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.message.contains("\"charge\", but no call of that key has succeeded in this run"), "{error}");
+    assert!(error.message.contains("\"charge\", but no call with that key has succeeded in this run"), "{error}");
     assert_eq!(probe.notes(), [""; 0]);
     worker.stop().await;
 }

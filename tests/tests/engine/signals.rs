@@ -153,7 +153,10 @@ pub async fn a_signal_that_cannot_be_taken_is_refused(db: Live) {
     let working = LocalWorker::start(db.worker(()).register(wait_a_moment));
     let error = failure(run.result().await);
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.message.contains("the payload of signal \"late\" is no alloc::string::String"), "{error}");
+    assert!(
+        error.message.contains("the payload of signal \"late\" does not decode as alloc::string::String"),
+        "{error}"
+    );
     working.stop().await;
 }
 
@@ -175,7 +178,10 @@ pub async fn an_approval_is_listed_and_decided_once(db: Live) {
     assert_eq!((listed[0].run_id, listed[0].key.as_str(), listed[0].to.as_deref()), (run.id(), "ship", Some("ops")));
     assert_eq!(listed[0].until.unwrap().since(listed[0].since), HOUR);
     let error = db.client.approve(run.id(), "shipp", "ann").await.unwrap_err();
-    assert_eq!(error.to_string(), format!("run {} asks nobody about \"shipp\"; it waits for [\"ship\"]", run.id()));
+    assert_eq!(
+        error.to_string(),
+        format!("run {} does not wait for approval \"shipp\"; it waits for [\"ship\"]", run.id())
+    );
     working.stop().await;
     let decided = db.client.approve(run.id(), "ship", "ann").note("fine").await.unwrap();
     assert_eq!(decided, SignalOutcome::Accepted);

@@ -147,10 +147,10 @@ pub async fn the_handle_of_the_other_database_is_refused(db: Live) {
     let error = failure(db.client.start(confused, ()).await.unwrap().result().await);
     assert_eq!((error.kind, error.fatal), (ErrorKind::Refused, true));
     let message = match db.database {
-        Database::Sqlite => "this transaction is one of SQLite, not of PostgreSQL; use tx.sqlite()",
-        Database::Postgres => "this transaction is one of PostgreSQL, not of SQLite; use tx.postgres()",
+        Database::Sqlite => "this transaction is on SQLite, not on PostgreSQL; use tx.sqlite()",
+        Database::Postgres => "this transaction is on PostgreSQL, not on SQLite; use tx.postgres()",
         Database::Memory => {
-            "this transaction is one of a database in memory, which has no tables and takes no SQL; test this body on SQLite \
+            "this transaction is on a database in memory, which has no tables and takes no SQL; test this body on SQLite \
              (a file in a temporary directory), or keep its statements behind the worker's state"
         }
     };
@@ -250,7 +250,7 @@ pub async fn a_kept_handle_is_refused(db: Live) {
     drop(kept);
     let error = failure(run.result().await);
     assert_eq!((error.kind, error.fatal), (ErrorKind::Refused, true));
-    assert!(error.message.contains("its handle was kept"), "{error}");
+    assert!(error.message.contains("was kept elsewhere"), "{error}");
     assert!(effects(&db).await.is_empty());
     worker.stop().await;
 }

@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use workflow_sdk::prelude::*;
+use workflow_tests::{EventRecorder, Live, LocalWorker};
+use workflow_worker::Worker;
+
+const GO: Signal<u32> = Signal::new("go");
+
+/// Returns a worker whose runs do not linger, on a client with this observer.
+async fn observed(db: &Live, events: &EventRecorder) -> (Client, Worker<()>) {
+    let client = db.connect().observer(events.clone()).await.unwrap();
+    let worker = Worker::new(client.clone(), ()).linger(Duration::ZERO);
+    (client, worker)
+}
+
+pub async fn every_event_of_a_run_comes_once_and_in_order(db: Live) {
+    #[workflow]
+    async fn observed_run(ctx: &Ctx) -> Result<u32> {
+        ctx.step("good", async || Ok::<_, Error>(())).await?;
+        let flaky = async || if ctx.attempt() == 1 { Err("no luck") } else { Ok(1) };
+        ctx.step("flaky", flaky).retry(Retry::fixed(Duration::ZERO).max_attempts(2)).await?;
+        ctx.transaction("rows", async |_tx: Tx| Ok::<_, Error>(())).await?;
+        Ok(ctx.signal(GO).await?.unwrap_or_default())
+    }
+    let events = EventRecorder::new();
+    let (client, worker) = observed(&db, &events).await;
+    let worker = LocalWorker::start(worker.register(observed_run));
+    let run = client.start(observed_run, ()).await.unwrap();
+    events.wait_for(run.id(), "run_parked").await;
+    run.signal(GO, &7).await.unwrap();
+    events.wait_for(run.id(), "run_ended succeeded").await;
+    // The next attempt may begin before the row of a failed one is committed.
+    let (mut flaky, others): (Vec<_>, Vec<_>) =
+        events.of(run.id()).into_iter().partition(|event| event.ends_with(" flaky"));
+    flaky.sort();
+    assert_eq!(flaky, ["step_begun flaky", "step_begun flaky", "step_ended flaky", "step_retried flaky"]);
+    assert_eq!(
+        others,
+        [
+            "run_started",
+            "run_claimed",
+            "step_begun good",
+            "step_ended good",
+            "step_begun rows",
+            "step_ended rows",
+            "run_parked",
+            "run_claimed",
+            "run_woken",
+            "step_ended go",
+            "run_ended succeeded",
+        ]
+    );
+    worker.stop().await;
+}
+
+pub async fn failures_and_cancels_are_observed(db: Live) {
+    #[workflow]
+    async fn failing_run(_ctx: &Ctx) -> Result<()> {
+        Err(Error::fatal("no luck"))
+    }
+    #[workflow]
+    async fn waiting_run(ctx: &Ctx) -> Result<()> {
+        ctx.sleep(Duration::from_secs(3600)).await
+    }
+    let events = EventRecorder::new();
+    let (client, worker) = observed(&db, &events).await;
+    let worker = LocalWorker::start(worker.register(failing_run).register(waiting_run));
+    let failed = client.start(failing_run, ()).await.unwrap();
+    events.wait_for(failed.id(), "run_ended failed").await;
+    assert_eq!(events.of(failed.id()), ["run_started", "run_claimed", "run_ended failed"]);
+    let canceled = client.start(waiting_run, ()).await.unwrap();
+    events.wait_for(canceled.id(), "run_parked").await;
+    canceled.cancel().await.unwrap();
+    events.wait_for(canceled.id(), "run_ended canceled").await;
+    worker.stop().await;
+}
+
+pub async fn a_run_that_diverges_is_reported_to_observers(db: Live) {
+    mod old {
+        use workflow_sdk::prelude::*;
+        #[workflow(name = "renamed_step")]
+        pub async fn renamed_step(ctx: &Ctx) -> Result<()> {
+            ctx.step("charge", async || Ok::<_, Error>(())).await?;
+            ctx.sleep(std::time::Duration::from_millis(300)).await
+        }
+    }
+    #[workflow(name = "renamed_step")]
+    async fn renamed_step(ctx: &Ctx) -> Result<()> {
+        ctx.step("pay", async || Ok::<_, Error>(())).await?;
+        ctx.sleep(Duration::from_millis(300)).await
+    }
+    let events = EventRecorder::new();
+    let (client, worker) = observed(&db, &events).await;
+    let worker = LocalWorker::start(worker.register(old::renamed_step));
+    let run = client.start(old::renamed_step, ()).await.unwrap();
+    events.wait_for(run.id(), "run_parked").await;
+    worker.stop().await;
+    let worker = Worker::new(client.clone(), ()).linger(Duration::ZERO);
+    let worker = LocalWorker::start(worker.register(renamed_step));
+    events.wait_for(run.id(), "run_diverged").await;
+    worker.stop().await;
+    client.terminate(run.id()).await.unwrap();
+}
