@@ -4,10 +4,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use workflow_engine::model::{Admission, Circuit, CircuitChange, ServiceReport};
 use workflow_sdk::{Breaker, Timestamp};
 
-/// From so many on, circuits that remember nothing are forgotten: names may be made from data, and a worker lives long.
+/// From this number on, circuits without a relevant failure are removed. A worker lives long, and
+/// names of breakers may be made from data.
 const MANY: usize = 1000;
 
-/// The circuits of a worker's breakers, by name. Only services that have failed have one.
+/// The circuits of a worker's breakers, by name. A service has a circuit only after it has failed.
 #[derive(Debug, Default)]
 pub(crate) struct Circuits(Mutex<HashMap<String, Circuit>>);
 
@@ -16,7 +17,10 @@ impl Circuits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an attempt may begin now; if not, not before which instant.
+    /// Admits an attempt.
+    ///
+    /// # Errors
+    /// The time before which the attempt may not begin.
     pub(crate) fn admit(&self, breaker: &Breaker, now: Timestamp) -> Result<Admission, Timestamp> {
         match self.by_name().get_mut(breaker.name()) {
             Some(circuit) => circuit.admit(breaker, now),
@@ -24,9 +28,9 @@ impl Circuits {
         }
     }
 
-    /// An attempt that was admitted is over.
+    /// Takes note of the result of an admitted attempt, and logs a change of the circuit.
     pub(crate) fn report(&self, breaker: &Breaker, admission: Admission, report: ServiceReport<'_>, now: Timestamp) {
-        let change = self.take_in(breaker, admission, report, now);
+        let change = self.update(breaker, admission, report, now);
         let error = if let ServiceReport::Fails(error) = report { error } else { "" };
         let name = breaker.name();
         match change {
@@ -43,7 +47,8 @@ impl Circuits {
         }
     }
 
-    fn take_in(
+    /// Returns the change of the circuit, if there is one.
+    fn update(
         &self,
         breaker: &Breaker,
         admission: Admission,
@@ -86,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_failed_takes_no_memory_and_what_counts_no_more_is_forgotten() {
+    fn services_that_never_failed_and_old_failures_take_no_memory() {
         let circuits = Circuits::default();
         let now = Timestamp::from_micros(0);
         let works = Breaker::new("works");
@@ -97,11 +102,11 @@ mod tests {
         for n in 0..MANY {
             fail(&circuits, &Breaker::named(format!("{n}")), now);
         }
-        assert_eq!(circuits.by_name().len(), MANY + 1, "all of them still count");
+        assert_eq!(circuits.by_name().len(), MANY + 1, "every failure still counts");
         let later = now + Breaker::DEFAULT_WITHIN + Duration::from_micros(1);
         fail(&circuits, &Breaker::new("later"), later);
         let mut left: Vec<_> = circuits.by_name().keys().cloned().collect();
         left.sort_unstable();
-        assert_eq!(left, ["down", "later"], "what is open is not forgotten");
+        assert_eq!(left, ["down", "later"], "an open circuit is kept");
     }
 }

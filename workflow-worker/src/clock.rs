@@ -3,9 +3,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::Instant;
 use workflow_sdk::Timestamp;
 
-/// The database's clock, as this process knows it: read with each claim, carried on by the host's monotonic clock. So a
-/// worker whose wall clock is wrong works like any other. It is behind the database's by the way of the last reading. Nobody needs it
-/// before the first claim: what asks for it is a drive, or waits for the time that the database has just said.
+/// The database's clock, as this process knows it.
+///
+/// The database says its time with each claim, and the monotonic clock of the host carries it on.
+/// So a worker whose wall clock is wrong works correctly. The clock is behind the database's clock
+/// by the time that the last answer took. It has no meaning before the first answer; only drives
+/// use it, and code that waits for a time which the database has just said.
 #[derive(Debug)]
 pub(crate) struct DatabaseClock {
     origin: Instant,
@@ -14,12 +17,12 @@ pub(crate) struct DatabaseClock {
 }
 
 impl DatabaseClock {
-    /// One that has not been read yet.
+    /// A clock that was not set yet.
     pub(crate) fn unread() -> Self {
         Self { origin: Instant::now(), at_origin: AtomicI64::new(0) }
     }
 
-    /// The database has just said that it is `now`.
+    /// Sets the clock to the time that the database has just said.
     pub(crate) fn set(&self, now: Timestamp) {
         self.at_origin.store(now.as_micros() - self.since_origin(Instant::now()), Ordering::Relaxed);
     }
@@ -28,7 +31,7 @@ impl DatabaseClock {
         self.at(Instant::now())
     }
 
-    /// What it said, or says, at this instant of the host's clock.
+    /// The time at this instant of the host's clock.
     pub(crate) fn at(&self, instant: Instant) -> Timestamp {
         Timestamp::from_micros(self.at_origin.load(Ordering::Relaxed) + self.since_origin(instant))
     }

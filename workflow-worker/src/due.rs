@@ -1,4 +1,4 @@
-//! When the next run is due that no commit of this process has made due.
+//! The next run that becomes due without a commit of this process.
 
 use std::time::Duration;
 
@@ -11,19 +11,20 @@ use crate::shared::Shared;
 /// How long the worker waits after the database failed to answer.
 pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 
-/// At least this long between two looks for the next due run: one that is claimed by the commit that starts it needs none, and
-/// a process may start hundreds in a second.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// The shortest time between two queries for the next due run. A run that is claimed by the commit
+/// that starts it needs no query, and a process may start hundreds of runs per second.
+const QUERY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until a run may be due by other means than a commit of this process.
-pub(crate) async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
+/// Returns when a run may be due: after a notification, at the next due time, or after the poll
+/// interval. `query_from` is the time of the next query.
+pub(crate) async fn wait_for_due(shared: &Shared, query_from: &mut Instant) {
     if planted("hint-only-wake") {
         return shared.executor().notifier().due().await;
     }
     let pause = async {
         loop {
-            tokio::time::sleep_until(*look_from).await;
-            *look_from = Instant::now() + LOOK_INTERVAL;
+            tokio::time::sleep_until(*query_from).await;
+            *query_from = Instant::now() + QUERY_INTERVAL;
             let (due, wait) = match shared.client.store().next_due(&shared.lanes).await {
                 Ok(next) => {
                     shared.clock.set(next.now);
@@ -47,7 +48,7 @@ pub(crate) async fn wait_for_due(shared: &Shared, look_from: &mut Instant) {
     }
 }
 
-/// The shorter of the time to the next due run and the poll interval, less up to a quarter of it.
+/// The time to the next due run, or the shortened poll interval if that is earlier.
 fn poll_pause(shared: &Shared, now: Timestamp, due: Option<Timestamp>) -> Duration {
     let jittered = shared.options.poll_interval.mul_f64(1.0 - fastrand::f64() / 4.0);
     due.map_or(jittered, |due| due.since(now).min(jittered))

@@ -3,7 +3,8 @@ use std::time::Duration;
 use workflow_engine::executor::ExecutorStopped;
 use workflow_sdk::{DatabaseError, InvalidName};
 
-/// Why a worker did not start, or had to stop. Runs that it held are taken over by others.
+/// The reason why a worker did not start or had to stop. Other workers take over the runs that it
+/// held.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
@@ -21,32 +22,31 @@ pub enum WorkerError {
         /// The version.
         version: String,
     },
-    /// A workflow's or queue's name cannot be stored.
+    /// The name of a workflow or a queue is not allowed.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// The worker serves no queue.
     #[error("the worker serves no queue; name one or more, or leave queues(..) out for \"default\"")]
     NoQueues,
-    /// The worker may run nothing at once.
+    /// [`concurrency`](crate::WorkerOptions::concurrency) is 0.
     #[error("concurrency 0 is refused: the worker could run nothing; use 1 or more")]
     ZeroConcurrency,
-    /// No history is small enough.
+    /// [`history_limit`](crate::WorkerOptions::history_limit) or
+    /// [`history_bytes_limit`](crate::WorkerOptions::history_bytes_limit) is 0.
     #[error("a history limit of 0 is refused: every run would fail; use 1 or more for steps and for bytes")]
     ZeroHistoryLimit,
-    /// The lease is too short.
-    #[error(
-        "a lease of {lease:?} is refused; use {shortest:?} or more, for it must outlast a slow commit several times"
-    )]
+    /// [`lease`](crate::WorkerOptions::lease) is too short.
+    #[error("a lease of {lease:?} is refused; use {shortest:?} or more, because it must outlast several slow commits")]
     LeaseTooShort {
-        /// The lease.
+        /// The lease that was asked for.
         lease: Duration,
-        /// The shortest that is accepted.
+        /// The shortest accepted lease.
         shortest: Duration,
     },
-    /// The thread that keeps the worker's claims could not be started, or has died.
+    /// The thread that renews the worker's claims could not be started, or has died.
     #[error("the thread that renews the worker's leases is gone: {reason}; the worker cannot keep its runs")]
     LeaseThread {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The database answered with an error.
@@ -55,7 +55,7 @@ pub enum WorkerError {
     /// The executor of this process has stopped.
     #[error(transparent)]
     Stopped(#[from] ExecutorStopped),
-    /// The process cannot learn of signals.
+    /// The process cannot listen for the signals that end the worker.
     #[error("cannot listen for the signals that end the worker")]
     Signals(#[source] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! The worker of workflow-sdk: claims due runs and drives them.
+//! The worker of `workflow-sdk`: claims runs that are due and drives them to their end.
 //!
 //! ```no_run
 //! // no_run: a worker runs until it is told to stop.

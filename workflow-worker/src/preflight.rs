@@ -1,4 +1,4 @@
-//! Dry-replays what is unfinished in the database against the code that is registered.
+//! Dry-replays the unfinished runs of the database against the registered code.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::drive::unreadable;
 use crate::preflight_report::{Finding, PreflightReport, Unregistered};
 use crate::registry::Registry;
 
-/// Looks at every unfinished run, a page at a time, one after the other.
+/// Judges every unfinished run, one after the other, and reads them page by page.
 pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<PreflightReport, WorkerError> {
     registry.check()?;
     let unfinished = RunStatus::ALL.into_iter().filter(|status| !status.is_terminal());
@@ -23,7 +23,7 @@ pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<Pr
         let page = client.store().list(&filter).await?;
         let Some(last) = page.last().map(|run| run.id) else { break };
         for run in page {
-            look(client, registry, run, &mut report, &mut unregistered).await?;
+            judge_run(client, registry, run, &mut report, &mut unregistered).await?;
         }
         filter = filter.after(last);
     }
@@ -33,7 +33,7 @@ pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<Pr
     Ok(report)
 }
 
-async fn look(
+async fn judge_run(
     client: &Client,
     registry: &Registry,
     run: Run,
@@ -60,7 +60,8 @@ async fn look(
     };
     let mut verdict = judge(&RunHistory::new(run, steps));
     if verdict.is_err() {
-        // The run may have moved between the two reads: it is not called diverged before it is read again, whole.
+        // The run may have moved between the two reads. So it is read again, with its history,
+        // before the report calls it diverged.
         match run_history(client.store().as_ref(), subject.run_id).await? {
             Some(history) if !history.run.status.is_terminal() => verdict = judge(&history),
             _ => return Ok(()),

@@ -3,29 +3,31 @@ use std::process::ExitCode;
 
 use workflow_sdk::{Added, Divergence, RecordedCall, RunId, StoredError};
 
-/// What [`Worker::preflight`](crate::Worker::preflight) found. Display writes it for people.
+/// The result of [`Worker::preflight`](crate::Worker::preflight). Its `Display` form is a report
+/// for people.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct PreflightReport {
-    /// How many runs go on under this code.
+    /// How many runs continue under this code.
     pub fits: u64,
-    /// Runs that would be parked, for their histories do not fit the code.
+    /// Runs that would be parked, because their histories do not fit the code.
     pub diverged: Vec<Finding<Divergence>>,
-    /// Runs that would fail for good: the workflow panics, or does not accept their input.
+    /// Runs that would fail for good: the workflow panics or does not accept their input.
     pub failing: Vec<Finding<StoredError>>,
-    /// Runs whose histories cannot be read by this release.
+    /// Runs whose histories this release cannot read.
     pub unreadable: Vec<Finding<StoredError>>,
-    /// Runs for which the code makes new calls before recorded ones, and of which it could not be found out whether it comes
-    /// to the recorded ones after them.
+    /// Runs for which the code makes new calls before recorded ones. It is unknown whether the code
+    /// makes the recorded calls after them.
     pub added: Vec<Finding<Added>>,
-    /// Runs that wait for something that is no call of the context, with the recorded outcomes that lie behind it.
+    /// Runs that wait for something that is not a call of the context, with the recorded outcomes
+    /// that come after that wait.
     pub blocked: Vec<Finding<Vec<RecordedCall>>>,
-    /// Workflows with unfinished runs that are not registered in this name and version.
+    /// Workflows with unfinished runs that are not registered under this name and version.
     pub unregistered: Vec<Unregistered>,
     strict: bool,
 }
 
-/// Something found of one run.
+/// A finding about one run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding<T> {
@@ -35,11 +37,11 @@ pub struct Finding<T> {
     pub workflow: String,
     /// The version of its workflow.
     pub version: String,
-    /// What was found.
+    /// The finding.
     pub found: T,
 }
 
-/// Unfinished runs that were not looked at, for this code does not know their workflow.
+/// Unfinished runs that were not judged, because their workflow is not registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unregistered {
@@ -52,14 +54,15 @@ pub struct Unregistered {
 }
 
 impl PreflightReport {
-    /// The same, but warnings count too: [`added`](Self::added), [`blocked`](Self::blocked) and
-    /// [`unregistered`](Self::unregistered) runs also make it unclean.
+    /// Makes warnings count too: [`added`](Self::added), [`blocked`](Self::blocked) and
+    /// [`unregistered`](Self::unregistered) runs then also make the report unclean.
     #[must_use]
     pub fn strict(self) -> Self {
         Self { strict: true, ..self }
     }
 
-    /// Whether nothing speaks against a deploy: no run diverges, fails, or cannot be read.
+    /// Returns whether nothing speaks against a deployment: no run would diverge or fail, and every
+    /// history can be read.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let warned = !(self.added.is_empty() && self.blocked.is_empty() && self.unregistered.is_empty());
@@ -67,7 +70,8 @@ impl PreflightReport {
         !(refused || self.strict && warned)
     }
 
-    /// 0 if it [is clean](Self::is_clean), otherwise 1: for the end of a CI job's `main`.
+    /// Returns 0 if the report [is clean](Self::is_clean), otherwise 1. Return it from `main` in a
+    /// CI job.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         if self.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -77,7 +81,7 @@ impl PreflightReport {
         self.unregistered.iter().map(|unregistered| unregistered.runs).sum()
     }
 
-    /// Runs by verdict; the words fit one run and many.
+    /// The number of runs for each verdict. The words fit one run and several.
     fn counts(&self) -> [(u64, &'static str); 7] {
         let length = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         [
@@ -86,7 +90,7 @@ impl PreflightReport {
             (length(self.failing.len()), "would fail"),
             (length(self.unreadable.len()), "cannot be read"),
             (length(self.added.len()), "would run new calls before recorded ones"),
-            (length(self.blocked.len()), "wait for something that is no call of ctx"),
+            (length(self.blocked.len()), "wait for something that is not a call of ctx"),
             (self.unregistered_runs(), "not judged, their workflow is not registered"),
         ]
     }
@@ -106,7 +110,7 @@ impl fmt::Display for PreflightReport {
         write_alike(f, &self.unreadable, StoredError::to_string, StoredError::to_string)?;
         write_alike(f, &self.added, |added| calls(&added.calls), Added::to_string)?;
         let waits = |unasked: &Vec<RecordedCall>| {
-            format!("waits for no call of ctx; {} recorded outcomes lie behind it", unasked.len())
+            format!("waits for something that is not a call of ctx; {} recorded outcomes come after it", unasked.len())
         };
         write_alike(f, &self.blocked, waits, waits)?;
         for Unregistered { workflow, version, runs } in &self.unregistered {
@@ -120,8 +124,8 @@ fn calls(calls: &[impl fmt::Display]) -> String {
     calls.iter().map(|call| format!("{call}, ")).collect()
 }
 
-/// Writes the first of those that are alike in full, and counts the others: one change of the code often concerns every run
-/// of a workflow.
+/// Writes the first of several alike findings in full, and some ids of the others. One change of
+/// the code often concerns every run of a workflow.
 fn write_alike<T>(
     f: &mut fmt::Formatter<'_>,
     findings: &[Finding<T>],
@@ -149,5 +153,5 @@ fn write_alike<T>(
     Ok(())
 }
 
-/// So many ids of runs that are alike are written.
+/// The most ids of alike runs that are written.
 const MAX_ALIKE: usize = 3;

@@ -8,11 +8,12 @@ use workflow_sdk::{NameSubject, RunsWith};
 
 use crate::WorkerError;
 
-/// The workflows that a worker runs, by name and version.
+/// The workflows that a worker knows, by name and version.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: HashMap<WorkflowId, Entry>,
-    refused: Vec<WorkflowId>,
+    /// Workflows that were registered twice.
+    duplicates: Vec<WorkflowId>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -25,12 +26,14 @@ impl Registry {
     pub(crate) fn register<S, W: RunsWith<S>>(&mut self, state: &Arc<S>) {
         let id = WorkflowId { name: W::NAME, version: W::VERSION };
         if self.entries.insert(id.clone(), Entry::new::<S, W>(state)).is_some() {
-            self.refused.push(id);
+            self.duplicates.push(id);
         }
     }
 
+    /// # Errors
+    /// [`WorkerError::DuplicateWorkflow`], [`WorkerError::Name`] or [`WorkerError::NoWorkflows`].
     pub(crate) fn check(&self) -> Result<(), WorkerError> {
-        if let Some(id) = self.refused.first() {
+        if let Some(id) = self.duplicates.first() {
             return Err(WorkerError::DuplicateWorkflow { name: id.name.into(), version: id.version.into() });
         }
         for id in self.entries.keys() {
@@ -40,7 +43,7 @@ impl Registry {
         if self.entries.is_empty() { Err(WorkerError::NoWorkflows) } else { Ok(()) }
     }
 
-    /// Every workflow in every one of these queues.
+    /// Returns the lanes of every workflow in each of these queues.
     pub(crate) fn lanes(&self, queues: &[String]) -> Vec<Lane> {
         let lane = |queue: &String, id: &WorkflowId| Lane {
             queue: queue.clone(),

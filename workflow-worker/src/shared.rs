@@ -16,7 +16,7 @@ use crate::quarantine::Quarantine;
 use crate::registry::Registry;
 use crate::saturation::Saturation;
 
-/// What the parts of one worker share.
+/// The state that the parts of one worker share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) id: WorkerId,
@@ -27,13 +27,14 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<DatabaseClock>,
     pub(crate) claims: Arc<ClaimTable>,
     pub(crate) permits: Arc<Semaphore>,
-    /// Closed while there is none.
+    /// Has a receiver per drive, so it is closed while there is no drive.
     pub(crate) drives: watch::Sender<()>,
     pub(crate) saturation: Saturation,
     pub(crate) quarantine: Quarantine,
     pub(crate) circuits: Arc<Circuits>,
-    /// Of a test kit.
+    /// Observes bodies in a test.
     pub(crate) body_hooks: Option<Arc<dyn BodyHooks>>,
+    /// The subjects of which the log has a warning.
     warned: Mutex<HashSet<String>>,
 }
 
@@ -62,7 +63,7 @@ impl Shared {
         })
     }
 
-    /// Of a worker that knows no workflow.
+    /// Returns the state of a worker that knows no workflow.
     #[cfg(all(test, feature = "sqlite"))]
     #[allow(clippy::unwrap_used)]
     pub(crate) async fn idle(concurrency: u32) -> Arc<Self> {
@@ -75,21 +76,22 @@ impl Shared {
         self.client.executor()
     }
 
-    /// How often something is looked for that no hint tells of: rarely on a store in this process.
+    /// Chooses the interval of a query for changes that cause no hint. On a store in this process
+    /// it is rare.
     pub(crate) fn pace(&self, usual: Duration, rare: Duration) -> Duration {
         if self.client.store().in_process() { rare } else { usual }
     }
 
-    /// True once for each workflow, or whatever else is warned of.
-    pub(crate) fn first_warning(&self, workflow: &str) -> bool {
-        self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(workflow.to_owned())
+    /// Returns `true` on the first call with this subject.
+    pub(crate) fn first_warning(&self, subject: &str) -> bool {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(subject.to_owned())
     }
 }
 
-/// What a drive has of its worker.
+/// A drive's place in its worker.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Free before the drive has ended: see [`finish`](crate::drive::drive).
+    /// Freed when the last write of the drive is queued.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
     /// Keeps [`Shared::drives`] open.
     pub(crate) _drive: watch::Receiver<()>,

@@ -9,7 +9,7 @@ use crate::WorkerError;
 use crate::claim_state::Directive;
 use crate::shared::Shared;
 
-/// How long the last writes of a worker that ends at once may take.
+/// The longest time for the last writes of a worker that ends at once.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// The signals that ask a process to end: SIGTERM and SIGINT.
@@ -19,14 +19,16 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Begins to listen.
+    ///
     /// # Errors
-    /// [`WorkerError::Signals`].
+    /// [`WorkerError::Signals`] if the process cannot listen.
     pub(crate) fn listen() -> Result<Self, WorkerError> {
         let listen = |kind| signal(kind).map_err(WorkerError::Signals);
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    /// Returns at the next of them.
+    /// Returns at the next signal.
     pub(crate) async fn next(mut self) -> Self {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -36,7 +38,7 @@ impl Signals {
     }
 }
 
-/// Lets running steps end for the grace time, or until `at_once`; gives every run back.
+/// Lets running steps end for the grace time, or until `at_once`. Then gives every run back.
 pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
     shared.claims.direct_all(Directive::Drain);
     let runs = shared.claims.all().len();
@@ -44,17 +46,18 @@ pub(crate) async fn drain(shared: &Shared, at_once: impl Future<Output = ()>) {
     tokio::join!(end_drives(shared, at_once), release_undriven(shared));
 }
 
-/// A claim that was under way when the claim loop was dropped has claimed for nobody. It is given back now, not after the
-/// grace time.
+/// Gives runs back that no drive has. The commit of a claim that was under way when the claim loop
+/// was dropped claims such runs. They are given back now, not after the grace time.
 pub(crate) async fn release_undriven(shared: &Shared) {
-    // In one batch a claim comes after a release; so the first may have come too early, but then the second does not.
+    // In a batch, claims come after releases. So the first release may be committed before the
+    // claim, but the second is not.
     for _ in 0..2 {
         let release = Write::ReleaseUnknown { worker: shared.id, known: shared.claims.all() };
         let answer = tokio::time::timeout(LAST_WRITES, shared.executor().commit(release)).await;
         if let Ok(Ok(Outcome::Refused(error))) = answer {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "last claims not given back; they end with their lease"
+                "last claims not given back; they end with their leases"
             );
         }
     }
@@ -73,8 +76,8 @@ async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
     }
 }
 
-/// No drive is left, and what they wrote at last is answered.
+/// Returns when no drive is left, and the last writes of all drives have their answers.
 pub(crate) async fn all_ended(shared: &Shared) {
-    // The claim loop is gone by now, so there will be no others.
+    // The claim loop has been dropped, so no further drive begins.
     shared.drives.closed().await;
 }

@@ -1,3 +1,5 @@
+//! Looks for runs that no worker will claim: expired and unserved ones.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,31 +10,33 @@ use workflow_sdk::DatabaseError;
 
 use crate::shared::Shared;
 
-/// How often runs are failed whose deadline passed while no worker that knows them was there. A run that some worker knows
-/// is failed by its claim, at the deadline.
+/// How often a worker fails runs whose deadline passed while no worker served them. A run that a
+/// worker serves fails by its claim, at the deadline.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When it is first looked for runs that no live worker serves: soon after a deployment that forgot them.
+/// When a worker first looks for runs that no live worker serves. It is soon after the start, so
+/// that a deployment that forgot a version shows early.
 const UNSERVED_FIRST: Duration = Duration::from_secs(5);
 
-/// How often after that: `explain` says of each run at once, the warning is for those who do not ask.
+/// How often a worker looks for unserved runs after that. `explain` shows the reason for a single
+/// run at once.
 const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often both are done on a store in this process: on a paused clock months pass in a moment, in which the worker should
-/// not look a million times.
+/// How often a worker does both on a store in this process. On a paused clock, months pass in a
+/// moment, and the worker should not look a million times in it.
 const RARE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a run that was claimed before is left, after its deadline and the grace, to the workers that know it: one of them
-/// may be about to come back.
+/// How long, after its deadline and the grace, a run that was claimed before is left to the workers
+/// that serve it. One of them may be about to come back.
 const EXPIRY_PATIENCE: Duration = Duration::from_secs(300);
 
-/// Runs failed at a time, so that the sweep never holds up the batch that it is part of.
+/// The most runs that one write fails, so that it does not delay the batch that it is part of.
 const EXPIRY_LIMIT: u32 = 1000;
 
-/// Fails runs past their deadline, until it is dropped.
+/// Fails runs past their deadline, until the future is dropped.
 pub(crate) async fn expire_runs(shared: Arc<Shared>) {
     if planted("hint-only-wake") {
-        // What it writes would be a poll.
+        // Its writes would be polls, which would hide the planted bug.
         return std::future::pending().await;
     }
     let patience = shared.options.cancel_grace.saturating_add(EXPIRY_PATIENCE);
@@ -41,25 +45,28 @@ pub(crate) async fn expire_runs(shared: Arc<Shared>) {
         tokio::time::sleep(jittered(interval)).await;
         let expire = Write::Expire { limit: EXPIRY_LIMIT, patience };
         if let Ok(Outcome::Refused(error)) = shared.executor().commit(expire).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "deadlines not looked at, trying again");
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for passed deadlines, trying again");
         }
     }
 }
 
-/// Says of due runs of this worker's workflows, once for each version, that no live worker serves their version: they wait for
-/// a worker that was forgotten, or that a deployment took away too early.
+/// Warns, once per version, of due runs of this worker's workflows whose version no live worker
+/// serves. They wait for a worker that was forgotten, or that a deployment stopped too early.
 pub(crate) async fn warn_of_unserved(shared: Arc<Shared>) {
     let mut interval = UNSERVED_FIRST;
     loop {
         tokio::time::sleep(jittered(interval)).await;
         interval = shared.pace(UNSERVED_INTERVAL, RARE_INTERVAL);
         if let Err(error) = look_for_unserved(&shared).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "unserved versions not looked for, trying again");
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "cannot look for unserved versions, trying again"
+            );
         }
     }
 }
 
-/// Less up to a quarter of it, so that workers do not look all at once.
+/// Shortens the interval by up to a quarter, so that workers do not look in step.
 fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(1.0 - fastrand::f64() / 4.0)
 }

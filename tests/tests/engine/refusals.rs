@@ -379,7 +379,7 @@ pub async fn a_worker_that_cannot_work(db: Live) {
     assert!(matches!(error, WorkerError::LeaseTooShort { .. }), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "a lease of 199ms is refused; use 200ms or more, for it must outlast a slow commit several times"
+        "a lease of 199ms is refused; use 200ms or more, because it must outlast several slow commits"
     );
 
     let left = db.raw().await.number("SELECT count(*) FROM workflow_workers").await;

@@ -1,4 +1,4 @@
-//! What a drive does when nothing of its run can go on: it waits, parks the run or gives it back.
+//! The standstill of a run: its drive waits, parks the run or gives it back.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::saturation::SaturationWatch;
 /// again.
 const LOOK_AGAIN_DELAY: Duration = Duration::from_secs(1);
 
-/// What a drive knows of a run of which nothing can go on.
+/// A run of which nothing can go on until something happens, as its drive knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standstill {
     /// Whether the worker drains and the run has neither a running body nor an unanswered write.
@@ -33,7 +33,7 @@ pub(super) struct Standstill {
     pub(super) linger_left: Option<Duration>,
 }
 
-/// What the drive does.
+/// The decision of a drive about a [`Standstill`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Plan {
     /// Give the run back.
@@ -59,7 +59,8 @@ impl Standstill {
         if let Some(until) = park_until.filter(|until| self.parks(*until, now())) {
             return Plan::Park { until, until_deadline: self.grace_ends_at.is_none() };
         }
-        // A run that was told to end waits for its deadline no longer: the deadline may have passed.
+        // A run that was told to end waits for its deadline no longer: the deadline may have
+        // passed.
         let look_at = [self.timer, self.grace_ends_at.or(self.deadline_at)].into_iter().flatten().min();
         let look_after = look_at.map_or(Duration::MAX, |at| at.since(now()));
         Plan::Wait(look_after.min(self.linger_left.unwrap_or(Duration::MAX)))
@@ -101,8 +102,8 @@ pub(super) async fn next_fact(
     }
 }
 
-/// Waits for the first fact while the database does not answer. The end of a transaction's commit is
-/// left to the next wait.
+/// Waits for the first fact while the database does not answer. The end of a transaction's commit
+/// is left to the next wait.
 pub(super) async fn next_fact_without_database(writes: &mut UnansweredWrites, claim: &ClaimState) -> Fact {
     tokio::select! {
         biased;

@@ -23,7 +23,7 @@ pub(super) struct UnansweredWrites {
     transactions: TransactionCommits,
 }
 
-/// What the answer to a write means for the drive.
+/// The answer to a write, as far as it concerns the drive.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// The oldest record is committed.
