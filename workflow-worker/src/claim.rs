@@ -1,3 +1,5 @@
+//! The claim loop of a worker.
+
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -15,37 +17,40 @@ use crate::drive::{drive, send_claimed};
 use crate::due::{FAILURE_DELAY, wait_for_due};
 use crate::shared::{Shared, Slot};
 
-/// Runs claimed in one statement at most: bounds the time for which it holds its rows.
+/// The most runs that one statement claims. It bounds the time for which the statement holds its
+/// rows.
 const MAX_CLAIM: usize = 500;
 
-/// So many may be claimed at once however few the worker drives: a claim is a commit.
+/// Up to this number, a claim may take all free permits. A claim is a commit, so small claims would
+/// be costly.
 const MIN_CLAIM: usize = 64;
 
-/// So many claims may be under way while more runs are due. The executor makes one batch ready while it commits another, so a run that
-/// ends in the one would else leave its permit idle until the claim in the other is answered.
+/// The most claims that may be under way while more runs are due. The executor prepares one batch
+/// while it commits another. With a single claim, the permit of a run that ends in one batch would
+/// stay idle until the claim in the other batch is answered.
 const MOST_CLAIMS: usize = 2;
 
-/// Claims and starts drives until it is dropped, or the executor stops.
+/// Claims runs and starts their drives, until the future is dropped or the executor stops.
 pub(crate) async fn claim_runs(shared: Arc<Shared>) -> WorkerError {
     shared.executor().notifier().listen().await;
-    let mut look_from = Instant::now();
+    let mut query_from = Instant::now();
     let mut next = Next::Claim;
     loop {
-        next = match claim_next(&shared, next, &mut look_from).await {
+        next = match claim_next(&shared, next, &mut query_from).await {
             Ok(next) => next,
             Err(stopped) => return stopped.into(),
         };
     }
 }
 
-/// Claims at once or as soon as a run may be due, and on while more are.
-async fn claim_next(shared: &Arc<Shared>, next: Next, look_from: &mut Instant) -> Result<Next, ExecutorStopped> {
+/// Claims at once or as soon as a run may be due, then again while more runs are due.
+async fn claim_next(shared: &Arc<Shared>, next: Next, query_from: &mut Instant) -> Result<Next, ExecutorStopped> {
     if let Next::Recover(error) = &next {
         recover(shared, error).await;
     }
     let permits = take_permits(shared).await;
     let (permits, answer) = match next {
-        Next::Wait => claim_when_due(shared, permits, look_from).await,
+        Next::Wait => claim_when_due(shared, permits, query_from).await,
         Next::Claim | Next::Recover(_) => claim_now(shared, permits).await,
     };
     match handle_answer(shared, permits, answer?) {
@@ -54,7 +59,7 @@ async fn claim_next(shared: &Arc<Shared>, next: Next, look_from: &mut Instant) -
     }
 }
 
-/// Claims until a claim finds less than it might.
+/// Claims until a claim finds fewer runs than it asked for.
 async fn claim_while_due(shared: &Arc<Shared>) -> Result<Next, ExecutorStopped> {
     let mut under_way = FuturesOrdered::new();
     let mut next = Next::Claim;
@@ -67,33 +72,35 @@ async fn claim_while_due(shared: &Arc<Shared>) -> Result<Next, ExecutorStopped> 
                 continue;
             }
         }
-        // Only then: what the other claim finds must be driven, and not given back.
+        // Not before every claim has its answer: the runs of the other claim must be driven, and
+        // not given back.
         if under_way.is_empty() && !matches!(next, Next::Claim) {
             return Ok(next);
         }
     }
 }
 
-/// What follows a claim.
+/// The action after a claim.
 enum Next {
-    /// Another: it found as many as it might, or it is not known what is due.
+    /// Claim again: the claim found as many runs as it asked for, or nothing is known yet.
     Claim,
-    /// One that waits until a run may be due: it found less.
+    /// Claim when a run may be due: the claim found fewer runs than it asked for.
     Wait,
-    /// Another, once what it may have claimed is given back: it is unknown what it found.
+    /// Give back the runs that the claim may have claimed, then claim again: the effect of the
+    /// claim is unknown.
     Recover(DatabaseError),
 }
 
 impl Next {
-    /// What follows this and a later claim.
+    /// Returns the action after two claims.
     fn and(self, later: Self) -> Self {
         if matches!(self, Self::Recover(_)) { self } else { later }
     }
 }
 
-/// Drives what was claimed.
+/// Starts the drives of the claimed runs, and returns the action after the claim.
 fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: ClaimAnswer) -> Next {
-    let ClaimAnswer { outcome, begun } = answered(answer);
+    let ClaimAnswer { outcome, begun } = unless_lost(answer);
     match outcome {
         Ok(claimed) => {
             shared.clock.set(claimed.now);
@@ -105,33 +112,34 @@ fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: Cl
     }
 }
 
-/// As many permits as are free, at least one: permits come first, so that no run is claimed which nobody drives.
+/// Takes the free permits, and waits until there is one. Permits are taken before the claim, so
+/// that every claimed run is driven.
 async fn take_permits(shared: &Shared) -> OwnedSemaphorePermit {
     shared.saturation.set(shared.permits.available_permits() == 0);
     let first = Arc::clone(&shared.permits).acquire_owned().await;
     shared.saturation.set(false);
     let Ok(mut permits) = first else {
-        // The semaphore is never closed; should it be, there is nothing to claim for.
+        // The semaphore is never closed.
         return std::future::pending().await;
     };
-    // Runs end by the dozen, by one commit: their drives give their permits back before this goes on.
+    // One commit ends many runs. Their drives give their permits back during this yield.
     tokio::task::yield_now().await;
-    let more = shared.permits.available_permits().min(most(shared.options.concurrency as usize) - 1);
+    let more = shared.permits.available_permits().min(largest_claim(shared.options.concurrency as usize) - 1);
     if let Ok(more) = Arc::clone(&shared.permits).try_acquire_many_owned(u32::try_from(more).unwrap_or(0)) {
         permits.merge(more);
     }
     permits
 }
 
-/// The most that a worker of this concurrency claims at once: an eighth. Runs that are claimed together end together; then one commit has
-/// all the ends and claims and the next ones have none, and database and drives wait for each other in turn. At 500 at once it was 5 % more
-/// runs a second than with all of them (`throughput` on PostgreSQL).
-fn most(concurrency: usize) -> usize {
+/// Returns the most runs that a worker with this concurrency claims at once: an eighth of it. Runs
+/// that are claimed together end together. Then one commit would have all the ends and claims and
+/// the next ones none, and the database and the drives would wait for each other in turn.
+fn largest_claim(concurrency: usize) -> usize {
     (concurrency / 8).clamp(MIN_CLAIM, MAX_CLAIM)
 }
 
-/// The answer, unless a test loses it.
-fn answered(answer: ClaimAnswer) -> ClaimAnswer {
+/// Returns the answer, unless a test loses it.
+fn unless_lost(answer: ClaimAnswer) -> ClaimAnswer {
     let ClaimAnswer { outcome, begun } = answer;
     let outcome = outcome.and_then(|claimed| {
         if !claimed.runs.is_empty() {
@@ -142,35 +150,36 @@ fn answered(answer: ClaimAnswer) -> ClaimAnswer {
     ClaimAnswer { outcome, begun }
 }
 
-/// Permits, and the answer to the claim of as many runs.
+/// Permits, and the answer to the claim of this number of runs.
 type Claimed = (OwnedSemaphorePermit, Result<ClaimAnswer, ExecutorStopped>);
 
 /// Claims at once.
 async fn claim_now(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
     let request = request(shared, &permits);
     let answer = async { shared.executor().claim(request).await?.await.map_err(|_| ExecutorStopped) };
-    (permits, unless_kept(answer).await)
+    (permits, unless_withheld(answer).await)
 }
 
-/// Claims as soon as a run may be due: by a commit of this process, which then claims too; by a notification, by the next due time, or by
+/// Claims as soon as a run may be due. If a commit of this process makes a run due, that commit
+/// claims it. Otherwise the claim is committed after a notification, at the next due time, or after
 /// the poll interval.
-async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, look_from: &mut Instant) -> Claimed {
+async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, query_from: &mut Instant) -> Claimed {
     let request = request(shared, &permits);
     let answer = async {
         let mut answer = shared.executor().wait_claim(request).await?;
         tokio::select! {
             biased;
             answer = &mut answer => return answer.map_err(|_| ExecutorStopped),
-            () = wait_for_due(shared, look_from) => {}
+            () = wait_for_due(shared, query_from) => {}
         }
         shared.executor().flush_claims().await?;
         answer.await.map_err(|_| ExecutorStopped)
     };
-    (permits, unless_kept(answer).await)
+    (permits, unless_withheld(answer).await)
 }
 
-/// The answer, unless a test keeps the claim from the executor.
-async fn unless_kept(
+/// Returns the answer, unless a test withholds the claim from the executor.
+async fn unless_withheld(
     answer: impl Future<Output = Result<ClaimAnswer, ExecutorStopped>>,
 ) -> Result<ClaimAnswer, ExecutorStopped> {
     match failpoint_error("claim.before_commit") {
@@ -188,26 +197,27 @@ fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
     }
 }
 
-/// One task a run, each with its permit; spare permits go back.
+/// Starts one task per run, each with a permit. Spare permits go back.
 fn start_drives(shared: &Arc<Shared>, runs: Vec<ClaimedRun>, begun: Instant, mut permits: OwnedSemaphorePermit) {
     for run in runs {
         send_claimed(shared.client.observers(), &run, shared.id);
         let guard = shared.claims.insert(run.claim, begun + shared.options.lease);
         let slot = Slot { permit: permits.split(1), _drive: shared.drives.subscribe() };
         let span = tracing::info_span!("run", id = %run.claim.run_id, workflow = run.lane.workflow);
-        // Boxed while it is small to move: tokio and the span would pass all of its state on, seven times.
+        // Boxed before it is spawned, because tokio and the span would copy the whole future
+        // several times.
         let driven = Box::pin(drive(Arc::clone(shared), Box::new(run), guard, slot));
         tokio::spawn(driven.instrument(span));
     }
 }
 
-/// After a claim whose effect is unknown: what it may have claimed is given back, for nobody drives it.
+/// Gives back the runs of a claim whose effect is unknown, because no drive has them.
 async fn recover(shared: &Shared, error: &DatabaseError) {
     tracing::warn!(error = error as &dyn std::error::Error, "claim failed, trying again");
     tokio::time::sleep(FAILURE_DELAY).await;
     let release = Write::ReleaseUnknown { worker: shared.id, known: shared.claims.all() };
     if let Ok(Outcome::Refused(error)) = shared.executor().commit(release).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "claims not given back; they end with their lease");
+        tracing::warn!(error = &error as &dyn std::error::Error, "claims not given back; they end with their leases");
     }
 }
 
@@ -219,12 +229,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_permit_that_comes_free_while_a_claim_is_under_way_is_claimed_for() {
+    async fn a_permit_that_is_freed_during_a_claim_is_used_by_a_second_claim() {
         let shared = Shared::idle(3).await;
         let free = || shared.permits.available_permits();
         let [first, second] = [(); 2].map(|()| Arc::clone(&shared.permits).try_acquire_owned().unwrap());
 
-        // Whoever answers runs on this thread, too: not before the next await.
+        // The executor of this store answers on this thread, so not before the next await.
         let mut claims = Box::pin(claim_while_due(&shared));
         for _ in 0..2 {
             assert!(poll!(&mut claims).is_pending());
@@ -234,18 +244,18 @@ mod tests {
         for _ in 0..2 {
             assert!(poll!(&mut claims).is_pending());
         }
-        assert_eq!(free(), 0, "a second claim has it");
+        assert_eq!(free(), 0, "a second claim takes the permit");
         drop(second);
         for _ in 0..2 {
             assert!(poll!(&mut claims).is_pending());
         }
-        assert_eq!(free(), 1, "there are never three");
+        assert_eq!(free(), 1, "there is no third claim");
         assert!(matches!(claims.await, Ok(Next::Wait)));
         assert_eq!(free(), 3, "nothing was due");
     }
 
     #[test]
-    fn what_is_unknown_of_one_claim_is_known_of_no_later_one() {
+    fn a_claim_with_an_unknown_effect_is_recovered_whatever_the_other_claim_found() {
         let unknown = || Next::Recover(DatabaseError::new(DatabaseErrorKind::Unreachable, "claim runs", "gone"));
         assert!(matches!(unknown().and(Next::Claim), Next::Recover(_)));
         assert!(matches!(unknown().and(Next::Wait), Next::Recover(_)));

@@ -1,3 +1,5 @@
+//! The thread that renews the claims of a worker and looks for dead workers.
+
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,20 +18,23 @@ use crate::claim_state::Directive;
 use crate::claims::ClaimTable;
 use crate::shared::Shared;
 
-/// How often a worker looks whether the liveness locks of others are held. A lock that is free twice in a row belongs to a
-/// dead process: half a second is more than any restart of a connection that keeps its lock.
+/// How often a worker looks for liveness locks that no process holds. A lock that is free twice in
+/// a row belongs to a dead process, because a living one whose connection breaks takes its lock
+/// again sooner.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same on a store in this process, where the end of the lease tells it too: on a paused clock months pass in a moment.
+/// How often a worker looks for free locks on a store in this process. There the end of a lease is
+/// enough, and on a paused clock months pass in a moment.
 const RARE_LIVENESS_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// The thread that keeps a worker's claims: an OS thread with a runtime and a connection of its own, so that neither a
-/// step that blocks nor a busy pool can starve it. On a store in this process, a part of the caller's runtime instead.
+/// Renews a worker's claims. It is an OS thread with a runtime and a connection of its own, so that
+/// neither a blocking step nor a busy pool can starve it. On a store in this process it is a task
+/// on the caller's runtime instead.
 #[derive(Debug)]
 pub(crate) struct LeaseThread {
     stop: watch::Sender<bool>,
     ended: oneshot::Receiver<()>,
-    /// `None`: it is a part of the caller's runtime.
+    /// `None` if it is a task on the caller's runtime.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,7 +43,7 @@ impl LeaseThread {
         let (stop, stopping) = watch::channel(false);
         let (opened_sender, opened) = oneshot::channel();
         let (ended_sender, ended) = oneshot::channel();
-        let keeper = Keeper {
+        let keeper = LeaseKeeper {
             worker: shared.id,
             lanes: shared.lanes.clone(),
             store: Arc::clone(shared.client.store()),
@@ -66,13 +71,13 @@ impl LeaseThread {
         Ok(Self { stop, ended, thread })
     }
 
-    /// Returns only when the thread has ended by itself: it must not, so the worker has to stop.
+    /// Returns when the thread has ended by itself. That is a fault, so the worker has to stop.
     pub(crate) async fn died(&mut self) -> WorkerError {
         let _ = (&mut self.ended).await;
         WorkerError::LeaseThread { reason: "it ended by itself".into() }
     }
 
-    /// Gives the liveness lock back and ends the thread.
+    /// Gives the liveness lock back, and ends the thread.
     pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
         let _ = self.ended.await;
@@ -85,7 +90,7 @@ impl LeaseThread {
 type Opened = oneshot::Sender<Result<(), WorkerError>>;
 
 fn on_a_thread(
-    keeper: Keeper,
+    keeper: LeaseKeeper,
     stopping: watch::Receiver<bool>,
     opened: Opened,
     ended: oneshot::Sender<()>,
@@ -97,7 +102,7 @@ fn on_a_thread(
     thread.map_err(|error| WorkerError::LeaseThread { reason: error.to_string() })
 }
 
-fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
+fn run_keeper(keeper: LeaseKeeper, stopping: watch::Receiver<bool>, opened: Opened) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -108,7 +113,7 @@ fn run_keeper(keeper: Keeper, stopping: watch::Receiver<bool>, opened: Opened) {
     runtime.block_on(keeper.run(stopping, opened));
 }
 
-struct Keeper {
+struct LeaseKeeper {
     worker: WorkerId,
     lanes: Vec<Lane>,
     store: Arc<dyn Store>,
@@ -116,13 +121,13 @@ struct Keeper {
     observers: Observers,
     claims: Arc<ClaimTable>,
     lease: Duration,
-    /// How often the locks of others are looked at.
+    /// The interval between two looks for free liveness locks.
     liveness: Duration,
-    /// Workers whose lock was free at the last look.
+    /// The workers whose lock was free at the last look.
     unlocked: Vec<WorkerId>,
 }
 
-impl Keeper {
+impl LeaseKeeper {
     async fn run(self, stopping: watch::Receiver<bool>, opened: Opened) {
         match self.store.open_lease(self.worker, &self.lanes).await {
             Ok(session) => {
@@ -144,7 +149,7 @@ impl Keeper {
                 biased;
                 () = told_to_stop(&mut stopping) => break,
                 _ = renewal.tick() => self.renew(session.as_mut()).await,
-                _ = liveness.tick() => self.look_for_dead(session.as_mut()).await,
+                _ = liveness.tick() => self.release_dead_workers(session.as_mut()).await,
             }
         }
         if let Err(error) = session.close().await {
@@ -160,11 +165,12 @@ impl Keeper {
         if claims.is_empty() {
             return;
         }
-        // The lease counts from before the request left: the answer may have been under way for long.
+        // The lease counts from before the request was sent, because the answer may take long.
         let valid_until = Instant::now() + self.lease;
         match try_renew(session, &claims, self.lease).await {
             Ok(renewed) => self.take_renewals(&claims, &renewed, valid_until),
-            // Unknown, not lost: the drives go on until their leases may have run out, and then begin no more bodies.
+            // The claims may still hold. The drives go on until their leases may have run out, and
+            // then begin no more bodies.
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
@@ -192,8 +198,8 @@ impl Keeper {
         }
     }
 
-    /// Makes the claims of workers due whose lock was free at the last look and still is.
-    async fn look_for_dead(&mut self, session: &mut dyn LeaseSession) {
+    /// Releases the claims of workers whose lock was free at the last look and still is.
+    async fn release_dead_workers(&mut self, session: &mut dyn LeaseSession) {
         let unlocked = match session.unlocked_workers().await {
             Ok(unlocked) => unlocked,
             Err(error) => {
@@ -235,13 +241,13 @@ async fn try_release(session: &mut dyn LeaseSession, worker: WorkerId) -> Result
 }
 
 async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
-    // An error says that the worker is gone.
+    // An error says that the worker was dropped.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
 fn interval(period: Duration) -> tokio::time::Interval {
     let mut interval = tokio::time::interval(period);
-    // After a stop (SIGSTOP, suspend) one tick is enough, not one for each that was missed.
+    // After a pause of the process (SIGSTOP, suspend) one tick is enough.
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
 }

@@ -21,7 +21,7 @@ use crate::shutdown::{Signals, drain, release_undriven};
 use crate::sweep::{expire_runs, warn_of_unserved};
 use crate::{ForeignAwait, PreflightReport, WorkerError, WorkerOptions};
 
-/// A worker: claims runs of the workflows that it knows, and drives them.
+/// A worker: claims runs of the workflows that are registered with it, and drives them.
 ///
 /// See the [crate's example](crate).
 #[must_use = "a worker does nothing until it runs"]
@@ -34,27 +34,29 @@ pub struct Worker<S> {
 }
 
 impl<S: Send + Sync + 'static> Worker<S> {
-    /// A worker on this client's database, whose workflows get `state` from their context.
+    /// Creates a worker on this client's database. Its workflows get `state` from their context.
     pub fn new(client: Client, state: S) -> Self {
         let (registry, options) = (Registry::default(), WorkerOptions::default());
         Self { client, state: Arc::new(state), registry, options, body_hooks: None }
     }
 
-    /// A worker that shares its state with others and reports the bodies of its steps. For the test kit.
+    /// Creates a worker that shares its state with others, and whose bodies are observed. For the
+    /// crate `workflow-testing`.
     #[doc(hidden)]
     pub fn with_body_hooks(client: Client, state: Arc<S>, body_hooks: Arc<dyn BodyHooks>) -> Self {
         let (registry, options) = (Registry::default(), WorkerOptions::default());
         Self { client, state, registry, options, body_hooks: Some(body_hooks) }
     }
 
-    /// Also runs the workflow of this type. For the test kit, which has no value of it.
+    /// Registers the workflow of this type. For the crate `workflow-testing`, which has no value of
+    /// the type.
     #[doc(hidden)]
     pub fn register_type<W: RunsWith<S>>(mut self) -> Self {
         self.registry.register::<S, W>(&self.state);
         self
     }
 
-    /// Also runs this workflow. It must need the worker's state, or none.
+    /// Registers a workflow. The workflow must need the worker's state, or no state.
     pub fn register<W: RunsWith<S>>(mut self, workflow: W) -> Self {
         let _ = workflow;
         self.registry.register::<S, W>(&self.state);
@@ -103,7 +105,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Serves these queues instead of `default`. See [`WorkerOptions::queues`].
+    /// Serves these queues instead of the queue `default`. See [`WorkerOptions::queues`].
     pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.options.queues = queues.into_iter().map(Into::into).collect();
         self
@@ -127,14 +129,16 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Works until the process gets SIGTERM or SIGINT. Then claims nothing more, lets running steps end for the
-    /// [grace](WorkerOptions::grace) time and gives every run back; at once after a second signal.
+    /// Works until the process gets SIGTERM or SIGINT. Then the worker claims nothing more, lets
+    /// running steps end for the [grace](WorkerOptions::grace) time and gives every run back. After
+    /// a second signal it gives every run back at once.
     ///
     /// # Errors
-    /// [`WorkerError`]: before it works, for what it was given; later, when it can work no more.
+    /// Before it works: a [`WorkerError`] about its options and workflows, or
+    /// [`WorkerError::Database`]. Later: [`WorkerError::LeaseThread`] or [`WorkerError::Stopped`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives every run back at once, without the grace time.
+    /// If the future is dropped, the worker gives every run back at once, without the grace time.
     pub async fn run(self) -> Result<(), WorkerError> {
         let signals = Signals::listen()?;
         let (stop_sender, stop) = oneshot::channel();
@@ -149,30 +153,35 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.run_until_then(ready(stop), ready(at_once)).await
     }
 
-    /// As [`Worker::run`], until `stop` is ready instead of a signal.
+    /// Works until `stop` is ready, and ends like [`Worker::run`] after a signal.
     ///
     /// # Errors
-    /// As [`Worker::run`].
+    /// See [`Worker::run`].
     ///
     /// # Cancel safety
-    /// As [`Worker::run`].
+    /// See [`Worker::run`].
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<(), WorkerError> {
         self.run_until_then(stop, std::future::pending()).await
     }
 
-    /// Replays every unfinished run of the database against the workflows that are registered, whatever its queue, and says
-    /// which would diverge or fail under them. For a CI job before a deploy, on the production database: it claims nothing,
-    /// writes nothing, begins no body, and a read-only user of PostgreSQL is enough once the schema is up to date.
+    /// Replays every unfinished run of the database, in all queues, against the registered
+    /// workflows, and reports which runs would diverge or fail under them.
     ///
-    /// Outside of steps the workflows' code does run, as in every replay. A run that a worker drives meanwhile is judged as it
-    /// stood when it was read. One run after the other; each costs one query, one page of runs one more.
+    /// It is meant for a CI job before a deployment, on the production database. It claims nothing,
+    /// writes nothing and begins no body. On PostgreSQL a read-only user is enough once the schema
+    /// is up to date. The code of the workflows outside of their steps does run, as in every
+    /// replay.
+    ///
+    /// The runs are judged one after the other. Each run costs one query, and each page of runs one
+    /// more. A run that a worker drives at the same time is judged by the state that was read.
     ///
     /// # Errors
-    /// [`WorkerError::NoWorkflows`], [`WorkerError::DuplicateWorkflow`], [`WorkerError::Name`]; those of the database. A history
-    /// that cannot be read is no error: see [`PreflightReport::unreadable`].
+    /// [`WorkerError::NoWorkflows`], [`WorkerError::DuplicateWorkflow`] and [`WorkerError::Name`]
+    /// for the registered workflows, [`WorkerError::Database`] if the database cannot be read. A
+    /// history that cannot be read is not an error: see [`PreflightReport::unreadable`].
     ///
     /// # Cancel safety
-    /// It only reads.
+    /// Dropping the future has no effect, because it only reads.
     ///
     /// ```
     /// use std::process::ExitCode;
@@ -207,12 +216,12 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.registry.check()?;
         let shared = Shared::new(self.client, self.options, self.registry, self.body_hooks);
         let mut lease = LeaseThread::start(&shared).await?;
-        let mut dropped = GiveBackOnDrop(Some(Arc::clone(&shared)));
+        let mut dropped = ReleaseOnDrop(Some(Arc::clone(&shared)));
         let observers = shared.client.observers().clone();
         observers.event(&Event::WorkerStarted { worker: shared.id, lanes: shared.lanes.len() });
         let result = work(&shared, &mut lease, stop).await;
         if result.is_err() {
-            // What still runs can write nothing more, so there is nothing to wait for.
+            // The running bodies could write nothing more, so they are not waited for.
             shared.claims.direct_all(Directive::Abandon);
         }
         drain(&shared, stop_at_once).await;
@@ -229,22 +238,24 @@ async fn ready(receiver: oneshot::Receiver<()>) {
     }
 }
 
-/// Drives are tasks of their own: without this they would outlive a worker whose future was dropped, and with it the
-/// renewal of their leases; and a claim that was under way would have claimed for nobody.
-struct GiveBackOnDrop(Option<Arc<Shared>>);
+/// Gives every run back when the worker's future is dropped.
+///
+/// Drives are tasks of their own. Without this they would outlive the worker and the renewal of
+/// their leases, and the runs of a claim that was under way would have no drive.
+struct ReleaseOnDrop(Option<Arc<Shared>>);
 
-impl Drop for GiveBackOnDrop {
+impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
         let Some(shared) = self.0.take() else { return };
         shared.claims.direct_all(Directive::Abandon);
-        // Without a runtime nothing can be written any more.
+        // Without a runtime nothing can be written.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { release_undriven(&shared).await });
         }
     }
 }
 
-/// Claims and drives until `stop`, or until a part that it cannot do without is gone.
+/// Claims and drives until `stop`, or until a part has ended that the worker needs.
 async fn work(
     shared: &Arc<Shared>,
     lease: &mut LeaseThread,

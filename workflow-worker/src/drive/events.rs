@@ -23,7 +23,8 @@ pub(crate) fn send_claimed(observers: &Observers, run: &ClaimedRun, worker: Work
     }
 }
 
-/// What the last write of a drive does to its run. Made before the write is sent, and reported after its commit.
+/// The change of a run by the last write of its drive. It is made before the write is sent, and
+/// reported after the commit.
 #[derive(Debug)]
 pub(super) enum LastChange {
     Ended { status: RunStatus, kind: Option<ErrorKind> },
@@ -35,7 +36,8 @@ pub(super) enum LastChange {
 }
 
 impl LastChange {
-    /// Returns the change of a write. `is_release` is `true` if the drive gives the run back unfinished.
+    /// Returns the change of a write. `is_release` is `true` if the drive gives the run back
+    /// unfinished.
     pub(super) fn of(write: &Write, is_release: bool) -> Option<Self> {
         match write {
             Write::End(write) => {

@@ -1,4 +1,4 @@
-//! What becomes of a run when its drive begins or ends. These functions only decide.
+//! The decisions about a run when its drive begins or ends.
 
 use std::time::Duration;
 
@@ -107,8 +107,8 @@ pub(super) fn ended(result: Result<String, StoredError>, interrupted: Option<Int
     Exit::Ended(result, delivered.map(|interrupted| interrupted.by))
 }
 
-/// Returns the exit of a workflow that has returned with `exit` and fits its history. A run that was
-/// told to end does not continue as new.
+/// Returns the exit of a workflow that has returned with `exit` and fits its history. A run that
+/// was told to end does not continue as new.
 pub(super) fn unless_told_to_end(exit: Exit, interrupted: Option<Interrupted>) -> Exit {
     match (&exit, interrupted) {
         (Exit::Continued(_), Some(Interrupted { by, delivered: true, .. })) => Exit::Ended(Err(by.error()), Some(by)),

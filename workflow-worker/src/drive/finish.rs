@@ -10,8 +10,8 @@ use crate::shared::{Shared, Slot};
 
 /// Commits the last write of a drive.
 ///
-/// The permit is free as soon as the write is queued. So the commit that ends this run may claim the
-/// next one, which would otherwise need a later commit.
+/// The permit is free as soon as the write is queued. So the commit that ends this run may claim
+/// the next one, which would otherwise need a later commit.
 pub(super) async fn finish(shared: &Shared, run: &ClaimedRun, write: Box<Write>, is_release: bool, slot: Slot) {
     let (before, after) = failpoints_of(&write);
     let change = LastChange::of(&write, is_release);

@@ -398,7 +398,8 @@ async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttem
     if let Some(unreadable) = UnreadablePayload::in_place_of(&run.input) {
         return Err(Exit::Unreadable(unreadable.into()));
     }
-    // No claim before the first can have written rows; a fork that has a history begins with epoch 1.
+    // Only an earlier claim can have written rows, and the first claim of a fork with a history has
+    // epoch 2.
     if run.claim.epoch == 1 {
         return Ok(Vec::new());
     }
