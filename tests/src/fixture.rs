@@ -282,6 +282,12 @@ pub struct Empty {
 }
 
 impl Empty {
+    /// Returns an empty location for this kind of database, whose handles have this clock.
+    #[must_use]
+    pub fn new(database: Database, clock: &Clock) -> Self {
+        Self { location: DataLocation::new(database, clock), clock: clock.clone() }
+    }
+
     /// The URL of the data.
     #[must_use]
     pub fn url(&self) -> String {

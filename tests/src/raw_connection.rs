@@ -87,6 +87,28 @@ impl RawConnection {
         }
     }
 
+    /// Reads the names of the columns of a table.
+    pub async fn column_names(&mut self, table: &str) -> Vec<String> {
+        let sql = match self {
+            Self::Sqlite(_) => format!("SELECT name FROM pragma_table_info('{table}')"),
+            Self::Postgres(_) => format!(
+                "SELECT column_name::text AS name FROM information_schema.columns
+                 WHERE table_schema = current_schema() AND table_name = '{table}' ORDER BY ordinal_position"
+            ),
+        };
+        self.lines(sql, "name").await
+    }
+
+    /// Reads each row of a table as a text that names these columns, sorted.
+    pub async fn rows_as_text(&mut self, table: &str, columns: &[String]) -> Vec<String> {
+        let object = if matches!(self, Self::Sqlite(_)) { "json_object" } else { "json_build_object" };
+        let values: Vec<String> = columns.iter().map(|column| format!("'{column}', {column}")).collect();
+        let row = format!("'{table} ' || CAST({object}({}) AS text) AS row", values.join(", "));
+        let mut rows = self.lines(format!("SELECT {row} FROM {table}"), "row").await;
+        rows.sort_unstable();
+        rows
+    }
+
     /// Reads the names of the tables.
     pub async fn table_names(&mut self) -> BTreeSet<String> {
         let sql = match self {

@@ -45,6 +45,11 @@ impl ClaimStart {
         Self { mark: None, longest }
     }
 
+    /// Forgets where the last claim ended.
+    pub(super) fn forget(&mut self) {
+        self.mark = None;
+    }
+
     /// The place at which this claim begins. `None`: the beginning.
     pub(super) fn of(&self, request: &ClaimRequest, now: Instant) -> Option<Place> {
         let mark = self.mark.as_ref().filter(|mark| {

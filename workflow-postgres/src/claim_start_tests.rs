@@ -10,7 +10,7 @@ use super::fixture_tests::{Fixture, START, TestResult, attempt, claim_write, new
 /// A fixture whose claims begin where the last one ended however long the test takes, and a claim whose steps are other writes.
 async fn busy_fixture() -> TestResult<(Fixture, Claim)> {
     let fixture = recorded_fixture().await?;
-    fixture.store.writer.begin_elsewhere_within(Duration::MAX);
+    fixture.store.resume_claims_within(Duration::MAX);
     let busy = fixture.started_claim().await?;
     Ok((fixture, busy))
 }

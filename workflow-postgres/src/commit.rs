@@ -51,7 +51,7 @@ impl Memory {
     pub(super) fn forget(&self) {
         let mut memory = self.lock();
         memory.known = KnownClaims::default();
-        memory.start = ClaimStart::default();
+        memory.start.forget();
     }
 }
 
@@ -164,7 +164,7 @@ fn all(outcomes: Vec<Option<Outcome>>) -> Result<Vec<Outcome>, Failure> {
     outcomes.into_iter().collect::<Option<_>>().ok_or_else(|| Failure::corrupt("a write has no outcome"))
 }
 
-async fn take_the_long_way(
+pub(super) async fn take_the_long_way(
     connection: &mut PgConnection,
     context: Context<'_>,
     memory: &Memory,

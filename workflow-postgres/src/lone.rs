@@ -44,7 +44,9 @@ impl<'w> Lone<'w> {
         match last {
             // With room beside them, for runs that have been due for longer must not wait behind whatever is started.
             Write::Claim(request) if others.len() < request.limit as usize => {
-                Some(Self::StartsAndClaim(all(others, started)?, request))
+                let starts = all(others, started)?;
+                let is_known = |run: &&NewRun| !request.lanes.contains(&run.lane) || is_due_at_once(run).is_some();
+                starts.iter().all(is_known).then_some(Self::StartsAndClaim(starts, request))
             }
             _ => all(writes, started).map(Self::Starts),
         }
@@ -80,6 +82,16 @@ impl<'w> Lone<'w> {
                 Ok(held.then(|| vec![Outcome::Applied]))
             }
         }
+    }
+}
+
+/// Whether the run is due in the transaction that starts it. `None`: only the database's clock can tell.
+fn is_due_at_once(run: &NewRun) -> Option<bool> {
+    let is_later = |time| matches!(time, StartTime::After(delay) if delay > std::time::Duration::ZERO);
+    match run.start {
+        StartTime::Now => Some(true),
+        start if is_later(start) && run.deadline.is_none_or(is_later) => Some(false),
+        _ => None,
     }
 }
 

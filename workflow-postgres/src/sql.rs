@@ -35,6 +35,11 @@ impl Statement {
         let text = altered("late-crash-count", text, "r.crashes + (r.status = 'running')::integer", "r.crashes");
         let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
         let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
+        let text =
+            altered("fast-path-unfenced-end", text, "r.ctid = held.place AND r.epoch = f.epoch", "r.ctid = held.place");
+        let final_ = "WHERE (SELECT verdict.holds FROM verdict) AND a.ctid = found.place AND a.status = 'running'";
+        let bad = "WHERE (SELECT verdict.holds FROM verdict) AND a.ctid = found.place";
+        let text = altered("fast-path-final-overwritten", text, final_, bad);
         let text = cut(text, without);
         let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
         let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);

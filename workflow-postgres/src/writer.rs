@@ -32,6 +32,13 @@ pub(super) struct Writer {
     recorded_again: RecordedAgain,
 }
 
+/// How a batch is committed.
+#[derive(Clone, Copy)]
+enum Path {
+    Shortest,
+    Slow,
+}
+
 /// A batch that was bound ahead of its commit.
 struct BoundAhead {
     bound: Bound,
@@ -50,7 +57,7 @@ struct Kept {
 impl PostgresStore {
     /// See [`Store::commit`](workflow_engine::store::Store::commit).
     pub(super) async fn write_and_read(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        let committed = self.write(writes).await?;
+        let committed = self.write(writes, Path::Shortest).await?;
         // If another commit waits for the connection, it is sent before the rows of this one are read.
         if self.writer.kept.try_lock().is_err() {
             tokio::task::yield_now().await;
@@ -59,8 +66,24 @@ impl PostgresStore {
         Ok(outcomes.unwrap_or_else(|failure| unreadable(writes, &failure.during(OPERATION))))
     }
 
+    /// Commits on the slow path, which gives the outcomes that a batch must have on any path. For tests.
+    ///
+    /// # Errors
+    /// See [`Store::commit`](workflow_engine::store::Store::commit).
+    #[doc(hidden)]
+    pub async fn commit_on_slow_path(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        let committed = self.write(writes, Path::Slow).await?;
+        committed.read(&self.writer.memory, writes).map_err(|failure| failure.during(OPERATION))
+    }
+
+    /// Lets a claim resume where the last full claim ended for at most this long. For tests.
+    #[doc(hidden)]
+    pub fn resume_claims_within(&self, longest: std::time::Duration) {
+        self.writer.memory.lock().start = super::claim_start::ClaimStart::within(longest);
+    }
+
     /// Commits the writes. If another commit is under way, first binds the statement, then waits.
-    async fn write(&self, writes: &[Write]) -> Result<Committed, DatabaseError> {
+    async fn write(&self, writes: &[Write], path: Path) -> Result<Committed, DatabaseError> {
         self.refuse_if_closed(OPERATION)?;
         // A batch that is bound from now on must ask for the claims that this one releases.
         self.writer.memory.lock().known.finished(writes);
@@ -74,7 +97,16 @@ impl PostgresStore {
         let mut connection = taken.map_err(|failure| failure.during(OPERATION))?;
         let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
         let memory = &*self.writer.memory;
-        let result = limit.run(commit::commit(&mut connection, context, memory, writes, bound)).await;
+        let committing = async {
+            match path {
+                Path::Shortest => commit::commit(&mut connection, context, memory, writes, bound).await,
+                Path::Slow => {
+                    let outcomes = commit::take_the_long_way(&mut connection, context, memory, writes).await?;
+                    Ok(Committed::Read(outcomes))
+                }
+            }
+        };
+        let result = limit.run(committing).await;
         if result.is_err() {
             memory.forget();
         }
@@ -159,12 +191,6 @@ impl Writer {
     pub(super) fn known(&self, claims: &[workflow_engine::model::Claim]) -> usize {
         let memory = self.memory.lock();
         claims.iter().filter(|claim| memory.known.holds(**claim)).count()
-    }
-
-    /// So long, claims may begin where the last one ended.
-    #[cfg(test)]
-    pub(super) fn begin_elsewhere_within(&self, longest: std::time::Duration) {
-        self.memory.lock().start = super::claim_start::ClaimStart::within(longest);
     }
 
     /// Ends the connection.

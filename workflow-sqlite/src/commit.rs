@@ -30,3 +30,11 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
     }
     slow_path(database, writer, writes).await
 }
+
+/// Commits on the slow path alone.
+pub(super) async fn commit_on_slow_path(database: &Database, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+    if writes.is_empty() {
+        return Ok(Vec::new());
+    }
+    slow_path(database, database.writer.lock().await?, writes).await
+}

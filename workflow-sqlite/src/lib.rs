@@ -93,6 +93,15 @@ impl SqliteStore {
         let database = open::open(url, options).await?;
         Ok(Self { database: Arc::new(database), turn: tokio::sync::Mutex::default() })
     }
+
+    /// Commits on the slow path: what a batch must come to whatever its path. For tests.
+    ///
+    /// # Errors
+    /// See [`Store::commit`].
+    #[doc(hidden)]
+    pub async fn commit_on_slow_path(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        within_deadline("commit a batch", commit::commit_on_slow_path(&self.database, writes)).await
+    }
 }
 
 #[async_trait]

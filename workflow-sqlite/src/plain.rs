@@ -10,8 +10,8 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Sqlite, SqliteConnection};
 
-use workflow_engine::faults::altered;
 use workflow_engine::faults::failpoint_error;
+use workflow_engine::faults::{altered, planted};
 use workflow_engine::model::{Effect, RunId, Timestamp};
 use workflow_engine::store::AttemptRow;
 use workflow_engine::store::Outcomes;
@@ -43,7 +43,10 @@ struct Script {
 }
 
 static BATCH: Script = Script {
-    statements: RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED")),
+    statements: RowsStatement::new(|| {
+        let text = altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED");
+        altered("fast-path-final-overwritten", text, "WHERE step_attempts.status = 'running'", "")
+    }),
     operations: &[START, CHECK, RECORD, END, PARK, CLAIM],
     add_attempts: attempt::add,
 };
@@ -196,6 +199,7 @@ impl<'a> Plain<'a> {
         let answer =
             |to| script.operations.iter().zip(&answers).find_map(|(what, answer)| (*what == to).then_some(answer));
         let is_refused = answer(CHECK).is_some_and(|refused| !refused.rows.is_empty());
+        let is_refused = is_refused && !planted("fast-path-unfenced-end");
         if is_refused || self.relies_on_known && !writer.known().is_undisturbed() {
             return Ok(None);
         }

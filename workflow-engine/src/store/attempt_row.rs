@@ -1,5 +1,6 @@
 //! The rows of attempts that a batch writes: one row may come from several writes.
 
+use crate::faults::planted;
 use crate::model::{AttemptStatus, RunId, StepKind, Timestamp};
 
 use super::AttemptWrite;
@@ -39,6 +40,9 @@ impl<'w> AttemptRow<'w> {
     #[must_use]
     pub fn is_first_success(&self) -> bool {
         let row = &self.write.row;
+        if planted("fast-path-all-first-successes") {
+            return true;
+        }
         row.attempt == 1 && row.kind == StepKind::Step && row.status == AttemptStatus::Succeeded && row.error.is_none()
     }
 }

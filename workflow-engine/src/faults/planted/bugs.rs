@@ -54,6 +54,10 @@ const fn kill(case: &'static str, says: &'static str) -> Check {
     Check::Case { binary: "kill", case, says }
 }
 
+const fn differential(case: &'static str, says: &'static str) -> Check {
+    Check::Case { binary: "differential", case, says }
+}
+
 /// All planted bugs. A test in each binary plants the bugs that its cases find, and sees the cases
 /// fail.
 pub const BUGS: &[PlantedBug] = &[
@@ -161,6 +165,26 @@ pub const BUGS: &[PlantedBug] = &[
         engine("executor::a_claim_whose_reply_was_lost_is_given_back", "panicked"),
         // A run without a drive is claimed again when its lease ends, like the run of a slow
         // worker.
+        None,
+    ),
+    PlantedBug::new(
+        "fast-path-unfenced-end",
+        "the fast path ends and parks runs without a look at the epoch: a worker that lost its run ends it",
+        differential("paths::ordinary_batches_agree", "outcomes of batch"),
+        // The slow path refuses the same write, so a campaign would have to hit this path with a stale claim.
+        None,
+    ),
+    PlantedBug::new(
+        "fast-path-final-overwritten",
+        "the fast path writes over an attempt that is final",
+        differential("paths::ordinary_batches_agree", "rows after batch"),
+        // A worker writes a final row again only if the reply to its commit was lost, and then with the same content.
+        None,
+    ),
+    PlantedBug::new(
+        "fast-path-all-first-successes",
+        "the fast path takes every new attempt for the first one of its step, and for a success",
+        differential("paths::ordinary_batches_agree", "rows after batch"),
         None,
     ),
     PlantedBug::new(
