@@ -3,7 +3,7 @@
 use workflow_engine::store::{Asked, DatabaseError, Outcome, Write};
 
 use super::database::Database;
-use super::plain::{self, Plain};
+use super::fast_path::{self, FastBatch};
 use super::slow_path::slow_path;
 
 /// See [`Store::commit`](workflow_engine::store::Store::commit).
@@ -12,14 +12,14 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         return Ok(Vec::new());
     }
     let mut writer = database.writer.lock().await?;
-    if plain::is_lone(writes)
-        && let Some(outcomes) = plain::apply_lone(&mut writer, writes, database.now()).await?
+    if fast_path::is_single(writes)
+        && let Some(outcomes) = fast_path::apply_single(&mut writer, writes, database.now()).await?
     {
         writer.keep(writes, Asked::new(), &[]);
         return Ok(outcomes);
     }
-    if let Some(plain) = Plain::prepare(writes, writer.known(), database.now())? {
-        match plain.apply(&mut writer).await {
+    if let Some(batch) = FastBatch::prepare(writes, writer.fence_cache(), database.now())? {
+        match batch.apply(&mut writer).await {
             Ok(Some(applied)) => return applied.commit(writer).await,
             Ok(None) => {
                 writer.roll_back().await;

@@ -27,11 +27,12 @@ mod commit;
 mod continue_as_new;
 mod database;
 mod error;
+mod fast_path;
 mod fence;
+mod fence_cache;
 mod finish;
 mod fork;
 mod hints;
-mod known_claims;
 mod lease;
 mod location;
 mod lock_file;
@@ -39,7 +40,6 @@ mod migrate;
 mod open;
 mod ownerless;
 mod pause;
-mod plain;
 mod read;
 mod retry;
 mod row;
@@ -59,15 +59,15 @@ mod writer;
 #[cfg(test)]
 mod commit_tests;
 #[cfg(test)]
-mod fixture_tests;
+mod fast_path_tests;
 #[cfg(test)]
-mod known_claims_tests;
+mod fence_cache_tests;
+#[cfg(test)]
+mod fixture_tests;
 #[cfg(test)]
 mod lease_tests;
 #[cfg(test)]
 mod open_tests;
-#[cfg(test)]
-mod plain_tests;
 #[cfg(test)]
 mod read_tests;
 

@@ -155,7 +155,7 @@ async fn the_files_are_for_this_user_only() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_refused() {
+async fn unusable_databases_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let url = |name: &str| format!("sqlite://{}", directory.path().join(name).display());
     assert!(matches!(open(&url("missing/runs.db")).await, Err(ConnectError::NotWritable { .. })));

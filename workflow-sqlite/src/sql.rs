@@ -25,7 +25,7 @@ macro_rules! script {
 pub(super) const BEGIN_AND_LOOK: &str = script!("BEGIN IMMEDIATE", include_str!("sql/read_data_version.sql"));
 
 /// A plain batch that writes its attempts by the statement of this file.
-macro_rules! plain_batch {
+macro_rules! fast_batch {
     ($attempts:literal) => {
         script!(
             "BEGIN IMMEDIATE",
@@ -41,14 +41,14 @@ macro_rules! plain_batch {
 }
 
 /// All of a plain batch but its claim and its commit, in the order of the contract.
-pub(super) const PLAIN_BATCH: &str = plain_batch!("sql/upsert_attempts.sql");
+pub(super) const FAST_BATCH: &str = fast_batch!("sql/upsert_attempts.sql");
 
 /// The same for one whose attempts are all first successes.
-pub(super) const PLAIN_BATCH_OF_SUCCESSES: &str = plain_batch!("sql/upsert_successes.sql");
+pub(super) const FAST_BATCH_OF_SUCCESSES: &str = fast_batch!("sql/upsert_successes.sql");
 
 /// The same for one that has no other parts than such attempts, ends of claims that are known, and a claim: what a worker at work
 /// writes. Of a part that it does not need, too, the database's thread would tell the executor's.
-pub(super) const PLAIN_BATCH_OF_WORK: &str = script!(
+pub(super) const FAST_BATCH_OF_WORK: &str = script!(
     "BEGIN IMMEDIATE",
     include_str!("sql/read_data_version.sql"),
     include_str!("sql/upsert_successes.sql"),

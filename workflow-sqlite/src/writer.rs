@@ -13,7 +13,7 @@ use workflow_engine::store::Asked;
 use workflow_engine::store::{ClaimedRun, DatabaseError, Write};
 
 use super::error::{During, closed};
-use super::known_claims::KnownClaims;
+use super::fence_cache::FenceCache;
 use super::script::{self, Answer};
 use super::sql;
 
@@ -41,7 +41,7 @@ struct Slot {
     /// The data version that this connection saw last.
     data_version: Option<i64>,
     /// What was known at that version, left here by the last user.
-    known: KnownClaims,
+    fence_cache: FenceCache,
     /// A transaction may be open: its user was dropped half-way, or could not end it.
     dirty: bool,
     /// The driver takes a transaction on this connection for one inside of another: see [`WriterGuard::begin_nesting`].
@@ -63,7 +63,7 @@ pub(super) struct WriterGuard {
     in_memory: bool,
     seen: Arc<Seen>,
     /// What the last user left. It is gone with this user, unless it is [kept](WriterGuard::keep).
-    known: KnownClaims,
+    fence_cache: FenceCache,
 }
 
 impl Seen {
@@ -109,7 +109,7 @@ impl Writer {
         let slot = Slot {
             connection: State::Open(connection),
             data_version: None,
-            known: KnownClaims::default(),
+            fence_cache: FenceCache::default(),
             dirty: false,
             nesting: false,
         };
@@ -119,8 +119,8 @@ impl Writer {
     /// Waits for the connection, which is then in no transaction.
     pub(super) async fn lock(&self) -> Result<WriterGuard, DatabaseError> {
         let mut slot = Arc::clone(&self.slot).lock_owned().await;
-        let known = std::mem::take(&mut slot.known);
-        let mut guard = WriterGuard { slot, in_memory: self.in_memory, seen: Arc::clone(&self.seen), known };
+        let fence_cache = std::mem::take(&mut slot.fence_cache);
+        let mut guard = WriterGuard { slot, in_memory: self.in_memory, seen: Arc::clone(&self.seen), fence_cache };
         guard.reopen(&self.connect).await?;
         guard.forget_transaction().await;
         Ok(guard)
@@ -137,7 +137,7 @@ impl Writer {
         let look = sqlx::query_scalar(sql::READ_DATA_VERSION).fetch_one(connection);
         let version = look.await.during("look for changes of other processes")?;
         let others = slot.data_version.replace(version) != Some(version);
-        slot.known.looked(others);
+        slot.fence_cache.looked(others);
         self.seen.looked(others);
         Ok(true)
     }
@@ -198,20 +198,20 @@ impl WriterGuard {
         let version = answers.next().and_then(|look| look.rows.first().map(|row| row.try_get(0)));
         let before = std::mem::replace(&mut self.slot.data_version, version.transpose().during(BEGIN)?);
         let others = before != self.slot.data_version;
-        self.known.looked(others);
+        self.fence_cache.looked(others);
         self.seen.looked(others);
         Ok(answers.collect())
     }
 
     /// The claims that are known to hold. After a transaction has begun: under its lock.
-    pub(super) fn known(&self) -> &KnownClaims {
-        &self.known
+    pub(super) fn fence_cache(&self) -> &FenceCache {
+        &self.fence_cache
     }
 
     /// Leaves what is known to the next user, after a plain batch was committed that asked and claimed this.
     pub(super) fn keep(mut self, writes: &[Write], asked: Asked, claimed: &[ClaimedRun]) {
-        self.known.committed(writes, asked, claimed);
-        self.slot.known = std::mem::take(&mut self.known);
+        self.fence_cache.committed(writes, asked, claimed);
+        self.slot.fence_cache = std::mem::take(&mut self.fence_cache);
     }
 
     /// One statement that is a transaction of its own.

@@ -1,4 +1,4 @@
--- Called by: finish.rs, with claims that have passed the fence; plain.rs, which asks the fence beside it.
+-- Called by: finish.rs, with claims that have passed the fence; fast_path.rs, which asks the fence beside it.
 -- Guarantees: a run ends once, and only by the claim that holds it. Not before its beginning, though the
 -- host's clock was set back.
 UPDATE OR FAIL workflow_runs

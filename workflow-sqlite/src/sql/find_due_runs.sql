@@ -1,4 +1,4 @@
--- Called by: claim.rs and plain.rs, once a claim. The time and the limit come twice.
+-- Called by: claim.rs and fast_path.rs, once a claim. The time and the limit come twice.
 -- Guarantees: the runs of these lanes that have been due longest, of those that wait and of those whose lease has ended each up to the
 -- limit of each lane, as one JSON array a lane of [available_at, id]: a row or a statement each would cost more than finding them. Reads
 -- only what it answers, by the indexes of due and of running runs. The limit is +?, for SQLite prepares a statement again at each use

@@ -1,4 +1,4 @@
--- Called by: start.rs and plain.rs, for the starts of a batch or of an application's own transaction.
+-- Called by: start.rs and fast_path.rs, for the starts of a batch or of an application's own transaction.
 -- Guarantees: an id or a (workflow, key) that exists is left as it is. Answers only how many are new: nearly always all.
 INSERT OR FAIL INTO workflow_runs
     (id, workflow_name, version, queue, status, key, available_at, deadline_at, created_at, depth, parent_run_id,

@@ -1,4 +1,4 @@
--- Called by: finish.rs, with claims that have passed the fence; plain.rs, which asks the fence beside it.
+-- Called by: finish.rs, with claims that have passed the fence; fast_path.rs, which asks the fence beside it.
 -- Guarantees: no wake-up is lost: a run whose wakes the writer has not seen is due now. Due at its deadline at the latest,
 -- unless the writer has seen that pass.
 UPDATE OR FAIL workflow_runs

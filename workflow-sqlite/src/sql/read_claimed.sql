@@ -1,4 +1,4 @@
--- Called by: claim.rs and plain.rs, after claim_runs.sql and with the same runs.
+-- Called by: claim.rs and fast_path.rs, after claim_runs.sql and with the same runs.
 -- Guarantees: what a worker must know of each, the columns of `ClaimedRow`, all in one row: each row that comes while others follow
 -- wakes the executor, and a processor that it shares with SQLite's thread is taken from that. An input of more than 16 KiB is left
 -- out, for one value may not be larger than 1 GB; read_inputs.sql reads those.

@@ -1,4 +1,4 @@
--- Called by: plain.rs, for a batch whose rows are all what most are: the first attempt of a step, and a success.
+-- Called by: fast_path.rs, for a batch whose rows are all what most are: the first attempt of a step, and a success.
 -- Guarantees: those of upsert_attempts.sql. What such rows have in common stands here and need not come with each: to bind it was a
 -- twelfth of the work of SQLite's thread.
 INSERT OR FAIL INTO step_attempts

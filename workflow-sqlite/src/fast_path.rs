@@ -20,7 +20,7 @@ use workflow_engine::store::{ClaimRequest, Claimed, DatabaseError, Outcome, Writ
 
 use super::claim::Taken;
 use super::error::During;
-use super::known_claims::KnownClaims;
+use super::fence_cache::FenceCache;
 use super::rows::{MOST_ROWS, Parameters, RowsStatement};
 use super::start::Starts;
 use super::writer::WriterGuard;
@@ -44,7 +44,7 @@ struct Script {
 
 static BATCH: Script = Script {
     statements: RowsStatement::new(|| {
-        let text = altered("deferred-begin", sql::PLAIN_BATCH, "IMMEDIATE", "DEFERRED");
+        let text = altered("deferred-begin", sql::FAST_BATCH, "IMMEDIATE", "DEFERRED");
         altered("fast-path-final-overwritten", text, "WHERE step_attempts.status = 'running'", "")
     }),
     operations: &[START, CHECK, RECORD, END, PARK, CLAIM],
@@ -53,27 +53,27 @@ static BATCH: Script = Script {
 
 static BATCH_OF_SUCCESSES: Script = Script {
     statements: RowsStatement::new(|| {
-        altered("deferred-begin", sql::PLAIN_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED")
+        altered("deferred-begin", sql::FAST_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED")
     }),
     operations: BATCH.operations,
     add_attempts: attempt::add_successes,
 };
 
 static BATCH_OF_WORK: Script = Script {
-    statements: RowsStatement::new(|| altered("deferred-begin", sql::PLAIN_BATCH_OF_WORK, "IMMEDIATE", "DEFERRED")),
+    statements: RowsStatement::new(|| altered("deferred-begin", sql::FAST_BATCH_OF_WORK, "IMMEDIATE", "DEFERRED")),
     operations: &[RECORD, END, CLAIM],
     add_attempts: attempt::add_successes,
 };
 
 /// Whether this is one ordinary attempt or end: one statement, and so its own transaction. Two more ways to the database's thread
 /// and back were most of what a lone step took beside the sync of the disk (`history`).
-pub(super) fn is_lone(writes: &[Write]) -> bool {
+pub(super) fn is_single(writes: &[Write]) -> bool {
     matches!(writes, [write @ (Write::Attempt(_) | Write::End(_))] if is_ordinary(write))
 }
 
 /// Applies it. `None`: its claim does not hold, or its row was final already, and it changed nothing. `now` comes before the write
 /// lock, which only the statement takes: an end may be a moment older than one of another process that was before it.
-pub(super) async fn apply_lone(
+pub(super) async fn apply_single(
     writer: &mut WriterGuard,
     writes: &[Write],
     now: Timestamp,
@@ -97,7 +97,7 @@ fn is_ordinary(write: &Write) -> bool {
 
 /// Whether these are all of those kinds, and no more attempts than one statement takes. `asked`: what they ask; two claims of one run
 /// need the fence to decide between them.
-fn is_plain(writes: &[Write], asked: &Asked) -> bool {
+fn is_fast(writes: &[Write], asked: &Asked) -> bool {
     let count = |kind: fn(&Write) -> bool| writes.iter().filter(|write| kind(write)).count();
     count(|write| matches!(write, Write::Claim(_))) <= 1
         && count(|write| matches!(write, Write::Attempt(_))) <= MOST_ROWS
@@ -106,7 +106,7 @@ fn is_plain(writes: &[Write], asked: &Asked) -> bool {
 }
 
 /// What a plain batch says to the database.
-pub(super) struct Plain<'a> {
+pub(super) struct FastBatch<'a> {
     now: Timestamp,
     writes: &'a [Write],
     starts: Starts<'a>,
@@ -114,7 +114,7 @@ pub(super) struct Plain<'a> {
     /// What nobody knows of its claims.
     asked: Asked,
     /// It relies on what was known before it began.
-    relies_on_known: bool,
+    relies_on_cache: bool,
     attempts: Vec<AttemptRow<'a>>,
     ends: Option<String>,
     parks: Option<String>,
@@ -139,22 +139,22 @@ struct DueClaim {
     script: Query<'static, Sqlite, SqliteArguments>,
 }
 
-impl<'a> Plain<'a> {
+impl<'a> FastBatch<'a> {
     /// Makes it ready, if it is one. `now` comes before the write lock, for which another process may make it wait: its times may then be older
     /// than some that are committed. A lease is counted from before its claim was sent, so none is longer by that.
     pub(super) fn prepare(
         writes: &'a [Write],
-        known: &KnownClaims,
+        fence_cache: &FenceCache,
         now: Timestamp,
     ) -> Result<Option<Self>, DatabaseError> {
-        let relies_on_known = Cell::new(false);
+        let relies_on_cache = Cell::new(false);
         let is_known = |claim| {
-            let holds = known.holds(claim);
-            relies_on_known.set(relies_on_known.get() || holds);
+            let holds = fence_cache.holds(claim);
+            relies_on_cache.set(relies_on_cache.get() || holds);
             holds
         };
         let asked = asked_by_unless(writes, is_known);
-        if !is_plain(writes, &asked) {
+        if !is_fast(writes, &asked) {
             return Ok(None);
         }
         let mut outcomes = Outcomes::of(writes);
@@ -177,7 +177,7 @@ impl<'a> Plain<'a> {
             new_runs: starts.rows(now)?,
             starts,
             asked,
-            relies_on_known: relies_on_known.get(),
+            relies_on_cache: relies_on_cache.get(),
             attempts: AttemptRow::of(attempts),
             ends: finish::end_rows(&releases.ends)?,
             parks: finish::park_rows(&releases.parks)?,
@@ -200,7 +200,7 @@ impl<'a> Plain<'a> {
             |to| script.operations.iter().zip(&answers).find_map(|(what, answer)| (*what == to).then_some(answer));
         let is_refused = answer(CHECK).is_some_and(|refused| !refused.rows.is_empty());
         let is_refused = is_refused && !planted("fast-path-unfenced-end");
-        if is_refused || self.relies_on_known && !writer.known().is_undisturbed() {
+        if is_refused || self.relies_on_cache && !writer.fence_cache().is_undisturbed() {
             return Ok(None);
         }
         let inserted = answer(START).map_or(0, |inserted| inserted.affected);

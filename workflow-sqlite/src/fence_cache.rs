@@ -20,13 +20,13 @@ const QUIET_LOOKS: u32 = 16;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct KnownClaims {
+pub(super) struct FenceCache {
     epochs: HashMap<RunId, i64>,
     /// Looks since somebody else committed.
     quiet_looks: u32,
 }
 
-impl KnownClaims {
+impl FenceCache {
     /// Whether this claim is known to hold.
     pub(super) fn holds(&self, claim: Claim) -> bool {
         self.quiet_looks >= QUIET_LOOKS && self.epochs.get(&claim.run_id) == Some(&claim.epoch)
@@ -69,21 +69,21 @@ mod tests {
         Claim { run_id: uuid::Uuid::nil().into(), epoch }
     }
 
-    fn quiet(known: &mut KnownClaims, looks: u32) {
-        (0..looks).for_each(|_| known.looked(false));
+    fn quiet(cache: &mut FenceCache, looks: u32) {
+        (0..looks).for_each(|_| cache.looked(false));
     }
 
     #[test]
     fn what_was_asked_for_is_known_after_a_while_and_until_others_commit() {
-        let mut known = KnownClaims::default();
-        known.committed(&[], Asked::from([(claim(3).run_id, Some(3))]), &[]);
-        quiet(&mut known, QUIET_LOOKS - 1);
-        assert!(!known.holds(claim(3)));
-        quiet(&mut known, 1);
-        assert!(known.holds(claim(3)) && !known.holds(claim(2)) && !known.holds(claim(4)));
-        known.looked(true);
-        assert!(!known.holds(claim(3)));
-        quiet(&mut known, QUIET_LOOKS);
-        assert!(!known.holds(claim(3)), "it is asked for again");
+        let mut cache = FenceCache::default();
+        cache.committed(&[], Asked::from([(claim(3).run_id, Some(3))]), &[]);
+        quiet(&mut cache, QUIET_LOOKS - 1);
+        assert!(!cache.holds(claim(3)));
+        quiet(&mut cache, 1);
+        assert!(cache.holds(claim(3)) && !cache.holds(claim(2)) && !cache.holds(claim(4)));
+        cache.looked(true);
+        assert!(!cache.holds(claim(3)));
+        quiet(&mut cache, QUIET_LOOKS);
+        assert!(!cache.holds(claim(3)), "it is asked for again");
     }
 }

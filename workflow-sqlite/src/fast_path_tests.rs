@@ -40,7 +40,7 @@ async fn any_number_of_attempts_is_written() {
 }
 
 #[tokio::test]
-async fn first_successes_are_written_as_any_attempt_is() {
+async fn both_statements_write_the_same_rows() {
     let changes: [fn(&mut StepAttempt); 5] = [
         |_| {},
         |row| row.attempt = 2,
@@ -63,7 +63,7 @@ async fn first_successes_are_written_as_any_attempt_is() {
 }
 
 #[tokio::test]
-async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() {
+async fn attempts_are_written_before_the_end_of_their_run() {
     let f = Fixture::file().await;
     let claims = claimed(&f, 2).await;
     let refuse = "CREATE TRIGGER too_late AFTER INSERT ON step_attempts \
@@ -77,7 +77,7 @@ async fn attempts_come_before_the_end_of_their_claim_wherever_they_stand() {
 }
 
 #[tokio::test]
-async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() {
+async fn a_lost_claim_does_not_disturb_other_writes_of_its_batch() {
     let f = Fixture::file().await;
     let claims = claimed(&f, 40).await;
     let lost = Claim { epoch: 7, ..claims[20] };
@@ -89,11 +89,11 @@ async fn one_claim_that_is_lost_disturbs_no_other_write_of_its_batch() {
     assert!(matches!(outcomes[20], Outcome::Lost), "{:?}", outcomes[20]);
     assert!(all_applied(&outcomes[..20]) && all_applied(&outcomes[21..40]));
     assert!(matches!(&outcomes[41], Outcome::Claimed(claimed) if claimed.runs.len() == 1), "{:?}", outcomes[41]);
-    assert!(f.store.history(lost.run_id).await.unwrap().is_empty(), "nothing of what was rolled back is left");
+    assert!(f.store.history(lost.run_id).await.unwrap().is_empty(), "the roll-back removes every row");
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_understood_takes_nothing_else_of_its_batch_with_it() {
+async fn an_unreadable_run_does_not_disturb_other_writes_of_its_batch() {
     let f = Fixture::file().await;
     let claim = f.started_and_claimed().await;
     let broken = f.start().await;
@@ -104,11 +104,11 @@ async fn a_run_that_cannot_be_understood_takes_nothing_else_of_its_batch_with_it
     let outcomes = f.store.commit(&[step(claim, 0), claim_write(WorkerId::generate(), 5)]).await.unwrap();
     assert!(matches!(outcomes[0], Outcome::Applied));
     assert!(matches!(outcomes[1], Outcome::Refused(_)), "{:?}", outcomes[1]);
-    assert_eq!(f.store.history(claim.run_id).await.unwrap().len(), 1, "it is committed, as its answer says");
+    assert_eq!(f.store.history(claim.run_id).await.unwrap().len(), 1, "the row is committed, as its outcome says");
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_half_way_leaves_nothing() {
+async fn a_failed_batch_changes_nothing() {
     let f = Fixture::file().await;
     let claims = claimed(&f, 3).await;
     let mut writer = f.store.database.writer.lock().await.unwrap();
@@ -124,13 +124,13 @@ async fn a_batch_that_fails_half_way_leaves_nothing() {
     assert!(f.store.run(new.id).await.unwrap().is_none());
     assert!(
         all_applied(&f.store.commit(&[step(claims[2], 1), end_write(claims[2], "1")]).await.unwrap()),
-        "and it goes on"
+        "the next batch is committed"
     );
 }
 
 #[test]
-fn nothing_that_writes_many_rows_of_a_batch_can_be_undone_alone() {
-    for (batch, count) in [(sql::PLAIN_BATCH, 5), (sql::PLAIN_BATCH_OF_SUCCESSES, 5), (sql::PLAIN_BATCH_OF_WORK, 3)] {
+fn statements_that_write_many_rows_use_or_fail() {
+    for (batch, count) in [(sql::FAST_BATCH, 5), (sql::FAST_BATCH_OF_SUCCESSES, 5), (sql::FAST_BATCH_OF_WORK, 3)] {
         let script = [batch, sql::CLAIM_AND_COMMIT].concat();
         let writes: Vec<&str> =
             script.lines().filter(|line| ["INSERT", "UPDATE"].iter().any(|w| line.starts_with(w))).collect();
