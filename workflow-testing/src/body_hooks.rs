@@ -1,4 +1,4 @@
-//! What an env learns of the bodies that its worker runs, and how it changes their order.
+//! Hooks into the bodies that an env's worker runs. They observe the bodies and change their order.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use workflow_sdk::RunId;
 use super::commit_log::SharedLog;
 use super::effects::{Ledger, enter_body, leave_body};
 
-/// Bodies of steps that run at once are held up by so many milliseconds at most.
+/// The longest delay of a body, in milliseconds, is below this bound.
 const LONGEST_DELAY: u64 = 64;
 
 #[derive(Debug)]
 pub(super) struct EnvHooks {
     pub(super) log: SharedLog,
-    /// Draws for each body how long it is held up. `None`: bodies are not held up.
+    /// The seed from which the delay of each body follows. `None` if bodies are not delayed.
     pub(super) seed: Option<u64>,
     pub(super) ledger: Arc<Ledger>,
 }
@@ -36,7 +36,7 @@ impl BodyHooks for EnvHooks {
 
     fn enters(&self, body: BodyAttempt<'_>) {
         enter_body(body.step_key, body.attempt);
-        self.ledger.body_at_work(body.run_id);
+        self.ledger.body_polled(body.run_id);
     }
 
     fn leaves(&self) {
@@ -48,7 +48,7 @@ impl BodyHooks for EnvHooks {
     }
 }
 
-/// The same for the same seed and body, whatever ran before it.
+/// Returns the delay of a body. It depends on the seed and the body alone, not on earlier bodies.
 fn delay_of(seed: u64, body: &BodyAttempt<'_>) -> Duration {
     let mut hasher = DefaultHasher::new();
     (seed, body.step_key, body.attempt).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Every commit of an env in its order, and the one at which the worker is to die.
+//! The commits of an env in their order, and the one at which the worker is to die.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,27 +9,27 @@ use workflow_engine::model::Effect;
 use workflow_engine::store::{AttemptWrite, Outcome, RunEnd, Write};
 use workflow_sdk::{AttemptStatus, RunId, StepKind};
 
-/// On which side of a commit a worker dies.
+/// The side of a commit on which a worker dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Side {
-    /// Nothing of the commit is in the database.
+    /// Before the commit: nothing of it is in the database.
     Before,
-    /// All of it is, and nobody was told.
+    /// After the commit: all of it is in the database, and the worker does not know that.
     After,
 }
 
-/// A place at which a worker can die.
+/// A point at which a worker can die.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Boundary {
-    /// Which commit, from 1, in the order of the uninterrupted run.
+    /// The number of the commit, from 1, in the order of the run without a crash.
     pub commit: usize,
-    /// On which side of it.
+    /// The side of the commit.
     pub side: Side,
-    /// What is committed there.
+    /// A description of the commit.
     pub what: String,
-    /// The step whose row that is, if it is one.
+    /// The key of the step whose record is committed, if it is the commit of a record.
     pub step: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Boundary {
     }
 }
 
-/// A step whose outcome was recorded, and whose body began again.
+/// A step whose body began again although its outcome was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RanAgain {
     pub(super) step: String,
@@ -54,33 +54,35 @@ pub(super) struct RanAgain {
 pub(super) struct Commit {
     pub(super) what: String,
     pub(super) step: Option<String>,
-    /// Whether it changed anything.
-    pub(super) counts: bool,
+    /// Whether the commit changed anything.
+    pub(super) has_changes: bool,
 }
 
-/// See the module.
+/// The commits of an env.
 #[derive(Debug, Default)]
 pub(super) struct CommitLog {
-    kept: Mutex<Kept>,
+    entries: Mutex<Entries>,
     died: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Entries {
     commits: Vec<Commit>,
+    /// The commit at which the worker is to die.
     armed: Option<(usize, Side)>,
     /// Where the worker died.
-    struck: Option<Boundary>,
-    dead: bool,
+    died_at: Option<Boundary>,
+    is_dead: bool,
+    /// The steps whose outcomes are recorded.
     recorded: HashSet<(RunId, String)>,
     ran_again: Vec<RanAgain>,
 }
 
 impl CommitLog {
-    /// The worker dies at this commit (from 1).
+    /// Creates a log whose worker dies at this commit (from 1).
     pub(super) fn armed(commit: usize, side: Side) -> Self {
-        let kept = Kept { armed: Some((commit, side)), ..Kept::default() };
-        Self { kept: Mutex::new(kept), died: Notify::new() }
+        let entries = Entries { armed: Some((commit, side)), ..Entries::default() };
+        Self { entries: Mutex::new(entries), died: Notify::new() }
     }
 
     /// Returns when the worker has died.
@@ -89,107 +91,110 @@ impl CommitLog {
     }
 
     pub(super) fn begin_life(&self) {
-        self.kept().dead = false;
+        self.entries().is_dead = false;
     }
 
     pub(super) fn commits(&self) -> Vec<Commit> {
-        self.kept().commits.clone()
+        self.entries().commits.clone()
     }
 
-    pub(super) fn struck(&self) -> Option<Boundary> {
-        self.kept().struck.clone()
+    pub(super) fn died_at(&self) -> Option<Boundary> {
+        self.entries().died_at.clone()
     }
 
     pub(super) fn ran_again(&self) -> Option<RanAgain> {
-        self.kept().ran_again.first().cloned()
+        self.entries().ran_again.first().cloned()
     }
 
-    /// A commit begins: gives its number. Does not return where the worker dies before it.
+    /// Takes note of a commit that begins, and returns its number. Never returns if the worker dies
+    /// before the commit.
     pub(super) async fn before(&self, writes: &[Write]) -> usize {
         let number = self.begin(writes);
-        self.pass(number, Side::Before).await;
+        self.cross(number, Side::Before).await;
         number
     }
 
-    /// It is done. Does not return where the worker dies after it.
+    /// Takes note of the outcomes of a commit. Never returns if the worker dies after the commit.
     pub(super) async fn after(&self, number: usize, writes: &[Write], outcomes: &[Outcome]) {
         self.note(number, writes, outcomes);
-        self.pass(number, Side::After).await;
+        self.cross(number, Side::After).await;
     }
 
-    /// The body of this step begins.
+    /// Takes note that the body of this step begins.
     pub(super) fn body_begins(&self, run: RunId, step: &str, attempt: u32) {
-        let mut kept = self.kept();
-        if kept.recorded.contains(&(run, step.to_owned())) {
-            kept.ran_again.push(RanAgain { step: step.to_owned(), attempt });
+        let mut entries = self.entries();
+        if entries.recorded.contains(&(run, step.to_owned())) {
+            entries.ran_again.push(RanAgain { step: step.to_owned(), attempt });
         }
     }
 
     fn begin(&self, writes: &[Write]) -> usize {
-        let mut kept = self.kept();
+        let mut entries = self.entries();
         let (what, step) = describe(writes);
-        kept.commits.push(Commit { what, step, counts: false });
-        kept.commits.len()
+        entries.commits.push(Commit { what, step, has_changes: false });
+        entries.commits.len()
     }
 
     fn note(&self, number: usize, writes: &[Write], outcomes: &[Outcome]) {
-        let mut kept = self.kept();
+        let mut entries = self.entries();
         let is_nothing = |outcome: &Outcome| match outcome {
             Outcome::Claimed(claimed) => claimed.runs.is_empty(),
             outcome => outcome.changed_nothing(),
         };
         let changed = || writes.iter().zip(outcomes).filter(|(_, outcome)| !is_nothing(outcome));
-        let counts = changed().next().is_some();
-        if let Some(commit) = kept.commits.get_mut(number - 1) {
-            commit.counts = counts;
+        let has_changes = changed().next().is_some();
+        if let Some(commit) = entries.commits.get_mut(number - 1) {
+            commit.has_changes = has_changes;
         }
         for (write, _) in changed() {
             match write {
                 Write::Attempt(AttemptWrite { claim, row, .. }) if row.position.is_some() => {
-                    kept.recorded.insert((claim.run_id, row.step_key.clone()));
+                    entries.recorded.insert((claim.run_id, row.step_key.clone()));
                 }
                 Write::Retry(retry) => {
                     let again =
                         |(run, step): &(RunId, String)| *run == retry.claim.run_id && retry.again.contains(step);
-                    kept.recorded.retain(|it| !again(it));
+                    entries.recorded.retain(|it| !again(it));
                 }
                 Write::Revive(revive) => {
                     let again = |(run, step): &(RunId, String)| *run == revive.run_id && revive.again.contains(step);
-                    kept.recorded.retain(|it| !again(it));
+                    entries.recorded.retain(|it| !again(it));
                 }
-                Write::Continue(next) => kept.recorded.retain(|(run, _)| *run != next.claim.run_id),
+                Write::Continue(next) => entries.recorded.retain(|(run, _)| *run != next.claim.run_id),
                 _ => {}
             }
         }
     }
 
-    async fn pass(&self, number: usize, side: Side) {
-        if self.strikes(number, side) {
+    /// Lets the worker cross a side of a commit, or die there.
+    async fn cross(&self, number: usize, side: Side) {
+        if self.dies_at(number, side) {
             self.died.notify_one();
         }
-        // Nothing is committed any more by a worker that is dead.
-        if self.kept().dead {
+        // A dead worker commits nothing.
+        if self.entries().is_dead {
             std::future::pending().await
         }
     }
 
-    fn strikes(&self, number: usize, side: Side) -> bool {
-        let mut kept = self.kept();
-        if kept.struck.is_some() || kept.armed != Some((number, side)) {
+    /// Returns whether the worker dies at this side of the commit, and takes note of it.
+    fn dies_at(&self, number: usize, side: Side) -> bool {
+        let mut entries = self.entries();
+        if entries.died_at.is_some() || entries.armed != Some((number, side)) {
             return false;
         }
-        let Some(Commit { what, step, .. }) = kept.commits.get(number - 1).cloned() else { return false };
-        kept.struck = Some(Boundary { commit: number, side, what, step });
-        kept.dead = true;
+        let Some(Commit { what, step, .. }) = entries.commits.get(number - 1).cloned() else { return false };
+        entries.died_at = Some(Boundary { commit: number, side, what, step });
+        entries.is_dead = true;
         true
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is written, for people, and the first step that it is about.
+/// Returns a description of the writes for people, and the key of the first step among them.
 fn describe(writes: &[Write]) -> (String, Option<String>) {
     let parts: Vec<String> = writes.iter().map(describe_one).collect();
     let step = writes.iter().find_map(|write| match write {
@@ -219,8 +224,8 @@ fn describe_one(write: &Write) -> String {
         Write::Revive(_) => "the retry of the run".into(),
         Write::Pause(_) => "the pause of the run".into(),
         Write::Resume(_) => "the resumption of the run".into(),
-        Write::ReleaseUnknown { .. } => "claims that are given back".into(),
-        Write::Expire { .. } => "what has passed its deadline".into(),
+        Write::ReleaseUnknown { .. } => "the release of claims".into(),
+        Write::Expire { .. } => "the end of runs past their deadline".into(),
     }
 }
 
@@ -238,5 +243,5 @@ fn describe_row(AttemptWrite { row, effect, .. }: &AttemptWrite) -> String {
     format!("{what} of {} {key:?}{child}", row.kind)
 }
 
-/// A log that many hold.
+/// A log that several parts of an env share.
 pub(super) type SharedLog = Arc<CommitLog>;

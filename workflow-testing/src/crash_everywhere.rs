@@ -15,10 +15,10 @@ use super::effects::Effect;
 use super::env_config::EnvConfig;
 use super::trial::{Ending, Trial, TrialInput, run_trial};
 
-/// Whether two results are the same to the author.
+/// Compares two results as the author of the test sees them.
 pub(super) type Same<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
 
-/// Runs of a workflow with a crash at every commit: await it. See
+/// The builder of runs of a workflow with a crash at every commit: set options, then await it. See
 /// [`TestEnv::crash_everywhere`](super::TestEnv::crash_everywhere).
 ///
 /// ```
@@ -42,7 +42,7 @@ pub(super) type Same<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing is run until this is awaited"]
+#[must_use = "nothing runs until this is awaited"]
 pub struct CrashEverywhere<S, W: RunsWith<S>> {
     config: Arc<EnvConfig<S>>,
     input: Result<TrialInput, serde_json::Error>,
@@ -50,13 +50,13 @@ pub struct CrashEverywhere<S, W: RunsWith<S>> {
     workflow: PhantomData<fn() -> W>,
 }
 
-/// What a workflow has survived.
+/// The number of crashes that a workflow has survived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Survived {
-    /// Commits of the run without a crash.
+    /// The number of commits of the run without a crash.
     pub commits: usize,
-    /// Workers that died, each in a run of its own.
+    /// The number of workers that died, each in a run of its own.
     pub crashes: usize,
 }
 
@@ -66,35 +66,36 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
         Self { config, input, same: None, workflow: PhantomData }
     }
 
-    /// Sends every run this signal after its start.
+    /// Sends this signal to every run after its start.
     pub fn signal(mut self, name: impl Into<String>, payload: &impl Serialize) -> Self {
         self.input = with_signal(self.input, name.into(), payload);
         self
     }
 
-    /// What counts as the same result. Default: the same JSON. For results that hold what may differ after a crash, such as
-    /// the number of an attempt.
+    /// Sets which results count as equal. Default: results with equal JSON. Set it if a result
+    /// holds something that may differ after a crash, such as the number of an attempt.
     pub fn same(mut self, same: impl Fn(&W::Output, &W::Output) -> bool + Send + Sync + 'static) -> Self {
         self.same = Some(Box::new(same));
         self
     }
 
-    async fn go(self) -> Result<Survived, TestError> {
+    async fn run(self) -> Result<Survived, TestError> {
         let input = self.input.map_err(TestError::Input)?;
         let (first, _) = run_trial::<S, W>(&self.config, &input, CommitLog::default(), None).await?;
         refuse_unfinished(&first)?;
         let mut findings = findings_of::<W::Output>(&first, &first, None);
         let mut crashes = 0;
         if findings.is_empty() {
-            let numbers = first.commits.iter().zip(1..).filter(|(commit, _)| commit.counts).map(|(_, number)| number);
+            let numbers =
+                first.commits.iter().zip(1..).filter(|(commit, _)| commit.has_changes).map(|(_, number)| number);
             for (number, side) in numbers.flat_map(|number| [(number, Side::Before), (number, Side::After)]) {
                 let log = CommitLog::armed(number, side);
                 let (crashed, _) = run_trial::<S, W>(&self.config, &input, log, None).await?;
-                crashes += usize::from(crashed.struck.is_some());
+                crashes += usize::from(crashed.died_at.is_some());
                 findings.extend(findings_of(&first, &crashed, self.same.as_ref()));
             }
         }
-        let commits = first.commits.iter().filter(|commit| commit.counts).count();
+        let commits = first.commits.iter().filter(|commit| commit.has_changes).count();
         if findings.is_empty() {
             return Ok(Survived { commits, crashes });
         }
@@ -112,14 +113,15 @@ pub(super) fn with_signal(
     Ok(input)
 }
 
-/// A run that does not end without a fault cannot be compared with one that had one.
+/// Refuses a run that does not end without a fault, because no run with a fault can be compared with
+/// it.
 pub(super) fn refuse_unfinished(trial: &Trial) -> Result<(), TestError> {
     let run = trial.history.run.id;
     match &trial.ending {
         Ending::Waits(waits_for) => Err(TestError::StillWaiting { run, waits_for: waits_for.clone() }),
         Ending::Diverged(divergence) => Err(TestError::Diverged { divergence: divergence.clone() }),
         Ending::TooLong(waits_for) => {
-            Err(TestError::TooLong { run, now: "the end of patience".into(), waits_for: waits_for.clone() })
+            Err(TestError::TooLong { run, now: "the last step of time".into(), waits_for: waits_for.clone() })
         }
         Ending::Succeeded(_) | Ending::Failed(_) | Ending::Canceled => Ok(()),
     }
@@ -134,7 +136,7 @@ fn findings_of<O: serde::de::DeserializeOwned>(first: &Trial, crashed: &Trial, s
         problems.push(Problem::RanAgain { step: again.step.clone(), attempt: again.attempt });
     }
     problems.extend(doubled(first, crashed));
-    let boundary = &crashed.struck;
+    let boundary = &crashed.died_at;
     problems.into_iter().map(|problem| Finding { boundary: boundary.clone(), problem }).collect()
 }
 
@@ -144,13 +146,13 @@ pub(super) fn is_same<O: serde::de::DeserializeOwned>(one: &Ending, other: &Endi
         (Ending::Succeeded(one), Ending::Succeeded(other), Some(same)) => {
             decode(one).zip(decode(other)).is_some_and(|(one, other)| same(&one, &other))
         }
-        // What the error says of its attempts may differ.
+        // The attempts that an error lists may differ.
         (Ending::Failed(one), Ending::Failed(other), _) => one.kind == other.kind && one.message == other.message,
         _ => one == other,
     }
 }
 
-/// Effects that happened more often than their keys allow.
+/// Returns the effects that happened more often than their keys allow.
 fn doubled(first: &Trial, crashed: &Trial) -> Vec<Problem> {
     let mut names: Vec<&str> = crashed.effects.iter().map(|effect| effect.name.as_str()).collect();
     names.sort_unstable();
@@ -166,7 +168,7 @@ fn doubled_one(name: &str, first: &Trial, crashed: &Trial) -> Option<Problem> {
             return Some(Problem::Twice { first: earlier.clone(), second: second.clone() });
         }
     }
-    // As many keys as without the crash: another one is another effect.
+    // A further key is a further effect. Without one, nothing was doubled.
     let (known, keys) = (keys(&expected), keys(&found));
     if keys.len() <= known.len() {
         return None;
@@ -188,7 +190,7 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> IntoFuture for CrashEverywhere<S,
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.go())
+        Box::pin(self.run())
     }
 }
 

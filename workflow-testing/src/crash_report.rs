@@ -4,10 +4,10 @@ use super::commit_log::Boundary;
 use super::effects::Effect;
 use super::trial::Ending;
 
-/// Problems that are shown in full; of the rest the number.
+/// The most problems that are shown in full. The report gives the number of the others.
 const SHOWN: usize = 5;
 
-/// What a crash changes of a workflow. Its Display is the report.
+/// The problems that crashes cause in a workflow. Its `Display` form is the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrashReport {
     pub(super) workflow: String,
@@ -16,10 +16,10 @@ pub struct CrashReport {
     pub(super) findings: Vec<Finding>,
 }
 
-/// One problem at one place.
+/// A problem at one boundary.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
-    /// Where the worker died; `None`: nowhere.
+    /// Where the worker died. `None` if the problem shows without a crash.
     pub(super) boundary: Option<Boundary>,
     pub(super) problem: Problem,
 }
@@ -33,7 +33,7 @@ pub(super) enum Problem {
 }
 
 impl Problem {
-    /// Problems of one kind and place are shown once.
+    /// Returns what the problem is about. Problems with one subject are shown once.
     fn subject(&self) -> String {
         match self {
             Self::Ending { found, .. } => format!("ending {found}"),
@@ -46,7 +46,7 @@ impl Problem {
 }
 
 impl CrashReport {
-    /// Where the workers died that showed a problem, in the order of the commits.
+    /// Returns where a worker's death showed a problem, in the order of the commits.
     #[must_use]
     pub fn boundaries(&self) -> Vec<Boundary> {
         let mut boundaries: Vec<Boundary> = self.findings.iter().filter_map(|it| it.boundary.clone()).collect();
@@ -54,7 +54,8 @@ impl CrashReport {
         boundaries
     }
 
-    /// The keys of the steps whose effects were doubled, or which ran again, each once.
+    /// Returns the keys of the steps whose effects were doubled or whose bodies ran again, each
+    /// once.
     #[must_use]
     pub fn steps(&self) -> Vec<String> {
         let step = |finding: &Finding| match &finding.problem {
@@ -105,7 +106,7 @@ impl fmt::Display for CrashReport {
 
 fn write_finding(f: &mut fmt::Formatter<'_>, finding: &Finding) -> fmt::Result {
     match &finding.problem {
-        Problem::Ending { .. } => writeln!(f, "the run ended otherwise")?,
+        Problem::Ending { .. } => writeln!(f, "the run ended in another way")?,
         Problem::RanAgain { step, .. } => writeln!(f, "step {step:?} ran again though its outcome was recorded")?,
         Problem::Twice { first, .. } => {
             writeln!(f, "the effect {:?} happened twice for the key {:?}{}", first.name, first.key, in_step(first))?;
@@ -116,7 +117,7 @@ fn write_finding(f: &mut fmt::Formatter<'_>, finding: &Finding) -> fmt::Result {
     }
     match &finding.boundary {
         Some(boundary) => writeln!(f, "  died:       {boundary}")?,
-        None => writeln!(f, "  died:       nobody: it is so without a crash")?,
+        None => writeln!(f, "  died:       no worker: the problem shows without a crash")?,
     }
     match &finding.problem {
         Problem::Ending { expected, found } => {
@@ -126,7 +127,7 @@ fn write_finding(f: &mut fmt::Formatter<'_>, finding: &Finding) -> fmt::Result {
         }
         Problem::RanAgain { attempt, .. } => {
             writeln!(f, "  again:      attempt {attempt}")?;
-            writeln!(f, "  what to do: this must not happen, whatever the workflow does: please report it")
+            writeln!(f, "  what to do: please report it; no workflow can cause this")
         }
         Problem::Twice { first, second } => {
             writeln!(f, "  1st time:   {first}")?;
@@ -146,7 +147,7 @@ fn in_step(effect: &Effect) -> String {
     effect.step.as_ref().map(|(step, _)| format!(", in step {step:?}")).unwrap_or_default()
 }
 
-const ENDING: &str = "outside of steps a workflow may depend on its input and the outcomes of its calls alone; and two runs\n              \
+const ENDING: &str = "outside of steps a workflow may depend only on its input and the outcomes of its calls; and two runs\n              \
      of a body must give the same value where the service says that it has done its work already";
 
 const TWICE: &str = "the body had its effect, and its worker died before the outcome was committed; so the next worker ran\n              \
@@ -156,5 +157,5 @@ const KEY: &str = "hand the service an idempotency key that is the same both tim
      the effect with idempotent_effect; or ask the service whether it has happened before doing it; or, if the\n              \
      effect is rows in the run's own database, use ctx.transaction";
 
-const OTHER_KEY: &str = "an idempotency key must not be drawn in the body, for the body may run again: use ctx.idempotency_key(), or\n              \
-     draw the key in a step of its own before";
+const OTHER_KEY: &str = "a body must not make up its idempotency key, because it may run again: use ctx.idempotency_key(), or\n              \
+     make the key in an earlier step";

@@ -1,4 +1,5 @@
-//! The store of an env's process: the one in memory, whose commits are counted, and at one of which the process dies.
+//! The store of an env's process. It counts the commits on the in-memory store, and the process
+//! dies at one of them.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl Store for CrashStore {
         self.inner.listen().await
     }
 
-    /// Whatever is below is memory.
+    /// Returns `true`, because the inner store is in memory.
     fn in_process(&self) -> bool {
         true
     }
@@ -112,7 +113,7 @@ impl Store for CrashStore {
     }
 }
 
-/// The commit of a transactional step counts like any other.
+/// The transaction of a step. Its commit counts like any other commit.
 #[derive(Debug)]
 struct CrashTransaction {
     inner: Box<dyn StepTransaction>,

@@ -1,4 +1,4 @@
-//! What authors mark in their stubs: effects on the world outside, which a crash must not double.
+//! Effects on other systems, which authors mark in their stubs. A crash must not double them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -11,12 +11,14 @@ use workflow_sdk::{RunId, Timestamp};
 
 use super::time::VirtualTime;
 
-/// Marks, inside a stub, an effect on the world outside: money taken, a mail sent. It is known to the [`TestEnv`](super::TestEnv)
-/// whose body calls it; outside of one it does nothing.
+/// Marks an effect on another system, such as a payment or a mail. Call it in a stub. The
+/// [`TestEnv`](super::TestEnv) that runs the body takes note of the effect. Outside of an env the
+/// function does nothing.
 ///
-/// The key is what tells two such effects apart in the author's eyes: an order's number, say. The same name and key twice are
-/// one effect that happened twice, and [`crash_everywhere`](super::TestEnv::crash_everywhere) then fails. Where the service
-/// recognises a repetition by an idempotency key, mark with [`idempotent_effect`].
+/// The key distinguishes effects that may each happen, such as the number of an order. Two marks
+/// with one name and one key are one effect that happened twice, and
+/// [`crash_everywhere`](super::TestEnv::crash_everywhere) then fails. If the service recognises a
+/// repetition by an idempotency key, use [`idempotent_effect`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,9 +37,12 @@ pub fn effect(name: impl Into<String>, key: impl fmt::Display) {
     mark(name.into(), key.to_string(), false);
 }
 
-/// Marks an effect as [`effect`] does, on a service that does it once for each key, however often it is asked to: the key is
-/// the idempotency key that it was given. The same name and key twice are one effect. Another key in place of the first is
-/// another effect: a key that was drawn anew for the repetition is found out.
+/// Marks an effect, like [`effect`], on a service that has the effect once per key, however often
+/// it is asked. The key is the idempotency key that the service was given.
+///
+/// Two marks with one name and one key are one effect. A repetition with another key is a second
+/// effect, so [`crash_everywhere`](super::TestEnv::crash_everywhere) finds a key that a body makes
+/// anew for each attempt.
 ///
 /// ```
 /// use workflow_testing::idempotent_effect;
@@ -58,21 +63,22 @@ fn mark(name: String, key: String, idempotent: bool) {
     }
 }
 
-/// An effect that was marked.
+/// An effect that a stub has marked.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Effect {
-    /// Its name.
+    /// The name of the effect.
     pub name: String,
-    /// Its key.
+    /// The key of the effect.
     pub key: String,
-    /// Whether the service does it once for each key.
+    /// Whether the service has the effect once per key.
     pub idempotent: bool,
-    /// The key of the step in whose body it was marked, and the attempt; `None` outside of bodies and on other threads.
+    /// The key of the step whose body marked the effect, and the number of the attempt. `None`
+    /// outside of bodies and on other threads.
     pub step: Option<(String, u32)>,
-    /// The number of the worker's life in which it was marked: 1 until the first crash.
+    /// The number of the worker's life in which the effect was marked: 1 until the first crash.
     pub life: u32,
-    /// When, in virtual time since the beginning of the env.
+    /// The virtual time of the mark, counted from the beginning of the env.
     pub at: Duration,
 }
 
@@ -86,7 +92,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// A time since the beginning, as people read it.
+/// A duration. Its `Display` form is for people.
 pub(super) struct Elapsed(pub(super) Duration);
 
 impl fmt::Display for Elapsed {
@@ -106,31 +112,31 @@ impl fmt::Display for Elapsed {
 thread_local! {
     /// Whether this is the thread of an env.
     static ON_ENV_THREAD: Cell<bool> = const { Cell::new(false) };
-    /// Of the env whose thread this is.
+    /// The ledger of the env whose thread this is.
     static LEDGER: RefCell<Option<Arc<Ledger>>> = const { RefCell::new(None) };
-    /// The bodies that this thread is in, the innermost last.
+    /// The bodies that this thread runs, the innermost last.
     static BODIES: RefCell<Vec<(String, u32)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Everything that was marked in one env.
+/// The effects that were marked in one env, and the activity of its bodies.
 #[derive(Debug)]
 pub(super) struct Ledger {
     time: Arc<VirtualTime>,
     origin: Timestamp,
     time_passes: AtomicBool,
-    kept: Mutex<Kept>,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Entries {
     life: u32,
     effects: Vec<Effect>,
-    /// When a body of the run was polled last.
+    /// When a body of each run was last polled.
     polled: HashMap<RunId, Duration>,
     overtaken: Option<Overtaken>,
 }
 
-/// A body waited for another thread, while time went on without it.
+/// A body waited for another thread while virtual time went on without it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overtaken {
     pub(super) run: RunId,
@@ -140,78 +146,79 @@ pub(super) struct Overtaken {
 impl Ledger {
     pub(super) fn new(time: Arc<VirtualTime>) -> Arc<Self> {
         let origin = time.now();
-        Arc::new(Self { time, origin, time_passes: AtomicBool::new(false), kept: Mutex::default() })
+        Arc::new(Self { time, origin, time_passes: AtomicBool::new(false), entries: Mutex::default() })
     }
 
-    /// This is the thread of the env.
+    /// Makes this thread the thread of the env.
     pub(super) fn own_thread(self: &Arc<Self>) {
         ON_ENV_THREAD.set(true);
         self.adopt_thread();
     }
 
-    /// Marks of this thread go here from now on.
+    /// Sends the marks of this thread to this ledger from now on.
     pub(super) fn adopt_thread(self: &Arc<Self>) {
         LEDGER.set(Some(Arc::clone(self)));
     }
 
-    /// Another life of the worker begins.
+    /// Begins the next life of the worker.
     pub(super) fn begin_life(&self) {
-        self.kept().life += 1;
+        self.entries().life += 1;
     }
 
     pub(super) fn effects(&self) -> Vec<Effect> {
-        self.kept().effects.clone()
+        self.entries().effects.clone()
     }
 
-    /// How long ago the env began, in virtual time.
+    /// Returns the virtual time since the beginning of the env.
     pub(super) fn elapsed(&self) -> Duration {
         self.time.now().since(self.origin)
     }
 
-    /// Whether time passes from now on.
-    pub(super) fn time_passes(&self, passes: bool) {
+    /// Sets whether virtual time passes from now on.
+    pub(super) fn set_time_passes(&self, passes: bool) {
         self.time_passes.store(passes, Ordering::SeqCst);
     }
 
-    /// A body of this run is polled, on the env's thread.
-    pub(super) fn body_at_work(&self, run: RunId) {
+    /// Takes note that a body of this run is polled, on the env's thread.
+    pub(super) fn body_polled(&self, run: RunId) {
         let at = self.elapsed();
-        self.kept().polled.insert(run, at);
+        self.entries().polled.insert(run, at);
     }
 
-    /// Something of this run is woken: if by another thread while time passes, time must not have gone on since its bodies
-    /// waited. While time stands still, a test may wake what it likes.
+    /// Takes note that something of this run is woken. If another thread wakes it while time
+    /// passes, then time must not have gone on since the bodies of the run began to wait. While
+    /// time stands still, a test may wake anything.
     pub(super) fn run_woken(&self, run: RunId) {
         if ON_ENV_THREAD.get() || !self.time_passes.load(Ordering::SeqCst) {
             return;
         }
         let now = self.elapsed();
-        let mut kept = self.kept();
-        let waits_since = kept.polled.get(&run).copied().unwrap_or(now);
+        let mut entries = self.entries();
+        let waits_since = entries.polled.get(&run).copied().unwrap_or(now);
         if now > waits_since {
-            kept.overtaken.get_or_insert(Overtaken { run, by: now - waits_since });
+            entries.overtaken.get_or_insert(Overtaken { run, by: now - waits_since });
         }
     }
 
-    /// The first body that was overtaken by time.
+    /// Returns the first body that was overtaken by time.
     pub(super) fn overtaken(&self) -> Option<Overtaken> {
-        self.kept().overtaken
+        self.entries().overtaken
     }
 
     fn mark(&self, name: String, key: String, idempotent: bool) {
         let step = BODIES.with_borrow(|bodies| bodies.last().cloned());
         let at = self.elapsed();
-        let mut kept = self.kept();
-        let life = kept.life;
-        kept.effects.push(Effect { name, key, idempotent, step, life, at });
+        let mut entries = self.entries();
+        let life = entries.life;
+        entries.effects.push(Effect { name, key, idempotent, step, life, at });
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// This thread is in the body of this step, until as many calls of [`leave_body`].
+/// Takes note that this thread runs the body of this step, until [`leave_body`].
 pub(super) fn enter_body(step_key: &str, attempt: u32) {
     BODIES.with_borrow_mut(|bodies| bodies.push((step_key.to_owned(), attempt)));
 }

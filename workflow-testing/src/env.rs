@@ -16,13 +16,13 @@ use super::env_config::EnvConfig;
 use super::env_thread::EnvThread;
 use super::{CrashEverywhere, Effect, Interleave, TestError, TestRun};
 
-/// The time at which an env begins unless it is told otherwise: 2027-01-01T00:00:00Z.
+/// The default start time of an env: 2027-01-01T00:00:00Z.
 const DEFAULT_START: Timestamp = Timestamp::from_micros(1_798_761_600_000_000);
 
-/// A database in memory and a worker beside it, in virtual time. See the [module](super).
+/// A database in memory and a worker beside it, in virtual time. See the [crate](crate).
 ///
-/// It lives on a thread of its own, with a paused clock of its own: a test may use any runtime. Time stands still but for
-/// [`TestEnv::advance`] and [`TestRun::finish`].
+/// The env lives on a thread of its own, with a paused clock of its own, so a test may use any
+/// runtime. Time passes only in [`TestEnv::advance`] and [`TestRun::finish`].
 pub struct TestEnv<S = ()> {
     config: Arc<EnvConfig<S>>,
     thread: EnvThread,
@@ -30,7 +30,8 @@ pub struct TestEnv<S = ()> {
 }
 
 impl TestEnv<()> {
-    /// An env whose workflows need no state. Returns a builder: register workflows, then await it.
+    /// Creates an env whose workflows need no state. Returns a builder: register workflows, then
+    /// await it.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;
@@ -49,16 +50,19 @@ impl TestEnv<()> {
     /// # Ok(())
     /// # }
     /// ```
-    #[expect(clippy::new_ret_no_self, reason = "an env is there once its builder was awaited")]
+    #[expect(clippy::new_ret_no_self, reason = "the builder becomes an env when it is awaited")]
     pub fn new() -> TestEnvBuilder<()> {
         Self::with_state(|| ())
     }
 }
 
 impl<S: Send + Sync + 'static> TestEnv<S> {
-    /// An env whose workflows get what this function makes: stubs of the outside world, and configuration. It is called once
-    /// for the env, and once more for each run that [`TestEnv::crash_everywhere`] and [`TestEnv::interleave`] make: each has
-    /// a world of its own.
+    /// Creates an env whose workflows get the state that this function makes: stubs of other
+    /// systems, and configuration. Returns a builder: register workflows, then await it.
+    ///
+    /// The function is called once for the env. [`TestEnv::crash_everywhere`] and
+    /// [`TestEnv::interleave`] call it once more for each of their runs, because each of these has
+    /// a database and a worker of its own.
     pub fn with_state(state: impl Fn() -> S + Send + Sync + 'static) -> TestEnvBuilder<S> {
         TestEnvBuilder(EnvConfig {
             state: Box::new(state),
@@ -70,10 +74,11 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
         })
     }
 
-    /// Starts a run. Returns a builder: set its options, then await it.
+    /// Starts a run. Returns a builder: set options, then await it.
     ///
     /// # Errors
-    /// [`TestError::NotRegistered`], [`TestError::Client`].
+    /// [`TestError::NotRegistered`] if the env does not know the workflow, [`TestError::Client`] if
+    /// the start is refused.
     pub fn start<W: RunsWith<S>>(&self, workflow: W, input: W::Input) -> TestStart<'_, S, W> {
         let _ = workflow;
         TestStart { env: self, input, with: None, workflow: std::marker::PhantomData }
@@ -82,7 +87,7 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// Sends a signal to a run.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the signal is refused.
     pub async fn signal<O, T>(
         &self,
         run: &TestRun<O>,
@@ -101,44 +106,47 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
         Ok(answer.await??)
     }
 
-    /// Lets so much time pass. Timers, retries, deadlines and leases that end in it do so in their order, and what they
-    /// bring about is done before the next. Returns when everything waits again. Months take milliseconds.
+    /// Lets this much time pass. Timers, retries, deadlines and leases that end meanwhile do so in
+    /// their order. The consequences of each are done before the next. Returns when everything
+    /// waits again. Months take milliseconds.
     ///
     /// # Errors
-    /// [`TestError::Worker`].
+    /// [`TestError::Worker`] if the worker has ended.
     pub async fn advance(&self, by: Duration) -> Result<(), TestError> {
         self.thread.call(move |process| async move { process.advance(by).await }).await
     }
 
-    /// Returns when everything waits, without the passing of time.
+    /// Returns when everything waits. No time passes.
     ///
     /// # Errors
-    /// [`TestError::Worker`].
+    /// [`TestError::Worker`] if the worker has ended.
     pub async fn settle(&self) -> Result<(), TestError> {
         self.thread.call(|process| async move { process.settle().await }).await
     }
 
-    /// The present time.
+    /// Returns the present virtual time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.thread.surroundings.time.now()
     }
 
-    /// Kills the worker, and the client with it: nothing of them goes on, neither futures nor what they have not committed.
-    /// Until [`TestEnv::restart`] nobody drives runs, whatever time passes. Clients and handles that were taken before are
-    /// dead; runs of the env go on with the new ones.
+    /// Kills the worker and the client. Their futures are dropped, and data that they have not
+    /// committed is lost.
+    ///
+    /// Until [`TestEnv::restart`] there is no worker, however much time passes. Clients and handles
+    /// that were taken before are dead. A [`TestRun`] goes on with the new ones.
     ///
     /// # Errors
-    /// [`TestError::Thread`].
+    /// [`TestError::Thread`] if the env's thread is gone.
     pub async fn crash(&self) -> Result<(), TestError> {
         self.thread.crash().await
     }
 
-    /// Starts a worker in place of the one that died. What that had claimed is due at once: in production, that is when
-    /// others have noticed its death, within a second.
+    /// Starts a worker in place of the one that died. The runs of the dead worker are due at once.
+    /// In production they are due when another worker has noticed its death, about a second later.
     ///
     /// # Errors
-    /// [`TestError::Worker`].
+    /// [`TestError::Worker`] if the worker does not start.
     pub async fn restart(&self) -> Result<(), TestError> {
         let restarted = self.thread.call(|process| async move {
             process.start_worker();
@@ -147,54 +155,63 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
         restarted.await
     }
 
-    /// An ordinary client of the env's database, until the next [crash](TestEnv::crash). What it is asked it answers at once;
-    /// a wait for a result waits in real time, for virtual time that somebody else lets pass: [`TestRun`] is better at it.
+    /// Returns an ordinary client of the env's database, which works until the next
+    /// [crash](TestEnv::crash).
+    ///
+    /// To wait for a result, use [`TestRun`]. A wait by the client takes real time, until another
+    /// task lets the virtual time pass that the run needs.
     ///
     /// # Errors
-    /// [`TestError::Worker`].
+    /// [`TestError::Worker`] if the worker has ended.
     pub async fn client(&self) -> Result<Client, TestError> {
         self.thread.call(|process| async move { process.client.clone() }).await
     }
 
-    /// The run of this id, started by other means than [`TestEnv::start`].
+    /// Returns the run with this id, which was not started by [`TestEnv::start`].
     #[must_use]
     pub fn run<O>(&self, id: RunId) -> TestRun<O> {
         TestRun::new(self.thread.clone(), id)
     }
 
-    /// The state of the env's worker, with its stubs.
+    /// Returns the state of the env's worker, with its stubs.
     #[must_use]
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// What stubs have marked with [`effect`](super::effect) and [`idempotent_effect`](super::idempotent_effect), in order.
+    /// Returns the effects that stubs have marked with [`effect`](super::effect) and
+    /// [`idempotent_effect`](super::idempotent_effect), in their order.
     #[must_use]
     pub fn effects(&self) -> Vec<Effect> {
         self.thread.surroundings.ledger.effects()
     }
 
-    /// Runs the workflow once without a fault, then again for every commit that it made, with a worker that dies before it,
-    /// and with one that dies after it; each time another worker goes on. Returns a builder: await it.
+    /// Runs the workflow once without a fault, then twice for every commit that it made: once with
+    /// a worker that dies before the commit, and once with a worker that dies after it. Each time
+    /// another worker goes on. Returns a builder: await it.
     ///
-    /// Each is a run in a world of its own, with the same input, id and beginning, and a new state. A worker that dies before
-    /// the commit of a step's outcome has run the step's body: its effect is there, and the step runs again.
+    /// Each run has a database, a worker and a state of its own, and the same input, id and start
+    /// time. A worker that dies before the commit of a step's outcome has run the step's body. So
+    /// the effect has happened, and the body runs again.
     ///
     /// # Errors
-    /// [`TestError::NotCrashSafe`] if a run ends otherwise than the first, if a body of a step began whose outcome was
-    /// recorded, or if an [`effect`](super::effect) happened more often than its key allows.
-    /// [`TestError::StillWaiting`] if the run waits for something that time does not bring.
+    /// [`TestError::NotCrashSafe`] if a run ends in another way than the first one, if the body of
+    /// a step began whose outcome was recorded, or if an [`effect`](super::effect) happened more
+    /// often than its key allows. [`TestError::StillWaiting`] if the run waits for something that
+    /// does not come with time.
     pub fn crash_everywhere<W: RunsWith<S>>(&self, workflow: W, input: W::Input) -> CrashEverywhere<S, W> {
         let _ = workflow;
         CrashEverywhere::new(Arc::clone(&self.config), &input)
     }
 
-    /// Runs the workflow once, then once for each seed with the bodies of its steps held up by up to 64 ms of virtual time
-    /// that the seed draws, so that concurrent ones end in other orders. Returns a builder: await it.
+    /// Runs the workflow once, then once per seed. With a seed, each body is delayed by at most 64
+    /// ms of virtual time, which the seed determines, so that concurrent steps end in other orders.
+    /// Returns a builder: await it.
     ///
     /// # Errors
-    /// [`TestError::OrderMatters`] if a run ends otherwise than the first, or if its history does not fit the code on replay.
-    /// [`TestError::StillWaiting`] as for [`TestEnv::crash_everywhere`].
+    /// [`TestError::OrderMatters`] if a run ends in another way than the first one, or if its
+    /// history does not fit the code on replay. [`TestError::StillWaiting`] if the run waits for
+    /// something that does not come with time.
     pub fn interleave<W: RunsWith<S>>(
         &self,
         workflow: W,
@@ -212,27 +229,30 @@ impl<S> fmt::Debug for TestEnv<S> {
     }
 }
 
-/// An env that is to be: register workflows, then await it.
-#[must_use = "there is no env until this is awaited"]
+/// The builder of a [`TestEnv`]: register workflows, then await it.
+#[must_use = "the builder does nothing until it is awaited"]
 pub struct TestEnvBuilder<S>(EnvConfig<S>);
 
 impl<S: Send + Sync + 'static> TestEnvBuilder<S> {
-    /// The env's worker also runs this workflow.
+    /// Registers a workflow with the env's worker.
     pub fn register<W: RunsWith<S>>(mut self, workflow: W) -> Self {
         let _ = workflow;
         self.0.register::<W>();
         self
     }
 
-    /// When the env begins. Default: 2027-01-01T00:00:00Z.
+    /// Sets the virtual time at which the env begins. Default: 2027-01-01T00:00:00Z.
     pub fn start_time(mut self, start: impl Into<Timestamp>) -> Self {
         self.0.start = start.into();
         self
     }
 
-    /// Sets options of the env's worker, each time that one is started: `|worker| worker.max_crashes(1)`. Its defaults are
-    /// those of [`Worker`], but for: `linger` is zero, so that every wait is parked and the code after it reached by a replay;
-    /// `foreign_await` fails the run; `lease` and `poll_interval` are a day, for nobody else is there.
+    /// Sets options of the env's worker: `|worker| worker.max_crashes(1)`. The function is called
+    /// each time that a worker is started.
+    ///
+    /// The defaults are those of [`Worker`], with these exceptions. `linger` is zero, so every wait
+    /// is parked and a replay reaches the code after it. `foreign_await` fails the run. `lease` and
+    /// `poll_interval` are a day, because the database has no other worker.
     pub fn worker(mut self, configure: impl Fn(Worker<S>) -> Worker<S> + Send + Sync + 'static) -> Self {
         self.0.configure = Some(Arc::new(configure));
         self
@@ -248,7 +268,7 @@ impl<S: Send + Sync + 'static> IntoFuture for TestEnvBuilder<S> {
             let config = Arc::new(self.0);
             let (thread, state) = config.start_thread(CommitLog::default(), None)?;
             let env = TestEnv { config, thread, state };
-            // A worker that refuses what it was given says so now.
+            // If the worker refuses its options or workflows, that shows now.
             env.settle().await?;
             env.settle().await?;
             Ok(env)
@@ -264,8 +284,8 @@ impl<S> fmt::Debug for TestEnvBuilder<S> {
 
 type With<O> = Box<dyn FnOnce(Start<O>) -> Start<O> + Send>;
 
-/// A run that is to be started: await it.
-#[must_use = "no run is started until this is awaited"]
+/// The builder of a run: set options, then await it.
+#[must_use = "the run is not started until this is awaited"]
 pub struct TestStart<'a, S, W: RunsWith<S>> {
     env: &'a TestEnv<S>,
     input: W::Input,
@@ -274,7 +294,8 @@ pub struct TestStart<'a, S, W: RunsWith<S>> {
 }
 
 impl<S, W: RunsWith<S>> TestStart<'_, S, W> {
-    /// Sets options: `|start| start.key("order-42").deadline(Duration::from_secs(3600))`.
+    /// Sets options of the start: `|start|
+    /// start.key("order-42").deadline(Duration::from_secs(3600))`.
     pub fn with(mut self, options: impl FnOnce(Start<W::Output>) -> Start<W::Output> + Send + 'static) -> Self {
         self.with = Some(Box::new(options));
         self

@@ -1,4 +1,4 @@
-//! What an env is made of: whatever is needed to make another one like it.
+//! The configuration of an env, from which further envs like it are made.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,14 +18,15 @@ use super::env_thread::EnvThread;
 use super::surroundings::{MakeWorker, Surroundings};
 use super::time::VirtualTime;
 
-/// Nobody else works on the database and no hint is lost, so claims need no renewal and nobody needs to look for work: months
-/// pass in a moment.
+/// The lease and the poll interval. No other worker uses the database and no hint is lost, so
+/// claims need no renewal and the worker need not poll. Shorter intervals would cost time when
+/// months pass in a moment.
 const ONE_DAY: Duration = Duration::from_secs(24 * 3600);
 
 type Register<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
 type Configure<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
 
-/// See the module.
+/// The configuration of an env.
 pub(super) struct EnvConfig<S> {
     pub(super) state: Box<dyn Fn() -> S + Send + Sync>,
     pub(super) registered: Vec<Register<S>>,
@@ -42,7 +43,7 @@ impl<S: Send + Sync + 'static> EnvConfig<S> {
     }
 
     /// # Errors
-    /// [`TestError::NotRegistered`].
+    /// [`TestError::NotRegistered`] if the workflow is not registered.
     pub(super) fn check<W: RunsWith<S>>(&self) -> Result<(), TestError> {
         if self.workflows.contains(&(W::NAME, W::VERSION)) {
             return Ok(());
@@ -50,10 +51,10 @@ impl<S: Send + Sync + 'static> EnvConfig<S> {
         Err(TestError::NotRegistered { name: W::NAME, version: W::VERSION })
     }
 
-    /// A world of its own: another database, another thread, another state, the same beginning.
+    /// Starts an env thread with a database and a state of its own, and the configured start time.
     ///
     /// # Errors
-    /// [`TestError::Thread`].
+    /// [`TestError::Thread`] if the thread could not be started.
     pub(super) fn start_thread(
         self: &Arc<Self>,
         log: CommitLog,
@@ -87,13 +88,14 @@ impl<S: Send + Sync + 'static> EnvConfig<S> {
         })
     }
 
-    /// The same for the same env and number: what a run draws at random follows from its id.
+    /// Returns the id of the env's next run. It is the same in each execution of a test, and so are
+    /// the random numbers of the run, which follow from it.
     pub(super) fn next_id(&self) -> Option<RunId> {
         nth_id(self.start, self.ids.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// A UUIDv7 of this time.
+/// Returns a UUIDv7 with this time and number.
 pub(super) fn nth_id(start: Timestamp, number: u64) -> Option<RunId> {
     let millis = u64::try_from(start.as_micros() / 1000).unwrap_or(0) & 0xffff_ffff_ffff;
     let (high, low) = (millis >> 16, millis & 0xffff);

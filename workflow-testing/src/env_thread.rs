@@ -1,4 +1,5 @@
-//! The thread of an env: one life of its process after the other, each on a paused runtime of its own.
+//! The thread of an env. It runs the env's processes one after the other, each on a paused runtime
+//! of its own. Each of them is one life of the worker.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +15,7 @@ use super::idle::{Idle, hook};
 use super::process::{Call, Process};
 use super::surroundings::Surroundings;
 
-/// The hand of a test on its env's thread. The thread ends with the last hand.
+/// A handle to an env's thread. The thread ends with the last handle.
 #[derive(Clone)]
 pub(super) struct EnvThread {
     orders: mpsc::UnboundedSender<Order>,
@@ -23,17 +24,17 @@ pub(super) struct EnvThread {
 
 enum Order {
     Call(Call),
-    /// The process dies here; its client comes back without its worker.
+    /// The process dies. The next one has a client and no worker.
     Crash(oneshot::Sender<()>),
 }
 
-/// What follows a life.
+/// The reason why a process ended.
 enum End {
-    /// Another life, without a worker until it is asked for.
+    /// A test asked for it. The next process has no worker until the test starts one.
     Crashed(oneshot::Sender<()>),
-    /// Another life: the worker died at the commit at which it was to die.
+    /// The worker reached the commit at which it was to die. The next process has a worker.
     Struck,
-    /// Nothing: nobody has a hand on the env any more.
+    /// The last handle was dropped. There is no next process.
     Closed,
 }
 
@@ -49,7 +50,10 @@ impl EnvThread {
         Ok(Self { orders, surroundings })
     }
 
-    /// Does this in the process. [`TestError::Crashed`] if the process dies meanwhile.
+    /// Calls this function in the process.
+    ///
+    /// # Errors
+    /// [`TestError::Crashed`] if the process dies during the call.
     pub(super) async fn call<T, F>(&self, call: impl FnOnce(Arc<Process>) -> F + Send + 'static) -> Result<T, TestError>
     where
         T: Send + 'static,
@@ -73,7 +77,7 @@ impl EnvThread {
         }
     }
 
-    /// Kills the process; returns when its next life has begun.
+    /// Kills the process. Returns when it is dead.
     pub(super) async fn crash(&self) -> Result<(), TestError> {
         let (died, dead) = oneshot::channel();
         let gone = || TestError::Thread { reason: "it ended by itself".into() };
@@ -84,7 +88,7 @@ impl EnvThread {
 
 fn live_on(surroundings: &Arc<Surroundings>, mut orders: mpsc::UnboundedReceiver<Order>) {
     surroundings.ledger.own_thread();
-    // What draws at random draws the same in every run of a test.
+    // So that random values are the same in every execution of a test.
     fastrand::seed(1);
     let mut with_worker = true;
     loop {
@@ -97,7 +101,7 @@ fn live_on(surroundings: &Arc<Surroundings>, mut orders: mpsc::UnboundedReceiver
             }
         };
         let end = runtime.block_on(live(surroundings, &idle, &mut orders, with_worker));
-        // Drops every task of the process, wherever it is.
+        // Drops every task of the process.
         runtime.shutdown_background();
         match end {
             End::Crashed(died) => {
@@ -110,8 +114,8 @@ fn live_on(surroundings: &Arc<Surroundings>, mut orders: mpsc::UnboundedReceiver
     }
 }
 
-/// Without I/O: a stub that did some would wait for the world, whose time is another one; tokio refuses it. Each task is
-/// followed by a look at whether the process is dead.
+/// Builds a runtime with a paused clock and without I/O. A stub that uses I/O would wait in real
+/// time, and tokio refuses it. After each task the runtime checks whether the process is dead.
 fn paused_runtime(surroundings: &Arc<Surroundings>, idle: &Arc<Idle>) -> std::io::Result<Runtime> {
     let ledger = Arc::clone(&surroundings.ledger);
     Builder::new_current_thread()
@@ -135,7 +139,7 @@ async fn live(
     let process = Process::begin(surroundings, idle);
     if with_worker {
         process.start_worker();
-        // Before anybody is heard: so that the same happens in the same order in each run of a test.
+        // Before the first order, so that every execution of a test has the same order of events.
         tokio::select! {
             biased;
             () = surroundings.log.died() => return End::Struck,

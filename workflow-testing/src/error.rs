@@ -5,15 +5,16 @@ use workflow_sdk::{ClientError, RunId};
 
 use super::{CrashReport, InterleaveReport};
 
-/// Why something in a [`TestEnv`](super::TestEnv) did not go as it should. Its Debug is its Display, for that is what `unwrap`
-/// and a test that returns it show.
+/// An error of a [`TestEnv`](super::TestEnv). Its `Debug` form is its `Display` form, because
+/// `unwrap` and a test that returns an error show the `Debug` form.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {
-    /// What the client said: also how a run failed whose result was asked for.
+    /// The client returned an error. A run that failed or was canceled has no result, so that is
+    /// such an error too.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The run has not ended, and in virtual time nothing happens by itself.
+    /// The run has not ended, and it will not end unless a test lets time pass or sends something.
     #[error(
         "run {run} has not ended: {waits_for}\n\
          what to do: time stands still in a TestEnv; let it pass with env.advance(..), send what the run waits for, or use \
@@ -22,23 +23,23 @@ pub enum TestError {
     StillWaiting {
         /// The run.
         run: RunId,
-        /// What it waits for.
+        /// The reason why the run waits.
         waits_for: String,
     },
-    /// The run's history does not fit its code: the code is not deterministic.
+    /// The history of the run does not fit its code, so the code is not deterministic.
     #[error("{divergence}")]
     Diverged {
-        /// How they differ.
+        /// The report: how history and code differ.
         divergence: String,
     },
-    /// The run goes on and on.
-    #[error("run {run} has not ended at {now}, and still waits for time: does it loop for ever? {waits_for}")]
+    /// The run does not come to an end.
+    #[error("run {run} has not ended at {now}, and still waits for time: is it an endless loop? {waits_for}")]
     TooLong {
         /// The run.
         run: RunId,
-        /// The virtual time that was reached.
+        /// The virtual time that the env has reached.
         now: String,
-        /// What it waits for.
+        /// The reason why the run waits.
         waits_for: String,
     },
     /// A crash changes what the workflow does.
@@ -50,11 +51,11 @@ pub enum TestError {
     /// The worker of the env did not start, or has ended.
     #[error("the env's worker has ended: {reason}")]
     Worker {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A stub waited for another thread, and virtual time went on without it: its timeouts, and whatever else waited for time,
-    /// came too early.
+    /// A stub waited for another thread, and virtual time went on without it. So timeouts and other
+    /// timers came too early.
     #[error(
         "a body of run {run} was woken by another thread after {by:?} of virtual time had passed without it\n\
          what to do: do blocking work and I/O of a stub in tokio::task::spawn_blocking, for which time waits; or answer from \
@@ -63,27 +64,27 @@ pub enum TestError {
     Overtaken {
         /// The run.
         run: RunId,
-        /// The virtual time.
+        /// The virtual time that passed without the body.
         by: Duration,
     },
     /// The workflow was not registered.
     #[error(
-        "workflow {name:?} version {version:?} is not registered with this env, so nobody would run it; \
+        "workflow {name:?} version {version:?} is not registered with this env, so its worker would not run it; \
          build the env with .register({name})"
     )]
     NotRegistered {
-        /// Its name.
+        /// The name of the workflow.
         name: &'static str,
-        /// Its version.
+        /// The version of the workflow.
         version: &'static str,
     },
-    /// The process of the env died while this was going on.
-    #[error("the env's process died meanwhile; what it had committed is there: ask again")]
+    /// The process of the env died during the call.
+    #[error("the env's process died during the call; committed data is not lost: call again")]
     Crashed,
-    /// The env's thread could not be started, or is gone.
+    /// The env's thread could not be started, or has ended.
     #[error("the env's thread is gone: {reason}")]
     Thread {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The input cannot be written as JSON and read again.

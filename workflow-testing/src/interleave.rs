@@ -14,8 +14,8 @@ use super::crash_everywhere::{Same, is_same, refuse_unfinished, with_signal};
 use super::env_config::EnvConfig;
 use super::trial::{Ending, TrialInput, run_trial};
 
-/// Runs of a workflow whose concurrent steps end in other orders: await it. See
-/// [`TestEnv::interleave`](super::TestEnv::interleave).
+/// The builder of runs of a workflow whose concurrent steps end in other orders: set options, then
+/// await it. See [`TestEnv::interleave`](super::TestEnv::interleave).
 ///
 /// ```
 /// use futures::try_join;
@@ -39,7 +39,7 @@ use super::trial::{Ending, TrialInput, run_trial};
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing is run until this is awaited"]
+#[must_use = "nothing runs until this is awaited"]
 pub struct Interleave<S, W: RunsWith<S>> {
     config: Arc<EnvConfig<S>>,
     input: Result<TrialInput, serde_json::Error>,
@@ -48,27 +48,29 @@ pub struct Interleave<S, W: RunsWith<S>> {
     workflow: PhantomData<fn() -> W>,
 }
 
-/// Orders under which a workflow did the same.
+/// The number of orders under which a workflow gave equal results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interleaved {
-    /// Runs, one for each seed.
+    /// The number of runs, one per seed.
     pub runs: usize,
-    /// Orders of outcomes that differ.
+    /// The number of different orders of outcomes.
     pub orders: usize,
 }
 
-/// An order of outcomes under which a workflow does something else. Its Display is the report.
+/// An order of outcomes under which a workflow does something different. Its `Display` form is the
+/// report.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InterleaveReport {
     /// The workflow's name.
     pub workflow: String,
-    /// What gives this order again: `env.interleave(.., .., [seed])`.
+    /// The seed. `env.interleave(.., .., [seed])` repeats this order.
     pub seed: u64,
-    /// The outcomes of the run without delays, in the order in which the workflow got them.
+    /// The keys of the outcomes of the run without delays, in the order in which the workflow got
+    /// them.
     pub usual: Vec<String>,
-    /// The same of the run with this seed.
+    /// The keys of the outcomes of the run with this seed.
     pub order: Vec<String>,
     /// How the runs differ.
     pub differs: String,
@@ -80,19 +82,19 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> Interleave<S, W> {
         Self { config, input, seeds, same: None, workflow: PhantomData }
     }
 
-    /// Sends every run this signal after its start.
+    /// Sends this signal to every run after its start.
     pub fn signal(mut self, name: impl Into<String>, payload: &impl Serialize) -> Self {
         self.input = with_signal(self.input, name.into(), payload);
         self
     }
 
-    /// What counts as the same result. Default: the same JSON.
+    /// Sets which results count as equal. Default: results with equal JSON.
     pub fn same(mut self, same: impl Fn(&W::Output, &W::Output) -> bool + Send + Sync + 'static) -> Self {
         self.same = Some(Box::new(same));
         self
     }
 
-    async fn go(self) -> Result<Interleaved, TestError> {
+    async fn run(self) -> Result<Interleaved, TestError> {
         let input = self.input.map_err(TestError::Input)?;
         let (first, _) = run_trial::<S, W>(&self.config, &input, CommitLog::default(), None).await?;
         refuse_unfinished(&first)?;
@@ -125,14 +127,14 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> Interleave<S, W> {
 
 impl fmt::Display for InterleaveReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "workflow {:?} does something else when its steps end in another order", self.workflow)?;
+        writeln!(f, "workflow {:?} does something different when its steps end in another order", self.workflow)?;
         writeln!(f, "  seed:       {}", self.seed)?;
         writeln!(f, "{}", self.differs)?;
         writeln!(f, "  outcomes:   {}", self.usual.join(", "))?;
         writeln!(f, "  with seed:  {}", self.order.join(", "))?;
         write!(
             f,
-            "  what to do: take results by their names, not by which came first; or pass .same(..) if both are right"
+            "  what to do: choose results by their names, not by which came first; or pass .same(..) if both are right"
         )
     }
 }
@@ -142,7 +144,7 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> IntoFuture for Interleave<S, W> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.go())
+        Box::pin(self.run())
     }
 }
 

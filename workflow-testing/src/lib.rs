@@ -1,4 +1,5 @@
-//! What authors use in their own tests: a database in memory with a worker beside it, in virtual time, and crashes on demand.
+//! Tests of workflows: a database in memory with a worker beside it, in virtual time, and crashes
+//! on demand.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,20 +29,25 @@
 //! ```
 //!
 //! # Time
-//! The env lives on a thread of its own, on a tokio runtime whose clock is paused; so a test may run on any runtime, also on a
-//! plain `#[tokio::test]`. Time stands still until [`TestEnv::advance`] or [`TestRun::finish`] lets it pass. Then it leaps from
-//! timer to timer, each time when nothing else can go on: durable sleeps, retries, time-outs, deadlines, and `tokio::time` in
-//! stubs. 90 days take milliseconds.
+//! The env lives on a thread of its own, on a tokio runtime whose clock is paused. So a test may
+//! run on any runtime, also on a plain `#[tokio::test]`. Time stands still until
+//! [`TestEnv::advance`] or [`TestRun::finish`] lets it pass. Then it leaps from timer to timer,
+//! each time when nothing else can go on. Durable sleeps, retries, timeouts, deadlines and
+//! `tokio::time` in stubs are such timers. 90 days take milliseconds.
 //!
-//! A stub that answers from memory, at once or after a `tokio::time::sleep`, takes part in that. What does not:
-//! * I/O of tokio (a socket, say): the runtime has none, and the step fails with tokio's message that says so.
-//! * A blocking call in `tokio::task::spawn_blocking` holds time up for as long as it takes.
-//! * A body that blocks its thread holds everything up. One that waits for a thread of its own (`std::thread`) is given real
-//!   time by [`TestRun::result`]; where time goes on without it, that is a [`TestError::Overtaken`].
+//! Virtual time works for a stub that answers from memory, at once or after a `tokio::time::sleep`.
+//! Other stubs behave like this:
+//! * I/O of tokio, such as a socket: the runtime has none, and the step fails with tokio's message
+//!   that says so.
+//! * A blocking call in `tokio::task::spawn_blocking` stops time for as long as it takes.
+//! * A body that blocks its thread stops everything. A body that waits for a thread of its own
+//!   (`std::thread`) gets real time from [`TestRun::result`]. If virtual time passes without it,
+//!   the env returns [`TestError::Overtaken`].
 //!
 //! # Crashes
-//! A crash drops all futures of the env's process where they are, and its memory; only what was committed is there
-//! afterwards. Destructors of what was dropped do run, unlike those of a process that is killed.
+//! A crash drops all futures of the env's process where they are, and the memory of the process.
+//! Only committed data is left. The destructors of the dropped values do run, unlike those of a
+//! process that is killed.
 
 mod body_hooks;
 mod commit_log;

@@ -1,10 +1,10 @@
-//! What ran, and how it differs from what was expected.
+//! The keys of a run's outcomes, and how two lists of them differ.
 
 use std::fmt;
 
 use workflow_sdk::StepAttempt;
 
-/// The keys of the outcomes of a history, in the order in which the workflow got them.
+/// Returns the keys of a history's outcomes, in the order in which the workflow got them.
 pub(super) fn outcome_keys(history: &[StepAttempt]) -> Vec<String> {
     let mut outcomes: Vec<(i64, &str)> =
         history.iter().filter_map(|row| Some((row.position?, row.step_key.as_str()))).collect();
@@ -12,7 +12,7 @@ pub(super) fn outcome_keys(history: &[StepAttempt]) -> Vec<String> {
     outcomes.into_iter().map(|(_, key)| key.to_owned()).collect()
 }
 
-/// Two lists, side by side.
+/// Two lists side by side. Its `Display` form is the report.
 #[derive(Debug, PartialEq)]
 pub(super) struct Difference(Vec<Line>);
 
@@ -23,7 +23,7 @@ enum Line {
     Extra(String),
 }
 
-/// `None`: they are the same.
+/// Compares two lists. `None` if they are equal.
 pub(super) fn difference(expected: &[String], found: &[String]) -> Option<Difference> {
     if expected == found {
         return None;
@@ -46,7 +46,8 @@ pub(super) fn difference(expected: &[String], found: &[String]) -> Option<Differ
     Some(Difference(lines))
 }
 
-/// At `[i][j]`, how much the lists have in common from there on.
+/// Returns a table. Its entry `[i][j]` is the length of the longest common subsequence of
+/// `one[i..]` and `other[j..]`.
 fn longest_common(one: &[String], other: &[String]) -> Vec<Vec<usize>> {
     let mut longest = vec![vec![0; other.len() + 1]; one.len() + 1];
     for i in (0..one.len()).rev() {
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_does_not_differ() {
+    fn equal_lists_have_no_difference() {
         assert_eq!(difference(&keys("a b"), &keys("a b")), None);
         assert_eq!(difference(&[], &[]), None);
     }

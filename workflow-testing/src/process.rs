@@ -1,4 +1,5 @@
-//! One life of an env's process: a client and, unless it has crashed, a worker, on the paused runtime of the env's thread.
+//! One process of an env: a client, and a worker unless a test has crashed it, on the paused
+//! runtime of the env's thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,48 +12,48 @@ use workflow_sdk::{Client, DEFAULT_PAYLOAD_LIMIT, ErrorKind, Run, RunFilter, Run
 use workflow_worker::WorkerError;
 
 use super::crash_store::CrashStore;
-use super::idle::{Hold, Idle};
+use super::idle::{Idle, TimeStop};
 use super::surroundings::Surroundings;
 
-/// A run that has not ended after so many steps of time goes on for ever.
+/// A run that has not ended after this number of time steps counts as endless.
 const MOST_STEPS: u32 = 200_000;
 
-/// How long, in real time, a body that waits for another thread is waited for, where nothing else can go on.
+/// The real time that a body gets which waits for another thread while nothing else can go on.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Between two looks.
+/// The real time between two looks at that run.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a run has come to that was followed to its end.
+/// How far a run has come that was followed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Followed {
     Ended,
-    /// No passing of time brings it further.
+    /// It waits for something that does not come with time.
     StandsStill,
     /// Its history does not fit the code.
     Diverged(String),
-    /// It goes on for ever.
+    /// It does not come to an end.
     TooLong,
 }
 
-/// See the module.
+/// One process of an env.
 pub(super) struct Process {
     pub(super) client: Client,
     surroundings: Arc<Surroundings>,
     idle: Arc<Idle>,
-    hold: Mutex<Option<Hold>>,
+    time_stop: Mutex<Option<TimeStop>>,
 }
 
 impl Process {
-    /// Time stands still from the beginning.
+    /// Begins a process. Time stands still.
     pub(super) fn begin(surroundings: &Arc<Surroundings>, idle: &Arc<Idle>) -> Arc<Self> {
         let store = CrashStore { inner: surroundings.database.handle(), log: Arc::clone(&surroundings.log) };
         let client = Client::over(Arc::new(store), DEFAULT_PAYLOAD_LIMIT);
-        let hold = Mutex::new(Some(Hold::begin()));
-        Arc::new(Self { client, surroundings: Arc::clone(surroundings), idle: Arc::clone(idle), hold })
+        let time_stop = Mutex::new(Some(TimeStop::begin()));
+        Arc::new(Self { client, surroundings: Arc::clone(surroundings), idle: Arc::clone(idle), time_stop })
     }
 
-    /// Starts the worker, after the claims of the one that died.
+    /// Starts a worker, which first releases the claims of the dead one.
     pub(super) fn start_worker(&self) {
         let Some(worker) = (self.surroundings.worker)(self.client.clone()) else { return };
         let (client, surroundings) = (self.client.clone(), Arc::clone(&self.surroundings));
@@ -72,13 +73,13 @@ impl Process {
         self.idle.settle().await;
     }
 
-    /// Lets so much time pass: all that becomes due in it happens in its order.
+    /// Lets this much time pass. Everything that becomes due meanwhile happens in its order.
     pub(super) async fn advance(&self, by: Duration) {
         let until = Instant::now() + by;
         self.settle().await;
         self.let_time_pass();
         tokio::time::sleep_until(until).await;
-        self.hold_time();
+        self.stop_time();
         self.settle().await;
     }
 
@@ -87,7 +88,7 @@ impl Process {
         self.settle().await;
         self.let_time_pass();
         let followed = self.follow_while_time_passes(run).await;
-        self.hold_time();
+        self.stop_time();
         followed
     }
 
@@ -101,7 +102,7 @@ impl Process {
                 Ok(_) => {}
                 Err(_) => return Followed::StandsStill,
             }
-            if !self.time_brings_something().await {
+            if !self.some_run_waits_for_time().await {
                 return Followed::StandsStill;
             }
             self.idle.step().await;
@@ -109,8 +110,8 @@ impl Process {
         Followed::TooLong
     }
 
-    /// Whether a run of this env's workflows waits for time.
-    async fn time_brings_something(&self) -> bool {
+    /// Returns whether a run of this env's workflows waits for time.
+    async fn some_run_waits_for_time(&self) -> bool {
         let mut filter = RunFilter::new()
             .status(RunStatus::Pending)
             .status(RunStatus::Running)
@@ -133,7 +134,8 @@ impl Process {
         }
     }
 
-    /// Whether the run ends without the passing of time. A body that waits for another thread gets some real time.
+    /// Returns whether the run ends without the passing of virtual time. A body that waits for
+    /// another thread gets some real time.
     pub(super) async fn ends_now(&self, id: RunId) -> bool {
         let begun = std::time::Instant::now();
         loop {
@@ -143,23 +145,24 @@ impl Process {
                 Ok(run) if run.status == RunStatus::Running && begun.elapsed() < PATIENCE => {}
                 Ok(_) | Err(_) => return false,
             }
-            // A blocking call, for the clock of this thread stands still.
+            // On a blocking thread, because the clock of this runtime stands still.
             let _ = tokio::task::spawn_blocking(|| std::thread::sleep(LOOK)).await;
         }
     }
 
     fn let_time_pass(&self) {
-        self.surroundings.ledger.time_passes(true);
-        drop(self.hold.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.surroundings.ledger.set_time_passes(true);
+        drop(self.time_stop.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    fn hold_time(&self) {
-        self.surroundings.ledger.time_passes(false);
-        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Hold::begin());
+    fn stop_time(&self) {
+        self.surroundings.ledger.set_time_passes(false);
+        *self.time_stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(TimeStop::begin());
     }
 }
 
-/// What the dead worker held is due now: in production others notice within a second, here at once.
+/// Makes the runs of dead workers due at once. In production another worker does so about a second
+/// after the death.
 async fn release_dead(client: &Client) -> Result<(), WorkerError> {
     let store = client.store();
     let workers = store.workers().await?;
@@ -175,5 +178,5 @@ async fn release_dead(client: &Client) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// What is to be done in a process.
+/// A call that a test makes in a process.
 pub(super) type Call = Box<dyn FnOnce(Arc<Process>) -> BoxFuture<'static, ()> + Send>;

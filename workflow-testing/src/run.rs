@@ -24,16 +24,16 @@ impl<O> TestRun<O> {
         Self { thread, id, output: PhantomData }
     }
 
-    /// Its id.
+    /// Returns the id of the run.
     #[must_use]
     pub fn id(&self) -> RunId {
         self.id
     }
 
-    /// The run as it stands in the database, when everything waits.
+    /// Returns the run as the database has it once everything waits.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn run(&self) -> Result<Run, TestError> {
         let id = self.id;
         let run = self.thread.call(move |process| async move {
@@ -43,18 +43,18 @@ impl<O> TestRun<O> {
         Ok(run.await??)
     }
 
-    /// Where it is in its life, when everything waits.
+    /// Returns the status of the run once everything waits.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn status(&self) -> Result<RunStatus, TestError> {
         Ok(self.run().await?.status)
     }
 
-    /// Every recorded attempt of every step.
+    /// Returns every recorded attempt of every step.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn history(&self) -> Result<Vec<StepAttempt>, TestError> {
         let id = self.id;
         let history = self.thread.call(move |process| async move {
@@ -64,10 +64,10 @@ impl<O> TestRun<O> {
         Ok(history.await??)
     }
 
-    /// The run with its history, as [`Client::export`](workflow_sdk::Client::export) gives it.
+    /// Returns the run with its history. See [`Client::export`](workflow_sdk::Client::export).
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn export(&self) -> Result<RunHistory, TestError> {
         let id = self.id;
         let export = self.thread.call(move |process| async move {
@@ -77,19 +77,20 @@ impl<O> TestRun<O> {
         Ok(export.await??)
     }
 
-    /// The keys of the calls whose outcomes are recorded, in the order in which the workflow got them: of steps, sleeps,
-    /// signals, children. Failed attempts that another one follows are not among them.
+    /// Returns the keys of the recorded outcomes (of steps, sleeps, signals and children), in the
+    /// order in which the workflow got them. A failed attempt that is followed by another one has
+    /// no outcome.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn ran(&self) -> Result<Vec<String>, TestError> {
         Ok(outcome_keys(&self.history().await?))
     }
 
-    /// What the run waits for, in one sentence.
+    /// Returns what the run waits for, in one sentence.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn waits_for(&self) -> Result<String, TestError> {
         let id = self.id;
         let explanation = self.thread.call(move |process| async move {
@@ -99,10 +100,10 @@ impl<O> TestRun<O> {
         Ok(explanation.await??.to_string())
     }
 
-    /// Asks the run to end.
+    /// Cancels the run: asks it to clean up and end.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn cancel(&self) -> Result<CancelOutcome, TestError> {
         let id = self.id;
         let canceled = self.thread.call(move |process| async move {
@@ -113,10 +114,10 @@ impl<O> TestRun<O> {
         Ok(canceled.await??)
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the run.
     ///
     /// # Errors
-    /// [`TestError::Client`].
+    /// [`TestError::Client`] if the client returns an error.
     pub async fn signal<T>(&self, name: impl NamesSignal<T>, payload: &T) -> Result<SignalOutcome, TestError>
     where
         T: Serialize + DeserializeOwned,
@@ -131,10 +132,10 @@ impl<O> TestRun<O> {
         Ok(sent.await??)
     }
 
-    /// Asserts that the run has done this and nothing else, in this order: see [`TestRun::ran`].
+    /// Asserts that [`TestRun::ran`] returns these keys, in this order.
     ///
     /// # Panics
-    /// If it has not, with both lists side by side.
+    /// If the keys differ. The message shows both lists side by side.
     #[track_caller]
     pub fn assert_ran<K: Into<String>>(
         &self,
@@ -152,15 +153,16 @@ impl<O> TestRun<O> {
             Err(error) => Some(error.to_string()),
         };
         let report = report.unwrap_or_default();
-        assert!(report.is_empty(), "at {at}: the run did otherwise than expected\n{report}");
+        assert!(report.is_empty(), "at {at}: the run did not do what was expected\n{report}");
     }
 }
 
 impl<O: DeserializeOwned + Send + 'static> TestRun<O> {
-    /// What the run ended with, if it ends without the passing of time.
+    /// Returns the output of the run, if the run ends without the passing of time.
     ///
     /// # Errors
-    /// [`TestError::StillWaiting`], with what it waits for; [`TestError::Client`] if it failed or was canceled.
+    /// [`TestError::StillWaiting`] if the run waits, with what it waits for. [`TestError::Client`]
+    /// if the run failed or was canceled.
     pub async fn result(&self) -> Result<O, TestError> {
         let id = self.id;
         if self.thread.call(move |process| async move { process.ends_now(id).await }).await? {
@@ -169,16 +171,18 @@ impl<O: DeserializeOwned + Send + 'static> TestRun<O> {
         self.still_waiting().await
     }
 
-    /// Lets as much time pass as the run needs to end, from timer to timer, and gives what it ended with.
+    /// Lets as much time pass as the run needs to end, from timer to timer. Returns the output of
+    /// the run.
     ///
     /// # Errors
-    /// As [`TestRun::result`]: [`TestError::StillWaiting`] where it waits for something that time does not bring; and
-    /// [`TestError::Diverged`], [`TestError::TooLong`].
+    /// [`TestError::Client`] if the run failed or was canceled. [`TestError::StillWaiting`] if the
+    /// run waits for something that does not come with time. [`TestError::Diverged`] if its history
+    /// does not fit the code. [`TestError::TooLong`] if it does not come to an end.
     pub async fn finish(&self) -> Result<O, TestError> {
         let id = self.id;
         match self.thread.call(move |process| async move { process.follow(id).await }).await? {
             Followed::Ended => self.ended().await,
-            // A body may wait for another thread.
+            // A body may wait for another thread, which gets real time from `result`.
             Followed::StandsStill => self.result().await,
             Followed::Diverged(divergence) => Err(TestError::Diverged { divergence }),
             Followed::TooLong => {

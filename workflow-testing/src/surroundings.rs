@@ -1,4 +1,4 @@
-//! What of an env outlives a crash of its process.
+//! The parts of an env that outlive a crash of its process.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +14,19 @@ use super::commit_log::SharedLog;
 use super::effects::Ledger;
 use super::time::VirtualTime;
 
-/// A worker over this client that works until its process ends; `None`: no workflow is registered.
+/// Makes a worker on a client. The worker works until its process ends. `None` if no workflow is
+/// registered.
 pub(super) type MakeWorker =
     Arc<dyn Fn(Client) -> Option<BoxFuture<'static, Result<(), WorkerError>>> + Send + Sync + 'static>;
 
-/// See the module.
+/// The parts of an env that outlive a crash of its process.
 pub(super) struct Surroundings {
     pub(super) database: MemoryDatabase,
     pub(super) time: Arc<VirtualTime>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) log: SharedLog,
     pub(super) worker: MakeWorker,
-    /// Names and versions of the workflows that the worker runs.
+    /// The names and versions of the worker's workflows.
     pub(super) workflows: Vec<(&'static str, &'static str)>,
     worker_error: Mutex<Option<String>>,
 }
@@ -51,7 +52,7 @@ impl Surroundings {
         *self.worker_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
     }
 
-    /// Why there is no worker any more.
+    /// Returns the error with which the worker has ended.
     pub(super) fn worker_error(&self) -> Option<String> {
         self.worker_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,5 @@
-//! The clock of an env: that of its paused runtime, carried on where a crash ends the runtime.
+//! The clock of an env. It is the clock of the paused runtime, and goes on after a crash ends that
+//! runtime.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,13 +8,13 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use workflow_sdk::Timestamp;
 
-/// The time of an env, the same on every thread.
+/// The virtual time of an env. It is equal on every thread.
 pub(super) struct VirtualTime(Mutex<Origin>);
 
 struct Origin {
-    /// The time when the present runtime began.
+    /// The virtual time at which the present runtime began.
     at: Timestamp,
-    /// The present runtime, and what its clock said then.
+    /// The present runtime, and the reading of its clock at that time.
     runtime: Option<(Handle, Instant)>,
 }
 
@@ -22,7 +23,7 @@ impl VirtualTime {
         Self(Mutex::new(Origin { at: start, runtime: None }))
     }
 
-    /// From now on time is that of the current runtime. It goes on where it was.
+    /// Follows the clock of the current runtime from now on. The time does not jump.
     pub(super) fn follow_runtime(&self) {
         let mut origin = self.origin();
         origin.at = origin.now();
@@ -41,7 +42,7 @@ impl VirtualTime {
 impl Origin {
     fn now(&self) -> Timestamp {
         let Some((runtime, since)) = &self.runtime else { return self.at };
-        // A paused clock belongs to its runtime; whoever asks may be on another one.
+        // A paused clock belongs to its runtime, and the caller may be on another one.
         let _entered = runtime.enter();
         self.at + since.elapsed()
     }

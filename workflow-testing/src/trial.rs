@@ -1,4 +1,4 @@
-//! One run of a workflow in a world of its own, to its end, whatever dies on the way.
+//! One run of a workflow to its end, in an env of its own, with or without a crash.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::env_thread::EnvThread;
 use super::outcome_keys::outcome_keys;
 use super::process::Followed;
 
-/// How a run of a pass ended.
+/// How the run of a trial ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ending {
     Succeeded(Value),
@@ -33,18 +33,18 @@ impl fmt::Display for Ending {
             Self::Canceled => f.write_str("was canceled"),
             Self::Waits(what) => write!(f, "has not ended: {what}"),
             Self::Diverged(divergence) => write!(f, "diverged:\n{divergence}"),
-            Self::TooLong(what) => write!(f, "goes on for ever: {what}"),
+            Self::TooLong(what) => write!(f, "runs without end: {what}"),
         }
     }
 }
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Debug)]
 pub(super) struct Trial {
     pub(super) ending: Ending,
     pub(super) effects: Vec<Effect>,
     pub(super) commits: Vec<Commit>,
-    pub(super) struck: Option<Boundary>,
+    pub(super) died_at: Option<Boundary>,
     pub(super) ran_again: Option<RanAgain>,
     pub(super) history: RunHistory,
 }
@@ -55,15 +55,15 @@ impl Trial {
     }
 }
 
-/// What every pass is given.
+/// The input of every trial.
 #[derive(Clone, Debug)]
 pub(super) struct TrialInput {
     pub(super) input: Value,
-    /// Sent after the start: name and payload.
+    /// The names and payloads of signals that are sent after the start.
     pub(super) signals: Vec<(String, Value)>,
 }
 
-/// Runs it. The state of its world is given back beside it.
+/// Runs a trial. Returns its result and the state of its env.
 pub(super) async fn run_trial<S, W>(
     config: &Arc<EnvConfig<S>>,
     input: &TrialInput,
@@ -80,7 +80,7 @@ where
     for (number, (name, payload)) in input.signals.iter().enumerate() {
         let (name, payload) = (name.clone(), payload.clone());
         let send = move |client: &Client| client.signal(id, name.as_str(), &payload).key(number.to_string());
-        again(&thread, send).await?;
+        ask_until_answered(&thread, send).await?;
     }
     let followed = loop {
         match thread.call(move |process| async move { process.follow(id).await }).await {
@@ -88,7 +88,7 @@ where
             followed => break followed?,
         }
     };
-    let trial = look(&thread, id, followed).await?;
+    let trial = result_of(&thread, id, followed).await?;
     Ok((trial, state))
 }
 
@@ -100,12 +100,16 @@ async fn start<S, W: RunsWith<S>>(
     let id = nth_id(config.start, 0).unwrap_or_else(RunId::generate);
     let input = input.clone();
     let start = move |client: &Client| client.start_by_name(W::NAME, &input).version(W::VERSION).id(id).key("trial");
-    again(thread, start).await?;
+    ask_until_answered(thread, start).await?;
     Ok(id)
 }
 
-/// Asks the client for this, and the next one if the first dies: as an application does that got no answer.
-async fn again<F, T>(thread: &EnvThread, ask: impl Fn(&Client) -> F + Clone + Send + 'static) -> Result<T, TestError>
+/// Asks the client, and the next client if the first one dies, like an application that got no
+/// answer.
+async fn ask_until_answered<F, T>(
+    thread: &EnvThread,
+    ask: impl Fn(&Client) -> F + Clone + Send + 'static,
+) -> Result<T, TestError>
 where
     F: IntoFuture<Output = Result<T, workflow_sdk::ClientError>>,
     F::IntoFuture: Send + 'static,
@@ -125,7 +129,7 @@ where
     }
 }
 
-async fn look(thread: &EnvThread, id: RunId, followed: Followed) -> Result<Trial, TestError> {
+async fn result_of(thread: &EnvThread, id: RunId, followed: Followed) -> Result<Trial, TestError> {
     let found = thread.call(move |process| async move {
         let explained = process.client.explain(id).await?;
         let history = process.client.export(id).await?;
@@ -143,7 +147,7 @@ async fn look(thread: &EnvThread, id: RunId, followed: Followed) -> Result<Trial
         ending,
         effects: surroundings.ledger.effects(),
         commits: surroundings.log.commits(),
-        struck: surroundings.log.struck(),
+        died_at: surroundings.log.died_at(),
         ran_again: surroundings.log.ran_again(),
         history,
     })
