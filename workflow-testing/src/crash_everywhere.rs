@@ -113,8 +113,8 @@ pub(super) fn with_signal(
     Ok(input)
 }
 
-/// Refuses a run that does not end without a fault, because no run with a fault can be compared with
-/// it.
+/// Refuses a run that does not end without a fault, because no run with a fault can be compared
+/// with it.
 pub(super) fn refuse_unfinished(trial: &Trial) -> Result<(), TestError> {
     let run = trial.history.run.id;
     match &trial.ending {
