@@ -158,7 +158,8 @@ pub async fn a_divergence_is_explained(db: Live) {
     #[workflow(name = "diverges")]
     async fn before(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.step("a", async || Ok::<_, Error>(())).await?;
-        ctx.sleep(Duration::from_millis(50)).await
+        // Long enough to be seen parked on a busy machine.
+        ctx.sleep(Duration::from_secs(1)).await
     }
     #[workflow(name = "diverges")]
     async fn after(ctx: &Ctx<Probe>) -> Result<()> {
