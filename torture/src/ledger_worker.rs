@@ -27,7 +27,7 @@ pub fn work(settings: &str) -> Result<(), Box<dyn Error>> {
     // The tests search everything that the engine logs for stored values. sqlx is searched only in
     // the log of a test's own process, and without its warnings of slow statements. The tests' own
     // server runs without fsync, and each process would warn of that.
-    let filter = "trace,sqlx=error,workflow_sdk::store::postgres::open=error";
+    let filter = "trace,sqlx=error,workflow_postgres::open=error";
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     let races = settings.races;
     std::thread::spawn(move || {
