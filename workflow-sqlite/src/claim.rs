@@ -42,7 +42,8 @@ pub(super) fn lanes_of(request: &ClaimRequest) -> Result<String, DatabaseError> 
     serde_json::to_string(&lanes).during(OPERATION)
 }
 
-/// Selects the runs that have been due longest from what `find_due_runs.sql` found in each lane.
+/// Selects the runs that have been due longest among those that `find_due_runs.sql` found in each
+/// lane.
 pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<RunId>, DatabaseError> {
     let mut due: BTreeSet<(i64, RunId)> = BTreeSet::new();
     for lane in found {

@@ -1,4 +1,4 @@
-//! One batch, one transaction, a handful of statements.
+//! Commits a batch in one transaction: on the fast path if possible, else on the slow path.
 
 use workflow_engine::store::{Asked, DatabaseError, Outcome, Write};
 
@@ -31,7 +31,7 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
     slow_path(database, writer, writes).await
 }
 
-/// Commits on the slow path alone.
+/// Commits on the slow path, without an attempt on the fast path.
 pub(super) async fn commit_on_slow_path(database: &Database, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
     if writes.is_empty() {
         return Ok(Vec::new());

@@ -300,7 +300,8 @@ async fn a_dropped_commit_leaves_no_transaction() {
     }
 }
 
-/// SQLite rolls back by itself when the disk is full, which a driver that counts its transactions gets wrong for ever.
+/// SQLite itself rolls back when the disk is full. A driver that counts open transactions does not
+/// notice, and its count stays wrong.
 #[tokio::test]
 async fn the_writer_works_again_after_a_full_disk() {
     let f = Fixture::file().await;

@@ -1,8 +1,10 @@
-//! Batches of the ordinary kinds: starts, attempts without effects, ends without a family, parks, one claim. They take two ways to
-//! the database's thread and back, in the place of one a statement: on each of them, two threads have to be scheduled.
+//! The fast path, for batches of ordinary writes: starts, attempts without effects, ends of runs
+//! without a parent or children, parks, and one claim. A batch needs two round trips to the
+//! database's thread instead of one per statement. Each round trip schedules two threads.
 //!
-//! All is done as if every claim held, and asked in the same script whether each does; if one does not, all is rolled back, and
-//! the batch goes the long way. A lone attempt or end takes one way.
+//! The script applies all writes as if every claim held, and checks the claims too. If a claim does
+//! not hold, the transaction is rolled back and the batch takes the slow path. A single attempt or
+//! end needs one round trip.
 
 use std::cell::Cell;
 
@@ -33,10 +35,10 @@ const END: &str = "end runs";
 const PARK: &str = "park runs";
 const CLAIM: &str = "claim runs";
 
-/// The beginning of a plain batch, for any number of attempts.
+/// The first script of a batch, for any number of attempts.
 struct Script {
     statements: RowsStatement,
-    /// What they do, after the beginning.
+    /// The operation of each statement, without the statements that begin the transaction.
     operations: &'static [&'static str],
     /// Adds the attempts as the statement that records them takes them.
     add_attempts: fn(&mut Parameters, &[AttemptRow<'_>]) -> Result<(), DatabaseError>,
@@ -52,9 +54,7 @@ static BATCH: Script = Script {
 };
 
 static BATCH_OF_SUCCESSES: Script = Script {
-    statements: RowsStatement::new(|| {
-        altered("deferred-begin", sql::FAST_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED")
-    }),
+    statements: RowsStatement::new(|| altered("deferred-begin", sql::FAST_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED")),
     operations: BATCH.operations,
     add_attempts: attempt::add_successes,
 };
@@ -65,14 +65,16 @@ static BATCH_OF_WORK: Script = Script {
     add_attempts: attempt::add_successes,
 };
 
-/// Whether this is one ordinary attempt or end: one statement, and so its own transaction. Two more ways to the database's thread
-/// and back were most of what a lone step took beside the sync of the disk (`history`).
+/// Returns `true` for one ordinary attempt or end. It is one statement, which is a transaction of
+/// its own, so it saves the round trips of `BEGIN` and `COMMIT`.
 pub(super) fn is_single(writes: &[Write]) -> bool {
     matches!(writes, [write @ (Write::Attempt(_) | Write::End(_))] if is_ordinary(write))
 }
 
-/// Applies it. `None`: its claim does not hold, or its row was final already, and it changed nothing. `now` comes before the write
-/// lock, which only the statement takes: an end may be a moment older than one of another process that was before it.
+/// Applies a single write. Returns `None` if nothing was changed, because its claim does not hold
+/// or its row was final already.
+/// `now` is read before the statement takes the write lock. So an end can be slightly older than an
+/// end that another process committed first.
 pub(super) async fn apply_single(
     writer: &mut WriterGuard,
     writes: &[Write],
@@ -95,8 +97,9 @@ fn is_ordinary(write: &Write) -> bool {
     }
 }
 
-/// Whether these are all of those kinds, and no more attempts than one statement takes. `asked`: what they ask; two claims of one run
-/// need the fence to decide between them.
+/// Returns `true` if all writes are ordinary, with at most one claim, and with at most as many
+/// attempts as one statement takes. `asked` has the claims that must be checked. Two claims of one
+/// run need the fence, which decides between them.
 fn is_fast(writes: &[Write], asked: &Asked) -> bool {
     let count = |kind: fn(&Write) -> bool| writes.iter().filter(|write| kind(write)).count();
     count(|write| matches!(write, Write::Claim(_))) <= 1
@@ -105,15 +108,15 @@ fn is_fast(writes: &[Write], asked: &Asked) -> bool {
         && asked.values().all(Option::is_some)
 }
 
-/// What a plain batch says to the database.
+/// A batch that is ready for the database.
 pub(super) struct FastBatch<'a> {
     now: Timestamp,
     writes: &'a [Write],
     starts: Starts<'a>,
     new_runs: Option<String>,
-    /// What nobody knows of its claims.
+    /// The claims that must be checked, because the cache lacks them.
     asked: Asked,
-    /// It relies on what was known before it began.
+    /// Some claims were found in the cache, before the transaction began.
     relies_on_cache: bool,
     attempts: Vec<AttemptRow<'a>>,
     ends: Option<String>,
@@ -122,7 +125,7 @@ pub(super) struct FastBatch<'a> {
     outcomes: Outcomes,
 }
 
-/// A plain batch that was applied and is not committed.
+/// A batch that was applied and is not committed yet.
 pub(super) struct Applied<'a> {
     now: Timestamp,
     writes: &'a [Write],
@@ -131,17 +134,19 @@ pub(super) struct Applied<'a> {
     outcomes: Outcomes,
 }
 
-/// A claim that has found runs.
+/// A claim that found due runs.
 struct DueClaim {
     place: usize,
     due: Vec<RunId>,
-    /// Claims them and commits.
+    /// Claims the runs and commits.
     script: Query<'static, Sqlite, SqliteArguments>,
 }
 
 impl<'a> FastBatch<'a> {
-    /// Makes it ready, if it is one. `now` comes before the write lock, for which another process may make it wait: its times may then be older
-    /// than some that are committed. A lease is counted from before its claim was sent, so none is longer by that.
+    /// Prepares a batch. Returns `None` if it must take the slow path.
+    /// `now` is read before the write lock is taken, and another process may hold that. So the
+    /// times of the batch can be older than committed ones. A lease counts from a moment before its
+    /// claim was sent, so no lease lasts longer because of this.
     pub(super) fn prepare(
         writes: &'a [Write],
         fence_cache: &FenceCache,
@@ -186,8 +191,8 @@ impl<'a> FastBatch<'a> {
         }))
     }
 
-    /// Applies it, in a transaction that this begins. `None`: a claim does not hold, or nobody knows, and the transaction must be
-    /// rolled back.
+    /// Begins a transaction and applies the batch. Returns `None` if a claim does not hold, or if
+    /// the cache turned out to be old. The transaction must then be rolled back.
     pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, DatabaseError> {
         let script = self.script();
         let parameters = self.parameters(script)?;
@@ -219,7 +224,7 @@ impl<'a> FastBatch<'a> {
         Ok(Some(Applied { now: self.now, writes: self.writes, asked: self.asked, claim, outcomes: self.outcomes }))
     }
 
-    /// The shortest that does all of it.
+    /// Returns the shortest script that covers all writes.
     fn script(&self) -> &'static Script {
         let is_work = self.new_runs.is_none() && self.asked.is_empty() && self.parks.is_none();
         match self.attempts.iter().all(AttemptRow::is_first_success) {
@@ -229,7 +234,7 @@ impl<'a> FastBatch<'a> {
         }
     }
 
-    /// The parameters of this script, in the order of its operations.
+    /// Returns the parameters of this script, in the order of its operations.
     fn parameters(&mut self, script: &Script) -> Result<Parameters, DatabaseError> {
         let now = self.now.as_micros();
         let mut parameters = Parameters::default();
@@ -252,14 +257,14 @@ impl<'a> FastBatch<'a> {
 }
 
 impl Applied<'_> {
-    /// Claims and commits.
+    /// Claims the runs that were found, and commits.
     pub(super) async fn commit(self, mut writer: WriterGuard) -> Result<Vec<Outcome>, DatabaseError> {
         let Self { now, writes, asked, claim, mut outcomes } = self;
         match claim {
             Some(DueClaim { place, due, script }) => {
                 let taken = |rows: &[_]| Taken::of(rows, &due);
                 let taken = writer.end_with(script, &[CLAIM, CLAIM, "commit a transaction"], taken).await?;
-                // It is committed: a run that cannot be understood must not make the rest of the batch look as if it were not.
+                // The batch is committed, so an unreadable run must not fail its other writes.
                 let runs = match (taken, writer.connection()) {
                     (Ok(taken), Ok(connection)) => taken.complete(connection).await,
                     (Err(error), _) | (_, Err(error)) => Err(error),
@@ -270,7 +275,8 @@ impl Applied<'_> {
                 let claimed = runs.map(|runs| Outcome::Claimed(Claimed { runs, now }));
                 outcomes.set(place, claimed.unwrap_or_else(Outcome::Refused));
             }
-            // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
+            // Without a change the transaction writes nothing, so an idle poll costs no sync of the
+            // disk.
             None => {
                 writer.end(Ok(())).await?;
                 writer.keep(writes, asked, &[]);

@@ -10,7 +10,7 @@ use workflow_engine::store::{Outcome, Store, Write};
 use super::fixture_tests::*;
 use super::sql;
 
-/// A write of a step of this claim, with a key of its own.
+/// Returns an attempt under this claim, with a key of its own.
 fn step(claim: Claim, number: usize) -> Write {
     attempt_write(claim, &format!("s{number}"), AttemptStatus::Succeeded, Some("1"))
 }
@@ -27,7 +27,7 @@ fn all_applied(outcomes: &[Outcome]) -> bool {
 
 #[tokio::test]
 async fn any_number_of_attempts_is_written() {
-    // Around the sizes of the texts, and beyond the largest.
+    // Around the sizes of the texts, and above the largest one.
     for count in [1, 2, 16, 17, 64, 65, 256, 257, 512, 513, 1100] {
         let f = Fixture::file().await;
         let claim = f.started_and_claimed().await;

@@ -1,11 +1,12 @@
-//! The claims that hold as far as the writer connection knows: of these a plain batch need not ask.
+//! The claims that are known to hold: the fast path does not read the fence for them.
 //!
-//! Who claims a run, ends it or parks it by this connection knows what it is from then on, until somebody else commits. SQLite
-//! says whether somebody has: the data version, read under the write lock, is another then (it is what tells SQLite itself that
-//! the pages in its memory are old). So this is no guess. To ask was a twelfth of the time of SQLite's thread.
+//! Runs that the writer connection claims, ends or parks are known to it until another connection
+//! commits. The data version of SQLite, read under the write lock, changes with each such commit.
+//! SQLite itself uses it to find out whether the pages in its memory are old. So a cached claim is
+//! certain to hold, and the cache saves the reads of the fence.
 //!
-//! Only plain batches keep it up to date. Whoever else uses the connection takes it away ([`Writer::lock`](super::writer::Writer::lock)),
-//! and so does an error.
+//! Only the fast path updates the cache. Any other use of the connection
+//! ([`Writer::lock`](super::writer::Writer::lock)) and any error empties it.
 
 use std::collections::HashMap;
 
@@ -14,30 +15,30 @@ use workflow_engine::model::{Claim, RunId};
 use workflow_engine::store::Asked;
 use workflow_engine::store::{ClaimedRun, Write};
 
-/// After a commit of somebody else, so many looks without another: where others commit often, a batch that relied on what was
-/// known would often be done again.
+/// The number of checks without a commit of another connection before the cache is used again. If
+/// other connections commit often, batches that rely on the cache would often be repeated.
 const QUIET_LOOKS: u32 = 16;
 
-/// See the [module](self).
+/// Known claims; see the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct FenceCache {
     epochs: HashMap<RunId, i64>,
-    /// Looks since somebody else committed.
+    /// Checks since another connection committed.
     quiet_looks: u32,
 }
 
 impl FenceCache {
-    /// Whether this claim is known to hold.
+    /// Returns `true` if this claim is known to hold.
     pub(super) fn holds(&self, claim: Claim) -> bool {
         self.quiet_looks >= QUIET_LOOKS && self.epochs.get(&claim.run_id) == Some(&claim.epoch)
     }
 
-    /// Whether nobody had committed when the connection looked last.
+    /// Returns `true` if the last check found no commit of another connection.
     pub(super) fn is_undisturbed(&self) -> bool {
         self.quiet_looks > 0
     }
 
-    /// The connection has looked whether others had committed.
+    /// Notes a check, and whether it found commits of other connections.
     pub(super) fn looked(&mut self, others: bool) {
         if others && !planted("stale-claims") {
             self.epochs.clear();
@@ -47,7 +48,8 @@ impl FenceCache {
         }
     }
 
-    /// A plain batch was committed: what it asked for holds, and so does what it claimed; what it ended or parked does not.
+    /// Notes that the fast path committed a batch: the claims that it checked or took hold, and the
+    /// runs that it ended or parked have no claim.
     pub(super) fn committed(&mut self, writes: &[Write], asked: Asked, claimed: &[ClaimedRun]) {
         self.epochs.extend(asked.into_iter().filter_map(|(run, epoch)| Some((run, epoch?))));
         for write in writes {
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_known_after_a_while_and_until_others_commit() {
+    fn cached_claims_hold_after_a_while_and_until_others_commit() {
         let mut cache = FenceCache::default();
         cache.committed(&[], Asked::from([(claim(3).run_id, Some(3))]), &[]);
         quiet(&mut cache, QUIET_LOOKS - 1);
@@ -84,6 +86,6 @@ mod tests {
         cache.looked(true);
         assert!(!cache.holds(claim(3)));
         quiet(&mut cache, QUIET_LOOKS);
-        assert!(!cache.holds(claim(3)), "it is asked for again");
+        assert!(!cache.holds(claim(3)), "the claim is checked again");
     }
 }

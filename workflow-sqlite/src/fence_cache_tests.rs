@@ -11,7 +11,7 @@ fn step(claim: Claim, key: &str) -> Write {
     attempt_write(claim, key, AttemptStatus::Succeeded, Some("1"))
 }
 
-/// A store that knows that these claims hold: nobody else has committed for a while.
+/// Returns a store with these claims in its cache, after enough commits without another process.
 async fn with_cached_claims(runs: u32) -> (Fixture, Vec<Claim>) {
     let f = Fixture::file().await;
     let starts: Vec<Write> = (0..runs).map(|_| Write::Start(new_run())).collect();
@@ -25,7 +25,7 @@ async fn with_cached_claims(runs: u32) -> (Fixture, Vec<Claim>) {
     (f, claims)
 }
 
-/// How many of these are known to hold.
+/// Returns how many of these claims are known to hold.
 async fn cached(f: &Fixture, claims: &[Claim]) -> usize {
     let writer = f.store.database.writer.lock().await.unwrap();
     let cached = claims.iter().filter(|claim| writer.fence_cache().holds(**claim)).count();
@@ -37,7 +37,7 @@ fn applied(outcomes: &[Outcome]) {
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied)), "{outcomes:?}");
 }
 
-/// Steps of two claims, of which the first does not hold any more.
+/// Commits steps of two claims, of which the first one is lost.
 async fn first_is_lost(f: &Fixture, claims: &[Claim]) {
     let outcomes = f.store.commit(&[step(claims[0], "late"), step(claims[1], "late")]).await.unwrap();
     assert!(matches!(outcomes[..], [Outcome::Lost | Outcome::Duplicate, Outcome::Applied]), "{outcomes:?}");

@@ -1,4 +1,4 @@
-//! What the tests of this store share.
+//! The fixture of this store's tests.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! The SQLite store: one file, one writer connection, a few readers. Several processes may share the file.
+//! The SQLite store: one file, one writer connection, a few readers. Several processes may share
+//! the file.
 
 use std::sync::Arc;
 
@@ -78,8 +79,8 @@ use error::within_deadline;
 #[derive(Debug)]
 pub struct SqliteStore {
     database: Arc<Database>,
-    /// The turn to commit a batch, in the order of the calls. The deadline of a commit does not count
-    /// the time before its turn.
+    /// The turn to commit a batch, in the order of the calls. The deadline of a commit does not
+    /// count the time before its turn.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -88,13 +89,14 @@ impl SqliteStore {
     /// date.
     ///
     /// # Errors
-    /// [`ConnectError`].
+    /// [`ConnectError`] if the database cannot be opened, checked or migrated.
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
         let database = open::open(url, options).await?;
         Ok(Self { database: Arc::new(database), turn: tokio::sync::Mutex::default() })
     }
 
-    /// Commits on the slow path: what a batch must come to whatever its path. For tests.
+    /// Commits on the slow path, whatever the writes are. Tests compare its outcomes with those of
+    /// the fast path.
     ///
     /// # Errors
     /// See [`Store::commit`].

@@ -202,8 +202,9 @@ async fn every_statement_prepares_and_says_what_it_is() {
     assert_eq!(std::fs::read_dir(directory).unwrap().count(), sql::ALL.len());
 }
 
-/// The cost of a claim must not grow with finished, sleeping and foreign runs, nor that of the others with all runs; also where the
-/// database has looked at its tables and found many runs of which none was running.
+/// The cost of a claim must not grow with the number of finished, sleeping or foreign runs, and the
+/// cost of other statements must not grow with the number of runs. This must also hold if `ANALYZE`
+/// found many runs of which none was running.
 #[tokio::test]
 async fn no_statement_of_the_engine_scans_the_runs() {
     let f = Fixture::file().await;

@@ -1,4 +1,4 @@
-//! Turns rows into the model. A value that cannot be understood is an error of kind `Corrupt`.
+//! Turns rows into the model. An unreadable value is an error of kind `Corrupt`.
 
 use std::str::FromStr;
 

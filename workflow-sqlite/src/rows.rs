@@ -1,6 +1,7 @@
 //! Statements that take many rows as parameters.
 //!
-//! A JSON text of the rows is shorter to write, but SQLite translates all of it first and then searches it for each column.
+//! One JSON text of all rows would be shorter to write. But SQLite would first parse the whole text
+//! and then search it for each column.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,17 +13,20 @@ use workflow_engine::store::DatabaseError;
 
 use super::error::During;
 
-/// The most rows of one statement: far below SQLite's limit of 32,766 parameters, and more would take longer to prepare than they save.
+/// The largest number of rows per statement. It is far below SQLite's limit of 32,766 parameters. A
+/// longer statement would take more time to prepare than it saves.
 pub(super) const MOST_ROWS: usize = 512;
 
-/// For so many rows there is a text each: more would crowd the driver's cache of statements, fewer would leave more room empty.
+/// The numbers of rows for which a text exists. More texts would crowd the driver's statement
+/// cache, and fewer would leave more rows of a text unused.
 const SIZES: [usize; 5] = [1, 16, 64, 256, MOST_ROWS];
 
-/// What the row of parameters begins and ends with in a statement's file.
+/// The beginning and the end of the row of parameters in a statement's file.
 const ROW: (&str, char) = ("VALUES (", ')');
 
-/// A statement, or a script, with a row of parameters in `VALUES`, for any number of rows. It has room for more: a row whose first
-/// column is NULL it must leave out.
+/// A statement or script with a row of parameters in `VALUES`, which is repeated for any number of
+/// rows. The text can have more rows than needed, so the statement must skip rows whose first
+/// column is NULL.
 pub(super) struct RowsStatement {
     of_one_row: fn() -> &'static str,
     texts: [OnceLock<Arc<str>>; SIZES.len()],
@@ -33,16 +37,17 @@ impl RowsStatement {
         Self { of_one_row, texts: [const { OnceLock::new() }; SIZES.len()] }
     }
 
-    /// The query with room for so many rows, or for as many as one takes, with these parameters.
+    /// Returns the query with these parameters. Its text has room for `rows` rows, but for at most
+    /// [`MOST_ROWS`].
     pub(super) fn query(&self, rows: usize, parameters: Parameters) -> Query<'static, Sqlite, SqliteArguments> {
         let place = place_of(rows);
         let text = self.texts[place].get_or_init(|| repeated((self.of_one_row)(), SIZES[place]));
-        // Nothing is in it but the text of our own file.
+        // The text consists of our own file alone.
         sqlx::query_with(AssertSqlSafe(Arc::clone(text)), parameters.arguments)
     }
 }
 
-/// For how many rows the statement has room that takes so many, or the largest.
+/// Returns the smallest size that has room for this number of rows, or the largest size.
 pub(super) fn room_for(rows: usize) -> usize {
     SIZES[place_of(rows)]
 }
@@ -51,21 +56,22 @@ fn place_of(rows: usize) -> usize {
     SIZES.iter().position(|size| *size >= rows).unwrap_or(SIZES.len() - 1)
 }
 
-/// The parameters of a statement, in the order of its text. To bind thousands to a query would move the whole query for each.
+/// The parameters of a statement, in the order of its text. Binding them to the query one by one
+/// would move the whole query for each of them.
 #[derive(Default)]
 pub(super) struct Parameters {
     arguments: SqliteArguments,
-    /// Texts that come in many rows, of which there are few.
+    /// The few texts that occur in many rows.
     words: Vec<(&'static str, Arc<str>)>,
 }
 
 impl Parameters {
-    /// Makes room for so many more.
+    /// Reserves room for this number of further parameters.
     pub(super) fn reserve(&mut self, parameters: usize) {
         self.arguments.reserve(parameters, 0);
     }
 
-    /// Adds the next one.
+    /// Adds the next parameter.
     pub(super) fn add<'t>(
         &mut self,
         value: impl Encode<'t, Sqlite> + Type<Sqlite>,
@@ -74,13 +80,13 @@ impl Parameters {
         Ok(self)
     }
 
-    /// Adds a text. As a `str`, the driver would allocate it twice: another thread frees what this one allocates, and both are what a
-    /// batch waits for.
+    /// Adds a text. As a `str` the driver would allocate it twice. A batch waits for both
+    /// allocations, and a thread other than the one that made them frees them.
     pub(super) fn add_text(&mut self, text: Option<&str>) -> Result<&mut Self, DatabaseError> {
         self.add(text.map(Arc::<str>::from))
     }
 
-    /// Adds a text that other rows have too.
+    /// Adds a text that occurs in many rows, and shares its allocation between them.
     pub(super) fn add_word(&mut self, word: &'static str) -> Result<&mut Self, DatabaseError> {
         let known = self.words.iter().find(|(known, _)| *known == word).map(|(_, text)| Arc::clone(text));
         let text = known.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Several statements that go to the database's thread together.
+//! Scripts: several statements that reach the database's thread in one call.
 
 use futures::TryStreamExt;
 use sqlx::query::Query;
@@ -9,22 +9,22 @@ use workflow_engine::store::DatabaseError;
 
 use super::error::During;
 
-/// What one statement of a script answered.
+/// The answer of one statement of a script.
 pub(super) struct Answer {
     pub(super) rows: Vec<SqliteRow>,
     pub(super) affected: u64,
 }
 
 impl Answer {
-    /// The texts in its rows, which have one column; NULL is none.
+    /// Returns the texts of rows with one column, without the NULLs.
     pub(super) fn texts(&self) -> Result<Vec<String>, sqlx::Error> {
         let texts = self.rows.iter().map(|row| row.try_get::<Option<String>, _>(0));
         texts.filter_map(Result::transpose).collect()
     }
 }
 
-/// Runs a script, and has what each statement answered read before it waits for the next one, up to the first that fails. `operations`:
-/// what each of them does.
+/// Executes a script, up to the first statement that fails. Passes the answer of each statement to
+/// `read` before it waits for the next one. `operations` says what each statement does.
 pub(super) async fn run(
     connection: &mut SqliteConnection,
     script: Query<'_, Sqlite, SqliteArguments>,

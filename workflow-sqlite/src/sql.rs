@@ -1,30 +1,34 @@
-//! Every statement of this store, one a file.
+//! Every statement of this store, one per file.
 //!
-//! What writes many rows of a batch is an `INSERT` or `UPDATE OR FAIL`. What fails with ABORT, which is the default, SQLite undoes alone,
-//! and for that it copies each page before the statement changes it. Of a batch nothing is undone alone: its transaction is rolled back.
+//! Statements that write many rows of a batch are `INSERT OR FAIL` or `UPDATE OR FAIL`. The default
+//! is ABORT: if such a statement fails, SQLite undoes it alone, so it copies each page before it
+//! changes the page. A batch does not need that, because its whole transaction is rolled back.
 //!
-//! What changes runs by their ids says `+status = 'running'`: by a bare `status`, SQLite may look through the index of running runs for
-//! those ids, if it has looked at its tables (`ANALYZE`) while there were none.
+//! Statements that change runs by their ids say `+status = 'running'`. With a bare `status`, SQLite
+//! may search the index of running runs for the ids, if `ANALYZE` was executed while no run was
+//! running.
 
 macro_rules! statements {
     ($($(#[$attribute:meta])? $name:ident = $file:literal;)*) => {
         $($(#[$attribute])? pub(super) const $name: &str = include_str!(concat!("sql/", $file));)*
 
-        /// Every statement with the name of its file, so that a test can prepare each.
+        /// Every statement with the name of its file, so that a test can prepare each of them.
         #[cfg(test)]
         pub(super) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
     };
 }
 
-/// Statements that go to the database's thread together. Their parameters follow each other.
+/// Joins statements that reach the database's thread in one call. Their parameters follow each
+/// other.
 macro_rules! script {
     ($($part:expr),*) => { concat!($($part, ";\n"),*) };
 }
 
-/// The beginning of a write transaction, and a look whether others have committed.
+/// Begins a write transaction, and reads the data version, which shows commits of other
+/// connections.
 pub(super) const BEGIN_AND_LOOK: &str = script!("BEGIN IMMEDIATE", include_str!("sql/read_data_version.sql"));
 
-/// A plain batch that writes its attempts by the statement of this file.
+/// The first script of the fast path, with this file's statement for the attempts.
 macro_rules! fast_batch {
     ($attempts:literal) => {
         script!(
@@ -40,14 +44,16 @@ macro_rules! fast_batch {
     };
 }
 
-/// All of a plain batch but its claim and its commit, in the order of the contract.
+/// The first script of the fast path, in the order of the contract. It finds the due runs, and
+/// neither claims them nor commits.
 pub(super) const FAST_BATCH: &str = fast_batch!("sql/upsert_attempts.sql");
 
-/// The same for one whose attempts are all first successes.
+/// [`FAST_BATCH`] for a batch whose attempts are all first successes.
 pub(super) const FAST_BATCH_OF_SUCCESSES: &str = fast_batch!("sql/upsert_successes.sql");
 
-/// The same for one that has no other parts than such attempts, ends of claims that are known, and a claim: what a worker at work
-/// writes. Of a part that it does not need, too, the database's thread would tell the executor's.
+/// [`FAST_BATCH`] for the batches that a busy worker writes most: first successes, ends whose
+/// claims are in the fence cache, and a claim. Every statement costs a message between the
+/// database's thread and the executor's, even if it changes nothing.
 pub(super) const FAST_BATCH_OF_WORK: &str = script!(
     "BEGIN IMMEDIATE",
     include_str!("sql/read_data_version.sql"),
@@ -56,10 +62,10 @@ pub(super) const FAST_BATCH_OF_WORK: &str = script!(
     include_str!("sql/find_due_runs.sql")
 );
 
-/// Claims runs and answers with them.
+/// Claims runs and reads them.
 pub(super) const CLAIM: &str = script!(include_str!("sql/claim_runs.sql"), include_str!("sql/read_claimed.sql"));
 
-/// The rest of a plain batch that claims.
+/// The second script of the fast path, for a batch that claims.
 pub(super) const CLAIM_AND_COMMIT: &str =
     script!(include_str!("sql/claim_runs.sql"), include_str!("sql/read_claimed.sql"), "COMMIT");
 

@@ -27,8 +27,8 @@ impl SqliteStore {
     /// if this store began it.
     ///
     /// # Errors
-    /// [`DatabaseError`] of the database; kind [`DatabaseErrorKind::Invalid`] if the connection
-    /// leads to another database.
+    /// [`DatabaseError`] of the database. The kind is [`DatabaseErrorKind::Invalid`] if the
+    /// connection leads to another database.
     pub(crate) async fn write_within(
         &self,
         connection: &mut SqliteConnection,

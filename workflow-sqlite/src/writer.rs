@@ -1,4 +1,5 @@
-//! The one connection that writes. In a database in memory it is the only connection, for reads too.
+//! The only connection that writes. If the database is in memory, it is the only connection, and
+//! reads use it too.
 
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
@@ -17,7 +18,7 @@ use super::fence_cache::FenceCache;
 use super::script::{self, Answer};
 use super::sql;
 
-/// The writer connection, for one user at a time.
+/// The writer connection. One caller at a time uses it.
 #[derive(Debug)]
 pub(super) struct Writer {
     connect: SqliteConnectOptions,
@@ -26,7 +27,8 @@ pub(super) struct Writer {
     seen: Arc<Seen>,
 }
 
-/// What the writer has done and seen, for those who look for the commits of others.
+/// Counters of the writer's commits and checks. The listener for hints reads them to find the
+/// commits of other connections.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     commits: AtomicU64,
@@ -40,18 +42,19 @@ struct Slot {
     connection: State,
     /// The data version that this connection saw last.
     data_version: Option<i64>,
-    /// What was known at that version, left here by the last user.
+    /// The claims known at that version, which the last user left here.
     fence_cache: FenceCache,
-    /// A transaction may be open: its user was dropped half-way, or could not end it.
+    /// A transaction may be open, because its user was dropped half-way or could not end it.
     dirty: bool,
-    /// The driver takes a transaction on this connection for one inside of another: see [`WriterGuard::begin_nesting`].
+    /// The driver opens a transaction on this connection as a savepoint: see
+    /// [`WriterGuard::begin_nesting`].
     nesting: bool,
 }
 
 #[derive(Debug)]
 enum State {
     Open(SqliteConnection),
-    /// Given up; the next user opens another.
+    /// The connection was given up. The next user opens another one.
     Absent,
     Closed,
 }
@@ -62,32 +65,35 @@ pub(super) struct WriterGuard {
     slot: OwnedMutexGuard<Slot>,
     in_memory: bool,
     seen: Arc<Seen>,
-    /// What the last user left. It is gone with this user, unless it is [kept](WriterGuard::keep).
+    /// The claims that the last user left. They are dropped with this guard unless they are
+    /// [kept](WriterGuard::keep).
     fence_cache: FenceCache,
 }
 
 impl Seen {
-    /// Another number than before whenever a commit was made or tried meanwhile, or is under way: it counts beginnings and ends.
+    /// Returns a number that changes when a commit begins and when it ends, whether it succeeds or
+    /// not. So it also shows a commit that is under way.
     pub(super) fn commits(&self) -> u64 {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// How many commits were those of a step's transaction, which no executor announces.
+    /// Returns the number of commits of step transactions, which no executor announces.
     pub(super) fn unannounced(&self) -> u64 {
         self.unannounced.load(Ordering::SeqCst)
     }
 
-    /// How often the writer looked for commits of others: each transaction begins with that.
+    /// Returns how often the writer has checked for commits of others. Each transaction begins with
+    /// a check.
     pub(super) fn looks(&self) -> u64 {
         self.looks.load(Ordering::SeqCst)
     }
 
-    /// In how many of these looks there were any.
+    /// Returns how many of these checks found commits of others.
     pub(super) fn others(&self) -> u64 {
         self.others.load(Ordering::SeqCst)
     }
 
-    /// Before a commit, and after it.
+    /// Must be called before a commit and after it.
     fn committing(&self) {
         self.commits.fetch_add(1, Ordering::SeqCst);
     }
@@ -96,7 +102,8 @@ impl Seen {
         self.unannounced.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// In this order: whoever reads of a look reads also of what it saw.
+    /// Counts a check. `others` is counted first, so a reader that sees the check also sees what it
+    /// found.
     fn looked(&self, others: bool) {
         self.others.fetch_add(u64::from(others), Ordering::SeqCst);
         self.looks.fetch_add(1, Ordering::SeqCst);
@@ -104,7 +111,7 @@ impl Seen {
 }
 
 impl Writer {
-    /// Takes over a connection that is ready; `connect` opens another like it.
+    /// Takes over an open connection. `connect` has the options to open another one like it.
     pub(super) fn new(connection: SqliteConnection, connect: SqliteConnectOptions, in_memory: bool) -> Self {
         let slot = Slot {
             connection: State::Open(connection),
@@ -116,7 +123,7 @@ impl Writer {
         Self { connect, in_memory, slot: Arc::new(Mutex::new(slot)), seen: Arc::default() }
     }
 
-    /// Waits for the connection, which is then in no transaction.
+    /// Waits for the connection. No transaction is open on it then.
     pub(super) async fn lock(&self) -> Result<WriterGuard, DatabaseError> {
         let mut slot = Arc::clone(&self.slot).lock_owned().await;
         let fence_cache = std::mem::take(&mut slot.fence_cache);
@@ -126,11 +133,11 @@ impl Writer {
         Ok(guard)
     }
 
-    /// Looks for commits of others, if nobody uses the connection. `false`: somebody does.
+    /// Checks for commits of others. Returns `false`, without a check, if the connection is in use.
     pub(super) async fn try_look(&self) -> Result<bool, DatabaseError> {
         let Ok(mut slot) = self.slot.try_lock() else { return Ok(false) };
         let State::Open(connection) = &mut slot.connection else {
-            // What the next connection will not know of either.
+            // A new connection cannot tell what was committed before it was opened.
             self.seen.looked(true);
             return Ok(true);
         };
@@ -142,17 +149,17 @@ impl Writer {
         Ok(true)
     }
 
-    /// Whether somebody uses the connection.
+    /// Returns `true` if the connection is in use.
     pub(super) fn is_in_use(&self) -> bool {
         self.slot.try_lock().is_err()
     }
 
-    /// What it has done and seen.
+    /// Returns the counters of the writer.
     pub(super) fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    /// Ends the connection. [`Writer::lock`] fails from then on.
+    /// Closes the connection. [`Writer::lock`] fails from then on.
     pub(super) async fn close(&self) {
         let mut slot = self.slot.lock().await;
         if let State::Open(connection) = std::mem::replace(&mut slot.connection, State::Closed)
@@ -164,7 +171,7 @@ impl Writer {
 }
 
 impl WriterGuard {
-    /// The connection.
+    /// Returns the connection.
     pub(super) fn connection(&mut self) -> Result<&mut SqliteConnection, DatabaseError> {
         match &mut self.slot.connection {
             State::Open(connection) => Ok(connection),
@@ -172,16 +179,17 @@ impl WriterGuard {
         }
     }
 
-    /// Begins a write transaction and holds the write lock from the start: a transaction that read first could be
-    /// refused its first write at once, without the busy timeout. Sees on the way, under that lock, whether others have
-    /// committed since the last time.
+    /// Begins a write transaction, which holds the write lock from its beginning. SQLite could
+    /// refuse the first write of a transaction that read first, at once and without the busy
+    /// timeout. Under the lock it also checks whether others have committed since the last check.
     pub(super) async fn begin(&mut self) -> Result<(), DatabaseError> {
         let script = sqlx::query(altered("deferred-begin", sql::BEGIN_AND_LOOK, "IMMEDIATE", "DEFERRED"));
         self.begin_with(script, &[]).await.map(drop)
     }
 
-    /// The same by a script that begins as `BEGIN_AND_LOOK` and goes on with other statements: says what each of those answered.
-    /// `operations`: what each of those does.
+    /// Begins a transaction as [`WriterGuard::begin`] does, by a script that continues
+    /// `BEGIN_AND_LOOK` with other statements. Returns the answers of those statements.
+    /// `operations` says what each of them does.
     pub(super) async fn begin_with(
         &mut self,
         script: Query<'_, Sqlite, SqliteArguments>,
@@ -203,18 +211,20 @@ impl WriterGuard {
         Ok(answers.collect())
     }
 
-    /// The claims that are known to hold. After a transaction has begun: under its lock.
+    /// Returns the claims that are known to hold. They are certain only in a transaction, under its
+    /// lock.
     pub(super) fn fence_cache(&self) -> &FenceCache {
         &self.fence_cache
     }
 
-    /// Leaves what is known to the next user, after a plain batch was committed that asked and claimed this.
+    /// Leaves the fence cache to the next user, after the fast path committed a batch with these
+    /// writes, checked claims and claimed runs.
     pub(super) fn keep(mut self, writes: &[Write], asked: Asked, claimed: &[ClaimedRun]) {
         self.fence_cache.committed(writes, asked, claimed);
         self.slot.fence_cache = std::mem::take(&mut self.fence_cache);
     }
 
-    /// One statement that is a transaction of its own.
+    /// Executes one statement as a transaction of its own.
     pub(super) async fn alone<T>(
         &mut self,
         statement: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, DatabaseError>,
@@ -223,27 +233,28 @@ impl WriterGuard {
         self.seen.committing();
         let result = statement(self.connection()?).await;
         self.seen.committing();
-        // SQLite has committed it, or rolled it back.
+        // SQLite has committed the statement or rolled it back.
         self.slot.dirty = false;
         result
     }
 
-    /// As [`WriterGuard::begin`], for statements of an author: a transaction that they begin by the driver becomes a
-    /// savepoint inside of this one.
+    /// Begins a transaction for the statements of an author. If the author begins another
+    /// transaction by the driver, that one becomes a savepoint inside of this one.
     pub(super) async fn begin_nesting(&mut self) -> Result<(), DatabaseError> {
         if self.slot.nesting {
             return self.begin().await;
         }
         self.slot.dirty = true;
         let begin = self.connection()?.begin_with("BEGIN IMMEDIATE").await;
-        // Forgotten, it stays in the driver's count of open transactions, which nothing else of ours looks at.
+        // A forgotten transaction stays in the driver's count of open transactions. Nothing else of
+        // ours reads that count.
         let began = begin.map(std::mem::forget).during("begin a transaction");
         self.slot.nesting = began.is_ok();
         self.slot.dirty = began.is_ok();
         began
     }
 
-    /// Rolls back. A connection that cannot is given up.
+    /// Rolls back. If that fails, the connection is given up.
     pub(super) async fn roll_back(mut self) {
         if let Ok(connection) = self.connection()
             && execute(connection, "ROLLBACK").await.is_ok()
@@ -252,7 +263,8 @@ impl WriterGuard {
         }
     }
 
-    /// Commits the transaction of a step, and says whether the error of a commit that failed leaves open what became of it.
+    /// Commits the transaction of a step. The flag of an error is `true` if it is unknown whether
+    /// the transaction was committed.
     pub(super) async fn commit(mut self) -> Result<(), (DatabaseError, bool)> {
         let committed = self.execute_commit().await;
         self.seen.committed_unannounced();
@@ -264,7 +276,7 @@ impl WriterGuard {
         committed.map_err(|error| (error, !rolled_back))
     }
 
-    /// Commits after a success, else rolls back.
+    /// Commits after a success, and rolls back after an error.
     pub(super) async fn end<T>(&mut self, result: Result<T, DatabaseError>) -> Result<T, DatabaseError> {
         let ended = match result {
             Ok(value) => self.execute_commit().await.map(|()| value),
@@ -274,17 +286,19 @@ impl WriterGuard {
         ended
     }
 
-    /// No transaction is open any more, if it was committed or can be rolled back.
+    /// Notes that no transaction is open, if it was committed or can be rolled back.
     async fn forget_if_ended(&mut self, committed: bool) -> Result<(), DatabaseError> {
-        // SQLite itself rolls back after some errors; the roll-back then fails, and the connection is given up.
+        // SQLite itself rolls back after some errors. The roll-back then fails, and the connection
+        // is given up.
         if committed || execute(self.connection()?, "ROLLBACK").await.is_ok() {
             self.slot.dirty = false;
         }
         Ok(())
     }
 
-    /// Commits by a script that ends with the commit: gives what was read of the rows of the first of its statements that answers any, which
-    /// is done while the disk is synced and is true only now. `operations`: what each of them does.
+    /// Executes a script that ends with a commit. Returns the result of `read` for the rows of the
+    /// first statement that answers any. `read` runs while the disk is synced, and its result is
+    /// valid only after this call has succeeded. `operations` says what each statement does.
     pub(super) async fn end_with<T>(
         &mut self,
         script: Query<'_, Sqlite, SqliteArguments>,
@@ -320,13 +334,13 @@ impl WriterGuard {
         self.connection().map(drop)
     }
 
-    /// Only a database in memory still has an open transaction here: it lives as long as its connection, which
-    /// therefore was kept.
+    /// Rolls back a transaction that the last user left open. This happens only in memory, because
+    /// a database in memory lives as long as its connection, which was therefore kept.
     async fn forget_transaction(&mut self) {
         if self.slot.dirty
             && let Ok(connection) = self.connection()
         {
-            // It fails where no transaction is open, which is as well.
+            // This fails if no transaction is open, which does no harm.
             let _ = execute(connection, "ROLLBACK").await;
             self.slot.dirty = false;
         }
@@ -335,7 +349,8 @@ impl WriterGuard {
 
 impl Drop for WriterGuard {
     fn drop(&mut self) {
-        // Closing the connection rolls back at once. Left open, the transaction would lock out every other process.
+        // Closing the connection rolls back at once. An open transaction would lock out every other
+        // process.
         if self.slot.dirty && !self.in_memory {
             self.slot.connection = State::Absent;
             self.slot.dirty = false;
@@ -343,8 +358,9 @@ impl Drop for WriterGuard {
     }
 }
 
-/// By plain statements, not the driver's `Transaction`: that one counts its depth, and the count is wrong for ever after
-/// SQLite rolled back by itself (a full disk).
+/// Executes a statement without parameters. Transactions are begun and ended by statements instead
+/// of the driver's `Transaction`, which counts its depth: its count stays wrong after SQLite itself
+/// has rolled back, for example on a full disk.
 async fn execute(connection: &mut SqliteConnection, statement: &'static str) -> Result<(), sqlx::Error> {
     sqlx::query(statement).execute(connection).await.map(drop)
 }

@@ -65,7 +65,8 @@ pub(super) fn after_failure(
 }
 
 /// Returns `true` if a write may be sent again when it is unknown whether it was committed. A claim
-/// must not: the runs that it took the first time would have no driver. Its sender releases unknown claims.
+/// must not: the runs that it took the first time would have no driver. Its sender releases unknown
+/// claims.
 pub(super) fn may_repeat(write: &Write) -> bool {
     !matches!(write, Write::Claim(_)) || planted("repeated-claim")
 }

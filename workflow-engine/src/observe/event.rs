@@ -191,8 +191,8 @@ pub enum Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Returns the event of a recorded attempt: the outcome of its step, or a failure that another attempt follows.
-    /// `None` for a body that has begun, a patch and a published value.
+    /// Returns the event of a recorded attempt: the outcome of its step, or a failure that another
+    /// attempt follows. `None` for a body that has begun, a patch and a published value.
     #[must_use]
     pub fn of_attempt(write: &'a AttemptWrite) -> Option<Self> {
         let row = &write.row;

@@ -8,16 +8,16 @@ use tokio::sync::Mutex;
 
 /// Keeps the order of commits, for a wrapper that awaits something before it calls the inner store.
 ///
-/// A store applies batches in the order of the calls, so the wrapper must not call for a later batch
-/// while it still awaits something for an earlier one.
+/// A store applies batches in the order of the calls, so the wrapper must not call for a later
+/// batch while it still awaits something for an earlier one.
 #[derive(Debug, Default)]
 pub struct CommitOrder(Mutex<()>);
 
 impl CommitOrder {
     /// Awaits `before`, then makes the call that `commit` returns for its result.
     ///
-    /// The calls are made in the order in which the futures of this method are first polled. Several
-    /// calls may be under way at once.
+    /// The calls are made in the order in which the futures of this method are first polled.
+    /// Several calls may be under way at once.
     pub async fn call<B, C: Future>(&self, before: impl Future<Output = B>, commit: impl FnOnce(B) -> C) -> C::Output {
         let turn = self.0.lock().await;
         let mut call = pin!(commit(before.await));

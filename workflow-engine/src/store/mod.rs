@@ -69,28 +69,29 @@ pub use write::{
 /// A database that stores runs.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Applies the writes in one durable transaction and returns the outcome of each, in their order.
-    /// An end or park that lost a race with another transaction may be retried in a second
+    /// Applies the writes in one durable transaction and returns the outcome of each, in their
+    /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.
     ///
-    /// Order within the batch: starts, forks, step attempts with their effects, signals, ends, parks,
-    /// continues, retries, revivals, pauses, resumes, releases of unknown claims, cancels, terminations, expiries,
-    /// claims; rows sorted by run id. A write whose claim is not the run's current one changes
-    /// nothing and its outcome is [`Outcome::Lost`]. It does not disturb the others, and the fence
-    /// holds until the commit. Applying a batch again after a commit whose reply was lost is safe.
+    /// Order within the batch: starts, forks, step attempts with their effects, signals, ends,
+    /// parks, continues, retries, revivals, pauses, resumes, releases of unknown claims, cancels,
+    /// terminations, expiries, claims; rows sorted by run id.
+    /// A write whose claim is not the run's current one changes nothing and its outcome is
+    /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.
+    /// Applying a batch again after a commit whose reply was lost is safe.
     ///
     /// # Two calls at once
-    /// Only the executor calls this method. Unless the store is [in process](Store::in_process), the
-    /// executor may call it for a second batch while a first one is being committed, never for a
-    /// third. It polls both futures in one task, the first one before the second one.
+    /// Only the executor calls this method. Unless the store is [in process](Store::in_process),
+    /// the executor may call it for a second batch while a first one is being committed, never for
+    /// a third. It polls both futures in one task, the first one before the second one.
     ///
     /// * The batches are applied in the order of the calls. A call counts from its first poll, in
     ///   which the store may do all work for the batch that needs no answer of the database.
-    /// * The second batch is not begun before the first one has succeeded, or its future has returned
-    ///   an error. In the latter case the executor drops the second future and calls again later: a
-    ///   future that is dropped before its turn has no effect.
-    /// * Once the second batch is begun, the call for the first one must not fail. If it cannot read
-    ///   the claimed runs, the outcome of the claim is [`Outcome::Refused`].
+    /// * The second batch is not begun before the first one has succeeded, or its future has
+    ///   returned an error. In the latter case the executor drops the second future and calls again
+    ///   later: a future that is dropped before its turn has no effect.
+    /// * Once the second batch is begun, the call for the first one must not fail. If it cannot
+    ///   read the claimed runs, the outcome of the claim is [`Outcome::Refused`].
     /// * The deadline of a call counts from its turn.
     ///
     /// # Errors

@@ -68,8 +68,8 @@ impl Write {
         }
     }
 
-    /// Returns the claim under which the write is sent: if that claim does not hold, the write changes
-    /// nothing. `None`: the write needs no claim.
+    /// Returns the claim under which the write is sent: if that claim does not hold, the write
+    /// changes nothing. `None`: the write needs no claim.
     #[must_use]
     pub fn fenced_by(&self) -> Option<Claim> {
         match self {

@@ -76,9 +76,10 @@ impl Connect {
         self
     }
 
-    /// Adds an observer, which receives the events of this client and of the workers that use it. It is called on the
-    /// threads of the executor and the workers, so it must return quickly and must not block. `docs/guide/logging.md`
-    /// lists the events. Default: the log alone, which stays an observer.
+    /// Adds an observer, which receives the events of this client and of the workers that use it.
+    /// It is called on the threads of the executor and the workers, so it must return quickly and
+    /// must not block. `docs/guide/logging.md` lists the events. Default: the log alone, which
+    /// stays an observer.
     ///
     /// ```
     /// use workflow_sdk::prelude::*;

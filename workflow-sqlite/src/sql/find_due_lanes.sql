@@ -1,5 +1,6 @@
 -- Called by: workers.rs. ?1 holds pairs of queue and workflow, ?2 is the time.
--- Guarantees: leaps from version to version in the indexes of due and of running runs, however many runs are in each.
+-- Guarantees: jumps from version to version in the indexes of due and of running runs, however many
+-- runs each version has.
 WITH RECURSIVE seen(queue, workflow, version) AS (
     SELECT DISTINCT value ->> 0, value ->> 1, '' FROM json_each(?1)
     UNION ALL

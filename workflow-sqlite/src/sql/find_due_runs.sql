@@ -1,8 +1,10 @@
--- Called by: claim.rs and fast_path.rs, once a claim. The time and the limit come twice.
--- Guarantees: the runs of these lanes that have been due longest, of those that wait and of those whose lease has ended each up to the
--- limit of each lane, as one JSON array a lane of [available_at, id]: a row or a statement each would cost more than finding them. Reads
--- only what it answers, by the indexes of due and of running runs. The limit is +?, for SQLite prepares a statement again at each use
--- whose limit is a bare parameter.
+-- Called by: claim.rs and fast_path.rs, once per claim. The time and the limit are passed twice.
+-- Guarantees: returns the runs of these lanes that have been due longest: per lane, up to the limit
+-- of waiting runs and up to the limit of running ones whose lease has ended. Each lane is one JSON
+-- array of [available_at, id], because a row or a statement per run would cost more than finding
+-- the run. Reads only the runs that it returns, by the indexes of due and of running runs. The
+-- limit is written +?, because SQLite prepares a statement with a bare parameter as limit again at
+-- each use.
 SELECT (
     SELECT json_group_array(json_array(available_at, id))
     FROM (

@@ -1,5 +1,6 @@
 -- Called by: read.rs, for the lanes of a worker.
--- Guarantees: the earliest due time over all lanes, by one look at the index of due runs and one at that of running ones for each.
+-- Guarantees: returns the earliest due time over all lanes. Per lane it reads one entry of the
+-- index of due runs and one of the index of running runs.
 SELECT min(at) AS at
 FROM (
     SELECT (

@@ -1,3 +1,3 @@
 -- Called by: migrate.rs.
--- Guarantees: one row if the database was migrated before.
+-- Guarantees: returns one row if the database was migrated before.
 SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = 'workflow_schema'

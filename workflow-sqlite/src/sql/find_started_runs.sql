@@ -1,5 +1,6 @@
 -- Called by: start.rs, for the starts that inserted nothing.
--- Guarantees: answers by (place in the list, run), found by its own id or by (workflow, key); reads by index only.
+-- Guarantees: returns pairs of place in the list and run. The run has the id, or the workflow and
+-- key, of the start. Reads by index only.
 SELECT s.key AS place, r.id AS id, r.input AS input, r.generation AS generation
 FROM json_each(?1) AS s CROSS JOIN workflow_runs AS r
 WHERE r.id = s.value ->> 0

@@ -1,5 +1,7 @@
--- Called by: start.rs and fast_path.rs, for the starts of a batch or of an application's own transaction.
--- Guarantees: an id or a (workflow, key) that exists is left as it is. Answers only how many are new: nearly always all.
+-- Called by: start.rs and fast_path.rs, for the starts of a batch or of an application's own
+-- transaction.
+-- Guarantees: a run whose id, or whose workflow and key, exists already is left as it is. Returns
+-- only the number of new runs, because nearly always all runs are new.
 INSERT OR FAIL INTO workflow_runs
     (id, workflow_name, version, queue, status, key, available_at, deadline_at, created_at, depth, parent_run_id,
      parent_step_key, on_parent_end, tags, input)

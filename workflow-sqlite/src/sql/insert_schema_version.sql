@@ -1,3 +1,3 @@
 -- Called by: migrate.rs, in the transaction that applied the migration.
--- Guarantees: records that it was applied.
+-- Guarantees: records that the migration was applied.
 INSERT INTO workflow_schema (version) VALUES (?1)

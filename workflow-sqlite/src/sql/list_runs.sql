@@ -1,5 +1,7 @@
--- Called by: read.rs. A parameter that is NULL holds for every run; ids begin with a hexadecimal digit, so all are < 'g'.
--- Guarantees: newest first; a page begins right after the run ?1, by the primary key, however deep it lies.
+-- Called by: read.rs. A parameter that is NULL does not filter. Ids begin with a hexadecimal digit,
+-- so every id is < 'g'.
+-- Guarantees: the newest run comes first. A page begins right after the run ?1, by the primary key,
+-- however deep the page lies.
 SELECT id, workflow_name, version, queue, status, input, output, error, key, available_at, worker_id, epoch, wakes,
     crashes, attempt, generation, depth, parent_run_id, parent_step_key, on_parent_end, deadline_at, cancel_requested_at,
     paused_at, created_at, started_at, completed_at, tags

@@ -1,3 +1,3 @@
 -- Called by: lease.rs.
--- Guarantees: every recorded worker.
+-- Guarantees: returns the id of every recorded worker.
 SELECT id FROM workflow_workers ORDER BY id

@@ -1,6 +1,7 @@
--- Called by: finish.rs, with claims that have passed the fence; fast_path.rs, which asks the fence beside it.
--- Guarantees: no wake-up is lost: a run whose wakes the writer has not seen is due now. Due at its deadline at the latest,
--- unless the writer has seen that pass.
+-- Called by: finish.rs, with claims that have passed the fence; fast_path.rs, which checks the
+-- fence in the same transaction.
+-- Guarantees: no wake-up is lost: a run with wakes that the writer has not seen is due now. A run
+-- is due at its deadline at the latest, unless the writer has seen the deadline pass.
 UPDATE OR FAIL workflow_runs
 SET status = 'parked', worker_id = NULL, error = p.value ->> 5,
     available_at = CASE WHEN wakes <> p.value ->> 2 THEN n.now

@@ -1,3 +1,3 @@
--- Called by: hints.rs, every few milliseconds; writer.rs, as each transaction begins.
--- Guarantees: another number than before once another connection has committed.
+-- Called by: hints.rs, at its checks; writer.rs, as each transaction begins.
+-- Guarantees: returns another number than before if another connection has committed.
 PRAGMA data_version

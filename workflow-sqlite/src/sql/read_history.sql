@@ -1,6 +1,7 @@
 -- Called by: read.rs.
--- Guarantees: delivered outcomes in the order of delivery, then the other attempts by step key and attempt. Of a stream only
--- its last item, without the output: a replay needs its number alone.
+-- Guarantees: returns delivered outcomes in the order of delivery, then the other attempts by step
+-- key and attempt. Returns only the last item of each stream, without its output, because a replay
+-- needs only its number.
 SELECT step_key, attempt, kind, status, position, CASE WHEN kind = 'emitted' AND attempt > 0 THEN NULL ELSE output END AS output,
     error, epoch, started_at, completed_at
 FROM step_attempts AS a

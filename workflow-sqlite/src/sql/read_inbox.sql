@@ -1,6 +1,6 @@
--- Called by: read.rs, by the drive of the run.
--- Guarantees: the wakes of the run, its cancel and the signals of these names that no step has taken, as of one moment; one
--- row without a signal if there is none.
+-- Called by: read.rs, for the drive of the run.
+-- Guarantees: returns the wakes of the run, its cancel, and the signals of these names that no step
+-- has taken, as of one moment. Without such a signal it returns one row.
 SELECT r.wakes, r.cancel_requested_at, s.seq, s.name, s.payload
 FROM workflow_runs AS r
 LEFT JOIN workflow_signals AS s

@@ -1,3 +1,3 @@
 -- Called by: open.rs.
--- Guarantees: the mode of the file, without a write.
+-- Guarantees: returns the journal mode of the file without a write.
 PRAGMA journal_mode

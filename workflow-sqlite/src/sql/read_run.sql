@@ -1,5 +1,5 @@
 -- Called by: read.rs.
--- Guarantees: the run of this id, if there is one.
+-- Guarantees: returns the run with this id, if it exists.
 SELECT id, workflow_name, version, queue, status, input, output, error, key, available_at, worker_id, epoch, wakes,
     crashes, attempt, generation, depth, parent_run_id, parent_step_key, on_parent_end, deadline_at, cancel_requested_at,
     paused_at, created_at, started_at, completed_at, tags

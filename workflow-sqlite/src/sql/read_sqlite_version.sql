@@ -1,3 +1,4 @@
 -- Called by: open.rs, before anything touches the file.
--- Guarantees: the version of the library in use, not of the headers that were compiled against.
+-- Guarantees: returns the version of the library in use, not of the headers that were compiled
+-- against.
 SELECT sqlite_version()

@@ -1,3 +1,3 @@
 -- Called by: workers.rs.
--- Guarantees: every recorded worker.
+-- Guarantees: returns every recorded worker.
 SELECT id, lanes, started_at FROM workflow_workers ORDER BY id

@@ -1,5 +1,6 @@
--- Called by: lease.rs, for a worker whose lock nobody holds.
--- Guarantees: its claims are due now. They stay running, so that the next claim counts a crash. Reads the index of running runs.
+-- Called by: lease.rs, for a worker whose lock is free.
+-- Guarantees: the claims of the worker are due now. The runs stay running, so that the next claim
+-- counts a crash. Reads the index of running runs.
 UPDATE workflow_runs
 SET available_at = ?2
 WHERE id IN (

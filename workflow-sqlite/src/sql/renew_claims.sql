@@ -1,5 +1,6 @@
 -- Called by: lease.rs.
--- Guarantees: moves the lease of claims that still hold, and of no others; a claim that is not answered is lost.
+-- Guarantees: moves the lease of claims that still hold, and of no others. A claim without an
+-- answer is lost.
 UPDATE workflow_runs
 SET available_at = ?2
 FROM json_each(?1) AS c

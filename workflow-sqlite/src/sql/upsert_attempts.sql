@@ -1,5 +1,6 @@
--- Called by: attempt.rs, with rows whose claims have passed the fence; fast_path.rs, which asks the fence beside it.
--- Guarantees: a final row is never changed; the time at which an attempt began is that of its first row.
+-- Called by: attempt.rs, with rows whose claims have passed the fence; fast_path.rs, which checks
+-- the fence in the same transaction.
+-- Guarantees: a final row is never changed. An attempt keeps the start time of its first row.
 INSERT OR FAIL INTO step_attempts
     (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, error, output)
 SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL

@@ -1,6 +1,6 @@
--- Called by: attempt.rs, for a plain batch, whose claims nobody has looked at.
--- Guarantees: writes only under a claim that holds; a final row is never changed; the time at which an attempt began is that of
--- its first row.
+-- Called by: attempt.rs, for a single attempt on the fast path, whose claim was not checked.
+-- Guarantees: writes only under a claim that holds. A final row is never changed. An attempt keeps
+-- the start time of its first row.
 INSERT INTO step_attempts
     (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, error, output)
 SELECT v.*

@@ -1,6 +1,8 @@
--- Called by: fast_path.rs, for a batch whose rows are all what most are: the first attempt of a step, and a success.
--- Guarantees: those of upsert_attempts.sql. What such rows have in common stands here and need not come with each: to bind it was a
--- twelfth of the work of SQLite's thread.
+-- Called by: fast_path.rs, for a batch whose attempts are all first attempts of a step that
+-- succeeded. Most attempts are.
+-- Guarantees: a final row is never changed. An attempt keeps the start time of its first row. The
+-- values that such rows have in common are written here, because binding them per row would cost
+-- time on SQLite's thread.
 INSERT OR FAIL INTO step_attempts
     (run_id, step_key, attempt, kind, status, position, epoch, started_at, completed_at, error, output)
 SELECT column1, column2, 1, 'step', 'succeeded', column3, column4, column5, column6, NULL, column7

@@ -171,14 +171,16 @@ pub const BUGS: &[PlantedBug] = &[
         "fast-path-unfenced-end",
         "the fast path ends and parks runs without a look at the epoch: a worker that lost its run ends it",
         differential("paths::ordinary_batches_agree", "outcomes of batch"),
-        // The slow path refuses the same write, so a campaign would have to hit this path with a stale claim.
+        // The slow path refuses the same write, so a campaign would have to hit this path with a
+        // stale claim.
         None,
     ),
     PlantedBug::new(
         "fast-path-final-overwritten",
         "the fast path writes over an attempt that is final",
         differential("paths::ordinary_batches_agree", "rows after batch"),
-        // A worker writes a final row again only if the reply to its commit was lost, and then with the same content.
+        // A worker writes a final row again only if the reply to its commit was lost, and then with
+        // the same content.
         None,
     ),
     PlantedBug::new(
