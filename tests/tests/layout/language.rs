@@ -20,14 +20,6 @@ const BOUNDS: [&str; 3] = ["at most", "at least", "default"];
 /// Comment lines are at most this long.
 const COMMENT_WIDTH: usize = 100;
 
-/// Folders whose text still has to be rewritten. Shrinks to nothing.
-const UNFINISHED: [&str; 5] = [
-    "workflow-engine/",
-    "workflow-sqlite/",
-    "workflow-postgres/",
-    "workflow-sdk/",
-    "torture/src/",
-];
 
 /// The kind of text that a file holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,7 +121,8 @@ fn texts() -> Vec<(std::path::PathBuf, Kind, bool)> {
 #[test]
 fn comments_and_documents_keep_the_rules_of_language() {
     let mut found = Vec::new();
-    let is_finished = |path: &Path| !UNFINISHED.iter().any(|folder| shown(path).starts_with(folder));
+    // The PostgreSQL store is the last crate whose comments are not rewritten yet.
+    let is_finished = |path: &Path| !shown(path).starts_with("workflow-postgres/");
     for (path, kind, is_shipped) in texts().into_iter().filter(|(path, _, _)| is_finished(path)) {
         let text = fs::read_to_string(&path).unwrap();
         let of_file = violations(&text, kind, is_shipped).into_iter();
