@@ -20,7 +20,6 @@ const BOUNDS: [&str; 3] = ["at most", "at least", "default"];
 /// Comment lines are at most this long.
 const COMMENT_WIDTH: usize = 100;
 
-
 /// The kind of text that a file holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
