@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(file.next_look(now), now + BUSY_LOOK);
         fs::write(&wal, "three").unwrap();
         assert!(futures::poll!(std::pin::pin!(file.wait(far))).is_pending(), "looks are enough now");
-        assert!(file.watch.is_none(), "and nobody watches");
+        assert!(file.watch.is_none(), "a missing file is not watched");
     }
 
     #[test]
