@@ -195,8 +195,8 @@ mod tests {
         assert!(file.is_to_be_asked(now));
         assert_eq!(file.next_look(now), now + BUSY_LOOK);
         fs::write(&wal, "three").unwrap();
-        assert!(futures::poll!(std::pin::pin!(file.wait(far))).is_pending(), "looks are enough now");
-        assert!(file.watch.is_none(), "a missing file is not watched");
+        assert!(futures::poll!(std::pin::pin!(file.wait(far))).is_pending(), "checks at intervals are enough now");
+        assert!(file.watch.is_none(), "a busy file is not watched");
     }
 
     #[test]
