@@ -32,7 +32,7 @@ pub struct Twin {
 
 enum Handle {
     Sqlite(SqliteStore),
-    Postgres(PostgresStore),
+    Postgres(Box<PostgresStore>),
 }
 
 impl Handle {
@@ -44,7 +44,7 @@ impl Handle {
                 let store = PostgresStore::open(&url, options).await.expect("open the schema");
                 // Where a claim begins depends on the time of day.
                 store.resume_claims_within(Duration::ZERO);
-                Self::Postgres(store)
+                Self::Postgres(Box::new(store))
             }
             Database::Memory => panic!("a store in memory has one path"),
         }
@@ -53,7 +53,7 @@ impl Handle {
     fn store(&self) -> &dyn Store {
         match self {
             Self::Sqlite(store) => store,
-            Self::Postgres(store) => store,
+            Self::Postgres(store) => store.as_ref(),
         }
     }
 
