@@ -17,7 +17,7 @@ pub(crate) struct DatabaseClock {
 }
 
 impl DatabaseClock {
-    /// A clock that was not set yet.
+    /// Returns a clock that is not set yet.
     pub(crate) fn unread() -> Self {
         Self { origin: Instant::now(), at_origin: AtomicI64::new(0) }
     }
@@ -31,7 +31,7 @@ impl DatabaseClock {
         self.at(Instant::now())
     }
 
-    /// The time at this instant of the host's clock.
+    /// Returns the database's time at this instant of the host's clock.
     pub(crate) fn at(&self, instant: Instant) -> Timestamp {
         Timestamp::from_micros(self.at_origin.load(Ordering::Relaxed) + self.since_origin(instant))
     }

@@ -136,7 +136,7 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
         let claim = run.claim;
         Some(Write::Park(ParkWrite { claim, wakes, until, until_deadline, error, reset_crashes }))
     };
-    // A short wait: with a deadline that has passed it would not be a wait at all.
+    // Short waits leave the deadline out: one that has passed would make the run due at once.
     let park = |until, error, reset_crashes| park_write(run.wakes, until, false, error, reset_crashes);
     match exit {
         Exit::Ended(result, interruption) => end(run_end(result, interruption)),
@@ -149,7 +149,7 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
             let until = (now + DIVERGENCE_DELAY).min(grace_ends_at.unwrap_or(Timestamp::FAR_FUTURE));
             park(until, Some(divergence.to_stored()), false)
         }
-        // Not at once: the next read would often fail for the same reason.
+        // Not due at once, because the next read would often fail for the same reason.
         Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
         Exit::Unreadable(error) => park(now + DIVERGENCE_DELAY, Some(unreadable(&error)), false),
         Exit::Released => park(now, None, false),

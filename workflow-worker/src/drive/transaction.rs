@@ -23,8 +23,8 @@ const LOOK_DELAY: Duration = Duration::from_millis(200);
 /// How a commit ended.
 #[derive(Debug)]
 pub(super) enum CommitEnd {
-    /// With `Ok`, the outcome is in the database beside the rows of the body. With an error,
-    /// nothing of both is, and the attempt has failed.
+    /// With `Ok`, the outcome and the rows of the body are in the database. With an error, neither
+    /// is, and the attempt has failed.
     Known {
         /// The call of the step.
         call: CallId,

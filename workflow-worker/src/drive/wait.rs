@@ -59,8 +59,7 @@ impl Standstill {
         if let Some(until) = park_until.filter(|until| self.parks(*until, now())) {
             return Plan::Park { until, until_deadline: self.grace_ends_at.is_none() };
         }
-        // A run that was told to end waits for its deadline no longer: the deadline may have
-        // passed.
+        // A run that was told to end does not wait for its deadline, which may have passed.
         let look_at = [self.timer, self.grace_ends_at.or(self.deadline_at)].into_iter().flatten().min();
         let look_after = look_at.map_or(Duration::MAX, |at| at.since(now()));
         Plan::Wait(look_after.min(self.linger_left.unwrap_or(Duration::MAX)))
