@@ -19,7 +19,8 @@ use super::{CrashEverywhere, Effect, Interleave, TestError, TestRun};
 /// The default start time of an env: 2027-01-01T00:00:00Z.
 const DEFAULT_START: Timestamp = Timestamp::from_micros(1_798_761_600_000_000);
 
-/// A database in memory and a worker beside it, in virtual time. See the [crate's documentation](crate).
+/// A database in memory and a worker beside it, in virtual time. See the
+/// [crate's documentation](crate).
 ///
 /// The env lives on a thread of its own, with a paused clock of its own, so a test may use any
 /// runtime. Time passes only in [`TestEnv::advance`] and [`TestRun::finish`].
