@@ -248,6 +248,10 @@ impl Store for PostgresStore {
         false
     }
 
+    fn prepares_next_batch(&self) -> bool {
+        true
+    }
+
     async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
         let other = WithinError::OtherDatabase { store: DATABASE, transaction: transaction.database };
         let connection = transaction.connection.downcast_mut().ok_or(other)?;

@@ -92,9 +92,8 @@ impl Executor {
         let in_process = store.in_process();
         let gather = if in_process { Gather::Never } else { Gather::Asleep };
         let quiescent = Arc::new(Notify::new());
-        // A store in this process answers at once, so no second batch is ever sent beside the
-        // first.
-        let quiescence = (!in_process).then(|| Quiescence::new(sender.downgrade(), Arc::clone(&quiescent)));
+        let prepares = store.prepares_next_batch();
+        let quiescence = prepares.then(|| Quiescence::new(sender.downgrade(), Arc::clone(&quiescent)));
         let queue = Queue::new(receiver);
         let pipeline = Pipeline::new(Arc::clone(&store), queue, completed, observers.clone(), quiescent, gather);
         let beside_pipeline = if in_process {

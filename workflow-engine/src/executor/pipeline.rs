@@ -16,7 +16,8 @@
 //! ```
 //!
 //! * While `current` is being committed, the next batch is put in line behind it in the store, as
-//!   soon as many writes wait for it. There are never more than two calls of
+//!   soon as many writes wait for it, if the store
+//!   [prepares it](Store::prepares_next_batch). There are never more than two calls of
 //!   [`Store::commit`] at once, and the store applies them in the order of the calls.
 //! * A batch in which one write is bad is cut in halves, which are sent one after the other.
 //! * If the commit of `current` fails, `next` is called back. It is sent again after `current` is

@@ -216,6 +216,10 @@ impl Store for CodedStore {
         self.inner.in_process()
     }
 
+    fn prepares_next_batch(&self) -> bool {
+        self.inner.prepares_next_batch()
+    }
+
     async fn close(&self) {
         self.inner.close().await;
     }

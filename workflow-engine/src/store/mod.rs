@@ -81,9 +81,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Applying a batch again after a commit whose reply was lost is safe.
     ///
     /// # Two calls at once
-    /// Only the executor calls this method. Unless the store is [in process](Store::in_process),
-    /// the executor may call it for a second batch while a first one is being committed, never for
-    /// a third. It polls both futures in one task, the first one before the second one.
+    /// Only the executor calls this method. If the store
+    /// [prepares the next batch](Store::prepares_next_batch), the executor may call it for a second
+    /// batch while a first one is being committed, never for a third. It polls both futures in one
+    /// task, the first one before the second one.
     ///
     /// * The batches are applied in the order of the calls. A call counts from its first poll, in
     ///   which the store may do all work for the batch that needs no answer of the database.
@@ -226,6 +227,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// never lost. So the executor and the lease keeper run on the caller's runtime and follow its
     /// clock, which may be paused, and polling is rare.
     fn in_process(&self) -> bool;
+
+    /// `true` if the store does work for a batch while the batch before it is being committed. The
+    /// executor then calls [`commit`](Store::commit) for the next batch as soon as many writes wait
+    /// for it. Otherwise that batch grows until the answer to the one before it arrives.
+    ///
+    /// Default: `false`.
+    fn prepares_next_batch(&self) -> bool {
+        false
+    }
 
     /// Ends all connections. Later calls fail with kind [`DatabaseErrorKind::Unreachable`].
     async fn close(&self);
