@@ -1,3 +1,5 @@
+//! Attempts that another transaction records at the same moment.
+
 use sqlx::Connection;
 
 use workflow_engine::model::{AttemptStatus, Claim, Effect, StepAttempt, StepKind};
@@ -20,28 +22,6 @@ fn attempt(claim: Claim, key: &str, status: AttemptStatus) -> Write {
         completed_at: ended.then_some(START + LEASE),
     };
     Write::Attempt(AttemptWrite { claim, row, effect: Effect::None })
-}
-
-#[tokio::test]
-async fn new_rows_and_rows_that_were_running_come_in_one_batch() -> TestResult {
-    use AttemptStatus::{Running, Succeeded};
-    let fixture = fixture().await?;
-    let claim = fixture.started_claim().await?;
-    fixture.commit(attempt(claim, "a", Running)).await?;
-    let batch = [("a", Succeeded), ("b", Running), ("c", Succeeded)];
-    for _ in 0..2 {
-        fixture.store.commit(&batch.map(|(key, status)| attempt(claim, key, status))).await?;
-        let history = fixture.store.history(claim.run_id).await?;
-        let mut found: Vec<_> = history
-            .iter()
-            .map(|row| (row.step_key.as_str(), row.status, row.started_at, row.output.is_some()))
-            .collect();
-        found.sort_unstable_by_key(|(key, ..)| *key);
-        let expected =
-            [("a", Succeeded, START, true), ("b", Running, START, false), ("c", Succeeded, START + LEASE, true)];
-        assert_eq!(found, expected);
-    }
-    Ok(())
 }
 
 #[tokio::test]

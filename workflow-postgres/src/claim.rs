@@ -1,3 +1,5 @@
+//! Claims of due runs.
+
 use std::time::Instant;
 
 use sqlx::postgres::{PgArguments, PgRow};
@@ -5,21 +7,23 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
-use workflow_engine::model::{Clock, Lane, NewRun, RunId, Timestamp};
-use workflow_engine::store::{ClaimRequest, Claimed};
+use workflow_engine::model::{Clock, Lane, Timestamp};
+use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun};
 
-use super::claim_start::Place;
-use super::commit::Memory;
+use super::claim_cursor::Cursor;
+use super::context::{Context, Memory};
 use super::error::Failure;
+use super::parts::Parts;
 use super::row;
 use super::sql::Sql;
 use super::start::micros;
 
-/// Lanes as the three arrays of a statement, each lane once: a run that two entries name would count twice.
+/// Lanes as the three arrays of a statement, each lane once: a run that two entries name would
+/// count twice.
 pub(super) struct Lanes<'l>(Vec<&'l Lane>);
 
 impl<'l> Lanes<'l> {
-    /// These lanes.
+    /// Returns these lanes without duplicates.
     pub(super) fn of(lanes: &'l [Lane]) -> Self {
         let mut lanes: Vec<&Lane> = lanes.iter().collect();
         lanes.sort_unstable();
@@ -35,10 +39,9 @@ impl<'l> Lanes<'l> {
             .bind(self.column(|lane| &lane.version))
     }
 
-    /// The lane with this number in those arrays, from 1.
+    /// Returns the lane with this number in those arrays, counted from 1.
     fn numbered(&self, number: i64) -> Result<&'l Lane, Failure> {
-        let place = usize::try_from(number - 1).ok();
-        let lane = place.and_then(|place| self.0.get(place));
+        let lane = usize::try_from(number - 1).ok().and_then(|index| self.0.get(index));
         lane.copied().ok_or_else(|| Failure::corrupt("a claim answered with a lane that it was not asked for"))
     }
 
@@ -54,38 +57,52 @@ pub(super) async fn claim(
     clock: &Clock,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
-    claimed(&claim_from(connection, sql, clock, request, None).await?, request, &[])
+    claimed(claim_from(connection, sql, clock, request, None).await?, request)
 }
 
-/// The same, but from where the last claim ended, while claims find as many as they may.
-pub(super) async fn claim_on(
+/// Claims due runs from the cursor that the last claim left, and from the beginning if that was not
+/// enough.
+pub(super) async fn claim_resumed(
     connection: &mut PgConnection,
-    sql: &Sql,
-    clock: &Clock,
+    Context { sql, clock, .. }: Context<'_>,
     memory: &Memory,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
-    let began = memory.lock().start.of(request, Instant::now());
-    let rows = claim_from(connection, sql, clock, request, began).await?;
-    let mut claimed = claimed(&rows, request, &[])?;
-    if let Some(rest) = ended(memory, request, began, &rows)? {
+    let cursor = memory.lock().cursor.of(request, Instant::now());
+    let rows = claim_from(connection, sql, clock, request, cursor).await?;
+    let found = save_cursor(memory, (request, request.limit), cursor, &rows)?;
+    let mut claimed = claimed(rows, request)?;
+    if cursor.is_some()
+        && let Some(rest) = rest_of(request, found)
+    {
         claimed.runs.extend(claim(connection, sql, clock, &rest).await?.runs);
     }
     Ok(claimed)
 }
 
-/// Remembers where a claim ended that had begun there, and says what is left of it, if it did not begin at the beginning and found less
-/// than it might: whoever gets less than he asked for takes it that nothing else is due.
-pub(super) fn ended(
+/// Saves where the claim with these rows, of at most `limit` runs, has ended. Returns the number of
+/// its runs.
+pub(super) fn save_cursor(
     memory: &Memory,
-    request: &ClaimRequest,
-    began: Option<Place>,
+    (request, limit): (&ClaimRequest, u32),
+    resumed: Option<Cursor>,
     rows: &[PgRow],
-) -> Result<Option<ClaimRequest>, Failure> {
-    let found = rows.iter().filter(|row| is_claimed(row)).count();
-    memory.lock().start.ended(request, began, (found, last_place(rows)?), Instant::now());
+) -> Result<usize, Failure> {
+    let (mut count, mut last) = (0, None);
+    for row in rows.iter().filter(|row| is_claimed(row)) {
+        count += 1;
+        last = last.max(Some(position(row)?));
+    }
+    let full_until = last.filter(|_| count >= limit as usize);
+    memory.lock().cursor.save(request, resumed.is_some(), full_until, Instant::now());
+    Ok(count)
+}
+
+/// Returns the claim of what is left after so many runs; `None` if nothing is. A caller takes a
+/// short answer to mean that nothing else is due.
+pub(super) fn rest_of(request: &ClaimRequest, found: usize) -> Option<ClaimRequest> {
     let limit = request.limit.saturating_sub(u32::try_from(found).unwrap_or(u32::MAX));
-    Ok((began.is_some() && limit > 0).then(|| ClaimRequest { limit, ..request.clone() }))
+    (limit > 0).then(|| ClaimRequest { limit, ..request.clone() })
 }
 
 async fn claim_from(
@@ -93,23 +110,13 @@ async fn claim_from(
     sql: &Sql,
     clock: &Clock,
     request: &ClaimRequest,
-    began: Option<Place>,
+    cursor: Option<Cursor>,
 ) -> Result<Vec<PgRow>, Failure> {
-    let query = sql.claim_runs.query().bind(clock.fixed().map(Timestamp::as_micros));
-    let query = bind_place(bind(query, request, request.limit), began);
-    Ok(query.fetch_all(connection).await?)
+    let query = sql.parts(Parts::CLAIM_RUNS).query().bind(clock.fixed().map(Timestamp::as_micros));
+    Ok(bind_cursor(bind(query, request, request.limit), cursor).fetch_all(connection).await?)
 }
 
-/// Binds where a claim begins.
-pub(super) fn bind_place<'q>(
-    query: Query<'q, Postgres, PgArguments>,
-    began: Option<Place>,
-) -> Query<'q, Postgres, PgArguments> {
-    let (at, id) = began.map_or((i64::MIN, Uuid::nil()), |(at, id)| (at.as_micros(), id.as_uuid()));
-    query.bind(at).bind(id)
-}
-
-/// Binds what a claim of at most so many runs asks.
+/// Binds a claim of at most `limit` runs.
 pub(super) fn bind<'q>(
     query: Query<'q, Postgres, PgArguments>,
     request: &ClaimRequest,
@@ -119,37 +126,47 @@ pub(super) fn bind<'q>(
     query.bind(i64::from(limit)).bind(request.worker.as_uuid()).bind(micros(request.lease))
 }
 
-/// What the rows of a claim say. Without a claimed run there is still one, which says the time. `new`: the runs that the same statement
-/// has started.
-pub(super) fn claimed(rows: &[PgRow], request: &ClaimRequest, new: &[&NewRun]) -> Result<Claimed, Failure> {
-    let now = rows.first().ok_or_else(|| Failure::corrupt("a claim answered nothing"))?;
-    let now = row::time(now, "now")?;
+/// Binds where a claim begins to look, after [`bind`].
+pub(super) fn bind_cursor<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    cursor: Option<Cursor>,
+) -> Query<'q, Postgres, PgArguments> {
+    let (at, id) = cursor.map_or((i64::MIN, Uuid::nil()), |(at, id)| (at.as_micros(), id.as_uuid()));
+    query.bind(at).bind(id)
+}
+
+/// Reads the rows of a claim: the longest due run comes first. There is always a row with the time.
+pub(super) fn claimed(mut rows: Vec<PgRow>, request: &ClaimRequest) -> Result<Claimed, Failure> {
+    let now = time_of(&rows)?;
+    let runs = runs(&mut rows, request, now)?.into_iter().map(|(_, run)| run);
+    Ok(Claimed { runs: runs.collect(), now })
+}
+
+/// Returns the time of a statement that may claim.
+pub(super) fn time_of(rows: &[PgRow]) -> Result<Timestamp, Failure> {
+    row::time(rows.first().ok_or_else(|| Failure::corrupt("a statement answered nothing"))?, "now")
+}
+
+/// Reads the claimed runs in these rows, each with the time since which it was due, the longest due
+/// first.
+pub(super) fn runs(
+    rows: &mut [PgRow],
+    request: &ClaimRequest,
+    now: Timestamp,
+) -> Result<Vec<(Timestamp, ClaimedRun)>, Failure> {
+    // The row that has the time has no position, and comes first.
+    rows.sort_by_cached_key(|row| position(row).ok());
     let lanes = Lanes::of(&request.lanes);
-    let lane = |row: &PgRow| match row.try_get::<Option<i64>, _>("lane")? {
-        Some(number) => lanes.numbered(number),
-        None => lane_of_new(new, row::run_id(row)?),
+    let run = |row: &PgRow| {
+        let lane = lanes.numbered(row.try_get("lane")?)?;
+        let run = row::claimed_run(row, lane.clone(), now, now + request.lease)?;
+        Ok((row::time(row, "due_at")?, run))
     };
-    let run = |row| row::claimed_run(row, lane(row)?.clone(), now, now + request.lease);
-    let claimed = rows.iter().filter(|row| is_claimed(row)).map(run);
-    Ok(Claimed { runs: claimed.collect::<Result<_, _>>()?, now })
+    rows.iter().filter(|row| is_claimed(row)).map(run).collect()
 }
 
-fn lane_of_new<'r>(new: &[&'r NewRun], id: RunId) -> Result<&'r Lane, Failure> {
-    let run = new.iter().find(|run| run.id == id).ok_or_else(|| Failure::corrupt("a claimed run has no lane"))?;
-    Ok(&run.lane)
-}
-
-/// Sorts the rows of a claim: who was due for longest is driven first. The row that says the time has no place, and comes before them.
-pub(super) fn sort(rows: &mut [PgRow]) {
-    rows.sort_by_cached_key(|row| place(row).ok());
-}
-
-/// The place of the last run that was claimed, in the order of claims. `None`: none was.
-fn last_place(rows: &[PgRow]) -> Result<Option<Place>, Failure> {
-    rows.last().filter(|row| is_claimed(row)).map(place).transpose()
-}
-
-fn place(row: &PgRow) -> Result<Place, Failure> {
+/// Returns the position of a claimed run in the order of claims.
+fn position(row: &PgRow) -> Result<Cursor, Failure> {
     Ok((row::time(row, "due_at")?, row::run_id(row)?))
 }
 

@@ -1,4 +1,4 @@
-//! That nobody waits in a circle: of each way to lock, that it takes its locks in the order of all others.
+//! Each way to lock takes its locks in one order, so that no transactions wait in a circle.
 
 use sqlx::Connection;
 
@@ -7,8 +7,8 @@ use workflow_engine::store::{Outcome, Store, Write};
 
 use super::fixture_tests::{TestResult, all_applied, claim_write, end, recorded_fixture, step, until_one_waits};
 
-/// Who locks runs in the order of their ids, as a batch of signals does, has the run that this batch ends, and wants the one that it
-/// claims.
+/// A transaction that locks runs in the order of their ids, as a batch of signals does, has the run
+/// that this batch ends, and wants the run that it claims.
 #[tokio::test]
 async fn a_batch_that_waits_to_end_a_run_has_not_claimed_one() -> TestResult {
     let fixture = recorded_fixture().await?;
@@ -27,10 +27,10 @@ async fn a_batch_that_waits_to_end_a_run_has_not_claimed_one() -> TestResult {
     Ok(())
 }
 
-/// Two runs are terminated. While somebody holds the first, the second is claimed, and its worker ends it in a batch that waits for a
-/// third party, too.
+/// Two runs are terminated. While another transaction has the first one, the second one is claimed,
+/// and its worker ends it in a batch that waits for a third transaction too.
 #[tokio::test]
-async fn who_terminates_a_run_has_locked_its_worker_whoever_that_is_by_then() -> TestResult {
+async fn a_termination_locks_the_worker_that_has_the_run_by_then() -> TestResult {
     let fixture = recorded_fixture().await?;
     let other = fixture.neighbour().await?;
     let claims = fixture.started_claims(2).await?;
@@ -63,9 +63,10 @@ async fn who_terminates_a_run_has_locked_its_worker_whoever_that_is_by_then() ->
     Ok(())
 }
 
-/// Who forgets a worker has the run that its batch ends, and waits for another.
+/// A transaction that forgets a worker has the run that the worker's batch ends, and waits for
+/// another run.
 #[tokio::test]
-async fn who_forgets_a_worker_locks_it_before_its_runs_as_its_batch_does() -> TestResult {
+async fn the_removal_of_a_worker_locks_it_before_its_runs() -> TestResult {
     let fixture = recorded_fixture().await?;
     let claims = fixture.started_claims(3).await?;
     let second = fixture.second().await?;
@@ -85,7 +86,8 @@ async fn who_forgets_a_worker_locks_it_before_its_runs_as_its_batch_does() -> Te
     Ok(())
 }
 
-/// Who terminates runs has the row of the worker, and wants the run that its batch ends.
+/// A transaction that terminates runs has the row of the worker, and wants the run that the
+/// worker's batch ends.
 #[tokio::test]
 async fn a_batch_that_waits_for_its_worker_has_ended_nothing() -> TestResult {
     let fixture = recorded_fixture().await?;
@@ -95,7 +97,7 @@ async fn a_batch_that_waits_for_its_worker_has_ended_nothing() -> TestResult {
     let mut holder = third.begin().await?;
     let lock = fixture.store.sql.lock_workers.query().bind(vec![fixture.worker.as_uuid()]).bind(false);
     lock.execute(&mut *holder).await?;
-    // It records no attempt, so it has nothing else to ask the row for.
+    // The batch records no attempt, so it needs the row for nothing else.
     let batch = [end(ended), claim_write(fixture.worker, 1)];
     let outcomes = fixture.commit_while(1, &batch, async {
         fixture.hold(&mut holder, ended.run_id).await?;

@@ -11,9 +11,9 @@ use workflow_engine::model::{Claim, RunId};
 use workflow_engine::store::{Asked, Fact, Fence, Locks};
 
 use super::error::Failure;
+use super::ownership::{FEW, Workers};
 use super::row;
 use super::sql::Sql;
-use super::worker_lock::{FEW, Workers};
 
 /// Locks these runs, all in one statement and in the order of their ids, so that the fence holds
 /// until the commit.
@@ -33,7 +33,7 @@ pub(super) async fn lock(connection: &mut PgConnection, sql: &Sql, asked: &Asked
 /// Locks the runs of a batch, and returns what they are until the commit.
 ///
 /// If the batch records attempts of many runs and changes them in no other way, the locked rows of
-/// this process's workers stand for those runs (`worker_lock.rs`). Workers come before runs, and
+/// this process's workers stand for those runs (`ownership.rs`). Workers come before runs, and
 /// all workers if runs are terminated: every batch locks in this order, so no two deadlock.
 pub(super) async fn lock_batch(
     connection: &mut PgConnection,

@@ -1,6 +1,7 @@
-//! Ends and parks of claimed runs.
+//! Ends and parks of runs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -11,17 +12,18 @@ use workflow_engine::model::{Claim, Clock, RunId, StoredError, Timestamp};
 use workflow_engine::store::{EndWrite, ParkWrite, RunEnd};
 
 use super::error::Failure;
+use super::parts::Parts;
 use super::sql::Sql;
 
-/// The ends and parks of a batch, one per run, sorted by run.
+/// The ends and parks of a batch, one per run, sorted by run id.
 #[derive(Default)]
-pub(super) struct Finishes(BTreeMap<RunId, Finish>);
+pub(super) struct Finishes<'w>(BTreeMap<RunId, Finish<'w>>);
 
 /// The end or park of one run.
-struct Finish {
+struct Finish<'w> {
     claim: Claim,
     status: &'static str,
-    output: Option<String>,
+    output: Option<&'w str>,
     error: Option<String>,
     /// Of a park: the `wakes` that the writer has seen, and the time until which the run waits.
     park: Option<(i64, Timestamp)>,
@@ -29,11 +31,11 @@ struct Finish {
     until_deadline: bool,
 }
 
-impl Finishes {
+impl<'w> Finishes<'w> {
     /// Adds an end. Returns `false` if the batch releases the run already.
-    pub(super) fn end(&mut self, write: &EndWrite) -> Result<bool, Failure> {
+    pub(super) fn end(&mut self, write: &'w EndWrite) -> Result<bool, Failure> {
         let (output, error) = match &write.end {
-            RunEnd::Succeeded(output) => (Some(output.clone()), None),
+            RunEnd::Succeeded(output) => (Some(output.as_str()), None),
             RunEnd::Failed(error) => (None, error_text(Some(error))?),
             RunEnd::Canceled => (None, None),
         };
@@ -64,17 +66,18 @@ impl Finishes {
     }
 
     /// Returns `true` if the batch releases this run.
-    pub(super) fn holds(&self, run_id: RunId) -> bool {
+    pub(super) fn contains(&self, run_id: RunId) -> bool {
         self.0.contains_key(&run_id)
     }
 
-    fn add(&mut self, finish: Finish) -> bool {
-        let run_id = finish.claim.run_id;
-        if self.0.contains_key(&run_id) {
-            return false;
+    fn add(&mut self, finish: Finish<'w>) -> bool {
+        match self.0.entry(finish.claim.run_id) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(vacant) => {
+                vacant.insert(finish);
+                true
+            }
         }
-        self.0.insert(run_id, finish);
-        true
     }
 
     /// Returns the runs.
@@ -82,7 +85,7 @@ impl Finishes {
         self.0.keys().copied().collect()
     }
 
-    /// Returns `true` without ends and parks.
+    /// Returns `true` if there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -92,26 +95,28 @@ impl Finishes {
         self.0.values().any(|finish| finish.park.is_some())
     }
 
-    /// Returns `true` for what most batches have: ends without an error, and no parks.
-    pub(super) fn are_usual(&self) -> bool {
+    /// Returns `true` if all of them are what most are: ends without an error.
+    pub(super) fn are_plain_ends(&self) -> bool {
         !self.has_parks() && self.0.values().all(|finish| finish.error.is_none())
     }
 
-    /// Binds the ends and parks, one array per column. An array without any value is empty, such as
-    /// those of parks without a park: the rows then read NULL.
+    /// Binds them, one array per column, as `end_runs.sql` takes them.
+    pub(super) fn bind_plain_ends<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        bind_common(query, &self.rows())
+    }
+
+    /// Binds them, one array per column, as `release_claims.sql` takes them. A column that says
+    /// nothing is an empty array, such as those of parks if there are none: the rows then read
+    /// NULL.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
-        let mut rows: Vec<&Finish> = self.0.values().collect();
-        if planted("unsorted-update") {
-            fastrand::shuffle(&mut rows);
-        }
-        let parks: Vec<&Finish> = if self.has_parks() { rows.clone() } else { Vec::new() };
-        let errors: Vec<&Finish> = if rows.iter().any(|row| row.error.is_some()) { rows.clone() } else { Vec::new() };
-        let wakes = |row: &&Finish| row.park.map(|(wakes, _)| wakes).filter(|_| !planted("park-without-recheck"));
-        query
-            .bind(rows.iter().map(|row| row.claim.run_id.as_uuid()).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.claim.epoch).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.status).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>())
+        let rows = self.rows();
+        let parks: &[&Finish<'w>] = if self.has_parks() { &rows } else { &[] };
+        let errors: &[&Finish<'w>] = if rows.iter().any(|row| row.error.is_some()) { &rows } else { &[] };
+        let wakes = |row: &&Finish<'w>| row.park.map(|(wakes, _)| wakes).filter(|_| !planted("park-without-recheck"));
+        bind_common(query, &rows)
             .bind(errors.iter().map(|row| row.error.as_deref()).collect::<Vec<_>>())
             .bind(parks.iter().map(wakes).collect::<Vec<_>>())
             .bind(parks.iter().map(|row| row.park.map(|(_, until)| until.as_micros())).collect::<Vec<_>>())
@@ -119,14 +124,21 @@ impl Finishes {
             .bind(parks.iter().map(|row| row.until_deadline).collect::<Vec<_>>())
     }
 
-    /// Ends and parks the runs. Returns the number of claims that held.
-    pub(super) async fn apply(self, connection: &mut PgConnection, sql: &Sql, clock: &Clock) -> Result<u64, Failure> {
-        if self.0.is_empty() {
-            return Ok(0);
+    fn rows(&self) -> Vec<&Finish<'w>> {
+        let mut rows: Vec<&Finish<'w>> = self.0.values().collect();
+        if planted("unsorted-update") {
+            fastrand::shuffle(&mut rows);
         }
-        let query = sql.finish_claims.query().bind(clock.fixed().map(Timestamp::as_micros));
-        Ok(self.bind(query).execute(connection).await?.rows_affected())
+        rows
     }
+}
+
+fn bind_common<'q>(query: Query<'q, Postgres, PgArguments>, rows: &[&Finish<'_>]) -> Query<'q, Postgres, PgArguments> {
+    query
+        .bind(rows.iter().map(|row| row.claim.run_id.as_uuid()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.claim.epoch).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.status).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.output).collect::<Vec<_>>())
 }
 
 /// Ends and parks runs whose claims have passed the fence, in one statement.
@@ -144,7 +156,12 @@ pub(super) async fn finish(
     for write in parks {
         finishes.park(write)?;
     }
-    finishes.apply(connection, sql, clock).await.map(drop)
+    if finishes.is_empty() {
+        return Ok(());
+    }
+    let query = sql.parts(Parts::RELEASE_CLAIMS).query().bind(clock.fixed().map(Timestamp::as_micros));
+    finishes.bind(query).execute(connection).await?;
+    Ok(())
 }
 
 /// Returns the text in which an error is stored.

@@ -1,10 +1,10 @@
-//! What the tests of this store share: a schema of their own on the server of the tests.
+//! Helpers of this store's tests: a schema per test on the test server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sqlx::postgres::PgTypeInfo;
-use sqlx::{AssertSqlSafe, Connection, Either, Executor, PgConnection, Row, SqlSafeStr, Statement};
+use sqlx::{AssertSqlSafe, Connection, Either, Executor, PgConnection, Row, SqlSafeStr};
 use uuid::Uuid;
 
 use workflow_engine::model::{
@@ -15,14 +15,14 @@ use workflow_engine::store::{
 };
 
 use super::PostgresStore;
-use super::sql::Sql;
+use super::sql::Statement;
 
 pub(super) type TestResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-/// A schema of its own, and a clock that stands at [`START`].
+/// A store on a new schema, whose clock stands at [`START`].
 pub(super) struct Fixture {
     pub(super) store: PostgresStore,
     pub(super) schema: String,
@@ -30,7 +30,7 @@ pub(super) struct Fixture {
     pub(super) worker: WorkerId,
 }
 
-/// The server of all tests of the workspace. By its path, for the package that has it depends on this one.
+/// The test server of the workspace. Included by its path, because its package depends on this one.
 #[path = "../../tests/src/postgres.rs"]
 #[expect(unreachable_pub, reason = "public where it belongs")]
 mod server;
@@ -54,7 +54,7 @@ pub(super) async fn fixture_with_pool(pool_size: u32) -> TestResult<Fixture> {
     Ok(Fixture { store, schema, clock, worker: WorkerId::generate() })
 }
 
-/// The same, whose worker is recorded.
+/// Returns a fixture whose worker is recorded.
 pub(super) async fn recorded_fixture() -> TestResult<Fixture> {
     let fixture = fixture().await?;
     fixture.record_worker().await?;
@@ -62,7 +62,7 @@ pub(super) async fn recorded_fixture() -> TestResult<Fixture> {
 }
 
 impl Fixture {
-    /// Records its worker, as one that holds its liveness lock does.
+    /// Records the fixture's worker, as a worker with a lease session is.
     pub(super) async fn record_worker(&self) -> TestResult {
         let id = self.worker.as_uuid();
         let record =
@@ -70,7 +70,7 @@ impl Fixture {
         self.execute(&record).await
     }
 
-    /// The statements that insert attempts from here on.
+    /// Keeps the text of each statement that inserts attempts from now on.
     pub(super) async fn watch_attempts(&self) -> TestResult {
         self.execute(
             "CREATE TABLE {schema}.seen (statement text);
@@ -83,34 +83,34 @@ impl Fixture {
         .await
     }
 
-    /// How many of the statements that inserted attempts since were those of a plain batch, and of how many.
-    pub(super) async fn plain_batches(&self) -> TestResult<(usize, usize)> {
+    /// Returns how many of the kept statements were those of the fast path, and how many were kept.
+    pub(super) async fn fast_batches(&self) -> TestResult<(usize, usize)> {
         let read = format!("SELECT statement FROM {}.seen", self.schema);
         let rows = sqlx::query(AssertSqlSafe(read)).fetch_all(&mut self.connect().await?).await?;
         let statements = rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?;
-        Ok((statements.iter().filter(|text| text.starts_with("-- plain_batch.sql")).count(), statements.len()))
+        Ok((statements.iter().filter(|text| text.starts_with("-- batch: owners")).count(), statements.len()))
     }
 
-    /// Another handle on the same schema, as another process has one.
+    /// Opens another store on the schema, as another process does.
     pub(super) async fn second(&self) -> TestResult<PostgresStore> {
         let options = StoreOptions { pool_size: 4, schema: self.schema.clone(), clock: self.clock.clone() };
         Ok(PostgresStore::open(&url()?, options).await?)
     }
 
-    /// Another process on the same schema.
+    /// Returns a fixture that stands for another process on the schema.
     pub(super) async fn neighbour(&self) -> TestResult<Self> {
         let (schema, clock) = (self.schema.clone(), self.clock.clone());
         Ok(Self { store: self.second().await?, schema, clock, worker: WorkerId::generate() })
     }
 
-    /// Holds this run as another transaction does, if nobody else holds it.
+    /// Locks this run in the transaction. Fails if another transaction has locked it.
     pub(super) async fn hold(&self, transaction: &mut PgConnection, run: RunId) -> TestResult {
         let hold = format!("SELECT FROM {}.workflow_runs WHERE id = $1 FOR UPDATE NOWAIT", self.schema);
         sqlx::query(AssertSqlSafe(hold)).bind(run.as_uuid()).execute(transaction).await?;
         Ok(())
     }
 
-    /// The outcome of a batch of one.
+    /// Commits one write and returns its outcome.
     pub(super) async fn commit(&self, write: Write) -> TestResult<Outcome> {
         let outcomes = self.store.commit(&[write]).await?;
         outcomes.into_iter().next().ok_or_else(|| "no outcome".into())
@@ -143,7 +143,7 @@ impl Fixture {
         Ok(claim)
     }
 
-    /// The same with so many, in the order of their ids.
+    /// Starts and claims `count` runs. Returns the claims in the order of their ids.
     pub(super) async fn started_claims(&self, count: usize) -> TestResult<Vec<Claim>> {
         let mut claims = Vec::with_capacity(count);
         for _ in 0..count {
@@ -153,7 +153,8 @@ impl Fixture {
         Ok(claims)
     }
 
-    /// Commits the batch, and lets the other work go on once so many wait for somebody, the batch among them.
+    /// Commits the batch, and runs `other` once `waiting` sessions wait for a lock, the batch's
+    /// among them.
     pub(super) async fn commit_while(
         &self,
         waiting: i64,
@@ -169,7 +170,7 @@ impl Fixture {
         Ok(outcomes?)
     }
 
-    /// A statement of the test's own, on a connection of its own; `{schema}` stands for the schema.
+    /// Executes a statement on a new connection. `{schema}` stands for the schema.
     pub(super) async fn execute(&self, statement: &str) -> TestResult {
         let mut connection = self.connect().await?;
         let statement = statement.replace("{schema}", &self.schema);
@@ -182,17 +183,16 @@ impl Fixture {
     }
 }
 
-/// The types of the parameters of this file's statement. A shorter form of it need not name them all.
+/// Returns the types of a statement's parameters.
 pub(super) async fn parameter_types(
     connection: &mut PgConnection,
-    sql: &Sql,
-    file: &str,
+    name: &str,
+    statement: &Statement,
 ) -> TestResult<Vec<PgTypeInfo>> {
-    let whole = sql.all().into_iter().find(|(name, _)| *name == file).ok_or_else(|| format!("no {file}"))?.1;
-    let prepared = connection.prepare(AssertSqlSafe(whole.text().to_owned()).into_sql_str()).await?;
-    match prepared.parameters() {
+    let prepared = connection.prepare(AssertSqlSafe(statement.text().to_owned()).into_sql_str()).await?;
+    match sqlx::Statement::parameters(&prepared) {
         Some(Either::Left(types)) => Ok(types.to_vec()),
-        other => Err(format!("{file}: {other:?}").into()),
+        other => Err(format!("{name}: {other:?}").into()),
     }
 }
 
@@ -233,23 +233,23 @@ pub(super) fn attempt(claim: Claim, key: &str, status: AttemptStatus, output: Op
     })
 }
 
-/// A step that has succeeded.
+/// Returns a successful attempt of the step `a`.
 pub(super) fn step(claim: Claim) -> Write {
     step_of(claim, "a")
 }
 
-/// The same of this key.
+/// Returns a successful attempt of the step with this key.
 pub(super) fn step_of(claim: Claim, key: &str) -> Write {
     attempt(claim, key, AttemptStatus::Succeeded, Some("1"))
 }
 
-/// A store that knows that these claims hold.
-pub(super) async fn knowing(runs: usize) -> TestResult<(Fixture, Vec<Claim>)> {
+/// Returns a fixture whose fence cache has the returned claims.
+pub(super) async fn with_cached_claims(runs: usize) -> TestResult<(Fixture, Vec<Claim>)> {
     let fixture = recorded_fixture().await?;
     let claims = fixture.started_claims(runs).await?;
     let batch: Vec<Write> = claims.iter().map(|claim| step_of(*claim, "before")).collect();
     assert!(all_applied(&fixture.store.commit(&batch).await?));
-    assert_eq!(fixture.store.writer.known(&claims), runs);
+    assert_eq!(fixture.store.session.known(&claims), runs);
     Ok((fixture, claims))
 }
 
@@ -265,12 +265,12 @@ pub(super) fn all_applied(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied))
 }
 
-/// Waits until a session that uses a table of this schema waits for another one.
+/// Waits until a session that uses a table of this schema waits for a lock.
 pub(super) async fn until_one_waits(fixture: &Fixture) -> TestResult {
     until_wait(fixture, 1).await
 }
 
-/// The same of so many.
+/// Waits until `count` sessions that use tables of this schema wait for locks.
 pub(super) async fn until_wait(fixture: &Fixture, count: i64) -> TestResult {
     let mut connection = fixture.connect().await?;
     let waiting = "SELECT count(DISTINCT waits.pid) FROM pg_locks AS waits
@@ -285,5 +285,5 @@ pub(super) async fn until_wait(fixture: &Fixture, count: i64) -> TestResult {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    Err(format!("there are not {count} who wait").into())
+    Err(format!("there are not {count} sessions that wait").into())
 }

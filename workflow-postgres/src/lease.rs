@@ -14,10 +14,10 @@ use super::PostgresStore;
 use super::call::Limit;
 use super::error::Failure;
 use super::open::connect;
+use super::ownership::RecordedAgain;
 use super::row;
 use super::sql::Sql;
 use super::start::micros;
-use super::worker_lock::RecordedAgain;
 
 /// The connection of one worker, which holds its liveness lock.
 pub(super) struct PostgresLease {
@@ -54,7 +54,7 @@ impl PostgresLease {
             worker,
             lanes,
             recorded: false,
-            recorded_again: store.writer.recorded_again(),
+            recorded_again: store.session.recorded_again(),
             session: None,
         };
         let session = Limit::from_now().run(lease.take_session()).await;

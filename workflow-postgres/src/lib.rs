@@ -1,13 +1,14 @@
 //! The PostgreSQL store.
 //!
-//! Order of locks: a batch takes locks in three places only: the keys of its starts (in their
-//! order), the rows of workers, and then its runs (both in the order of their ids). Everything
-//! after that changes rows that it has locked, or skips rows that are locked. So two batches, or a
-//! batch and a renewal, cannot deadlock (`deadlock_tests.rs`).
-//! One case remains, which is too rare to pay for. The key of a child comes after the locks,
-//! because only they show that the claim on its parent holds. A session that has just started a run
-//! with this key and waits for that parent then closes a circle. The server ends one of the two
-//! batches, and its executor sends it again.
+//! Order of locks: a batch takes locks in three places only: the rows of workers, the keys of its
+//! starts (in their order), and then its runs (workers and runs in the order of their ids).
+//! Everything after that changes rows that it has locked, or skips rows that are locked. So two
+//! batches, or a batch and a renewal, cannot deadlock (`deadlock_tests.rs`). Two cases remain,
+//! which are too rare to pay for. The slow path inserts its starts before it locks workers, which
+//! matters only if it terminates runs: it then locks the workers of all processes. And the key of a
+//! child comes after the locks, because only they show that the claim on its parent holds. In both,
+//! a session that holds one of these locks and waits for another closes a circle. The server ends
+//! one of the two batches, and its executor sends it again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,50 +35,52 @@ pub type PgTransaction<'c> = sqlx::Transaction<'c, sqlx::Postgres>;
 pub const DATABASE: &str = "PostgreSQL";
 
 mod attempt;
-mod bound;
 mod call;
 mod cascade;
 mod claim;
-mod claim_start;
+mod claim_cursor;
 mod commit;
+mod context;
 mod continue_as_new;
 mod error;
+mod fast_path;
 mod fence;
+mod fence_cache;
 mod finish;
 mod fork;
 mod hints;
-mod known_claims;
 mod lease;
-mod lone;
 mod migrate;
 mod open;
 mod ownerless;
+mod ownership;
+mod parts;
 mod pause;
-mod plain;
 mod read;
 mod retry;
 mod row;
+mod session;
 mod signal;
 mod slow_path;
 mod sql;
 mod start;
 mod transaction;
 mod within;
-mod worker_lock;
-mod writer;
 
 #[cfg(test)]
 mod attempt_tests;
 #[cfg(test)]
-mod claim_start_tests;
+mod claim_cursor_tests;
 #[cfg(test)]
 mod commit_tests;
 #[cfg(test)]
 mod deadlock_tests;
 #[cfg(test)]
-mod fixture_tests;
+mod fast_path_tests;
 #[cfg(test)]
-mod known_claims_tests;
+mod fence_cache_tests;
+#[cfg(test)]
+mod fixture_tests;
 #[cfg(test)]
 mod lease_tests;
 #[cfg(test)]
@@ -85,7 +88,7 @@ mod migrate_tests;
 #[cfg(test)]
 mod open_tests;
 #[cfg(test)]
-mod plain_tests;
+mod ownership_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
@@ -93,18 +96,23 @@ mod read_tests;
 #[cfg(test)]
 mod turn_tests;
 #[cfg(test)]
-mod worker_lock_tests;
-#[cfg(test)]
 mod writer_plan_tests;
 
+use session::Session;
 use sql::Sql;
-use writer::Writer;
+
+/// Returns the text of the statement that claims runs, for tests of its plan.
+#[doc(hidden)]
+#[must_use]
+pub fn claim_statement(schema: &str) -> String {
+    Sql::load(schema).parts(parts::Parts::CLAIM_RUNS).to_string()
+}
 
 /// A store in a schema of a PostgreSQL database.
 pub struct PostgresStore {
     id: StoreId,
     pool: PgPool,
-    writer: Writer,
+    session: Session,
     /// Options of the connections outside the pool: the executor's, the lease's and the listener's.
     options: PgConnectOptions,
     sql: Arc<Sql>,
@@ -135,7 +143,7 @@ impl Store for PostgresStore {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        self.write_and_read(writes).await
+        self.commit_batch(writes).await
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
@@ -241,7 +249,7 @@ impl Store for PostgresStore {
         // The pool waits for its connections to come back, but a connection whose server is gone
         // may never come back.
         let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
-        self.writer.close().await;
+        self.session.close().await;
     }
 
     fn in_process(&self) -> bool {

@@ -39,7 +39,7 @@ fn connect(schema: &str) -> TestResult<JoinHandle<Result<PostgresStore, ConnectE
     Ok(tokio::spawn(async move { PostgresStore::open(&url, options).await }))
 }
 
-/// Returns once somebody waits for a lock of this mode on a table of the schema.
+/// Returns once a session waits for a lock of this mode on a table of the schema.
 async fn somebody_waits(schema: &str, mode: &str) -> TestResult {
     let mut session = session("SELECT 1").await?;
     let waits = "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation

@@ -11,8 +11,8 @@ use super::PostgresStore;
 use super::call::Limit;
 use super::error::Failure;
 use super::migrate::{Migrated, migrate};
+use super::session::Session;
 use super::sql::Sql;
-use super::writer::Writer;
 
 /// The longest wait for a connection of the pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ impl PostgresStore {
         let _ = Limit::from_now().run(async { Ok(connection.close().await?) }).await;
         Ok(Self {
             id: StoreId::next(),
-            writer: Writer::default(),
+            session: Session::default(),
             pool: pool(&options, &sql).connect_lazy_with(connect_options.clone()),
             options: connect_options,
             sql,

@@ -1,4 +1,5 @@
-//! From rows to the model. What cannot be understood is [`DatabaseErrorKind::Corrupt`](workflow_engine::store::DatabaseErrorKind).
+//! Reads rows into the model. A value that cannot be understood is an error of kind
+//! [`DatabaseErrorKind::Corrupt`](workflow_engine::store::DatabaseErrorKind).
 
 use serde::Deserialize;
 use sqlx::Row;

@@ -3,22 +3,25 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use sqlx::PgConnection;
+use sqlx::{Connection, PgConnection};
 
-use workflow_engine::faults::planted;
+use workflow_engine::faults::{failpoint_error, planted};
 use workflow_engine::model::{Claim, Clock, NewRun, NewSignal, RunId, RunStatus, StoredError, WorkerId};
 use workflow_engine::store::{
     AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, EndWrite, Fence,
     Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write, apply,
 };
 
-use super::commit::{Context, transact};
+use super::context::Context;
 use super::error::Failure;
+use super::ownership::Workers;
 use super::sql::Sql;
-use super::worker_lock::Workers;
 use super::{
     attempt, cascade, claim, continue_as_new, fence, finish, fork, ownerless, pause, read, retry, signal, start,
 };
+
+/// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
 pub(super) async fn slow_path(
@@ -26,13 +29,22 @@ pub(super) async fn slow_path(
     Context { sql, clock, workers }: Context<'_>,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
-    let mut outcomes = Vec::new();
-    let apply = async |connection: &mut PgConnection| {
-        outcomes = apply(&mut SlowPath { connection, sql, clock, workers }, writes).await?;
-        Ok(Some(()))
-    };
-    transact(connection, apply).await?;
-    Ok(outcomes)
+    let begun = connection.begin_with(BEGIN).await;
+    let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
+    match apply(&mut SlowPath { connection: &mut transaction, sql, clock, workers }, writes).await {
+        Ok(outcomes) => {
+            failpoint_error("store.in_transaction")?;
+            transaction.commit().await?;
+            Ok(outcomes)
+        }
+        Err(failure) => {
+            // A broken connection cannot answer, and the failure says that it is broken.
+            if !failure.breaks_connection {
+                transaction.rollback().await?;
+            }
+            Err(failure)
+        }
+    }
 }
 
 /// An open transaction as the target of a batch.

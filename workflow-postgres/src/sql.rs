@@ -1,24 +1,29 @@
-//! Every statement of this store, one a file.
+//! Every statement of this store, one per file. Those that batches need are composed of parts
+//! (`parts.rs`).
 //!
-//! A file names every table as `{schema}.table`: the application's transactions and poolers do not have our search path.
-//! `{now}` is the time of the statement in microseconds, or that of a manual clock, bound as `$1`; one statement sees one
-//! time.
+//! A file names every table as `{schema}.table`, because the application's transactions and poolers
+//! do not have our search path. `{now}` is the time of the statement in microseconds, or that of a
+//! manual clock, bound as `$1`. One statement sees one time.
 //!
-//! Rows that come as arrays, many in a batch, stand in a select list: `SELECT unnest($1) AS id, unnest($2) AS epoch`. As a function in
-//! FROM, the server puts each array aside whole, as a table of its own, before it reads the first row: a third of an insert.
+//! The rows of a batch come as arrays in a select list: `SELECT unnest($1) AS id, unnest($2) AS
+//! epoch`. If `unnest` stood in FROM instead, the server would store each array as a table before
+//! it reads the first row.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Execute, Postgres};
+use sqlx::{AssertSqlSafe, Postgres};
 
 use workflow_engine::faults::altered;
 use workflow_engine::model::Timestamp;
 
-use super::error::Failure;
+use super::parts::Parts;
 
-/// The time is stable within a statement, so an index condition may use it. A subquery: it is computed once, not once a row.
+/// The time is stable within a statement, so an index condition may use it. As a subquery it is
+/// computed once, not once per row.
 const NOW: &str = "(SELECT COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint))";
 
 /// A statement, ready for one schema.
@@ -26,80 +31,85 @@ const NOW: &str = "(SELECT COALESCE($1::bigint, (extract(epoch FROM statement_ti
 pub(super) struct Statement(Arc<str>);
 
 impl Statement {
-    /// The statement of this file. The server shows the beginning of what it executes (`pg_stat_activity`): so of the comment there, only
-    /// the name of the file is sent.
-    fn load(name: &str, text: &'static str, without: &[&str], schema: &str) -> Self {
+    /// Returns the statement of this file. The server shows the beginning of what it executes
+    /// (`pg_stat_activity`), so the name of the file stands there in place of the file's comment.
+    fn load(name: &str, text: &'static str, schema: &str) -> Self {
         let comment: usize = text.split_inclusive('\n').take_while(|line| line.starts_with("--")).map(str::len).sum();
-        let text = &text[comment..];
-        let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
-        let text = altered("late-crash-count", text, "r.crashes + (r.status = 'running')::integer", "r.crashes");
-        let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
-        let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
-        let text =
-            altered("fast-path-unfenced-end", text, "r.ctid = held.place AND r.epoch = f.epoch", "r.ctid = held.place");
-        let final_ = "WHERE (SELECT verdict.holds FROM verdict) AND a.ctid = found.place AND a.status = 'running'";
-        let bad = "WHERE (SELECT verdict.holds FROM verdict) AND a.ctid = found.place";
-        let text = altered("fast-path-final-overwritten", text, final_, bad);
-        let text = cut(text, without);
-        let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
-        let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);
-        Self(format!("-- {name}.sql\n{text}").into())
+        Self::of(format_args!("{name}.sql"), with_planted_bugs(&text[comment..]), schema)
     }
 
-    /// The statement as a query that is prepared once a connection.
+    /// Returns the statement that has these parts.
+    fn composed(parts: Parts, schema: &str) -> Self {
+        let prepare = |text| {
+            let text = with_planted_bugs(text);
+            if parts.owners { with_bugs_of_fast_path(text) } else { text }
+        };
+        Self::of(format_args!("{parts}"), &parts.text(prepare), schema)
+    }
+
+    fn of(name: fmt::Arguments<'_>, text: &str, schema: &str) -> Self {
+        let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
+        let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);
+        Self(format!("-- {name}\n{text}").into())
+    }
+
+    /// Returns a query, which is prepared once per connection.
     pub(super) fn query(&self) -> Query<'static, Postgres, PgArguments> {
         sqlx::query(self.safe())
     }
 
-    /// The same with the arguments of another one, which has the same parameters.
-    pub(super) fn with_arguments_of(
-        &self,
-        mut other: Query<'static, Postgres, PgArguments>,
-    ) -> Result<Query<'static, Postgres, PgArguments>, Failure> {
-        let arguments = other.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
-        Ok(sqlx::query_with(self.safe(), arguments))
-    }
-
-    /// Safe to assert: all that was put into it are our own constants and the schema's name, which `connect` has checked.
+    /// The text is safe: it has only our own constants and the schema's name, which `connect` has
+    /// checked.
     fn safe(&self) -> AssertSqlSafe<Arc<str>> {
         AssertSqlSafe(Arc::clone(&self.0))
     }
 
-    /// The text.
+    /// Returns the text.
     #[cfg(test)]
     pub(super) fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// The text without these parts: a part begins with its name in a comment, `/*name*/`, and ends with `/*end*/`.
-pub(super) fn cut(text: &str, without: &[&str]) -> String {
-    let mut left = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, part)) = rest.split_once("/*") {
-        left.push_str(before);
-        let (name, part) = part.split_once("*/").unwrap_or((part, ""));
-        let (part, after) = part.split_once("/*end*/").unwrap_or((part, ""));
-        if !without.contains(&name) {
-            left.push_str(part);
-        }
-        rest = after;
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
-    left + rest
 }
 
-/// The schema's name as an identifier: one of the accepted form may still be a word of SQL, such as `order`.
+/// Returns the text, or one with the bug that is planted in it.
+fn with_planted_bugs(text: &'static str) -> &'static str {
+    let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
+    let text = altered("late-crash-count", text, "r.crashes + (r.status = 'running')::integer", "r.crashes");
+    let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
+    let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
+    altered("fast-path-unfenced-end", text, " AND r.epoch = f.epoch", "")
+}
+
+fn with_bugs_of_fast_path(text: &'static str) -> &'static str {
+    altered(
+        "fast-path-final-overwritten",
+        text,
+        "a.ctid = found.place AND a.status = 'running'",
+        "a.ctid = found.place",
+    )
+}
+
+/// Returns the schema's name as an identifier: a valid name may still be a word of SQL, such as
+/// `order`.
 pub(super) fn quoted(schema: &str) -> String {
     format!("\"{schema}\"")
 }
 
 macro_rules! statements {
-    ($($name:ident),*; $($shorter:ident = $file:ident without $($part:literal),+;)*) => {
+    ($($name:ident),* $(,)?) => {
         /// The statements, each loaded for one schema.
         #[derive(Debug)]
         pub(super) struct Sql {
             $(pub(super) $name: Statement,)*
-            $(pub(super) $shorter: Statement,)*
+            schema: String,
+            /// Statements that were composed of parts.
+            composed: Mutex<HashMap<Parts, Statement>>,
         }
 
         impl Sql {
@@ -107,34 +117,41 @@ macro_rules! statements {
             pub(super) fn load(schema: &str) -> Self {
                 Self {
                     $($name: Statement::load(
-                        stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql")), &[], schema,
+                        stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql")), schema,
                     ),)*
-                    $($shorter: Statement::load(
-                        stringify!($file), include_str!(concat!("sql/", stringify!($file), ".sql")), &[$($part),+], schema,
-                    ),)*
+                    schema: schema.into(),
+                    composed: Mutex::default(),
                 }
             }
 
-            /// Every statement with the name of its file, so that a test can prepare each.
+            /// Returns every statement with its name, so that a test can prepare each.
             #[cfg(test)]
-            pub(super) fn all(&self) -> Vec<(&'static str, &Statement)> {
-                vec![
-                    $((concat!(stringify!($name), ".sql"), &self.$name),)*
-                    $((concat!(stringify!($file), ".sql"), &self.$shorter),)*
-                ]
+            pub(super) fn all(&self) -> Vec<(String, Statement)> {
+                let mut all = vec![$((concat!(stringify!($name), ".sql").to_owned(), self.$name.clone()),)*];
+                all.extend(Parts::all().into_iter().map(|parts| (parts.to_string(), self.parts(parts))));
+                all
             }
         }
     };
+}
+
+impl Sql {
+    /// Returns the statement that has these parts.
+    pub(super) fn parts(&self, parts: Parts) -> Statement {
+        let mut composed = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
+        composed.entry(parts).or_insert_with(|| Statement::composed(parts, &self.schema)).clone()
+    }
 }
 
 statements! {
     cancel_children,
     cancel_runs,
     check_server,
-    claim_runs,
     configure_session,
     configure_writer,
-    consume_signals, copy_history, continue_runs,
+    consume_signals,
+    continue_runs,
+    copy_history,
     create_schema,
     create_schema_table,
     delete_received_signals,
@@ -145,14 +162,11 @@ statements! {
     find_due_lanes,
     find_next_due,
     find_parents,
-    forget_interruption,
     find_schema,
     find_started_runs,
-    find_unlocked_workers, find_worker,
-    finish_claims,
-    insert_attempts,
-    insert_held_attempt,
-    insert_runs,
+    find_unlocked_workers,
+    find_worker,
+    forget_interruption,
     insert_schema_version,
     insert_signals,
     insert_worker,
@@ -163,29 +177,34 @@ statements! {
     lock_out_vacuum,
     lock_runs,
     lock_tables,
-    lock_worker, lock_workers,
-    mark_fork, mark_transaction,
-    notify_change, notify_change_within,
-    pause_run, plain_batch, read_emitted,
-    read_claims, read_ended,
+    lock_worker,
+    lock_workers,
+    mark_fork,
+    mark_transaction,
+    notify_change,
+    notify_change_within,
+    pause_run,
+    read_claims,
+    read_emitted,
+    read_ended,
     read_fence,
     read_history,
-    read_inbox, read_published,
+    read_inbox,
+    read_published,
     read_run,
-    read_schema_version, read_statuses,
-    read_wakes, read_workers,
+    read_schema_version,
+    read_statuses,
+    read_wakes,
+    read_workers,
     release_unknown_claims,
     release_worker,
     renew_claims,
-    reset_outcomes, resume_run, retry_runs, revive_run, start_and_claim_runs, terminate_runs,
+    reset_outcomes,
+    resume_run,
+    retry_runs,
+    revive_run,
+    terminate_runs,
     unlock_worker,
     unmark_transaction,
-    update_attempts,
-    wake_runs;
-    plain_batch_of_new = plain_batch without "shown";
-    plain_batch_without_claim = plain_batch without "claim", "lapsed";
-    plain_batch_of_new_without_claim = plain_batch without "shown", "claim", "lapsed";
-    plain_batch_of_usual = plain_batch without "shown", "unusual";
-    plain_batch_of_usual_onward = plain_batch without "shown", "unusual", "lapsed";
-    plain_batch_of_usual_without_claim = plain_batch without "shown", "unusual", "claim", "lapsed";
+    wake_runs,
 }

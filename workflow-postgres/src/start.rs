@@ -1,4 +1,4 @@
-//! Starts of runs, in a batch or in a transaction of the application.
+//! Starts of runs.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,64 +8,104 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
-use workflow_engine::model::{Clock, NewRun, Parent, StartTime, Timestamp};
-use workflow_engine::store::StartOutcome;
+use workflow_engine::model::{Claim, Clock, NewRun, Parent, StartTime, Timestamp};
+use workflow_engine::store::{ClaimRequest, ClaimedRun, StartOutcome};
 
 use super::error::Failure;
+use super::parts::Parts;
 use super::row;
-use super::sql::{Sql, Statement};
+use super::sql::Sql;
 
-/// Starts runs and returns the outcome of each, in their order. Of several with one key or one id,
-/// the first is started.
+/// Starts runs. Returns the outcome of each, in order.
 pub(super) async fn start(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
     runs: &[&NewRun],
 ) -> Result<Vec<StartOutcome>, Failure> {
-    let new = bind(&sql.insert_runs, clock, &in_order_of_keys(runs))?.execute(&mut *connection).await?.rows_affected();
-    outcomes(connection, sql, runs, new).await
+    let query = sql.parts(Parts::START_RUNS).query().bind(clock.fixed().map(Timestamp::as_micros));
+    let row = bind(query, &in_order_of_keys(runs), None)?.fetch_one(&mut *connection).await?;
+    let new = row.try_get::<Option<Vec<Uuid>>, _>("started")?;
+    outcomes(connection, sql, runs, new.is_none()).await
 }
 
-/// Returns the outcome of each start, in their order, after `new` rows were inserted. The statement
-/// returns only that number, because it is nearly always all.
+/// Returns the outcomes of these starts, in order. The statement itself only says whether all runs
+/// are new, because nearly always they are.
 pub(super) async fn outcomes(
     connection: &mut PgConnection,
     sql: &Sql,
     runs: &[&NewRun],
-    new: u64,
+    all_are_new: bool,
 ) -> Result<Vec<StartOutcome>, Failure> {
-    if new == runs.len() as u64 {
+    if all_are_new {
         return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
     }
     let mut found = find_started(connection, sql, runs).await?;
-    // A gap: the transaction has a snapshot of its own, or the run was deleted in between. The next
-    // try finds out.
-    let all: Option<Vec<StartOutcome>> = (0..runs.len()).map(|place| found.remove(&place)).collect();
+    // A run may be missing: this transaction has a snapshot of its own, or the run was deleted
+    // since. A second try finds out.
+    let all: Option<Vec<StartOutcome>> = (0..runs.len()).map(|index| found.remove(&index)).collect();
     all.ok_or_else(|| Failure::busy("the run that holds the key cannot be seen yet"))
 }
 
-/// Sorts runs by key, because concurrent inserts wait for each other's keys. The sort is stable, so
-/// of two starts with one key the first is created.
+/// Sorts runs by key, because concurrent inserts wait for each other's keys. The sort is stable: of
+/// two starts with one key, the first is created.
 pub(super) fn in_order_of_keys<'r>(runs: &[&'r NewRun]) -> Vec<&'r NewRun> {
     let mut runs = runs.to_vec();
     runs.sort_by(|a, b| (&a.lane.workflow, &a.key).cmp(&(&b.lane.workflow, &b.key)));
     runs
 }
 
-/// Returns a statement that starts runs, with the parameters that all such statements begin with.
-pub(super) fn bind(
-    statement: &Statement,
-    clock: &Clock,
+/// Returns whether the run is due in the transaction that starts it; `None` if only the database's
+/// clock can tell.
+pub(super) fn is_due_at_once(run: &NewRun) -> Option<bool> {
+    let is_later = |time| matches!(time, StartTime::After(delay) if delay > Duration::ZERO);
+    match run.start {
+        StartTime::Now => Some(true),
+        start if is_later(start) && run.deadline.is_none_or(is_later) => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns a run as the claim that takes it at its start sees it, and the time since which it is
+/// due.
+pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timestamp) -> (Timestamp, ClaimedRun) {
+    let deadline_at = run.deadline.map(|deadline| match deadline {
+        StartTime::Now => now,
+        StartTime::After(delay) => now + delay,
+        StartTime::At(at) => at,
+    });
+    let claimed = ClaimedRun {
+        claim: Claim { run_id: run.id, epoch: 1 },
+        lane: run.lane.clone(),
+        input: run.input.clone(),
+        wakes: 0,
+        crashes: 0,
+        attempt: 1,
+        generation: 0,
+        depth: run.depth,
+        parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
+        deadline_at,
+        cancel_requested: false,
+        started_at: now,
+        lease_until: now + request.lease,
+        error: None,
+    };
+    (deadline_at.map_or(now, |deadline| deadline.min(now)), claimed)
+}
+
+/// Binds runs as `start_runs.sql` takes them. `claim` says which of them, in this order, a claim of
+/// the batch takes.
+pub(super) fn bind<'q>(
+    query: Query<'q, Postgres, PgArguments>,
     runs: &[&NewRun],
-) -> Result<Query<'static, Postgres, PgArguments>, Failure> {
+    claim: Option<(&ClaimRequest, &[bool])>,
+) -> Result<Query<'q, Postgres, PgArguments>, Failure> {
     let (start_at, start_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(Some(run.start))).unzip();
     let (deadline_at, deadline_delay): (Vec<_>, Vec<_>) = runs.iter().map(|run| columns(run.deadline)).unzip();
     let tags = runs.iter().map(|run| serde_json::to_string(&run.tags)).collect::<Result<Vec<_>, _>>();
     let parents: Vec<Option<&Parent>> = runs.iter().map(|run| run.parent.as_ref()).collect();
-    let query = statement
-        .query()
-        .bind(clock.fixed().map(Timestamp::as_micros))
+    let request = claim.map(|(request, _)| request);
+    let query = query
         .bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| run.lane.version.as_str()).collect::<Vec<_>>())
@@ -80,7 +120,10 @@ pub(super) fn bind(
         .bind(runs.iter().map(|run| run.depth).collect::<Vec<_>>())
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.run_id.as_uuid())).collect::<Vec<_>>())
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.step_key.as_str())).collect::<Vec<_>>())
-        .bind(parents.iter().map(|parent| parent.map(|parent| parent.on_end.as_str())).collect::<Vec<_>>());
+        .bind(parents.iter().map(|parent| parent.map(|parent| parent.on_end.as_str())).collect::<Vec<_>>())
+        .bind(claim.map(|(_, takes)| takes.to_vec()).unwrap_or_default())
+        .bind(request.map(|request| request.worker.as_uuid()))
+        .bind(request.map(|request| micros(request.lease)));
     Ok(query)
 }
 

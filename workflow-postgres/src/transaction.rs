@@ -15,8 +15,8 @@ use workflow_engine::model::{Claim, RunId, StepAttempt};
 use workflow_engine::store::{Asked, AttemptRow, AttemptWrite, DatabaseError, StepCommit, StepTransaction, StoreId};
 
 use super::call::Limit;
-use super::commit::BEGIN;
 use super::error::Failure;
+use super::slow_path::BEGIN;
 use super::sql::Sql;
 use super::{PostgresStore, attempt, fence, read};
 

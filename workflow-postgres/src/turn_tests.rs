@@ -1,4 +1,5 @@
-//! A batch that is bound while another one is being committed is right at the time of its own commit.
+//! A batch that is bound while another one is being committed relies on nothing that has changed by
+//! its turn.
 
 use std::pin::pin;
 
@@ -9,16 +10,17 @@ use workflow_engine::model::{Claim, RunStatus};
 use workflow_engine::store::{DatabaseErrorKind, Outcome, Store, Write};
 
 use super::fixture_tests::{
-    Fixture, LEASE, START, TestResult, all_applied, claim_write, end, knowing, step_of as step,
+    Fixture, LEASE, START, TestResult, all_applied, claim_write, end, step_of as step, with_cached_claims,
 };
 
-/// Calls `commit` while another commit is under way, does something else, and lets the call have its turn.
+/// Calls `commit` while another commit has the turn, runs `meanwhile`, and gives the turn to the
+/// call.
 async fn with_meanwhile(
     fixture: &Fixture,
     batch: &[Write],
     meanwhile: impl AsyncFnOnce() -> TestResult,
 ) -> TestResult<Vec<Outcome>> {
-    let turn = fixture.store.writer.turn().await;
+    let turn = fixture.store.session.turn().await;
     let mut commit = pin!(fixture.store.commit(batch));
     assert!(poll!(&mut commit).is_pending());
     meanwhile().await?;
@@ -31,8 +33,8 @@ async fn keys(fixture: &Fixture, claim: Claim) -> TestResult<Vec<String>> {
 }
 
 #[tokio::test]
-async fn every_write_of_it_is_applied_and_answered_in_its_place() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn each_write_of_a_waiting_batch_is_applied() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     fixture.watch_attempts().await?;
     let due = [fixture.start().await?, fixture.start().await?];
     let batch = [claim_write(fixture.worker, 5), end(claims[1]), step(claims[0], "late")];
@@ -42,16 +44,16 @@ async fn every_write_of_it_is_applied_and_answered_in_its_place() -> TestResult 
     assert!(all_applied(&outcomes[1..]), "{outcomes:?}");
     assert_eq!(keys(&fixture, claims[0]).await?.len(), 2);
     assert_eq!(fixture.store.run(claims[1].run_id).await?.map(|run| run.status), Some(RunStatus::Succeeded));
-    assert_eq!(fixture.plain_batches().await?, (1, 1));
+    assert_eq!(fixture.fast_batches().await?, (1, 1));
     let new: Vec<Claim> = claimed.runs.iter().map(|run| run.claim).collect();
-    assert_eq!(fixture.store.writer.known(&new), 2, "what it claimed is known once that is read");
-    assert_eq!(fixture.store.writer.known(&claims), 1, "what it ended is not");
+    assert_eq!(fixture.store.session.known(&new), 2, "claimed runs are cached once they are read");
+    assert_eq!(fixture.store.session.known(&claims), 1, "an ended run is not cached");
     Ok(())
 }
 
 #[tokio::test]
-async fn what_others_take_after_it_was_prepared_is_lost() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_claim_taken_after_the_batch_was_bound_is_lost() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     let batch = [step(claims[0], "late"), step(claims[1], "late")];
     let taken = async || {
         fixture.second().await?.commit(&[Write::Terminate(claims[0].run_id)]).await?;
@@ -65,8 +67,8 @@ async fn what_others_take_after_it_was_prepared_is_lost() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_the_batch_that_is_under_way_ends_is_lost() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_claim_released_by_the_batch_before_is_lost() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     let late = [step(claims[0], "late"), step(claims[1], "late")];
     let mut third = fixture.connect().await?;
     let mut holder = third.begin().await?;
@@ -85,23 +87,23 @@ async fn what_the_batch_that_is_under_way_ends_is_lost() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_recorded_again_is_not_relied_on() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_worker_recorded_again_after_the_batch_was_bound_is_not_relied_on() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     fixture.watch_attempts().await?;
     let batch = [step(claims[0], "late"), step(claims[1], "late")];
     let again = async || {
-        fixture.store.writer.recorded_again().note(fixture.worker);
+        fixture.store.session.recorded_again().note(fixture.worker);
         Ok(())
     };
     let outcomes = with_meanwhile(&fixture, &batch, again).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
-    assert_eq!(fixture.plain_batches().await?.0, 0, "it went the long way");
+    assert_eq!(fixture.fast_batches().await?.0, 0, "the batch took the slow path");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_statement_that_was_bound_at_another_time_is_not_used() -> TestResult {
-    let (fixture, claims) = knowing(3).await?;
+    let (fixture, claims) = with_cached_claims(3).await?;
     let ends = [end(claims[2]), step(claims[0], "later")];
     let later = async || {
         fixture.clock.advance(LEASE);
@@ -114,8 +116,8 @@ async fn a_statement_that_was_bound_at_another_time_is_not_used() -> TestResult 
 }
 
 #[tokio::test]
-async fn a_claimed_run_that_cannot_be_understood_disturbs_no_other_write() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_claimed_run_that_cannot_be_read_affects_no_other_write() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     let due = fixture.start().await?;
     fixture.execute("UPDATE {schema}.workflow_runs SET error = 'no JSON' WHERE status = 'pending'").await?;
     let batch = [step(claims[0], "late"), claim_write(fixture.worker, 1)];
@@ -127,8 +129,8 @@ async fn a_claimed_run_that_cannot_be_understood_disturbs_no_other_write() -> Te
 }
 
 #[tokio::test]
-async fn what_it_claimed_is_not_known_if_the_row_of_the_worker_is_another_before_that_is_read() -> TestResult {
-    let (fixture, claims) = knowing(3).await?;
+async fn claimed_runs_are_not_cached_if_the_worker_changes_before_they_are_read() -> TestResult {
+    let (fixture, claims) = with_cached_claims(3).await?;
     fixture.start().await?;
     let batch = [step(claims[0], "late"), claim_write(fixture.worker, 1)];
     let mut commit = pin!(fixture.store.commit(&batch));
@@ -137,16 +139,16 @@ async fn what_it_claimed_is_not_known_if_the_row_of_the_worker_is_another_before
     let turn = tokio::select! {
         biased;
         _ = &mut commit => return Err("its rows were read before the next turn".into()),
-        turn = fixture.store.writer.turn() => turn,
+        turn = fixture.store.session.turn() => turn,
     };
     drop(turn);
     fixture.second().await?.commit(&[Write::Terminate(claims[2].run_id)]).await?;
     for key in ["after", "later"] {
         assert!(all_applied(&fixture.store.commit(&[step(claims[0], key), step(claims[1], key)]).await?));
     }
-    assert_eq!(fixture.store.writer.known(&claims), 2);
+    assert_eq!(fixture.store.session.known(&claims), 2);
     let outcomes = commit.await?;
     let Outcome::Claimed(claimed) = &outcomes[1] else { return Err(format!("{outcomes:?}").into()) };
-    assert_eq!(fixture.store.writer.known(&[claimed.runs[0].claim]), 0);
+    assert_eq!(fixture.store.session.known(&[claimed.runs[0].claim]), 0);
     Ok(())
 }

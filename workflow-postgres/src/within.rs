@@ -6,8 +6,8 @@ use super::PostgresStore;
 use super::call::Limit;
 use super::error::Failure;
 use super::hints;
+use super::ownership::Workers;
 use super::slow_path::SlowPath;
-use super::worker_lock::Workers;
 
 /// Names the operation of the write, as errors show it.
 fn operation(write: &Write) -> &'static str {

@@ -112,7 +112,7 @@ async fn postgres_plans(raw: &mut RawConnection) {
     let beginning = "'00000000-0000-0000-0000-000000000000'";
     raw.execute(format!(
         "PREPARE claim (bigint, text[], text[], text[], bigint, uuid, bigint, bigint, uuid) AS {}",
-        ready("claim_runs.sql")
+        workflow_postgres::claim_statement(&schema)
     ))
     .await;
     raw.execute(format!("PREPARE next (bigint, text[], text[], text[]) AS {}", ready("find_next_due.sql"))).await;

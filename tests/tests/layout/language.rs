@@ -120,9 +120,7 @@ fn texts() -> Vec<(std::path::PathBuf, Kind, bool)> {
 #[test]
 fn comments_and_documents_keep_the_rules_of_language() {
     let mut found = Vec::new();
-    // The PostgreSQL store is the last crate whose comments are not rewritten yet.
-    let is_finished = |path: &Path| !shown(path).starts_with("workflow-postgres/");
-    for (path, kind, is_shipped) in texts().into_iter().filter(|(path, _, _)| is_finished(path)) {
+    for (path, kind, is_shipped) in texts() {
         let text = fs::read_to_string(&path).unwrap();
         let of_file = violations(&text, kind, is_shipped).into_iter();
         found.extend(of_file.map(|violation| format!("{}:{violation}", shown(&path))));

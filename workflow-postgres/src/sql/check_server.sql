@@ -1,5 +1,5 @@
 -- Called by: open.rs, once on connect.
--- Guarantees: reads only; works on every server version and on a standby.
+-- Guarantees: reads only, and works on every server version and on a standby.
 SELECT pg_catalog.pg_is_in_recovery() AS standby,
        current_setting('server_version_num')::integer AS version_number,
        current_setting('server_version') AS version,

@@ -1,7 +1,8 @@
--- Called by: open.rs, once on every new session, the lease's and the listener's included.
--- Guarantees: the session's promises (isolation, durability, time-outs) do not depend on the server's configuration, nor do
--- its plans: a generic plan takes LIMIT $n for a tenth of the table, and at the server's default cost of a random page a
--- batch of ids is looked up by reading the table whole. JIT costs more than any of our statements.
+-- Called by: open.rs, once on every new session, also the lease's and the listener's.
+-- Guarantees: isolation, durability, time-outs and plans do not depend on the configuration of the
+-- server. A generic plan would take LIMIT $n for a tenth of the table. At the server's default cost
+-- of a random page, a batch of ids would be looked up by reading the whole table. JIT costs more
+-- than any of our statements.
 SELECT set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', 'on', false),
        set_config('statement_timeout', '30s', false),

@@ -1,3 +1,3 @@
 -- Called by: migrate.rs, under the migration lock.
--- Guarantees: the table of the schema version is there.
+-- Guarantees: the table of the schema version exists.
 CREATE TABLE IF NOT EXISTS {schema}.workflow_schema (version bigint NOT NULL PRIMARY KEY)

@@ -1,3 +1,3 @@
 -- Called by: lease.rs, when a worker ends in good order.
--- Guarantees: nobody looks for its lock any more.
+-- Guarantees: other workers stop looking for its lock.
 DELETE FROM {schema}.workflow_workers WHERE id = $1

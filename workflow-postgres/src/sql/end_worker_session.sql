@@ -1,4 +1,5 @@
--- Called by: lease.rs, when an older session of this same worker still holds its lock $1: a connection that broke unseen.
+-- Called by: lease.rs, when an older session of the same worker still holds the worker's lock $1,
+-- because its connection broke unseen.
 -- Guarantees: ends only our own sessions in this database that hold exactly this lock.
 SELECT pg_terminate_backend(l.pid, 2000) AS ended
 FROM pg_catalog.pg_locks AS l

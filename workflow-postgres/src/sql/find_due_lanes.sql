@@ -1,6 +1,7 @@
 -- Called by: read.rs, with pairs of queue and workflow.
--- Guarantees: leaps from version to version in the indexes of due and of running runs, in the order of their numbers there, however many
--- runs are in each. Of two versions of one number it may name one alone, and none of the least number there is.
+-- Guarantees: reads one entry per version of the indexes of due and of running runs, however many
+-- runs a version has. The indexes order versions by a hash. Of two versions with one hash it may
+-- return only one, and of the smallest hash there is, none.
 WITH RECURSIVE seen(queue, workflow, number, version) AS (
     SELECT DISTINCT k.queue COLLATE "C", k.workflow COLLATE "C", '-9223372036854775808'::bigint, NULL::text COLLATE "C"
     FROM unnest($2::text[], $3::text[]) AS k(queue, workflow)

@@ -1,5 +1,6 @@
 -- Called by: read.rs, by an idle worker. $2-$4 are the lanes.
--- Guarantees: reads one entry of the index of due runs and one of that of running runs for each lane, however many wait in it.
+-- Guarantees: reads one entry of the index of due runs and one of the index of running runs for
+-- each lane, however many runs wait in it.
 SELECT {now} AS now, (
     SELECT min(first.available_at)
     FROM unnest($2::text[], $3::text[], $4::text[]) AS lane(queue, workflow, version)

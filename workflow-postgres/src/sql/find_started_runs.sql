@@ -1,5 +1,7 @@
--- Called by: start.rs, for the starts that inserted nothing; a statement of its own, for its snapshot sees what they met.
--- Guarantees: answers by (place in the list, run), found by its own id or by (workflow, key), by index only.
+-- Called by: start.rs, for starts that inserted nothing. It is a statement of its own, because its
+-- snapshot sees the runs that they met.
+-- Guarantees: returns (index in the list, run), found by the run's id or by (workflow, key),
+-- through indexes only.
 SELECT s.place, r.id, r.input, r.generation
 FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS s(id, workflow, key, place)
 CROSS JOIN LATERAL (

@@ -1,5 +1,6 @@
 -- Called by: lease.rs. $1 is the worker that asks.
--- Guarantees: reads only, so that two workers which look at the same time do not take each other's look for a lock.
+-- Guarantees: reads only. Two workers that ask at the same time do not mistake each other's
+-- question for a lock.
 WITH held AS MATERIALIZED (
     SELECT (l.classid::bigint << 32) | l.objid::bigint AS lock_key
     FROM pg_catalog.pg_locks AS l

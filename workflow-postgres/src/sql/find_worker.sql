@@ -1,3 +1,4 @@
 -- Called by: lease.rs, before insert_worker.sql.
--- Guarantees: a worker that is recorded has a row; of one that others have forgotten, lease.rs then knows (worker_lock.rs).
+-- Guarantees: returns a row if the worker is recorded. If other workers have forgotten it, lease.rs
+-- learns that here (ownership.rs).
 SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = $1

@@ -1,5 +1,6 @@
 -- Called by: read.rs. $1 is one run, or NULL for all.
--- Guarantees: approvals that a run which has not ended waits for, the longest waiting first.
+-- Guarantees: returns the approvals that runs wait for which have not ended, the longest waiting
+-- first.
 SELECT r.id, r.workflow_name, r.version, r.queue, a.step_key, a.output, a.started_at
 FROM {schema}.step_attempts AS a
 JOIN {schema}.workflow_runs AS r ON r.id = a.run_id

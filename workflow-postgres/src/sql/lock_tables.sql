@@ -1,5 +1,6 @@
--- Called by: migrate.rs, in a savepoint, before a migration touches tables that may be in use.
--- Guarantees: all of them or none; only transactions that began before are still to end. A migration that took one after the
--- other, and kept what it has, would be in a circle with a worker's batch that took them in another order.
+-- Called by: migrate.rs, in a savepoint, before a migration changes tables that may be in use.
+-- Guarantees: locks all tables or none, after the transactions that began before have ended. A
+-- migration that locked one table after the other could wait in a circle with a batch that took
+-- them in another order.
 LOCK TABLE {schema}.workflow_runs, {schema}.step_attempts, {schema}.workflow_signals, {schema}.workflow_workers
     IN ACCESS EXCLUSIVE MODE

@@ -1,3 +1,4 @@
 -- Called by: transaction.rs, before the statements of an author.
--- Guarantees: the mark is gone once the transaction is, so that a COMMIT or ROLLBACK of the author's own is found out.
+-- Guarantees: the mark ends with the transaction, so that a COMMIT or ROLLBACK by the author is
+-- detected.
 SAVEPOINT workflow_step

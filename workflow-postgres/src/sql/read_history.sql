@@ -1,6 +1,7 @@
--- Called by: read.rs, once a claim.
--- Guarantees: outcomes in the order in which they were delivered, then what has no place in it, in a fixed order. Of a stream
--- only its last item, without the output: a replay needs its number alone.
+-- Called by: read.rs, once per claim.
+-- Guarantees: returns the outcomes in the order in which they were delivered, then the rows without
+-- a position in a fixed order. Of a stream it returns only the last item, without the output,
+-- because a replay needs nothing but its number.
 SELECT a.step_key, a.attempt, a.kind, a.status, a.position,
        CASE WHEN a.kind = 'emitted' AND a.attempt > 0 THEN NULL ELSE a.output END AS output,
        a.error, a.epoch, a.started_at, a.completed_at

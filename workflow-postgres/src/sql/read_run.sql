@@ -1,5 +1,5 @@
 -- Called by: read.rs.
--- Guarantees: no row for an unknown id.
+-- Guarantees: returns no row for an unknown id.
 SELECT r.id, r.workflow_name, r.version, r.queue, r.status, r.input, r.output, r.error, r.key, r.available_at, r.worker_id,
        r.epoch, r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.parent_step_key, r.on_parent_end,
        r.deadline_at, r.cancel_requested_at, r.paused_at, r.created_at, r.started_at, r.completed_at, r.tags

@@ -1,5 +1,5 @@
 -- Called by: read.rs.
--- Guarantees: every recorded worker, and whether its liveness lock is held; reads only.
+-- Guarantees: returns every recorded worker, and whether its liveness lock is held. Reads only.
 WITH held AS MATERIALIZED (
     SELECT (l.classid::bigint << 32) | l.objid::bigint AS lock_key
     FROM pg_catalog.pg_locks AS l

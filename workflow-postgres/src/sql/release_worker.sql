@@ -1,6 +1,6 @@
 -- Called by: lease.rs, for the worker $2 whose lock was found free.
--- Guarantees: its claims are due and it is forgotten, both or neither; locks its row, then its runs in the order of ids, as every
--- batch does.
+-- Guarantees: its claims are due and it is forgotten, both or neither. Locks its row, then its runs
+-- in the order of ids, as every batch does.
 WITH forgotten AS (
     DELETE FROM {schema}.workflow_workers WHERE id = $2 RETURNING 1
 ), held AS MATERIALIZED (

@@ -1,5 +1,6 @@
 -- Called by: lease.rs. $2 and $3 are the claims, $4 the lease in microseconds.
--- Guarantees: renews only claims that are current; locks in the order of ids, as every batch does. Answers the renewed.
+-- Guarantees: renews only claims that are current, and returns them. Locks in the order of ids, as
+-- every batch does.
 WITH held AS MATERIALIZED (
     SELECT r.id
     FROM unnest($2::uuid[], $3::bigint[]) AS claim(id, epoch)

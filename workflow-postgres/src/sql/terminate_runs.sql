@@ -1,6 +1,6 @@
 -- Called by: ownerless.rs, with runs that lock_runs.sql has locked.
 -- Guarantees: a run that has not ended is canceled now. A claim on it is lost, so its worker writes
--- nothing more and finds another version of its own row (worker_lock.rs). Returns these runs; an
+-- nothing more and finds another version of its own row (ownership.rs). Returns these runs; an
 -- ended run is not among them.
 WITH taken AS (
     UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at

@@ -1,16 +1,18 @@
-//! That a batch relies on a claim which it knows only as long as nobody has taken it.
+//! A batch relies on a cached claim only as long as no other transaction has taken it.
 
 use workflow_engine::model::{Claim, WorkerId};
 use workflow_engine::store::{ClaimRequest, Outcome, ParkWrite, Store, Write};
 
-use super::fixture_tests::{Fixture, LEASE, START, TestResult, all_applied, end, knowing, lane, step_of as step};
+use super::fixture_tests::{
+    Fixture, LEASE, START, TestResult, all_applied, end, lane, step_of as step, with_cached_claims,
+};
 
-/// How many of these are known.
+/// Returns how many of these claims the cache knows.
 fn known(fixture: &Fixture, claims: &[Claim]) -> usize {
-    fixture.store.writer.known(claims)
+    fixture.store.session.known(claims)
 }
 
-/// Steps of two claims, of which the first does not hold any more.
+/// Commits a step under each of two claims, and requires that the first claim is lost.
 async fn first_is_lost(fixture: &Fixture, claims: [Claim; 2]) -> TestResult {
     let outcomes = fixture.store.commit(&[step(claims[0], "late"), step(claims[1], "late")]).await?;
     assert!(matches!(outcomes[..], [Outcome::Lost | Outcome::Duplicate, Outcome::Applied]), "{outcomes:?}");
@@ -20,9 +22,10 @@ async fn first_is_lost(fixture: &Fixture, claims: [Claim; 2]) -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_known_is_not_asked_for() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
-    // Nobody may do this without a word to the worker's row; so it shows that nobody looked.
+async fn a_cached_claim_is_not_asked_for() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
+    // No transaction may do this without a write to the worker's row. So it shows that the batch
+    // did not look.
     fixture.execute("UPDATE {schema}.workflow_runs SET epoch = 7").await?;
     let outcomes = fixture.store.commit(&[step(claims[0], "late"), step(claims[1], "late")]).await?;
     assert!(all_applied(&outcomes), "{outcomes:?}");
@@ -30,46 +33,15 @@ async fn what_is_known_is_not_asked_for() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_another_process_takes_after_its_lease_is_not_known_any_more() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
-    fixture.clock.advance(LEASE * 2);
-    let take = ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 1, lease: LEASE };
-    let taken = fixture.second().await?.commit(&[Write::Claim(take)]).await?;
-    let [Outcome::Claimed(taken)] = &taken[..] else { return Err(format!("{taken:?}").into()) };
-    assert_eq!(taken.runs[0].claim.run_id, claims[0].run_id);
-    first_is_lost(&fixture, [claims[0], claims[1]]).await
-}
-
-#[tokio::test]
-async fn nor_is_what_another_process_terminates() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_claim_that_another_process_terminates_leaves_the_cache() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     fixture.second().await?.commit(&[Write::Terminate(claims[0].run_id)]).await?;
     first_is_lost(&fixture, [claims[0], claims[1]]).await
 }
 
 #[tokio::test]
-async fn nor_is_what_this_process_terminates() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
-    fixture.commit(Write::Terminate(claims[0].run_id)).await?;
-    first_is_lost(&fixture, [claims[0], claims[1]]).await
-}
-
-#[tokio::test]
-async fn nor_is_what_a_worker_held_that_others_forgot() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
-    let second = fixture.second().await?;
-    let watcher = WorkerId::generate();
-    let mut watching = second.open_lease(watcher, &[]).await?;
-    assert_eq!(watching.release_worker(fixture.worker).await?, 2);
-    let take = ClaimRequest { worker: watcher, lanes: vec![lane()], limit: 1, lease: LEASE };
-    second.commit(&[Write::Claim(take)]).await?;
-    first_is_lost(&fixture, [claims[0], claims[1]]).await?;
-    Ok(watching.close().await?)
-}
-
-#[tokio::test]
-async fn what_a_lone_end_or_a_plain_batch_ended_is_not_known_any_more() -> TestResult {
-    let (fixture, claims) = knowing(4).await?;
+async fn released_claims_leave_the_cache() -> TestResult {
+    let (fixture, claims) = with_cached_claims(4).await?;
     assert!(matches!(fixture.commit(end(claims[0])).await?, Outcome::Applied));
     assert_eq!(known(&fixture, &claims), 3);
     let park = ParkWrite {
@@ -83,13 +55,13 @@ async fn what_a_lone_end_or_a_plain_batch_ended_is_not_known_any_more() -> TestR
     assert!(all_applied(&fixture.store.commit(&[end(claims[1]), Write::Park(park)]).await?));
     assert_eq!(known(&fixture, &claims), 1);
     first_is_lost(&fixture, [claims[0], claims[3]]).await?;
-    assert_eq!(known(&fixture, &claims), 0, "nothing is, after a batch that went the long way");
+    assert_eq!(known(&fixture, &claims), 0, "the slow path empties the cache");
     Ok(())
 }
 
 #[tokio::test]
-async fn what_a_plain_batch_claims_is_known_by_its_epoch() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_claim_of_the_fast_path_is_cached_with_its_epoch() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     fixture.start().await?;
     fixture.start().await?;
     let claim = Write::Claim(ClaimRequest { worker: fixture.worker, lanes: vec![lane()], limit: 2, lease: LEASE });
@@ -104,12 +76,12 @@ async fn what_a_plain_batch_claims_is_known_by_its_epoch() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_claim_of_a_worker_that_is_not_recorded_is_not_known() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_claim_by_a_worker_that_is_not_recorded_is_not_cached() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     fixture.start().await?;
-    let stranger =
+    let unrecorded =
         Write::Claim(ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 1, lease: LEASE });
-    let outcomes = fixture.store.commit(&[step(claims[0], "beside"), stranger]).await?;
+    let outcomes = fixture.store.commit(&[step(claims[0], "beside"), unrecorded]).await?;
     let [Outcome::Applied, Outcome::Claimed(claimed)] = &outcomes[..] else {
         return Err(format!("{outcomes:?}").into());
     };
@@ -119,8 +91,8 @@ async fn a_claim_of_a_worker_that_is_not_recorded_is_not_known() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_leaves_nothing_known() -> TestResult {
-    let (fixture, claims) = knowing(2).await?;
+async fn a_failed_batch_leaves_nothing_in_the_cache() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
     fixture
         .execute("CREATE UNIQUE INDEX one_a_key ON {schema}.step_attempts (step_key) WHERE step_key = 'twice'")
         .await?;

@@ -1,14 +1,16 @@
--- Called by: claim.rs. $2-$4 are the lanes, $5 the limit, $6 the worker, $7 the lease in microseconds; what waits is looked for
--- from $8 and $9 on (claim_start.rs), runs whose lease has ended from the beginning.
--- Guarantees: at most $5 runs, the longest due first over all lanes, each with a new epoch; a run that was still running
--- counts a crash before its body runs again. It is passed over while its worker commits a batch, and the row of that worker is another
--- version once it is taken (worker_lock.rs). Skips what another transaction holds, or has changed since the statement began:
--- that row has another place, and is left to the next claim. Always one row, for the time. Of a claimed run it says its lane, as the
--- number of one of $2-$4, and in `rest` what most runs have not, if it has any of it: a column each for all of that took 12,000 of the
--- 347,000 instructions that a run of five steps takes the server (callgrind).
-WITH due AS MATERIALIZED (
+-- Called by: parts.rs, as the last part, because it locks runs in the order in which they are due:
+-- after that, nothing may be waited for. $1-$3 are the lanes, $4 the limit, $5 the worker, $6 the
+-- lease in microseconds. Waiting runs are looked for from the cursor ($7, $8) on (claim_cursor.rs),
+-- runs whose lease has ended from the beginning.
+-- Guarantees: at most $4 runs, the longest due first over all lanes, each with a new epoch. A run
+-- that was still running counts a crash before its body runs again. It is passed over while its
+-- worker commits a batch, and the row of that worker gets another version (ownership.rs). Skips
+-- runs that another transaction holds, or has changed since the statement began: their row has
+-- moved, and the next claim finds it. `claimed` has the runs in no order. `lane` is the number of a
+-- lane of $1-$3. `rest` is NULL for a run without any of the values that most runs do not have.
+due AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at, first.holder, lane.number AS lane, {now} AS now
-    FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS lane(queue, workflow, version, number)
+    FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS lane(queue, workflow, version, number)
     CROSS JOIN LATERAL (
         SELECT waiting.place, waiting.id, waiting.available_at, NULL::uuid AS holder
         FROM (
@@ -19,9 +21,9 @@ WITH due AS MATERIALIZED (
               AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
               AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
               AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
-              AND (r.available_at, r.id) >= ($8::bigint, $9::uuid)
+              AND (r.available_at, r.id) >= ($7::bigint, $8::uuid)
             ORDER BY r.available_at, r.id
-            LIMIT $5
+            LIMIT $4
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS waiting
         UNION ALL
@@ -38,19 +40,20 @@ WITH due AS MATERIALIZED (
                    OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL
                    OR (SELECT true FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id FOR UPDATE SKIP LOCKED))
             ORDER BY r.available_at, r.id
-            LIMIT $5
+            LIMIT $4
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS lapsed
     ) AS first
+    WHERE {after}
     ORDER BY first.available_at, first.id
-    LIMIT $5
+    LIMIT $4
 ), taken AS (
     UPDATE {schema}.workflow_workers AS w SET started_at = w.started_at
     WHERE w.id = ANY (ARRAY(SELECT due.holder FROM due WHERE due.holder IS NOT NULL))
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
-    SET epoch = r.epoch + 1, status = 'running', worker_id = $6,
-        available_at = LEAST(due.now + $7, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
+    SET epoch = r.epoch + 1, status = 'running', worker_id = $5,
+        available_at = LEAST(due.now + $6::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
         crashes = r.crashes + (r.status = 'running')::integer
     FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, due.lane, r.input, due.available_at AS due_at,
@@ -59,7 +62,3 @@ WITH due AS MATERIALIZED (
               THEN json_build_array(r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.deadline_at,
                                     r.cancel_requested_at, r.started_at, r.error)::text END AS rest
 )
-SELECT clock.now, c.id, c.epoch, c.lane, c.input, c.due_at, c.rest
-FROM (SELECT {now} AS now) AS clock
-LEFT JOIN claimed AS c ON true
-ORDER BY c.due_at, c.id

@@ -1,4 +1,5 @@
-//! That the lock of a worker is as good as locks on its runs: nobody takes a run between the look at it and the commit.
+//! The lock of a worker replaces locks on its runs: no transaction takes a run between the check of
+//! its claim and the commit.
 
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
@@ -7,13 +8,13 @@ use workflow_engine::store::{ClaimRequest, ClaimedRun, Outcome, Store, Write};
 
 use super::claim;
 use super::fixture_tests::{Fixture, LEASE, TestResult, all_applied, end, fixture, lane, recorded_fixture, step};
-use super::worker_lock::FEW;
+use super::ownership::FEW;
 
 fn steps(claims: &[Claim]) -> Vec<Write> {
     claims.iter().copied().map(step).collect()
 }
 
-/// Claims of as many runs as it takes for the lock of their worker, whatever the way.
+/// Claims enough runs that even the slow path locks their worker instead of the runs.
 async fn claims(fixture: &Fixture) -> TestResult<Vec<Claim>> {
     fixture.started_claims(FEW).await
 }
@@ -30,7 +31,7 @@ fn all_lost(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| matches!(outcome, Outcome::Lost))
 }
 
-/// All that is due, claimed by another worker in a transaction that is open.
+/// Claims all due runs for another worker, in a transaction that stays open.
 async fn take(transaction: &mut PgConnection, fixture: &Fixture) -> TestResult<Vec<RunId>> {
     let request = ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 100, lease: LEASE };
     let claimed = claim::claim(transaction, &fixture.store.sql, &fixture.clock, &request).await;
@@ -43,7 +44,7 @@ async fn steps_of_a_recorded_worker_are_one_statement() -> TestResult {
     let claims = claims(&fixture).await?;
     fixture.watch_attempts().await?;
     assert!(all_applied(&fixture.store.commit(&steps(&claims)).await?));
-    assert_eq!(fixture.plain_batches().await?, (1, 1));
+    assert_eq!(fixture.fast_batches().await?, (1, 1));
     Ok(())
 }
 
@@ -54,14 +55,19 @@ async fn a_claim_passes_over_runs_whose_worker_commits_a_batch() -> TestResult {
     let (recorded, ended) = (claims(&fixture).await?, fixture.started_claim().await?);
     fixture.clock.advance(LEASE * 2);
 
-    // The batch has its locks and then waits, for the run that it ends is locked by somebody else.
+    // The batch has its locks and then waits, because another transaction has locked the run that
+    // it ends.
     let mut third = fixture.connect().await?;
     let mut holder = third.begin().await?;
     fixture.hold(&mut holder, ended.run_id).await?;
     let mut batch = steps(&recorded);
     batch.push(end(ended));
     let outcomes = fixture.commit_while(1, &batch, async {
-        assert_eq!(runs(&other.claim(100).await?), [], "between the look and the commit of its worker");
+        assert_eq!(
+            runs(&other.claim(100).await?),
+            [],
+            "the claim falls between the check and the commit of the worker"
+        );
         Ok(holder.rollback().await?)
     });
     let outcomes = outcomes.await?;
@@ -73,7 +79,8 @@ async fn a_claim_passes_over_runs_whose_worker_commits_a_batch() -> TestResult {
     Ok(())
 }
 
-/// A worker's runs, and what becomes of its batch while somebody who has taken them all comes to this end.
+/// Commits a batch of a worker while a transaction that has taken all its runs comes to this end.
+/// Returns the outcomes and the history of one of the runs.
 async fn beside_a_take_over(
     end: impl AsyncFnOnce(Transaction<'_, Postgres>) -> sqlx::Result<()>,
 ) -> TestResult<(Vec<Outcome>, Vec<StepAttempt>)> {
@@ -88,14 +95,14 @@ async fn beside_a_take_over(
 }
 
 #[tokio::test]
-async fn a_batch_waits_for_who_takes_a_run_of_its_worker_and_sees_that_it_was_taken() -> TestResult {
+async fn a_batch_waits_for_a_take_over_and_sees_that_its_runs_were_taken() -> TestResult {
     let (outcomes, history) = beside_a_take_over(async |taker| taker.commit().await).await?;
     assert!(all_lost(&outcomes) && history.is_empty(), "{outcomes:?}");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_batch_beside_a_take_over_that_did_not_happen_is_applied() -> TestResult {
+async fn a_batch_beside_a_take_over_that_is_rolled_back_is_applied() -> TestResult {
     let (outcomes, history) = beside_a_take_over(async |taker| taker.rollback().await).await?;
     assert!(all_applied(&outcomes) && history.len() == 1, "{outcomes:?}");
     Ok(())
@@ -115,25 +122,25 @@ async fn only_one_of_two_takes_the_runs_of_a_worker() -> TestResult {
         runs(&claimed.map_err(|failure| failure.during("claim"))?.runs),
         [fresh, recorded[0].run_id, recorded[1].run_id]
     );
-    assert_eq!(take(&mut second, &fixture).await?, [], "their worker is another's to take from");
+    assert_eq!(take(&mut second, &fixture).await?, [], "another transaction takes from their worker");
     first.commit().await?;
     assert_eq!(take(&mut second, &fixture).await?, ids(&recorded[2..]));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_run_of_a_worker_that_is_not_ours_is_locked_itself() -> TestResult {
+async fn a_run_of_another_process_is_locked_itself() -> TestResult {
     let fixture = recorded_fixture().await?;
     let other = fixture.neighbour().await?;
     other.record_worker().await?;
     let claimed = claims(&fixture).await?;
-    // The neighbour knows a worker, but not the one that holds the run.
+    // The neighbour has a worker, but not the one that holds the run.
     other.claim(1).await?;
     locks_its_runs(&other, &claimed).await
 }
 
 #[tokio::test]
-async fn a_run_of_a_worker_that_is_not_recorded_is_locked_itself() -> TestResult {
+async fn a_run_of_an_unrecorded_worker_is_locked_itself() -> TestResult {
     let fixture = fixture().await?;
     let claimed = claims(&fixture).await?;
     locks_its_runs(&fixture, &claimed).await
@@ -154,7 +161,7 @@ async fn a_worker_that_was_recorded_again_does_not_rely_on_its_row_at_once() -> 
     Ok(watching.close().await?)
 }
 
-/// That steps of these claims wait for who holds one of their runs.
+/// Requires that steps of these claims wait for a transaction that has locked one of their runs.
 async fn locks_its_runs(fixture: &Fixture, claims: &[Claim]) -> TestResult {
     let mut third = fixture.connect().await?;
     let mut holder = third.begin().await?;

@@ -1,0 +1,163 @@
+//! The statement of a batch with everything that it binds, but for the cursor of its claim.
+//!
+//! So it can be bound while another batch is under way: whatever it relies on, the statement checks
+//! itself when it is executed.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use uuid::Uuid;
+
+use workflow_engine::model::{NewRun, RunId, Timestamp, WorkerId};
+use workflow_engine::store::{StartOutcome, Write};
+
+use super::answer::Answer;
+use super::{Fast, FastPath, JoinedClaim};
+use crate::attempt::Rows;
+use crate::context::{Context, Memory};
+use crate::error::Failure;
+use crate::fence_cache::{FenceCache, Versions};
+use crate::ownership::Workers;
+use crate::parts::Parts;
+use crate::{claim, fence, start};
+
+/// See the [module](self).
+pub(crate) struct BatchStatement {
+    query: Query<'static, Postgres, PgArguments>,
+    parts: Parts,
+    claim: Option<JoinedClaim>,
+    /// The indexes of the claims that follow the statement.
+    later_claims: Vec<usize>,
+    /// The workers whose rows the statement locks.
+    locked: Vec<WorkerId>,
+    /// The claims that the statement checks.
+    asked: BTreeMap<RunId, i64>,
+    /// The runs that the statement ends or parks.
+    releasing: Vec<RunId>,
+}
+
+impl BatchStatement {
+    /// Binds the statement of this batch, part by part (`parts.rs`).
+    pub(super) fn bind(
+        batch: FastPath<'_>,
+        Context { sql, clock, workers }: Context<'_>,
+        cache: &FenceCache,
+    ) -> Result<Self, Failure> {
+        let starts = start::in_order_of_keys(&batch.starts);
+        let (claim, later_claims) = batch.split_claims(&starts);
+        let request = claim.as_ref().and_then(|_| batch.claims.first()).map(|(_, request)| *request);
+        let rows = Rows::by_novelty(batch.attempts);
+        let (attempts, releases) = (!rows.is_empty(), !batch.releases.is_empty());
+        let usual = rows.are_first_successes() && batch.releases.are_plain_ends() && batch.asked.is_empty();
+        let parts = Parts {
+            owners: attempts || claim.is_some() && (releases || !starts.is_empty()),
+            starts: !starts.is_empty(),
+            attempts,
+            releases,
+            claim: claim.is_some(),
+            unusual: !usual,
+        };
+        let none = Workers::default();
+        let locked = if parts.owners { workers } else { &none };
+        let mut query = sql.parts(parts).query().bind(clock.fixed().map(Timestamp::as_micros));
+        if parts.owners {
+            query = query.bind(locked.uuids());
+            if parts.unusual {
+                query = query.bind(fence::ids(batch.asked.keys()));
+                query = query.bind(batch.asked.values().copied().collect::<Vec<_>>());
+            }
+            let known = if batch.relies_on_cache { cache.versions(locked) } else { vec![None; locked.ids().len()] };
+            query = query.bind(locked.uuids()).bind(known);
+        }
+        if parts.starts {
+            query = start::bind(query, &starts, request.zip(claim.as_ref().map(|claim| &claim.takes[..])))?;
+        }
+        if parts.attempts {
+            query = if parts.unusual { rows.bind(query)? } else { rows.bind_first_successes(query) };
+        }
+        if parts.releases {
+            query = if parts.unusual { batch.releases.bind(query) } else { batch.releases.bind_plain_ends(query) };
+        }
+        if let Some((request, claim)) = request.zip(claim.as_ref()) {
+            query = claim::bind(query, request, claim.limit);
+        }
+        Ok(Self {
+            query,
+            parts,
+            claim,
+            later_claims,
+            locked: locked.ids().to_vec(),
+            asked: batch.asked,
+            releasing: batch.releases.runs(),
+        })
+    }
+
+    /// Executes the statement. These writes are the batch. If the outcome is [`Fast::Done`], ends
+    /// and parks may be left, and claims may have to follow: [`Answer::unfinished`],
+    /// [`Answer::claim_more`].
+    pub(crate) async fn execute(
+        self,
+        connection: &mut PgConnection,
+        context: Context<'_>,
+        memory: &Memory,
+        writes: &[Write],
+    ) -> Result<Fast, Failure> {
+        let request = self.claim.as_ref().and_then(|claim| writes.get(claim.index)).and_then(Write::as_claim);
+        let cursor = request.and_then(|request| memory.lock().cursor.of(request, Instant::now()));
+        let query = if request.is_some() { claim::bind_cursor(self.query, cursor) } else { self.query };
+        let rows = match query.fetch_all(&mut *connection).await.map_err(Failure::from) {
+            // An attempt that was taken for a new one has a row.
+            Err(failure) if failure.is_recorded() => return Ok(Fast::ClaimLost),
+            rows => rows?,
+        };
+        let first = rows.first().ok_or_else(|| Failure::corrupt("a batch answered nothing"))?;
+        if self.parts.owners && !first.try_get::<bool, _>("holds")? {
+            return Ok(Fast::ClaimLost);
+        }
+        let versions = if self.parts.owners { versions(first, self.locked)? } else { Versions::new() };
+        memory.lock().fences.add_checked(&versions, self.asked);
+        let finished: Option<Vec<Uuid>> = if self.parts.releases { first.try_get("finished")? } else { None };
+        let is_left = |run: &RunId| finished.as_ref().is_some_and(|finished| !finished.contains(&run.as_uuid()));
+        let mut answer = Answer {
+            unfinished: self.releasing.into_iter().filter(is_left).collect(),
+            versions,
+            claim: self.claim,
+            cursor,
+            later_claims: self.later_claims,
+            ..Answer::default()
+        };
+        // The statement is committed: what fails from here on leaves an unknown effect.
+        if self.parts.starts {
+            let new: Option<Vec<Uuid>> = first.try_get("started")?;
+            answer.started = started(connection, context, writes, new.is_none()).await?;
+            answer.keep_new_starts(new.as_deref());
+        }
+        answer.rows = rows;
+        Ok(Fast::Done(Box::new(answer)))
+    }
+}
+
+/// Reads the versions of the rows that the statement has locked.
+fn versions(row: &PgRow, locked: Vec<WorkerId>) -> Result<Versions, Failure> {
+    let versions: Vec<Option<String>> = row.try_get("versions")?;
+    Ok(locked.into_iter().zip(versions).filter_map(|(worker, version)| Some((worker, version?))).collect())
+}
+
+/// Returns the outcomes of the batch's starts.
+async fn started(
+    connection: &mut PgConnection,
+    Context { sql, .. }: Context<'_>,
+    writes: &[Write],
+    all_are_new: bool,
+) -> Result<Vec<StartOutcome>, Failure> {
+    let starts = writes.iter().filter_map(|write| match write {
+        Write::Start(run) => Some(run),
+        _ => None,
+    });
+    let starts: Vec<&NewRun> = starts.collect();
+    let outcomes = start::outcomes(connection, sql, &starts, all_are_new).await;
+    outcomes.map_err(Failure::of_unknown_effect)
+}

@@ -1,0 +1,121 @@
+//! Batches on the fast path while other transactions change the same rows. That the fast path does
+//! what the slow path does, the differential test shows (`tests/tests/differential`).
+
+use sqlx::{AssertSqlSafe, Connection};
+
+use workflow_engine::model::{AttemptStatus, Claim, RunStatus};
+use workflow_engine::store::{Outcome, ParkWrite, Store, Write};
+
+use super::fixture_tests::{
+    Fixture, LEASE, START, TestResult, all_applied, attempt, claim_write, end, recorded_fixture, step,
+    with_cached_claims,
+};
+
+fn park(claim: Claim) -> Write {
+    Write::Park(ParkWrite {
+        claim,
+        wakes: 0,
+        until: START + LEASE,
+        until_deadline: false,
+        error: None,
+        reset_crashes: false,
+    })
+}
+
+/// Commits a batch while this statement of another session changes the run `$1`: after the batch
+/// has begun and before it writes the run.
+async fn with_change(fixture: &Fixture, batch: &[Write], run: Claim, change: &str) -> TestResult<Vec<Outcome>> {
+    let mut other = fixture.connect().await?;
+    let mut changing = other.begin().await?;
+    let change = AssertSqlSafe(change.replace("{schema}", &fixture.schema));
+    sqlx::query(change).bind(run.run_id.as_uuid()).execute(&mut *changing).await?;
+    fixture.commit_while(1, batch, async { Ok(changing.commit().await?) }).await
+}
+
+#[tokio::test]
+async fn attempts_come_before_the_end_of_their_claim_wherever_they_are_in_the_batch() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let refuse = "CREATE FUNCTION {schema}.too_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF (SELECT status FROM {schema}.workflow_runs WHERE id = NEW.run_id) <> 'running' THEN RAISE 'too late'; END IF;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER too_late AFTER INSERT ON {schema}.step_attempts
+             FOR EACH ROW EXECUTE FUNCTION {schema}.too_late();";
+    fixture.execute(refuse).await?;
+    let claims = fixture.started_claims(3).await?;
+    let batch = [end(claims[0]), park(claims[1]), step(claims[0]), step(claims[1]), step(claims[2])];
+    let outcomes = fixture.store.commit(&batch).await?;
+    assert!(all_applied(&outcomes), "{outcomes:?}");
+    Ok(())
+}
+
+/// A worker that was stopped for longer than its lease claims its own runs again, in the batch that
+/// still records their attempts. A trigger at the end of the statement then sees the later epoch.
+#[tokio::test]
+async fn attempts_of_a_run_are_recorded_though_the_batch_claims_the_run_anew() -> TestResult {
+    let (fixture, claims) = with_cached_claims(2).await?;
+    fixture
+        .execute(
+            "CREATE TABLE {schema}.later (epoch bigint);
+             CREATE FUNCTION {schema}.look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO {schema}.later SELECT r.epoch FROM {schema}.workflow_runs AS r
+                 WHERE r.id = NEW.run_id AND r.epoch <> NEW.epoch AND r.xmin = pg_current_xact_id()::xid;
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER look AFTER INSERT ON {schema}.step_attempts FOR EACH ROW EXECUTE FUNCTION {schema}.look();",
+        )
+        .await?;
+    fixture.clock.advance(LEASE * 2);
+    let batch = [claim_write(fixture.worker, 5), step(claims[0]), step(claims[1])];
+    let outcomes = fixture.store.commit(&batch).await?;
+    assert!(all_applied(&outcomes[1..]), "{outcomes:?}");
+    let Outcome::Claimed(claimed) = &outcomes[0] else { return Err(format!("{outcomes:?}").into()) };
+    assert!(claimed.runs.iter().all(|run| (run.claim.epoch, run.crashes) == (2, 1)), "{claimed:?}");
+    assert_eq!(claimed.runs.len(), claims.len());
+    let later = AssertSqlSafe(format!("SELECT epoch FROM {}.later", fixture.schema));
+    let later: Vec<i64> = sqlx::query_scalar(later).fetch_all(&mut fixture.connect().await?).await?;
+    assert_eq!(later, [2, 2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn new_attempts_and_running_ones_are_one_statement() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let claims = fixture.started_claims(3).await?;
+    let running: Vec<Write> =
+        claims[..2].iter().map(|claim| attempt(*claim, "a", AttemptStatus::Running, None)).collect();
+    fixture.watch_attempts().await?;
+    for batch in [running, claims.iter().copied().map(step).collect()] {
+        let outcomes = fixture.store.commit(&batch).await?;
+        assert!(all_applied(&outcomes), "{outcomes:?}");
+    }
+    for claim in claims {
+        let history = fixture.store.history(claim.run_id).await?;
+        assert!(history.len() == 1 && history[0].status == AttemptStatus::Succeeded, "{history:?}");
+    }
+    assert_eq!(fixture.fast_batches().await?, (2, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_end_beside_a_take_over_is_lost_and_its_neighbours_are_applied() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let claims = fixture.started_claims(2).await?;
+    let take = "UPDATE {schema}.workflow_runs SET epoch = epoch + 1 WHERE id = $1";
+    let outcomes = with_change(&fixture, &[step(claims[0]), end(claims[1])], claims[1], take).await?;
+    assert!(matches!(outcomes[..], [Outcome::Applied, Outcome::Lost]), "{outcomes:?}");
+    assert_eq!(fixture.store.history(claims[0].run_id).await?.len(), 1);
+    assert_eq!(fixture.store.run(claims[1].run_id).await?.map(|run| run.status), Some(RunStatus::Running));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wake_beside_a_park_is_not_lost() -> TestResult {
+    let fixture = recorded_fixture().await?;
+    let claims = fixture.started_claims(2).await?;
+    let wake = "UPDATE {schema}.workflow_runs SET wakes = wakes + 1 WHERE id = $1";
+    let outcomes = with_change(&fixture, &[step(claims[0]), park(claims[1])], claims[1], wake).await?;
+    assert!(all_applied(&outcomes), "{outcomes:?}");
+    assert_eq!(fixture.store.run(claims[1].run_id).await?.map(|run| run.available_at), Some(START));
+    Ok(())
+}

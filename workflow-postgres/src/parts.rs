@@ -1,0 +1,210 @@
+//! One statement, composed of the parts that a batch needs. Each part stands once, in `sql/parts/`.
+//!
+//! The fast path runs a whole batch as one such statement; the slow path runs single parts, each as
+//! a statement of its own. A part that a batch does not need is left out, because the server pays
+//! for each part of a statement before it has read the first row.
+//!
+//! A file of a part has common table expressions and, behind `-- Answers`, the columns that the
+//! part adds to the first row of the answer. Its parameters count from `$1`; [`Parts::text`]
+//! renumbers them. Three holes are filled in: `{after}` is true once everything that comes before
+//! the part has been done and the claims of the batch hold; `{none_lost}` adds the test of claims
+//! that the fence cache does not know; `{returning}` makes recorded attempts countable.
+
+use std::fmt::{self, Write};
+
+/// Which parts a statement has. Parameters are bound in the order of the fields, after the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Parts {
+    /// Locks the rows of this process's workers and checks the claims of recorded attempts.
+    pub(super) owners: bool,
+    pub(super) starts: bool,
+    pub(super) attempts: bool,
+    /// Ends and parks.
+    pub(super) releases: bool,
+    pub(super) claim: bool,
+    /// Claims that the fence cache does not know, attempts that are not new first successes, parks,
+    /// or ends with an error: the checks and columns that most batches do not need.
+    pub(super) unusual: bool,
+}
+
+const NONE: Parts =
+    Parts { owners: false, starts: false, attempts: false, releases: false, claim: false, unusual: false };
+
+impl Parts {
+    /// Starts runs.
+    pub(super) const START_RUNS: Self = Self { starts: true, ..NONE };
+    /// Records attempts whose claims hold, and counts the written rows.
+    pub(super) const RECORD_ATTEMPTS: Self = Self { attempts: true, unusual: true, ..NONE };
+    /// Ends and parks runs.
+    pub(super) const RELEASE_CLAIMS: Self = Self { releases: true, unusual: true, ..NONE };
+    /// Claims runs.
+    pub(super) const CLAIM_RUNS: Self = Self { claim: true, ..NONE };
+
+    /// The files of the parts, in the order in which the statement has them.
+    fn files(self) -> Vec<&'static str> {
+        let mut files = Vec::new();
+        if self.owners {
+            files.push(include_str!("sql/parts/lock_owners.sql"));
+            if self.unusual {
+                files.push(include_str!("sql/parts/find_lost_claims.sql"));
+            }
+            files.push(include_str!("sql/parts/check_claims.sql"));
+        }
+        if self.starts {
+            files.push(include_str!("sql/parts/start_runs.sql"));
+        }
+        if self.attempts {
+            files.push(match self.unusual {
+                true => include_str!("sql/parts/record_attempts.sql"),
+                false => include_str!("sql/parts/record_first_successes.sql"),
+            });
+        }
+        if self.releases {
+            files.push(match self.unusual {
+                true => include_str!("sql/parts/release_claims.sql"),
+                false => include_str!("sql/parts/end_runs.sql"),
+            });
+        }
+        if self.claim {
+            files.push(include_str!("sql/parts/claim_runs.sql"));
+        }
+        files
+    }
+
+    /// Returns the statement. `prepare` is applied to the text of each file.
+    pub(super) fn text(self, prepare: impl Fn(&'static str) -> &'static str) -> String {
+        // `$1` is the time.
+        let mut parameters = 1;
+        let (mut expressions, mut answers) = (Vec::new(), vec![("{now}".to_owned(), "now".to_owned())]);
+        let mut after = String::from("true");
+        for file in self.files() {
+            let (text, answer) = split(prepare(file));
+            let (text, count) = renumbered(text, parameters);
+            let none_lost = if self.unusual { "AND NOT EXISTS (SELECT FROM lost)" } else { "" };
+            let returning = if self.owners { "" } else { "RETURNING 1" };
+            let text = text.replace("{after}", &after).replace("{none_lost}", none_lost);
+            expressions.push(text.replace("{returning}", returning));
+            if let Some((expression, name)) = answer {
+                let (expression, _) = renumbered(expression, parameters);
+                // An expression is executed when it is first read. To read it here makes it the
+                // first.
+                match name {
+                    "holds" => after.clone_from(&expression),
+                    "started" => after += " AND (SELECT count(*) FROM started) >= 0",
+                    // A claim may not take a run that the batch could not release: the slow path
+                    // looks at that first.
+                    "finished" => _ = write!(after, " AND ({expression}) IS NULL"),
+                    _ => {}
+                }
+                answers.push((expression, name.to_owned()));
+            }
+            parameters += count;
+        }
+        if self.attempts && !self.owners {
+            let count = "(SELECT count(*) FROM recorded) + (SELECT count(*) FROM updated)";
+            answers.push((count.into(), "recorded".into()));
+        }
+        self.joined(&expressions, &answers)
+    }
+
+    fn joined(self, expressions: &[String], answers: &[(String, String)]) -> String {
+        let mut text = format!("WITH {}\nSELECT ", expressions.join(", "));
+        for (place, (expression, name)) in answers.iter().enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            // A `String` takes whatever is written.
+            let _ = write!(text, "{comma}{expression} AS {name}");
+        }
+        if self.claim {
+            // The first row has the answers, the others are the claimed runs.
+            let nulls = vec!["NULL"; answers.len()].join(", ");
+            text +=
+                ", NULL AS id, NULL AS epoch, NULL AS lane, NULL AS input, NULL AS due_at, NULL AS rest\nUNION ALL\n";
+            let _ = write!(text, "SELECT {nulls}, c.id, c.epoch, c.lane, c.input, c.due_at, c.rest FROM claimed AS c");
+        }
+        text
+    }
+
+    /// Every combination that a batch may need.
+    #[cfg(test)]
+    pub(super) fn all() -> Vec<Self> {
+        let flag = |bits: u32, place: u32| bits & 1 << place != 0;
+        let of = |bits| Self {
+            owners: flag(bits, 0),
+            starts: flag(bits, 1),
+            attempts: flag(bits, 2),
+            releases: flag(bits, 3),
+            claim: flag(bits, 4),
+            unusual: flag(bits, 5),
+        };
+        let is_used = |parts: &Self| {
+            let changes = parts.starts || parts.attempts || parts.releases;
+            let owners = parts.attempts || parts.claim && (parts.starts || parts.releases);
+            let fast = (changes || parts.claim) && parts.owners == owners;
+            let slow = [Self::START_RUNS, Self::RECORD_ATTEMPTS, Self::RELEASE_CLAIMS, Self::CLAIM_RUNS];
+            fast && (!parts.unusual || parts.attempts || parts.releases) || slow.contains(parts)
+        };
+        (0..64).map(of).filter(is_used).collect()
+    }
+}
+
+/// The names of the parts.
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("batch:")?;
+        let names = ["owners", "starts", "attempts", "releases", "claim", "unusual"];
+        let flags = [self.owners, self.starts, self.attempts, self.releases, self.claim, self.unusual];
+        names.iter().zip(flags).filter(|(_, flag)| *flag).try_for_each(|(name, _)| write!(f, " {name}"))
+    }
+}
+
+/// Splits a file into its expressions and its answer, an expression with a name.
+fn split(file: &'static str) -> (&'static str, Option<(&'static str, &'static str)>) {
+    let comment: usize = file.split_inclusive('\n').take_while(|line| line.starts_with("--")).map(str::len).sum();
+    let (text, answer) = match file[comment..].split_once("-- Answers\n") {
+        Some((text, answer)) => (text, answer.trim_end().rsplit_once(" AS ")),
+        None => (&file[comment..], None),
+    };
+    (text.trim_end(), answer)
+}
+
+/// Adds `by` to the number of each parameter. Returns the text and the largest number before.
+fn renumbered(text: &str, by: usize) -> (String, usize) {
+    let (mut renumbered, mut largest) = (String::with_capacity(text.len()), 0);
+    let mut pieces = text.split('$');
+    renumbered.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        let number = piece[..digits].parse().unwrap_or(0_usize);
+        largest = largest.max(number);
+        let _ = write!(renumbered, "${}{}", number + by, &piece[digits..]);
+    }
+    (renumbered, largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_counts_its_parameters_from_the_last_one_of_the_part_before() {
+        let all = Parts { owners: true, starts: true, attempts: true, releases: true, claim: true, unusual: true };
+        for parts in [all, Parts { unusual: false, ..all }, Parts::CLAIM_RUNS] {
+            let text = parts.text(|file| file);
+            let (_, count) = renumbered(&text, 0);
+            // The time is put in later.
+            for number in 2..=count {
+                assert!(text.contains(&format!("${number}")), "{parts:?}: ${number} of {count}\n{text}");
+            }
+            assert!(!text.contains("{after}") && !text.contains("{returning}") && !text.contains("-- "), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_waits_for_nothing_comes_after_what_may_wait() {
+        let text = Parts { owners: true, starts: true, attempts: true, releases: true, claim: true, unusual: false }
+            .text(|file| file);
+        let at = |name: &str| text.find(&format!("{name} AS ")).unwrap_or(usize::MAX);
+        let order = ["seen", "locked", "verdict", "started", "recorded", "finished", "due", "claimed"];
+        assert!(order.is_sorted_by_key(|name| at(name)), "{text}");
+    }
+}

@@ -1,0 +1,35 @@
+-- Called by: parts.rs, with rows sorted by (workflow, key), so that concurrent inserts of the same
+-- keys wait for each other in one order. $16 says of each run whether a claim of the same batch
+-- takes it; it may be empty. $17 is the worker of that claim, $18 its lease in microseconds.
+-- Guarantees: one run per key and per id. An existing row stays as it is. A run that the claim
+-- takes is written once, as the claim would leave it. Waits only for other inserts of the same
+-- keys, and before the statement locks any run. Answers which runs are new, or NULL if all are.
+started AS (
+    INSERT INTO {schema}.workflow_runs
+        (id, workflow_name, version, queue, status, input, key, available_at, deadline_at, created_at, tags, depth,
+         parent_run_id, parent_step_key, on_parent_end, epoch, worker_id, started_at)
+    SELECT s.id, s.workflow, s.version, s.queue, CASE WHEN s.claimed THEN 'running' ELSE 'pending' END, s.input, s.key,
+           CASE WHEN s.claimed THEN LEAST({now} + $18::bigint, {far_future}) ELSE LEAST(t.start, t.deadline) END,
+           t.deadline, {now}, s.tags, s.depth, s.parent_run_id, s.parent_step_key, s.on_parent_end,
+           CASE WHEN s.claimed THEN 1 ELSE 0 END, CASE WHEN s.claimed THEN $17::uuid END, CASE WHEN s.claimed THEN {now} END
+    FROM (
+        SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS workflow, unnest($3::text[]) AS version,
+               unnest($4::text[]) AS queue, unnest($5::text[]) AS input, unnest($6::text[]) AS key,
+               unnest($7::bigint[]) AS start_at, unnest($8::bigint[]) AS start_delay, unnest($9::bigint[]) AS deadline_at,
+               unnest($10::bigint[]) AS deadline_delay, unnest($11::text[]) AS tags, unnest($12::bigint[]) AS depth,
+               unnest($13::uuid[]) AS parent_run_id, unnest($14::text[]) AS parent_step_key,
+               unnest($15::text[]) AS on_parent_end, unnest($16::boolean[]) AS claimed
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN s.start_delay IS NULL THEN s.start_at
+                    ELSE LEAST({now} + s.start_delay, {far_future}) END AS start,
+               CASE WHEN s.deadline_delay IS NULL THEN s.deadline_at
+                    ELSE LEAST({now} + s.deadline_delay, {far_future}) END AS deadline
+    ) AS t
+    WHERE {after}
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+-- Answers
+CASE WHEN (SELECT count(*) FROM started) < cardinality($1)
+     THEN ARRAY(SELECT started.id FROM started) END AS started
