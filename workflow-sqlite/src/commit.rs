@@ -1,9 +1,9 @@
 //! Commits a batch in one transaction: on the fast path if possible, else on the slow path.
 
-use workflow_engine::store::{Asked, DatabaseError, Outcome, Write};
+use workflow_engine::store::{DatabaseError, Outcome, Write};
 
 use super::database::Database;
-use super::fast_path::{self, FastBatch};
+use super::fast_path::{Fast, fast_path};
 use super::slow_path::slow_path;
 
 /// See [`Store::commit`](workflow_engine::store::Store::commit).
@@ -12,20 +12,12 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
         return Ok(Vec::new());
     }
     let mut writer = database.writer.lock().await?;
-    if fast_path::is_single(writes)
-        && let Some(outcomes) = fast_path::apply_single(&mut writer, writes, database.now()).await?
-    {
-        writer.keep(writes, Asked::new(), &[]);
-        return Ok(outcomes);
-    }
-    if let Some(batch) = FastBatch::prepare(writes, writer.fence_cache(), database.now())? {
-        match batch.apply(&mut writer).await {
-            Ok(Some(applied)) => return applied.commit(writer).await,
-            Ok(None) => {
-                writer.roll_back().await;
-                writer = database.writer.lock().await?;
-            }
-            Err(error) => return writer.end(Err(error)).await,
+    match fast_path(&mut writer, writes, database.now()).await? {
+        Fast::Done(outcomes) => return Ok(outcomes),
+        Fast::NotApplicable => {}
+        Fast::ClaimLost => {
+            writer.roll_back().await;
+            writer = database.writer.lock().await?;
         }
     }
     slow_path(database, writer, writes).await

@@ -4,7 +4,8 @@
 //!
 //! The script applies all writes as if every claim held, and checks the claims too. If a claim does
 //! not hold, the transaction is rolled back and the batch takes the slow path. A single attempt or
-//! end needs one round trip.
+//! end is one statement that checks its claim itself. So it needs neither `BEGIN` nor `COMMIT`, and
+//! one round trip.
 
 use std::cell::Cell;
 
@@ -12,13 +13,12 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Sqlite, SqliteConnection};
 
-use workflow_engine::faults::failpoint_error;
-use workflow_engine::faults::{altered, planted};
+use workflow_engine::faults::{altered, failpoint_error, planted};
 use workflow_engine::model::{Effect, RunId, Timestamp};
-use workflow_engine::store::AttemptRow;
-use workflow_engine::store::Outcomes;
-use workflow_engine::store::{Asked, Fence, Releases, SortedBatch, asked_by_unless};
-use workflow_engine::store::{ClaimRequest, Claimed, DatabaseError, Outcome, Write};
+use workflow_engine::store::{
+    Asked, AttemptRow, ClaimRequest, Claimed, DatabaseError, Fence, Outcome, Outcomes, Releases, SortedBatch, Write,
+    asked_by_unless,
+};
 
 use super::claim::Taken;
 use super::error::During;
@@ -53,39 +53,61 @@ static BATCH: Script = Script {
     add_attempts: attempt::add,
 };
 
-static BATCH_OF_SUCCESSES: Script = Script {
-    statements: RowsStatement::new(|| altered("deferred-begin", sql::FAST_BATCH_OF_SUCCESSES, "IMMEDIATE", "DEFERRED")),
-    operations: BATCH.operations,
-    add_attempts: attempt::add_successes,
-};
-
 static BATCH_OF_WORK: Script = Script {
     statements: RowsStatement::new(|| altered("deferred-begin", sql::FAST_BATCH_OF_WORK, "IMMEDIATE", "DEFERRED")),
     operations: &[RECORD, END, CLAIM],
     add_attempts: attempt::add_successes,
 };
 
-/// Returns `true` for one ordinary attempt or end. It is one statement, which is a transaction of
-/// its own, so it saves the round trips of `BEGIN` and `COMMIT`.
-pub(super) fn is_single(writes: &[Write]) -> bool {
-    matches!(writes, [write @ (Write::Attempt(_) | Write::End(_))] if is_ordinary(write))
+/// The result of the fast path.
+pub(super) enum Fast {
+    /// The batch is committed.
+    Done(Vec<Outcome>),
+    /// The batch needs the slow path. Nothing was sent.
+    NotApplicable,
+    /// A claim does not hold, or the fence cache was old. Nothing was changed, but a transaction
+    /// may be open, which must be rolled back.
+    ClaimLost,
 }
 
-/// Applies a single write. Returns `None` if nothing was changed, because its claim does not hold
-/// or its row was final already.
-/// `now` is read before the statement takes the write lock. So an end can be slightly older than an
-/// end that another process committed first.
-pub(super) async fn apply_single(
+/// Applies a batch and commits it, if the fast path takes it.
+///
+/// `now` is read before the write lock is taken, for which another process may make the batch wait.
+/// So the times of the batch can be older than committed ones. A lease counts from a moment before
+/// its claim was sent, so no lease lasts longer because of this.
+pub(super) async fn fast_path(
     writer: &mut WriterGuard,
     writes: &[Write],
     now: Timestamp,
-) -> Result<Option<Vec<Outcome>>, DatabaseError> {
+) -> Result<Fast, DatabaseError> {
+    if is_single(writes) {
+        return apply_single(writer, writes, now).await;
+    }
+    let Some(batch) = FastBatch::prepare(writes, writer.fence_cache(), now)? else { return Ok(Fast::NotApplicable) };
+    match batch.apply(writer).await {
+        Ok(Some(applied)) => applied.commit(writer).await.map(Fast::Done),
+        Ok(None) => Ok(Fast::ClaimLost),
+        Err(error) => writer.end(Err(error)).await,
+    }
+}
+
+fn is_single(writes: &[Write]) -> bool {
+    matches!(writes, [write @ (Write::Attempt(_) | Write::End(_))] if is_ordinary(write))
+}
+
+/// Applies a single write. If its statement changes nothing, its claim does not hold or its row was
+/// final already.
+async fn apply_single(writer: &mut WriterGuard, writes: &[Write], now: Timestamp) -> Result<Fast, DatabaseError> {
     let statement = async |connection: &mut SqliteConnection| match writes {
         [Write::Attempt(write)] => attempt::record_held(connection, write).await,
         [Write::End(write)] => finish::end_held(connection, write, now).await,
         _ => Ok(false),
     };
-    Ok(writer.alone(statement).await?.then(|| vec![Outcome::Applied]))
+    if !writer.alone(statement).await? {
+        return Ok(Fast::ClaimLost);
+    }
+    writer.keep(writes, Asked::new(), &[]);
+    Ok(Fast::Done(vec![Outcome::Applied]))
 }
 
 fn is_ordinary(write: &Write) -> bool {
@@ -109,7 +131,7 @@ fn is_fast(writes: &[Write], asked: &Asked) -> bool {
 }
 
 /// A batch that is ready for the database.
-pub(super) struct FastBatch<'a> {
+struct FastBatch<'a> {
     now: Timestamp,
     writes: &'a [Write],
     starts: Starts<'a>,
@@ -126,7 +148,7 @@ pub(super) struct FastBatch<'a> {
 }
 
 /// A batch that was applied and is not committed yet.
-pub(super) struct Applied<'a> {
+struct Applied<'a> {
     now: Timestamp,
     writes: &'a [Write],
     asked: Asked,
@@ -144,14 +166,7 @@ struct DueClaim {
 
 impl<'a> FastBatch<'a> {
     /// Prepares a batch. Returns `None` if it must take the slow path.
-    /// `now` is read before the write lock is taken, and another process may hold that. So the
-    /// times of the batch can be older than committed ones. A lease counts from a moment before its
-    /// claim was sent, so no lease lasts longer because of this.
-    pub(super) fn prepare(
-        writes: &'a [Write],
-        fence_cache: &FenceCache,
-        now: Timestamp,
-    ) -> Result<Option<Self>, DatabaseError> {
+    fn prepare(writes: &'a [Write], fence_cache: &FenceCache, now: Timestamp) -> Result<Option<Self>, DatabaseError> {
         let relies_on_cache = Cell::new(false);
         let is_known = |claim| {
             let holds = fence_cache.holds(claim);
@@ -193,7 +208,7 @@ impl<'a> FastBatch<'a> {
 
     /// Begins a transaction and applies the batch. Returns `None` if a claim does not hold, or if
     /// the cache turned out to be old. The transaction must then be rolled back.
-    pub(super) async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, DatabaseError> {
+    async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, DatabaseError> {
         let script = self.script();
         let parameters = self.parameters(script)?;
         let statements = script.statements.query(self.attempts.len(), parameters);
@@ -224,14 +239,11 @@ impl<'a> FastBatch<'a> {
         Ok(Some(Applied { now: self.now, writes: self.writes, asked: self.asked, claim, outcomes: self.outcomes }))
     }
 
-    /// Returns the shortest script that covers all writes.
+    /// Returns the shorter script if it covers all writes: what a worker at work writes.
     fn script(&self) -> &'static Script {
-        let is_work = self.new_runs.is_none() && self.asked.is_empty() && self.parks.is_none();
-        match self.attempts.iter().all(AttemptRow::is_first_success) {
-            true if is_work => &BATCH_OF_WORK,
-            true => &BATCH_OF_SUCCESSES,
-            false => &BATCH,
-        }
+        let has_other_parts = self.new_runs.is_some() || !self.asked.is_empty() || self.parks.is_some();
+        let is_work = !has_other_parts && self.attempts.iter().all(AttemptRow::is_first_success);
+        if is_work { &BATCH_OF_WORK } else { &BATCH }
     }
 
     /// Returns the parameters of this script, in the order of its operations.
@@ -258,7 +270,7 @@ impl<'a> FastBatch<'a> {
 
 impl Applied<'_> {
     /// Claims the runs that were found, and commits.
-    pub(super) async fn commit(self, mut writer: WriterGuard) -> Result<Vec<Outcome>, DatabaseError> {
+    async fn commit(self, writer: &mut WriterGuard) -> Result<Vec<Outcome>, DatabaseError> {
         let Self { now, writes, asked, claim, mut outcomes } = self;
         match claim {
             Some(DueClaim { place, due, script }) => {

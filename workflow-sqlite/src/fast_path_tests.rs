@@ -1,10 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::time::Duration;
-
-use workflow_engine::model::{
-    AttemptStatus, Claim, ErrorKind, RunStatus, StepAttempt, StepKind, StoredError, WorkerId,
-};
+use workflow_engine::model::{AttemptStatus, Claim, RunStatus, WorkerId};
 use workflow_engine::store::{Outcome, Store, Write};
 
 use super::fixture_tests::*;
@@ -40,29 +36,6 @@ async fn any_number_of_attempts_is_written() {
 }
 
 #[tokio::test]
-async fn both_statements_write_the_same_rows() {
-    let changes: [fn(&mut StepAttempt); 5] = [
-        |_| {},
-        |row| row.attempt = 2,
-        |row| row.kind = StepKind::Sleep,
-        |row| row.status = AttemptStatus::Failed,
-        |row| row.error = Some(StoredError::new(ErrorKind::Timeout, "too late")),
-    ];
-    for change in changes {
-        let f = Fixture::file().await;
-        let claim = f.started_and_claimed().await;
-        let Write::Attempt(mut write) = step(claim, 1) else { panic!("it is an attempt") };
-        write.row.completed_at = Some(START + Duration::from_micros(7));
-        change(&mut write.row);
-        let row = write.row.clone();
-        let writes = [step(claim, 0), Write::Attempt(write)];
-        assert!(all_applied(&f.store.commit(&writes).await.unwrap()));
-        let history = f.store.history(claim.run_id).await.unwrap();
-        assert!(history.contains(&row), "{row:?} is not in {history:?}");
-    }
-}
-
-#[tokio::test]
 async fn attempts_are_written_before_the_end_of_their_run() {
     let f = Fixture::file().await;
     let claims = claimed(&f, 2).await;
@@ -74,22 +47,6 @@ async fn attempts_are_written_before_the_end_of_their_run() {
     drop(writer);
     let writes = [end_write(claims[0], "1"), park_write(claims[1], 0, START), step(claims[0], 0), step(claims[1], 0)];
     assert!(all_applied(&f.store.commit(&writes).await.unwrap()));
-}
-
-#[tokio::test]
-async fn a_lost_claim_does_not_disturb_other_writes_of_its_batch() {
-    let f = Fixture::file().await;
-    let claims = claimed(&f, 40).await;
-    let lost = Claim { epoch: 7, ..claims[20] };
-    let mut writes: Vec<Write> = claims.iter().map(|claim| step(*claim, 0)).collect();
-    writes[20] = step(lost, 0);
-    writes.push(Write::Start(new_run()));
-    writes.push(claim_write(WorkerId::generate(), 5));
-    let outcomes = f.store.commit(&writes).await.unwrap();
-    assert!(matches!(outcomes[20], Outcome::Lost), "{:?}", outcomes[20]);
-    assert!(all_applied(&outcomes[..20]) && all_applied(&outcomes[21..40]));
-    assert!(matches!(&outcomes[41], Outcome::Claimed(claimed) if claimed.runs.len() == 1), "{:?}", outcomes[41]);
-    assert!(f.store.history(lost.run_id).await.unwrap().is_empty(), "the roll-back removes every row");
 }
 
 #[tokio::test]
@@ -130,7 +87,7 @@ async fn a_failed_batch_changes_nothing() {
 
 #[test]
 fn statements_that_write_many_rows_use_or_fail() {
-    for (batch, count) in [(sql::FAST_BATCH, 5), (sql::FAST_BATCH_OF_SUCCESSES, 5), (sql::FAST_BATCH_OF_WORK, 3)] {
+    for (batch, count) in [(sql::FAST_BATCH, 5), (sql::FAST_BATCH_OF_WORK, 3)] {
         let script = [batch, sql::CLAIM_AND_COMMIT].concat();
         let writes: Vec<&str> =
             script.lines().filter(|line| ["INSERT", "UPDATE"].iter().any(|w| line.starts_with(w))).collect();

@@ -28,28 +28,18 @@ macro_rules! script {
 /// connections.
 pub(super) const BEGIN_AND_LOOK: &str = script!("BEGIN IMMEDIATE", include_str!("sql/read_data_version.sql"));
 
-/// The first script of the fast path, with this file's statement for the attempts.
-macro_rules! fast_batch {
-    ($attempts:literal) => {
-        script!(
-            "BEGIN IMMEDIATE",
-            include_str!("sql/read_data_version.sql"),
-            include_str!("sql/insert_runs.sql"),
-            include_str!("sql/read_fence.sql"),
-            include_str!($attempts),
-            include_str!("sql/end_runs.sql"),
-            include_str!("sql/park_runs.sql"),
-            include_str!("sql/find_due_runs.sql")
-        )
-    };
-}
-
 /// The first script of the fast path, in the order of the contract. It finds the due runs, and
 /// neither claims them nor commits.
-pub(super) const FAST_BATCH: &str = fast_batch!("sql/upsert_attempts.sql");
-
-/// [`FAST_BATCH`] for a batch whose attempts are all first successes.
-pub(super) const FAST_BATCH_OF_SUCCESSES: &str = fast_batch!("sql/upsert_successes.sql");
+pub(super) const FAST_BATCH: &str = script!(
+    "BEGIN IMMEDIATE",
+    include_str!("sql/read_data_version.sql"),
+    include_str!("sql/insert_runs.sql"),
+    include_str!("sql/read_fence.sql"),
+    include_str!("sql/upsert_attempts.sql"),
+    include_str!("sql/end_runs.sql"),
+    include_str!("sql/park_runs.sql"),
+    include_str!("sql/find_due_runs.sql")
+);
 
 /// [`FAST_BATCH`] for the batches that a busy worker writes most: first successes, ends whose
 /// claims are in the fence cache, and a claim. Every statement costs a message between the

@@ -219,7 +219,7 @@ impl WriterGuard {
 
     /// Leaves the fence cache to the next user, after the fast path committed a batch with these
     /// writes, checked claims and claimed runs.
-    pub(super) fn keep(mut self, writes: &[Write], asked: Asked, claimed: &[ClaimedRun]) {
+    pub(super) fn keep(&mut self, writes: &[Write], asked: Asked, claimed: &[ClaimedRun]) {
         self.fence_cache.committed(writes, asked, claimed);
         self.slot.fence_cache = std::mem::take(&mut self.fence_cache);
     }
@@ -254,9 +254,10 @@ impl WriterGuard {
         began
     }
 
-    /// Rolls back. If that fails, the connection is given up.
+    /// Rolls back, if a transaction is open. If that fails, the connection is given up.
     pub(super) async fn roll_back(mut self) {
-        if let Ok(connection) = self.connection()
+        if self.slot.dirty
+            && let Ok(connection) = self.connection()
             && execute(connection, "ROLLBACK").await.is_ok()
         {
             self.slot.dirty = false;
