@@ -15,6 +15,7 @@ mod twins;
 workflow_tests::cases! {
     "differential", "database: Database)",
     paths {
+        batches_of_a_worker_at_work_agree,
         ordinary_batches_agree,
         batches_of_all_kinds_agree,
     }

@@ -174,22 +174,32 @@ pub fn plan(batches: usize, kinds: Kinds) -> impl Strategy<Value = Plan> {
 /// Which writes a plan has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinds {
-    /// Those that the fast path takes.
+    /// The writes of one busy worker, so that the fast path relies on its fence cache.
+    Work,
+    /// Writes that the fast path takes.
     Ordinary,
     /// Every kind.
     All,
 }
 
 fn step(kinds: Kinds) -> impl Strategy<Value = Step> {
-    let process = prop_oneof![14 => Just(0_usize), 1 => Just(1_usize)];
+    let process = match kinds {
+        Kinds::Work => prop_oneof![99 => Just(0_usize), 1 => Just(1_usize)],
+        Kinds::Ordinary | Kinds::All => prop_oneof![14 => Just(0_usize), 1 => Just(1_usize)],
+    };
+    let before = match kinds {
+        Kinds::Work => prop_oneof![98 => Just(Before::Nothing), 2 => before()].boxed(),
+        Kinds::Ordinary | Kinds::All => before().boxed(),
+    };
     let batch = match kinds {
+        Kinds::Work => work(),
         Kinds::Ordinary => batch_of(ordinary().boxed()),
         Kinds::All => {
             let any = prop_oneof![2 => ordinary(), 1 => special()];
             prop_oneof![1 => batch_of(ordinary().boxed()), 1 => batch_of(any.boxed())].boxed()
         }
     };
-    (before(), process, batch).prop_map(|(before, process, batch)| Step { before, process, batch })
+    (before, process, batch).prop_map(|(before, process, batch)| Step { before, process, batch })
 }
 
 /// Mostly one write, or some; now and then enough for the locks of workers on the slow path.
@@ -201,6 +211,29 @@ fn batch_of(operation: BoxedStrategy<Operation>) -> BoxedStrategy<Vec<Operation>
         1 => vec(operation, 20..=40),
     ]
     .boxed()
+}
+
+/// New runs, or attempts and ends of claimed ones, mostly with a claim.
+fn work() -> BoxedStrategy<Vec<Operation>> {
+    use proptest::collection::vec;
+    let new_run = || Operation::Start { key: None, lane: 0, when: When::Now, deadline: None, repeats: false };
+    // Ends take older claims than attempts, because the slow path applies both for one run.
+    let attempt = (0_usize..6, 0_u8..4, progress()).prop_map(|(back, step, progress)| Operation::Attempt {
+        claim: Pick { back, validity: Validity::Recent },
+        step,
+        attempt: 1,
+        progress,
+        with: With::Nothing,
+    });
+    let end = (6_usize..9, any::<bool>()).prop_map(|(back, succeeds)| Operation::End {
+        claim: Pick { back, validity: Validity::Recent },
+        succeeds,
+        family: false,
+    });
+    let claim = || vec(Just(Operation::Claim { worker: 0, limit: Limit::Few, lanes: vec![0] }), 0..=1);
+    let feeding = (vec(Just(new_run()), 1..=4), claim());
+    let driving = (vec(prop_oneof![4 => attempt, 1 => end], 1..=6), claim());
+    prop_oneof![1 => feeding, 3 => driving].prop_map(|(writes, claim)| [writes, claim].concat()).boxed()
 }
 
 fn before() -> impl Strategy<Value = Before> {

@@ -186,7 +186,7 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "fast-path-all-first-successes",
         "the fast path takes every new attempt for the first one of its step, and for a success",
-        differential("paths::ordinary_batches_agree", "rows after batch"),
+        differential("paths::batches_of_a_worker_at_work_agree", "rows after batch"),
         None,
     ),
     PlantedBug::new(
