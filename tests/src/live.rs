@@ -10,6 +10,7 @@ use crate::fixture::{DataLocation, Database, sweep, url};
 use crate::log_capture::LogCapture;
 use crate::log_secrets::assert_no_stored_secret;
 use crate::raw_connection::RawConnection;
+use crate::until::LookAgain;
 
 /// A fresh database and a client on it.
 #[derive(Clone, Debug)]
@@ -76,9 +77,10 @@ impl Live {
 }
 
 fn connect(location: &DataLocation) -> Connect {
-    match location {
+    let connect = match location {
         DataLocation::Memory(database) => Client::in_memory(database),
         DataLocation::File(_) => Client::connect(url(location)),
         DataLocation::Schema(schema) => Client::connect(url(location)).schema(schema),
-    }
+    };
+    connect.observer(LookAgain)
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
 
-use crate::until;
+use crate::until::{changed, until};
 
 /// Notes that workflow code leaves, and gates at which it waits. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,7 @@ impl Probe {
     /// Leaves a note.
     pub fn note(&self, note: impl Into<String>) {
         self.0.notes.lock().expect("notes").push(note.into());
+        changed();
     }
 
     /// Leaves a note and returns how often it was left, including this time.
