@@ -1,5 +1,5 @@
-//! Batches on the fast path while other transactions change the same rows. That the fast path does
-//! what the slow path does, the differential test shows (`tests/tests/differential`).
+//! Batches on the fast path while other transactions change the same rows. The differential test
+//! (`tests/tests/differential`) shows that both paths have the same effect.
 
 use sqlx::{AssertSqlSafe, Connection};
 

@@ -95,7 +95,7 @@ impl<'w> Finishes<'w> {
         self.0.values().any(|finish| finish.park.is_some())
     }
 
-    /// Returns `true` if all of them are what most are: ends without an error.
+    /// Returns `true` if each of them is an end without an error, as most are.
     pub(super) fn are_plain_ends(&self) -> bool {
         !self.has_parks() && self.0.values().all(|finish| finish.error.is_none())
     }
@@ -108,9 +108,8 @@ impl<'w> Finishes<'w> {
         bind_common(query, &self.rows())
     }
 
-    /// Binds them, one array per column, as `release_claims.sql` takes them. A column that says
-    /// nothing is an empty array, such as those of parks if there are none: the rows then read
-    /// NULL.
+    /// Binds them, one array per column, as `release_claims.sql` takes them. Without a park, the
+    /// columns of parks are empty arrays, and their rows read NULL. The same holds for errors.
     pub(super) fn bind<'q>(&self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         let rows = self.rows();
         let parks: &[&Finish<'w>] = if self.has_parks() { &rows } else { &[] };

@@ -144,7 +144,7 @@ impl PostgresStore {
         let context = Context { sql: &self.sql, clock: &self.clock, workers: &workers };
         let mut memory = self.session.memory.lock();
         let batch = FastPath::of(writes, &workers, &memory.fences);
-        // What cannot be bound is refused on the slow path.
+        // The slow path refuses a write that cannot be bound.
         let statement = batch.and_then(|batch| batch.bind(context, &memory.fences).ok());
         // A batch that is bound from now on must ask for the claims that this one releases.
         memory.fences.remove_released(writes);

@@ -179,8 +179,8 @@ pub const BUGS: &[PlantedBug] = &[
         "fast-path-final-overwritten",
         "the fast path writes over an attempt that is final",
         differential("paths::ordinary_batches_agree", "rows after batch"),
-        // A worker writes a final row again only if the reply to its commit was lost, and then with
-        // the same content.
+        // A worker writes a final row again only if the reply to its commit was lost, and then the
+        // row does not change.
         None,
     ),
     PlantedBug::new(
