@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, Effect, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
-use workflow_engine::store::{AttemptWrite, ClaimRequest, ContinueWrite, EndWrite, ParkWrite, RunEnd, Write};
+use workflow_engine::store::{
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ParkWrite, RunEnd, Write,
+};
 use workflow_sdk::{
     AttemptStatus, ErrorKind, OnParentEnd, Parent, RunId, StepAttempt, StepKind, StoredError, Timestamp,
 };
@@ -137,6 +139,12 @@ pub fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> ParkWrite {
 #[must_use]
 pub fn park(claim: Claim, until: Timestamp) -> Write {
     Write::Park(park_write(claim, 0, until))
+}
+
+/// Returns the write that sets so many crashes of a run, which is not driven alone.
+#[must_use]
+pub fn crashes(claim: Claim, crashes: i64, lone_crashes: i64) -> Write {
+    Write::Crashes(CrashesWrite { claim, crashes, lone_crashes, is_alone: false })
 }
 
 /// Returns the write with which a run continues as new.

@@ -15,7 +15,7 @@ use workflow_tests::RawConnection;
 
 /// Selects the recorded violations. None may exist, whichever processes died.
 pub const VIOLATIONS: &str = "SELECT kind || ' ' || run_id || ': ' || detail AS violation FROM audit
-    WHERE kind NOT IN ('crash', 'end', 'released')";
+    WHERE kind NOT IN ('crash', 'taken', 'end', 'released')";
 
 const SQLITE: &str = "
 CREATE TABLE audit (kind TEXT NOT NULL, run_id TEXT NOT NULL, detail TEXT NOT NULL);
@@ -49,8 +49,10 @@ BEGIN INSERT INTO audit_claims (run_id, generation, epoch, worker_id)
     VALUES (OLD.id, NEW.generation, NEW.epoch, NEW.worker_id); END;
 CREATE TRIGGER audit_crash AFTER UPDATE ON workflow_runs WHEN NEW.crashes > OLD.crashes
 BEGIN INSERT INTO audit VALUES ('crash', OLD.id, NEW.crashes); END;
+CREATE TRIGGER audit_taken_over AFTER UPDATE ON workflow_runs WHEN NEW.epoch = OLD.epoch + 1 AND OLD.status = 'running'
+BEGIN INSERT INTO audit VALUES ('taken', OLD.id, OLD.worker_id); END;
 CREATE TRIGGER audit_uncounted AFTER UPDATE ON workflow_runs
-WHEN NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running' AND NEW.crashes <> OLD.crashes + (OLD.status = 'running')
+WHEN NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running' AND NEW.crashes <> OLD.crashes
 BEGIN INSERT INTO audit VALUES ('uncounted', OLD.id, OLD.status || ': ' || OLD.crashes || ' became ' || NEW.crashes); END;
 CREATE TRIGGER audit_released AFTER UPDATE ON workflow_runs
 WHEN NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running' AND NEW.available_at < OLD.available_at
@@ -126,8 +128,10 @@ BEGIN
     IF NEW.crashes > OLD.crashes THEN
         INSERT INTO {schema}.audit VALUES ('crash', OLD.id, NEW.crashes);
     END IF;
-    IF NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running'
-        AND NEW.crashes <> OLD.crashes + (OLD.status = 'running')::integer THEN
+    IF NEW.epoch = OLD.epoch + 1 AND OLD.status = 'running' THEN
+        INSERT INTO {schema}.audit VALUES ('taken', OLD.id, coalesce(OLD.worker_id::text, 'none'));
+    END IF;
+    IF NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running' AND NEW.crashes <> OLD.crashes THEN
         INSERT INTO {schema}.audit
             VALUES ('uncounted', OLD.id, OLD.status || ': ' || OLD.crashes || ' became ' || NEW.crashes);
     END IF;

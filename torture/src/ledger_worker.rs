@@ -11,7 +11,7 @@ use crate::worker_process::WorkerSettings;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
     Site, Stubborn, aborter, blocker, chain, collect, debits, emitter, fan, gated, gatekeeper, leaf, pages, parent,
-    sleepy, unlucky, waiter, waits,
+    sleepy, stuck, unlucky, waiter, waits,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use workflow_sdk::Client;
@@ -81,6 +81,7 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(gated)
         .register(emitter)
         .register(blocker)
+        .register(stuck)
         .register(aborter)
         .register(Stubborn)
         .register(unlucky)

@@ -378,6 +378,25 @@ fn block(together: &Barrier, milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
+/// Runs a step that blocks its thread, without an await, until the gate "stuck" is open. Returns
+/// `n`.
+///
+/// # Errors
+/// Never: its steps do not fail.
+#[workflow]
+pub async fn stuck(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    ctx.step("stuck", async || {
+        let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
+        site.ledger.append(Fact::Begin, &key, attempt);
+        while !site.gate("stuck").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        site.ledger.append(Fact::End, &key, attempt);
+        Ok::<_, Error>(n)
+    })
+    .await
+}
+
 /// Runs a step that aborts its process.
 ///
 /// # Errors

@@ -5,7 +5,9 @@ ALTER TABLE {schema}.workflow_runs
     ADD COLUMN generation    bigint NOT NULL DEFAULT 0,     -- rises when the run continues as new
     ADD COLUMN depth         bigint NOT NULL DEFAULT 0,     -- 0 for a run that the application started
     ADD COLUMN on_parent_end text COLLATE "C" CHECK (on_parent_end IN ('cancel', 'abandon')),
-    ADD COLUMN paused_at     bigint;
+    ADD COLUMN paused_at     bigint,
+    ADD COLUMN lone_crashes  bigint,                        -- crashes while the run was driven alone; NULL for none
+    ADD COLUMN alone_epoch   bigint;                        -- the last epoch under which it was driven alone
 
 -- Serves the claim: the runs of a lane in the order in which they are due, without finished and
 -- paused ones.

@@ -70,7 +70,7 @@ async fn attempts_of_a_run_are_recorded_though_the_batch_claims_the_run_anew() -
     let outcomes = fixture.store.commit(&batch).await?;
     assert!(all_applied(&outcomes[1..]), "{outcomes:?}");
     let Outcome::Claimed(claimed) = &outcomes[0] else { return Err(format!("{outcomes:?}").into()) };
-    assert!(claimed.runs.iter().all(|run| (run.claim.epoch, run.crashes) == (2, 1)), "{claimed:?}");
+    assert!(claimed.runs.iter().all(|run| (run.claim.epoch, run.crashes) == (2, 0)), "{claimed:?}");
     assert_eq!(claimed.runs.len(), claims.len());
     let later = AssertSqlSafe(format!("SELECT epoch FROM {}.later", fixture.schema));
     let later: Vec<i64> = sqlx::query_scalar(later).fetch_all(&mut fixture.connect().await?).await?;

@@ -42,6 +42,7 @@ mod claim_cursor;
 mod commit;
 mod context;
 mod continue_as_new;
+mod crashes;
 mod error;
 mod fast_path;
 mod fence;

@@ -31,6 +31,7 @@ pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
     run.epoch = row.try_get("epoch")?;
     run.wakes = row.try_get("wakes")?;
     run.crashes = row.try_get("crashes")?;
+    run.lone_crashes = row.try_get::<Option<i64>, _>("lone_crashes")?.unwrap_or(0);
     run.attempt = row.try_get("attempt")?;
     run.generation = row.try_get("generation")?;
     run.depth = row.try_get("depth")?;
@@ -60,6 +61,7 @@ pub(super) fn claimed_run(
         input: row.try_get("input")?,
         wakes: rest.0,
         crashes: rest.1,
+        lone_crashes: rest.10.unwrap_or(0),
         attempt: rest.2,
         generation: rest.3,
         depth: rest.4,
@@ -85,12 +87,13 @@ struct ClaimedRest(
     Option<Timestamp>,
     Timestamp,
     Option<String>,
+    Option<i64>,
 );
 
 impl ClaimedRest {
     /// Of a run without any of it, which was claimed for the first time then.
     fn usual(now: Timestamp) -> Self {
-        Self(0, 0, 1, 0, 0, None, None, None, now, None)
+        Self(0, 0, 1, 0, 0, None, None, None, now, None, None)
     }
 }
 

@@ -8,8 +8,8 @@ use sqlx::{Connection, PgConnection};
 use workflow_engine::faults::{failpoint_error, planted};
 use workflow_engine::model::{Claim, Clock, NewRun, NewSignal, RunId, RunStatus, StoredError, WorkerId};
 use workflow_engine::store::{
-    AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, EndWrite, Fence,
-    Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write, apply,
+    AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite,
+    EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write, apply,
 };
 
 use super::context::Context;
@@ -17,7 +17,8 @@ use super::error::Failure;
 use super::ownership::Workers;
 use super::sql::Sql;
 use super::{
-    attempt, cascade, claim, continue_as_new, fence, finish, fork, ownerless, pause, read, retry, signal, start,
+    attempt, cascade, claim, continue_as_new, crashes, fence, finish, fork, ownerless, pause, read, retry, signal,
+    start,
 };
 
 /// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
@@ -113,6 +114,10 @@ impl BatchTarget for SlowPath<'_> {
 
     async fn revive_run(&mut self, write: &ReviveWrite) -> Result<bool, Failure> {
         retry::revive(self.connection, self.sql, self.clock, write).await
+    }
+
+    async fn set_crashes(&mut self, writes: &[&CrashesWrite]) -> Result<(), Failure> {
+        crashes::set(self.connection, self.sql, writes).await
     }
 
     async fn pause_run(&mut self, run: RunId) -> Result<Option<RunStatus>, Failure> {

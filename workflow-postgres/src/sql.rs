@@ -80,7 +80,7 @@ impl fmt::Display for Statement {
 /// Returns the text, or one with the bug that is planted in it.
 fn with_planted_bugs(text: &'static str) -> &'static str {
     let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
-    let text = altered("late-crash-count", text, "r.crashes + (r.status = 'running')::integer", "r.crashes");
+    let text = altered("uncounted-crash", text, "crashes = r.crashes + 1", "crashes = r.crashes");
     let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
     let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
     altered("fast-path-unfenced-end", text, " AND r.epoch = f.epoch", "")
@@ -203,6 +203,7 @@ statements! {
     resume_run,
     retry_runs,
     revive_run,
+    set_crashes,
     terminate_runs,
     unlock_worker,
     unmark_transaction,

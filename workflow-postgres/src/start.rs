@@ -80,6 +80,7 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
         input: run.input.clone(),
         wakes: 0,
         crashes: 0,
+        lone_crashes: 0,
         attempt: 1,
         generation: 0,
         depth: run.depth,

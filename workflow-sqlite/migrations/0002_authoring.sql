@@ -13,6 +13,8 @@ CREATE TABLE workflow_runs_next (
     worker_id           TEXT,
     wakes               INTEGER NOT NULL DEFAULT 0,
     crashes             INTEGER NOT NULL DEFAULT 0,
+    lone_crashes        INTEGER,                        -- crashes while the run was driven alone; NULL for none
+    alone_epoch         INTEGER,                        -- the last epoch under which it was driven alone
     attempt             INTEGER NOT NULL DEFAULT 1,     -- of the run: rises when a failed run is tried again
     generation          INTEGER NOT NULL DEFAULT 0,     -- rises when the run continues as new
     depth               INTEGER NOT NULL DEFAULT 0,     -- 0 for a run that the application started

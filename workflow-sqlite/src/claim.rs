@@ -8,7 +8,6 @@ use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
-use workflow_engine::faults::altered;
 use workflow_engine::model::{Claim, Lane, RunId, Timestamp};
 use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError};
 
@@ -61,7 +60,6 @@ pub(super) fn take(
     now: Timestamp,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, DatabaseError> {
     let due = Arc::<str>::from(serde_json::to_string(due).during(OPERATION)?);
-    let script = altered("late-crash-count", script, "crashes + (status = 'running')", "crashes");
     let query = sqlx::query(script).bind(request.worker.to_string()).bind((now + request.lease).as_micros());
     Ok(query.bind(now.as_micros()).bind(Arc::clone(&due)).bind(due))
 }
@@ -133,6 +131,7 @@ struct ClaimedRow(
     Timestamp,
     Option<String>,
     Option<String>,
+    Option<i64>,
 );
 
 impl ClaimedRow {
@@ -145,6 +144,7 @@ impl ClaimedRow {
             input: self.16.unwrap_or_default(),
             wakes,
             crashes,
+            lone_crashes: self.17.unwrap_or(0),
             attempt,
             generation,
             depth,

@@ -103,12 +103,6 @@ impl Session {
         self.record().await
     }
 
-    async fn forget(&mut self, worker: WorkerId) -> Result<(), DatabaseError> {
-        let query = sqlx::query(sql::DELETE_WORKER).bind(worker.to_string());
-        query.execute(self.connection().await?.get()?).await.during("forget a worker")?;
-        Ok(())
-    }
-
     async fn renew_claims(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError> {
         const OPERATION: &str = "renew claims";
         let mut rows: Vec<_> = claims.iter().map(|claim| (claim.run_id, claim.epoch)).collect();
@@ -135,14 +129,27 @@ impl Session {
         Ok(unlocked)
     }
 
-    /// Releases claims before it forgets the worker: after a failure half-way the worker is still
-    /// recorded, and the next caller does it all again.
+    /// Releases claims and forgets the worker in one transaction, so that each death is counted
+    /// once. A transaction that is dropped is rolled back before the next statement.
     async fn release(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
+        const OPERATION: &str = "release a dead worker's claims";
         let (id, now) = (worker.to_string(), self.database.now().as_micros());
-        let query = sqlx::query(sql::RELEASE_CLAIMS).bind(id).bind(now);
-        let released = query.execute(self.connection().await?.get()?).await.during("release claims")?.rows_affected();
+        let mut connection = self.connection().await?;
+        let mut transaction = connection.get()?.begin_with("BEGIN IMMEDIATE").await.during(OPERATION)?;
+        let forget = sqlx::query(sql::DELETE_WORKER).bind(&id).execute(&mut *transaction);
+        let is_recorded = forget.await.during(OPERATION)?.rows_affected() > 0;
         failpoint_error("lease.in_release")?;
-        self.forget(worker).await?;
+        let released = match is_recorded {
+            true => {
+                let release_claims =
+                    altered("uncounted-crash", sql::RELEASE_CLAIMS, "crashes = crashes + 1", "crashes = crashes");
+                let release = sqlx::query(release_claims).bind(id).bind(now).execute(&mut *transaction);
+                release.await.during(OPERATION)?.rows_affected()
+            }
+            false => 0,
+        };
+        transaction.commit().await.during(OPERATION)?;
+        drop(connection);
         if let Some(own) = &self.own {
             own.files.remove(worker).map_err(|error| file_error("remove a worker's lock file", error))?;
         }
@@ -150,7 +157,8 @@ impl Session {
     }
 
     async fn end(mut self) -> Result<(), DatabaseError> {
-        self.forget(self.worker).await?;
+        let forget = sqlx::query(sql::DELETE_WORKER).bind(self.worker.to_string());
+        forget.execute(self.connection().await?.get()?).await.during("forget a worker")?;
         let Some(own) = self.own else { return Ok(()) };
         own.lock.release().map_err(|error| file_error("remove the lock file", error))?;
         own.connection.close().await.during("close a lease session")

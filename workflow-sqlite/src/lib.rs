@@ -26,6 +26,7 @@ mod cascade;
 mod claim;
 mod commit;
 mod continue_as_new;
+mod crashes;
 mod database;
 mod error;
 mod fast_path;

@@ -34,6 +34,7 @@ pub(super) fn run(row: &SqliteRow) -> Result<Run> {
     run.epoch = get(row, "epoch")?;
     run.wakes = get(row, "wakes")?;
     run.crashes = get(row, "crashes")?;
+    run.lone_crashes = get::<Option<i64>>(row, "lone_crashes")?.unwrap_or(0);
     run.attempt = get(row, "attempt")?;
     run.generation = get(row, "generation")?;
     run.depth = get(row, "depth")?;

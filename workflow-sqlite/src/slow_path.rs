@@ -8,14 +8,17 @@ use sqlx::SqliteConnection;
 use workflow_engine::faults::{failpoint_error, planted};
 use workflow_engine::model::{Claim, NewRun, NewSignal, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 use workflow_engine::store::{
-    AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, DatabaseError,
-    EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write, apply,
+    AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite,
+    DatabaseError, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write,
+    apply,
 };
 
 use super::database::Database;
 use super::error::During;
 use super::writer::WriterGuard;
-use super::{attempt, cascade, claim, continue_as_new, fence, finish, fork, ownerless, pause, retry, signal, start};
+use super::{
+    attempt, cascade, claim, continue_as_new, crashes, fence, finish, fork, ownerless, pause, retry, signal, start,
+};
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
 pub(super) async fn slow_path(
@@ -104,6 +107,10 @@ impl BatchTarget for SlowPath<'_> {
 
     async fn revive_run(&mut self, write: &ReviveWrite) -> Result<bool, DatabaseError> {
         retry::revive(self.connection, write, self.now).await
+    }
+
+    async fn set_crashes(&mut self, writes: &[&CrashesWrite]) -> Result<(), DatabaseError> {
+        crashes::set(self.connection, writes).await
     }
 
     async fn pause_run(&mut self, run: RunId) -> Result<Option<RunStatus>, DatabaseError> {

@@ -116,6 +116,7 @@ statements! {
     RESUME_RUN = "resume_run.sql";
     RETRY_RUNS = "retry_runs.sql";
     REVIVE_RUN = "revive_run.sql";
+    SET_CRASHES = "set_crashes.sql";
     SET_JOURNAL_MODE = "set_journal_mode.sql";
     TERMINATE_RUNS = "terminate_runs.sql";
     UNMARK_TRANSACTION = "unmark_transaction.sql";

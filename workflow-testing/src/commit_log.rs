@@ -217,6 +217,7 @@ fn describe_one(write: &Write) -> String {
         Write::Park(_) => "the park of the run".into(),
         Write::Retry(_) => "the failure of the run, which is tried again,".into(),
         Write::Continue(_) => "the next generation of the run".into(),
+        Write::Crashes(_) => "the crashes of the run".into(),
         Write::Claim(_) => "a claim".into(),
         Write::Cancel(_) => "the request to cancel the run".into(),
         Write::Terminate(_) => "the termination of the run".into(),

@@ -48,7 +48,7 @@ async fn claim_next(shared: &Arc<Shared>, next: Next, query_from: &mut Instant) 
     if let Next::Recover(error) = &next {
         recover(shared, error).await;
     }
-    let permits = take_permits(shared).await;
+    let permits = open_permits(shared).await;
     let (permits, answer) = match next {
         Next::Wait => claim_when_due(shared, permits, query_from).await,
         Next::Claim | Next::Recover(_) => claim_now(shared, permits).await,
@@ -67,7 +67,7 @@ async fn claim_while_due(shared: &Arc<Shared>) -> Result<Next, ExecutorStopped> 
         tokio::select! {
             biased;
             Some((permits, answer)) = under_way.next() => next = next.and(handle_answer(shared, permits, answer?)),
-            permits = take_permits(shared), if matches!(next, Next::Claim) && under_way.len() < MOST_CLAIMS => {
+            permits = open_permits(shared), if matches!(next, Next::Claim) && under_way.len() < MOST_CLAIMS => {
                 under_way.push_back(claim_now(shared, permits));
                 continue;
             }
@@ -110,6 +110,12 @@ fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: Cl
         }
         Err(error) => Next::Recover(error),
     }
+}
+
+/// Takes permits once the process may drive more runs.
+async fn open_permits(shared: &Shared) -> OwnedSemaphorePermit {
+    shared.quarantine.open().await;
+    take_permits(shared).await
 }
 
 /// Takes the free permits, and waits until there is one. Permits are taken before the claim, so

@@ -1,10 +1,12 @@
 //! The state of one claim, as its drive and the rest of the worker share it.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::pulse::Pulse;
 use crate::wakeup::Wakeup;
 
 /// An instruction to a drive. A later variant overrules an earlier one.
@@ -47,6 +49,8 @@ pub(crate) struct ClaimState {
     current: Mutex<Snapshot>,
     wakeup: Wakeup,
     renewed: Notify,
+    /// Since when the workflow is being polled.
+    polling: Pulse,
 }
 
 impl ClaimState {
@@ -58,7 +62,12 @@ impl ClaimState {
             wake_seq: 0,
             watched_wakes: None,
         };
-        Self { current: Mutex::new(current), wakeup: Wakeup::default(), renewed: Notify::new() }
+        Self {
+            current: Mutex::new(current),
+            wakeup: Wakeup::default(),
+            renewed: Notify::new(),
+            polling: Pulse::default(),
+        }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -80,6 +89,17 @@ impl ClaimState {
             }
             renewed.await;
         }
+    }
+
+    /// Takes note that the workflow is polled, until the guard is dropped.
+    pub(crate) fn begin_poll(&self) -> PollGuard<'_> {
+        self.polling.beat();
+        PollGuard(&self.polling)
+    }
+
+    /// Returns for how long the present poll of the workflow has lasted.
+    pub(crate) fn polled_for(&self) -> Option<Duration> {
+        self.polling.age()
     }
 
     /// Wakes the drive.
@@ -145,5 +165,15 @@ impl ClaimState {
         if concerns_drive {
             self.wakeup.notify();
         }
+    }
+}
+
+/// Marks the poll of a workflow while it lasts.
+#[must_use]
+pub(crate) struct PollGuard<'a>(&'a Pulse);
+
+impl Drop for PollGuard<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }

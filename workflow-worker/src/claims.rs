@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use workflow_engine::model::Claim;
@@ -36,6 +37,28 @@ impl ClaimTable {
         self.states().keys().copied().collect()
     }
 
+    /// Returns the claims whose workflows have been polled without a break for longer than this,
+    /// each with the time.
+    pub(crate) fn polled_longer_than(&self, limit: Duration) -> Vec<(Claim, Duration)> {
+        let states = self.states();
+        let polled = states.iter().filter_map(|(claim, state)| Some((*claim, state.polled_for()?)));
+        polled.filter(|(_, time)| *time > limit).collect()
+    }
+
+    /// Whether the workflow of an older claim of this run has been polled for longer than this.
+    pub(crate) fn is_stuck(&self, run: RunId, limit: Duration) -> bool {
+        self.states().range(claims_of(run)).any(|(_, state)| state.polled_for().is_some_and(|time| time > limit))
+    }
+
+    /// Directs the drives whose leases may have ended to give their runs up. Returns their number.
+    pub(crate) fn give_up_lapsed(&self) -> usize {
+        let now = Instant::now();
+        let lapsed: Vec<_> = self.states().values().filter(|state| !state.is_valid_at(now)).cloned().collect();
+        let news = lapsed.iter().filter(|state| state.snapshot().directive != Directive::Lost).count();
+        lapsed.iter().for_each(|state| state.direct(Directive::Lost));
+        news
+    }
+
     pub(crate) fn renew(&self, claim: Claim, valid_until: Instant) {
         self.for_claim(claim, |state| state.renew(valid_until));
     }
@@ -50,6 +73,13 @@ impl ClaimTable {
 
     pub(crate) fn direct_all(&self, directive: Directive) {
         let states: Vec<_> = self.states().values().cloned().collect();
+        states.iter().for_each(|state| state.direct(directive));
+    }
+
+    /// Directs all claims but this one.
+    pub(crate) fn direct_others(&self, than: Claim, directive: Directive) {
+        let states: Vec<_> =
+            self.states().iter().filter(|(claim, _)| **claim != than).map(|(_, state)| Arc::clone(state)).collect();
         states.iter().for_each(|state| state.direct(directive));
     }
 

@@ -1,5 +1,6 @@
 //! The thread that renews the claims of a worker and looks for dead workers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,15 +14,20 @@ use workflow_engine::observe::{Event, Observers};
 use workflow_engine::store::{LeaseSession, Renewed, Store};
 use workflow_sdk::DatabaseError;
 
-use crate::WorkerError;
 use crate::claim_state::Directive;
 use crate::claims::ClaimTable;
+use crate::pulse::Pulse;
 use crate::shared::Shared;
+use crate::{LapsedLease, WorkerError};
 
 /// How often a worker looks for liveness locks that no process holds. A lock that is free twice in
 /// a row belongs to a dead process, because a living one whose connection breaks takes its lock
 /// again sooner.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// After a poll of so many leases, the lease of a run is not renewed any more. The same holds for
+/// all leases if the runtime polls nothing.
+const LEASES_WITHOUT_ANSWER: u32 = 3;
 
 /// How often a worker looks for free locks on a store in this process. There the end of a lease is
 /// enough, and on a paused clock months pass in a moment.
@@ -52,10 +58,13 @@ impl LeaseThread {
             claims: Arc::clone(&shared.claims),
             lease: shared.options.lease,
             liveness: shared.pace(LIVENESS_INTERVAL, RARE_LIVENESS_INTERVAL),
+            in_process: shared.client.store().in_process(),
+            lapsed_lease: shared.options.lapsed_lease,
+            pulse: Arc::clone(&shared.pulse),
+            warned: HashSet::new(),
             unlocked: Vec::new(),
         };
-        let in_process = shared.client.store().in_process();
-        let thread = if in_process {
+        let thread = if keeper.in_process {
             tokio::spawn(async move {
                 keeper.run(stopping, opened_sender).await;
                 let _ = ended_sender.send(());
@@ -123,15 +132,23 @@ struct LeaseKeeper {
     lease: Duration,
     /// The interval between two looks for free liveness locks.
     liveness: Duration,
+    /// The store is in this process.
+    in_process: bool,
+    lapsed_lease: LapsedLease,
+    /// Beats as long as the worker's runtime polls its tasks.
+    pulse: Arc<Pulse>,
+    /// The claims whose long polls are in the log.
+    warned: HashSet<Claim>,
     /// The workers whose lock was free at the last look.
     unlocked: Vec<WorkerId>,
 }
 
 impl LeaseKeeper {
-    async fn run(self, stopping: watch::Receiver<bool>, opened: Opened) {
+    async fn run(mut self, stopping: watch::Receiver<bool>, opened: Opened) {
         match self.store.open_lease(self.worker, &self.lanes).await {
-            Ok(session) => {
+            Ok(mut session) => {
                 failpoint("lease.after_open");
+                self.release_at_start(session.as_mut()).await;
                 let _ = opened.send(Ok(()));
                 self.keep(session, stopping).await;
             }
@@ -144,13 +161,22 @@ impl LeaseKeeper {
     async fn keep(mut self, mut session: Box<dyn LeaseSession>, mut stopping: watch::Receiver<bool>) {
         let mut renewal = interval(self.lease / 3);
         let mut liveness = interval(self.liveness);
-        loop {
-            tokio::select! {
-                biased;
-                () = told_to_stop(&mut stopping) => break,
-                _ = renewal.tick() => self.renew(session.as_mut()).await,
-                _ = liveness.tick() => self.release_dead_workers(session.as_mut()).await,
+        let lapse = give_up_lapsed(Arc::clone(&self.claims), self.lease / 6);
+        let drops_bodies = !self.in_process && self.lapsed_lease == LapsedLease::DropBodies;
+        let keep = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = told_to_stop(&mut stopping) => break,
+                    _ = renewal.tick() => self.renew(session.as_mut()).await,
+                    _ = liveness.tick() => self.release_dead_workers(session.as_mut()).await,
+                }
             }
+        };
+        // Beside the renewals, which may hang for longer than a lease.
+        tokio::select! {
+            () = keep => {}
+            () = lapse, if drops_bodies => {}
         }
         if let Err(error) = session.close().await {
             tracing::warn!(
@@ -160,8 +186,8 @@ impl LeaseKeeper {
         }
     }
 
-    async fn renew(&self, session: &mut dyn LeaseSession) {
-        let claims = self.claims.all();
+    async fn renew(&mut self, session: &mut dyn LeaseSession) {
+        let claims = self.answering();
         if claims.is_empty() {
             return;
         }
@@ -181,6 +207,37 @@ impl LeaseKeeper {
         }
     }
 
+    /// Returns the claims whose leases are renewed: those of runs that are not stuck in a poll.
+    /// Warns of the others.
+    fn answering(&mut self) -> Vec<Claim> {
+        let mut claims = self.claims.all();
+        if self.in_process {
+            return claims;
+        }
+        let longest = self.lease * LEASES_WITHOUT_ANSWER;
+        if self.pulse.age().is_some_and(|age| age > longest) {
+            tracing::error!(claims = claims.len(), "the worker's runtime has stopped to poll; no lease is renewed");
+            return Vec::new();
+        }
+        let stuck = self.claims.polled_longer_than(self.lease);
+        self.warned.retain(|claim| stuck.iter().any(|(other, _)| other == claim));
+        for (claim, time) in stuck {
+            if self.warned.insert(claim) {
+                let (run_id, seconds) = (claim.run_id, time.as_secs());
+                tracing::warn!(
+                    %run_id,
+                    seconds,
+                    "a workflow or a step runs without an await and blocks its thread; its run loses its lease soon: \
+                     use tokio::task::spawn_blocking, or an await in the loop"
+                );
+            }
+            if time > longest {
+                claims.retain(|other| *other != claim);
+            }
+        }
+        claims
+    }
+
     fn take_renewals(&self, claims: &[Claim], renewed: &[Renewed], valid_until: Instant) {
         for Renewed { claim, cancel_requested, paused, wakes } in renewed {
             self.claims.update_wakes(claim.run_id, *wakes);
@@ -192,9 +249,21 @@ impl LeaseKeeper {
                 self.claims.request_cancel(*claim);
             }
         }
-        let kept: std::collections::HashSet<Claim> = renewed.iter().map(|renewed| renewed.claim).collect();
+        let kept: HashSet<Claim> = renewed.iter().map(|renewed| renewed.claim).collect();
         for lost in claims.iter().filter(|claim| !kept.contains(claim)) {
             self.claims.direct(*lost, Directive::Lost);
+        }
+    }
+
+    /// Releases the claims of dead workers before this one claims: a claim of a run whose lease has
+    /// ended counts no crash.
+    async fn release_at_start(&mut self, session: &mut dyn LeaseSession) {
+        self.release_dead_workers(session).await;
+        if !self.unlocked.is_empty() {
+            if !self.in_process {
+                tokio::time::sleep(LIVENESS_INTERVAL).await;
+            }
+            self.release_dead_workers(session).await;
         }
     }
 
@@ -219,6 +288,27 @@ impl LeaseKeeper {
                 }
             }
         }
+    }
+}
+
+/// Gives up the runs whose leases may have ended, until the future is dropped.
+async fn give_up_lapsed(claims: Arc<ClaimTable>, period: Duration) {
+    let mut ticks = interval(period);
+    loop {
+        ticks.tick().await;
+        let runs = claims.give_up_lapsed();
+        if runs > 0 {
+            tracing::warn!(runs, "leases were not renewed in time; their runs are given up, and their bodies dropped");
+        }
+    }
+}
+
+/// Beats while the worker's runtime polls its tasks, until the future is dropped.
+pub(crate) async fn beat(shared: Arc<Shared>) {
+    let mut ticks = interval(shared.options.lease / 6);
+    loop {
+        ticks.tick().await;
+        shared.pulse.beat();
     }
 }
 

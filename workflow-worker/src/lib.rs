@@ -31,6 +31,7 @@ mod notifications;
 mod options;
 mod preflight;
 mod preflight_report;
+mod pulse;
 mod quarantine;
 mod registry;
 mod saturation;
@@ -41,6 +42,6 @@ mod wakeup;
 mod worker;
 
 pub use error::WorkerError;
-pub use options::{ForeignAwait, WorkerOptions};
+pub use options::{ForeignAwait, LapsedLease, WorkerOptions};
 pub use preflight_report::{Finding, PreflightReport, Unregistered};
 pub use worker::Worker;

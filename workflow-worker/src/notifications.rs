@@ -81,3 +81,13 @@ pub(crate) async fn forward_cancels(shared: Arc<Shared>) {
         }
     }
 }
+
+/// Gives the runs of this worker back whenever a run of the process must be driven alone, as soon
+/// as their running bodies have ended. Returns when the future is dropped.
+pub(crate) async fn make_way(shared: Arc<Shared>) {
+    loop {
+        let suspect = shared.quarantine.closed().await;
+        shared.claims.direct_others(suspect, Directive::Drain);
+        shared.quarantine.open().await;
+    }
+}

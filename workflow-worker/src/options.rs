@@ -6,6 +6,19 @@ use workflow_sdk::{DEFAULT_QUEUE, ErrorKind, StoredError};
 
 use crate::WorkerError;
 
+/// Decides about the running bodies of a run whose lease may have ended: the database was away, or
+/// this process was stopped, for longer than the lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LapsedLease {
+    /// Drops the bodies at their next await and gives the run up. Another worker may run them at
+    /// the same time already.
+    #[default]
+    DropBodies,
+    /// Lets the bodies end. Their outcomes are stored if no other worker has claimed the run.
+    LetBodiesEnd,
+}
+
 /// The reaction of a worker to a workflow that awaits something, outside of its steps, that is not
 /// a call of its context. Such a wait is not durable, so the code after it may go another way on
 /// replay.
@@ -38,9 +51,14 @@ pub struct WorkerOptions {
     /// on all workers of a database, because the worker that has the run at its end applies its own
     /// value. Default: 60 s. Range: any; with zero, nothing is cleaned up.
     pub cancel_grace: Duration,
-    /// How often the worker of a run may die while it drives the run. After one more crash the run
-    /// fails with an error of kind [`CrashLoop`](workflow_sdk::ErrorKind::CrashLoop). Default: 5.
+    /// How often the worker of a run may die while it drives this run and no other one. After one
+    /// more such death the run fails with an error of kind
+    /// [`CrashLoop`](workflow_sdk::ErrorKind::CrashLoop). A run that was in flight at four deaths
+    /// without an outcome in between is driven alone. Default: 1.
     pub max_crashes: u32,
+    /// Whether running bodies are dropped when the lease of their run may have ended, because it
+    /// could not be renewed in time. Default: [`LapsedLease::DropBodies`].
+    pub lapsed_lease: LapsedLease,
     /// The longest time between two polls for due runs if no notification comes. Each interval is
     /// shortened at random by up to a quarter, so that workers do not poll in step. Default: 1 s.
     pub poll_interval: Duration,
@@ -76,7 +94,7 @@ impl WorkerOptions {
     /// The default of [`WorkerOptions::cancel_grace`].
     pub const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(60);
     /// The default of [`WorkerOptions::max_crashes`].
-    pub const DEFAULT_MAX_CRASHES: u32 = 5;
+    pub const DEFAULT_MAX_CRASHES: u32 = 1;
     /// The default of [`WorkerOptions::poll_interval`].
     pub const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -136,6 +154,7 @@ impl Default for WorkerOptions {
             grace: Self::DEFAULT_GRACE,
             cancel_grace: Self::DEFAULT_CANCEL_GRACE,
             max_crashes: Self::DEFAULT_MAX_CRASHES,
+            lapsed_lease: LapsedLease::default(),
             poll_interval: Self::DEFAULT_POLL_INTERVAL,
             queues: vec![DEFAULT_QUEUE.into()],
             history_limit: Self::DEFAULT_HISTORY_LIMIT,

@@ -6,13 +6,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{Lane, WorkerId};
 use workflow_engine::runtime::BodyHooks;
+use workflow_engine::store::ClaimedRun;
 use workflow_sdk::Client;
 
 use crate::WorkerOptions;
 use crate::circuits::Circuits;
 use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
-use crate::quarantine::Quarantine;
+use crate::pulse::Pulse;
+use crate::quarantine::{Admission, Quarantine};
 use crate::registry::Registry;
 use crate::saturation::Saturation;
 
@@ -30,8 +32,10 @@ pub(crate) struct Shared {
     /// Has a receiver per drive, so it is closed while there is no drive.
     pub(crate) drives: watch::Sender<()>,
     pub(crate) saturation: Saturation,
-    pub(crate) quarantine: Quarantine,
+    pub(crate) quarantine: Arc<Quarantine>,
     pub(crate) circuits: Arc<Circuits>,
+    /// Beats as long as the runtime polls its tasks.
+    pub(crate) pulse: Arc<Pulse>,
     /// Observes bodies in a test.
     pub(crate) body_hooks: Option<Arc<dyn BodyHooks>>,
     /// The subjects of which the log has a warning.
@@ -53,8 +57,9 @@ impl Shared {
             clock: Arc::new(DatabaseClock::unread()),
             claims: Arc::default(),
             saturation: Saturation::new(),
-            quarantine: Quarantine::new(),
+            quarantine: Quarantine::of_process(),
             circuits: Arc::default(),
+            pulse: Arc::default(),
             body_hooks,
             warned: Mutex::default(),
             client,
@@ -70,6 +75,16 @@ impl Shared {
         let client = Client::connect("sqlite::memory:").await.unwrap();
         let options = WorkerOptions { concurrency, ..WorkerOptions::default() };
         Self::new(client, options, Registry::default(), None)
+    }
+
+    /// Decides whether a claimed run may be driven now.
+    pub(crate) fn admit(&self, run: &ClaimedRun) -> Admission {
+        // Another drive of a stuck run would block another thread, so the run is left to other
+        // workers for a while.
+        match self.claims.is_stuck(run.claim.run_id, self.options.lease) {
+            true => Admission::Full,
+            false => self.quarantine.admit(run),
+        }
     }
 
     pub(crate) fn executor(&self) -> &Executor {

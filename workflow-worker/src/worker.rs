@@ -12,14 +12,14 @@ use workflow_sdk::{Client, RunsWith};
 
 use crate::claim::claim_runs;
 use crate::claim_state::Directive;
-use crate::lease::LeaseThread;
-use crate::notifications::{forward_cancels, forward_pauses, forward_wakes};
+use crate::lease::{LeaseThread, beat};
+use crate::notifications::{forward_cancels, forward_pauses, forward_wakes, make_way};
 use crate::preflight::preflight;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::shutdown::{Signals, drain, release_undriven};
 use crate::sweep::{expire_runs, warn_of_unserved};
-use crate::{ForeignAwait, PreflightReport, WorkerError, WorkerOptions};
+use crate::{ForeignAwait, LapsedLease, PreflightReport, WorkerError, WorkerOptions};
 
 /// A worker: claims runs of the workflows that are registered with it, and drives them.
 ///
@@ -96,6 +96,12 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// See [`WorkerOptions::max_crashes`].
     pub fn max_crashes(mut self, crashes: u32) -> Self {
         self.options.max_crashes = crashes;
+        self
+    }
+
+    /// See [`WorkerOptions::lapsed_lease`].
+    pub fn lapsed_lease(mut self, lapsed_lease: LapsedLease) -> Self {
+        self.options.lapsed_lease = lapsed_lease;
         self
     }
 
@@ -219,6 +225,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let mut dropped = ReleaseOnDrop(Some(Arc::clone(&shared)));
         let observers = shared.client.observers().clone();
         observers.event(&Event::WorkerStarted { worker: shared.id, lanes: shared.lanes.len() });
+        let mut pulse = JoinSet::new();
+        pulse.spawn(beat(Arc::clone(&shared)));
         let result = work(&shared, &mut lease, stop).await;
         if result.is_err() {
             // The running bodies could write nothing more, so they are not waited for.
@@ -267,6 +275,7 @@ async fn work(
     helpers.spawn(forward_wakes(Arc::clone(shared)));
     helpers.spawn(forward_pauses(Arc::clone(shared)));
     helpers.spawn(warn_of_unserved(Arc::clone(shared)));
+    helpers.spawn(make_way(Arc::clone(shared)));
     tokio::select! {
         biased;
         () = stop => Ok(()),

@@ -2,9 +2,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, WorkerId};
-use workflow_engine::store::{ClaimRequest, Renewed, Write};
+use workflow_engine::store::{ClaimRequest, CrashesWrite, Renewed, Write};
 use workflow_sdk::RunStatus;
-use workflow_tests::builders::{LEASE, claim_by, claim_request, park, succeed};
+use workflow_tests::builders::{LEASE, claim_by, claim_request, crashes, park, succeed};
 use workflow_tests::{Fixture, outcome};
 
 const TICK: Duration = Duration::from_micros(1);
@@ -29,19 +29,72 @@ pub async fn the_end_of_the_lease_lets_another_take_over(fixture: Fixture) {
     outcome::applied(&fixture.write(succeed(current, "1")).await);
 }
 
-pub async fn only_a_claim_that_finds_the_run_running_counts_a_crash(fixture: Fixture) {
-    let first = fixture.held().await;
-    assert_eq!(fixture.run(first.run_id).await.crashes, 0);
-    outcome::applied(&fixture.write(park(first, fixture.now())).await);
-    let second = fixture.claim_only().await;
-    assert_eq!(second.crashes, 0, "the claim found the run parked");
-
+pub async fn only_the_death_of_its_worker_counts_a_crash_of_a_run(fixture: Fixture) {
+    let id = fixture.held().await.run_id;
+    fixture.advance(LEASE);
+    let next = fixture.claim_only().await;
+    assert_eq!((next.claim.epoch, next.crashes), (2, 0), "the lease has ended, but the worker may live");
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
     for crashes in 1..=3 {
         fixture.advance(LEASE);
-        let next = fixture.claim_only().await;
-        assert_eq!(next.crashes, crashes, "the claim found the run running");
-        assert_eq!(fixture.run(first.run_id).await.crashes, crashes);
+        let dead = WorkerId::generate();
+        drop(fixture.store.open_lease(dead, &[]).await.unwrap());
+        fixture.claim(&claim_by(dead, 1)).await;
+        // Before and after the end of the lease.
+        fixture.advance(LEASE / 2 * u32::try_from(crashes).unwrap());
+        assert_eq!(session.release_worker(dead).await.unwrap(), 1);
+        assert_eq!(session.release_worker(dead).await.unwrap(), 0, "a death counts once");
+        let run = fixture.run(id).await;
+        assert_eq!((run.status, run.crashes, run.lone_crashes), (RunStatus::Running, crashes, 0));
+        assert!(run.available_at <= fixture.now());
     }
+    assert_eq!(fixture.claim_only().await.crashes, 3);
+    session.close().await.unwrap();
+}
+
+pub async fn the_death_of_a_worker_is_blamed_on_the_run_that_it_drove_alone(fixture: Fixture) {
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    let id = fixture.started().await;
+    for lone_crashes in [0, 1, 2, 2] {
+        let dead = WorkerId::generate();
+        drop(fixture.store.open_lease(dead, &[]).await.unwrap());
+        let run = fixture.claim(&claim_by(dead, 1)).await.runs.remove(0);
+        assert_eq!(run.lone_crashes, lone_crashes);
+        let alone = CrashesWrite { claim: run.claim, crashes: run.crashes, lone_crashes, is_alone: true };
+        outcome::applied(&fixture.write(Write::Crashes(alone)).await);
+        if lone_crashes == 2 {
+            outcome::applied(&fixture.write(Write::Crashes(CrashesWrite { is_alone: false, ..alone })).await);
+        }
+        session.release_worker(dead).await.unwrap();
+    }
+    let run = fixture.run(id).await;
+    assert_eq!((run.crashes, run.lone_crashes), (4, 2), "at the last two deaths it was not driven alone");
+    // A later claim of the run is not that under which it was driven alone.
+    let (first, second) = (fixture.claim_only().await, WorkerId::generate());
+    let alone = CrashesWrite { claim: first.claim, crashes: 1, lone_crashes: 0, is_alone: true };
+    outcome::applied(&fixture.write(Write::Crashes(alone)).await);
+    drop(fixture.store.open_lease(second, &[]).await.unwrap());
+    fixture.advance(LEASE);
+    fixture.claim(&claim_by(second, 1)).await;
+    session.release_worker(second).await.unwrap();
+    let run = fixture.run(id).await;
+    assert_eq!((run.crashes, run.lone_crashes), (2, 0));
+    session.close().await.unwrap();
+}
+
+pub async fn only_the_holder_of_a_claim_sets_the_crashes_of_a_run(fixture: Fixture) {
+    let (stale, current) = fixture.taken_over().await;
+    outcome::lost(&fixture.write(crashes(stale, 7, 7)).await);
+    outcome::applied(&fixture.write(crashes(current, 3, 1)).await);
+    let run = fixture.run(current.run_id).await;
+    assert_eq!((run.crashes, run.lone_crashes), (3, 1));
+    let outcomes = fixture.commit(&[park(current, fixture.now()), crashes(current, 2, 0)]).await;
+    outcomes.iter().for_each(outcome::applied);
+    let run = fixture.claim_only().await;
+    assert_eq!((run.crashes, run.lone_crashes), (2, 0), "crashes are set before the park");
+    outcome::applied(&fixture.write(succeed(run.claim, "1")).await);
+    outcome::duplicate(&fixture.write(crashes(run.claim, 9, 9)).await);
+    assert_eq!(fixture.run(current.run_id).await.crashes, 2);
 }
 
 pub async fn the_first_claim_sets_the_time_of_the_start(fixture: Fixture) {

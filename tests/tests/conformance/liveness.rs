@@ -111,6 +111,7 @@ pub async fn runs_of_a_released_worker_are_claimable_at_once(fixture: Fixture) {
 pub async fn a_release_leaves_other_workers_alone(fixture: Fixture) {
     let (dead, other) = (WorkerId::generate(), WorkerId::generate());
     let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    drop(fixture.store.open_lease(dead, &[]).await.unwrap());
     let theirs = held_by(&fixture, other, 2).await;
     let was = held_by(&fixture, dead, 3).await;
     applied(&fixture.write(park(was[0], fixture.now() + 2 * LEASE)).await);

@@ -71,7 +71,9 @@ workflow_tests::cases! {
     lease {
         a_claim_lasts_as_long_as_its_lease,
         the_end_of_the_lease_lets_another_take_over,
-        only_a_claim_that_finds_the_run_running_counts_a_crash,
+        only_the_death_of_its_worker_counts_a_crash_of_a_run,
+        the_death_of_a_worker_is_blamed_on_the_run_that_it_drove_alone,
+        only_the_holder_of_a_claim_sets_the_crashes_of_a_run,
         the_first_claim_sets_the_time_of_the_start,
         a_renewed_claim_is_kept,
         a_renewal_reports_each_claim,

@@ -4,7 +4,7 @@ use workflow_engine::model::{NewRun, StartTime};
 use workflow_engine::store::{ParkWrite, Write};
 use workflow_sdk::{CancelOutcome, ErrorKind, RunStatus, StoredError, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{LEASE, claim_request, new_run, park, park_write, signal};
+use workflow_tests::builders::{LEASE, claim_request, crashes, new_run, park, park_write, signal};
 use workflow_tests::outcome::{applied, canceled};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -140,15 +140,16 @@ pub async fn the_reason_is_kept_until_the_next_park(fixture: Fixture) {
 }
 
 pub async fn crashes_are_reset_only_on_request(fixture: Fixture) {
-    let (_, claim) = fixture.taken_over().await;
-    assert_eq!(fixture.run(claim.run_id).await.crashes, 1);
+    let claim = fixture.held().await;
+    applied(&fixture.write(crashes(claim, 2, 1)).await);
     applied(&fixture.write(park(claim, fixture.now())).await);
-    assert_eq!(fixture.run(claim.run_id).await.crashes, 1);
+    assert_eq!(fixture.run(claim.run_id).await.crashes, 2);
     let run = fixture.claim_only().await;
-    assert_eq!(run.crashes, 1);
+    assert_eq!((run.crashes, run.lone_crashes), (2, 1));
     let with_reset = ParkWrite { reset_crashes: true, ..park_write(run.claim, 0, fixture.now()) };
     applied(&fixture.write(Write::Park(with_reset)).await);
-    assert_eq!(fixture.run(claim.run_id).await.crashes, 0);
+    let reset = fixture.run(claim.run_id).await;
+    assert_eq!((reset.crashes, reset.lone_crashes), (0, 0));
     assert_eq!(fixture.claim_only().await.crashes, 0);
 }
 

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::model::{NewRun, StartTime, WorkerId};
 use workflow_engine::store::{Outcome, Renewed, Write};
 use workflow_sdk::{CancelOutcome, PauseOutcome, ResumeOutcome, RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{LEASE, claim_request, new_run, park, succeed};
+use workflow_tests::builders::{LEASE, claim_by, claim_request, new_run, park, succeed};
 use workflow_tests::outcome::{applied, canceled, changed};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -67,8 +67,13 @@ pub async fn a_renewal_reports_a_pause(fixture: Fixture) {
 }
 
 pub async fn a_paused_run_whose_worker_died_counts_one_crash(fixture: Fixture) {
-    let claim = fixture.held().await;
-    assert_eq!(pause(&fixture, claim.run_id).await, PauseOutcome::Requested);
+    let (id, dead) = (fixture.started().await, WorkerId::generate());
+    drop(fixture.store.open_lease(dead, &[]).await.unwrap());
+    let claim = fixture.claim(&claim_by(dead, 1)).await.runs[0].claim;
+    assert_eq!((claim.run_id, pause(&fixture, id).await), (id, PauseOutcome::Requested));
+    let mut session = fixture.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    assert_eq!(session.release_worker(dead).await.unwrap(), 1);
+    session.close().await.unwrap();
     fixture.advance(10 * LEASE);
     assert_eq!(fixture.claim_due().await, []);
     assert_eq!(fixture.status(claim.run_id).await, RunStatus::Running);

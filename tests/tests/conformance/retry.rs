@@ -4,7 +4,7 @@ use workflow_engine::model::{Claim, NewRun, StartTime};
 use workflow_engine::store::{Outcome, RetryWrite, ReviveWrite, RunEnd, Write};
 use workflow_sdk::{RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{attempt, end, error, failed, new_run, park, succeed, succeeded};
+use workflow_tests::builders::{attempt, crashes, end, error, failed, new_run, park, succeed, succeeded};
 use workflow_tests::outcome::{applied, canceled, duplicate, lost};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -37,6 +37,7 @@ fn reset() -> Vec<(String, Option<i64>)> {
 async fn a_failed_run(fixture: &Fixture) -> Claim {
     let (_, claim) = fixture.taken_over().await;
     record(fixture, claim).await;
+    applied(&fixture.write(crashes(claim, 1, 1)).await);
     applied(&fixture.write(end(claim, RunEnd::Failed(error("no luck")))).await);
     assert_eq!(fixture.run(claim.run_id).await.crashes, 1);
     claim
@@ -45,12 +46,13 @@ async fn a_failed_run(fixture: &Fixture) -> Claim {
 pub async fn a_retried_run_waits_for_its_next_attempt(fixture: Fixture) {
     let (_, claim) = fixture.taken_over().await;
     record(&fixture, claim).await;
+    applied(&fixture.write(crashes(claim, 1, 1)).await);
     let until = fixture.now() + MINUTE;
     // A success that is given by mistake stays.
     applied(&fixture.write(retry(claim, until, &["a", "b", "unknown"])).await);
     let run = fixture.run(claim.run_id).await;
     assert_eq!((run.status, run.available_at, run.attempt), (RunStatus::Pending, until, 2));
-    assert_eq!((run.crashes, run.worker_id, run.completed_at), (0, None, None));
+    assert_eq!((run.crashes, run.lone_crashes, run.worker_id, run.completed_at), (0, 0, None, None));
     assert_eq!(run.error, Some(error("no luck")), "the reason of the retry");
     assert_eq!(positions(&fixture, claim.run_id).await, reset());
 

@@ -35,6 +35,8 @@ pub struct Report {
     pub acknowledged: usize,
     /// The number of claims that counted a crash.
     pub crashes: usize,
+    /// How many claims took a run from another worker.
+    pub taken_over: usize,
     /// Further counts of the kind.
     pub notes: BTreeMap<String, usize>,
     /// The duration of the campaign.
@@ -72,6 +74,7 @@ impl Report {
             steps: 0,
             acknowledged: 0,
             crashes: 0,
+            taken_over: 0,
             notes: BTreeMap::new(),
             wall: Duration::ZERO,
             violations: Vec::new(),
@@ -102,7 +105,9 @@ impl Report {
         self.ended += evidence.runs.values().filter(|run| run.has_ended()).count();
         self.steps += evidence.outcomes.iter().filter(|outcome| outcome.position.is_some()).count();
         self.acknowledged += evidence.lines.iter().filter(|line| line.fact.is_acknowledgement()).count();
-        self.crashes += evidence.noted.iter().filter(|(kind, ..)| kind == "crash").count();
+        let noted = |what: &str| evidence.noted.iter().filter(|(kind, ..)| kind == what).count();
+        self.crashes += noted("crash");
+        self.taken_over += noted("taken");
         let of_round = |violation| RoundViolation { violation, seed: part.seed, count: part.count };
         self.violations.extend(found.into_iter().map(of_round));
     }
@@ -117,6 +122,7 @@ impl Report {
         self.steps += round.steps;
         self.acknowledged += round.acknowledged;
         self.crashes += round.crashes;
+        self.taken_over += round.taken_over;
         for (what, count) in round.notes {
             *self.notes.entry(what).or_default() += count;
         }

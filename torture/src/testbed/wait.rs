@@ -67,7 +67,7 @@ impl Testbed {
         self.raw().await.number(format!("SELECT epoch FROM workflow_runs WHERE id = '{id}'")).await
     }
 
-    /// Returns how often a claim counted a crash.
+    /// Returns how often the death of a worker counted a crash of a run.
     pub async fn crashes_counted(&self) -> i64 {
         self.raw().await.number("SELECT count(*) FROM audit WHERE kind = 'crash'").await
     }

@@ -27,18 +27,22 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
         .await;
         let Some(status) = died else { break worker };
         assert!(!status.success(), "{status}");
+        if deaths == 3 {
+            // From now on each suspect is driven alone, so its neighbours must be able to end.
+            testbed.open_gate("one");
+            testbed.open_gate("two");
+        }
         assert!(!worker.log().contains("panicked"), "{}", worker.log());
         deaths += 1;
     };
     let ended = run.run().await.expect("read a run");
     assert_eq!(ended.status, RunStatus::Failed);
     assert_eq!(ended.error.expect("a failed run has an error").kind, ErrorKind::CrashLoop);
-    assert_eq!(deaths, 1 + WorkerOptions::DEFAULT_MAX_CRASHES);
+    // Four deaths beside its neighbours, then those while it was driven alone.
+    assert_eq!(deaths, 4 + 1 + WorkerOptions::DEFAULT_MAX_CRASHES);
     let begins = testbed.ledger.begins();
     let of_run = begins.iter().filter(|line| line.subject.starts_with(&run.id().to_string()));
     assert_eq!(of_run.count(), deaths as usize, "one body per death");
-    testbed.open_gate("one");
-    testbed.open_gate("two");
     testbed.all_end(&neighbours).await;
 
     let begun = testbed.ledger.begins().len();
@@ -46,5 +50,90 @@ pub async fn a_run_that_kills_its_workers_is_failed(database: Database) {
     let next = Started { id: next.id(), output: 15 };
     testbed.all_end(&[next]).await;
     assert!(testbed.ledger.begins().iter().skip(begun).all(|line| line.pid == survivor.pid()));
+    testbed.sweep().await;
+}
+
+pub async fn runs_in_flight_at_two_deaths_go_on_at_full_speed(database: Database) {
+    let testbed = Testbed::new(database).await;
+    let mut settings = testbed.settings();
+    settings.concurrency = 40;
+    let mut runs = Vec::new();
+    for n in 0..40 {
+        runs.push(testbed.start_gated(n).await);
+    }
+    for deaths in 1..=2 {
+        let mut worker = testbed.spawn(&format!("killed-{deaths}"), &settings);
+        until("all runs are in flight", async || (testbed.ledger.begins().len() == 40 * deaths).then_some(())).await;
+        worker.kill();
+    }
+    let survivor = testbed.spawn("survivor", &settings);
+    let since = std::time::Instant::now();
+    until("all runs are in flight again", async || (testbed.ledger.begins().len() == 120).then_some(())).await;
+    // The gates are closed, so no run has made room for another one.
+    assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
+    testbed.open_gate("one");
+    testbed.open_gate("two");
+    testbed.all_end(&runs).await;
+    survivor.assert_no_errors();
+    testbed.sweep().await;
+}
+
+pub async fn a_run_that_records_an_outcome_in_each_life_is_never_suspected(database: Database) {
+    let testbed = Testbed::new(database).await;
+    let mut settings = testbed.settings();
+    // Long enough for a kill during the step that follows an outcome.
+    settings.pause = 300;
+    let run = testbed.client.start(workflows::chain, 12).await.expect("start");
+    for life in 0..7 {
+        let mut worker = testbed.spawn(&format!("life-{life}"), &settings);
+        let recorded = async || run.history().await.expect("read a history").len();
+        let before = recorded().await;
+        until("an outcome is recorded", async || (recorded().await > before).then_some(())).await;
+        worker.kill();
+    }
+    let _last = testbed.spawn("last", &settings);
+    run.result().await.expect("the run succeeds");
+    assert_eq!(run.run().await.expect("read a run").crashes, 0);
+    testbed.sweep().await;
+}
+
+/// Poison beside innocent runs with long steps: each poison fails, after at most 10 deaths that it
+/// caused or shared, and no innocent run does.
+pub async fn no_innocent_run_fails_beside_runs_that_kill_their_workers(database: Database) {
+    let testbed = Testbed::new(database).await;
+    let mut settings = testbed.settings();
+    settings.pause = 2000;
+    let (mut poison, mut innocent) = (Vec::new(), Vec::new());
+    for n in 0..8 {
+        innocent.push(testbed.client.start(workflows::leaf, n).await.expect("start"));
+        if n % 4 == 1 {
+            poison.push(testbed.client.start(workflows::aborter, n).await.expect("start"));
+        }
+    }
+    let mut deaths = 0;
+    let ended = async || {
+        let mut ended = true;
+        for run in poison.iter().map(|run| run.id()).chain(innocent.iter().map(|run| run.id())) {
+            ended &= testbed.client.run(run).await.expect("read a run").status.is_terminal();
+        }
+        ended
+    };
+    while !ended().await {
+        let mut worker = testbed.spawn(&format!("worker-{deaths}"), &settings);
+        until("the worker dies or all runs end", async || (worker.ended().is_some() || ended().await).then_some(()))
+            .await;
+        deaths += 1;
+    }
+    for run in &innocent {
+        let row = run.run().await.expect("read a run");
+        assert_eq!((row.status, row.crashes), (RunStatus::Succeeded, 0), "{row:?}");
+    }
+    for run in &poison {
+        let row = run.run().await.expect("read a run");
+        assert_eq!(row.error.expect("a failed run has an error").kind, ErrorKind::CrashLoop);
+        let begins = testbed.ledger.begins();
+        let bodies = begins.iter().filter(|line| line.subject.starts_with(&run.id().to_string())).count();
+        assert!(bodies <= 10, "{bodies} deaths");
+    }
     testbed.sweep().await;
 }

@@ -80,6 +80,7 @@ workflow_tests::cases! {
     }
     blocked_threads {
         a_step_that_blocks_every_thread_keeps_its_lease,
+        a_run_that_never_awaits_loses_its_lease_and_its_neighbour_does_not,
     }
     takeover {
         runs_of_a_killed_worker_resume_at_once,
@@ -104,6 +105,9 @@ workflow_tests::cases! {
     }
     crash_loop {
         a_run_that_kills_its_workers_is_failed,
+        runs_in_flight_at_two_deaths_go_on_at_full_speed,
+        a_run_that_records_an_outcome_in_each_life_is_never_suspected,
+        no_innocent_run_fails_beside_runs_that_kill_their_workers,
     }
 }
 

@@ -39,6 +39,7 @@ pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database)
     assert_eq!(begun.len(), 1, "the stopped worker began one body, before it was stopped: {begun:?}");
     testbed.check(&[run], &[stopped.pid()]).await;
 
+    assert_eq!(testbed.crashes_counted().await, 0, "the stopped worker did not die");
     successor.kill();
     let next = testbed.start_gated(8).await;
     testbed.all_end(&[next]).await;

@@ -183,8 +183,12 @@ pub struct Run {
     pub epoch: i64,
     /// How often the run was asked to wake.
     pub wakes: i64,
-    /// How often a worker died while it drove the run, since the run last parked.
+    /// How often a worker died while it drove the run, since the run last recorded an outcome or
+    /// parked.
     pub crashes: i64,
+    /// How often a worker died while it drove the run and no other one, since then. These deaths
+    /// are blamed on the run.
+    pub lone_crashes: i64,
     /// The number of the run's attempt, from 1.
     pub attempt: i64,
     /// How often the run has continued as new.
@@ -229,6 +233,7 @@ impl Run {
             epoch: 0,
             wakes: 0,
             crashes: 0,
+            lone_crashes: 0,
             attempt: 1,
             generation: 0,
             depth: 0,
@@ -260,6 +265,7 @@ impl fmt::Debug for Run {
             .field("epoch", &self.epoch)
             .field("wakes", &self.wakes)
             .field("crashes", &self.crashes)
+            .field("lone_crashes", &self.lone_crashes)
             .field("attempt", &self.attempt)
             .field("generation", &self.generation)
             .field("depth", &self.depth)

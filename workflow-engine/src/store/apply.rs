@@ -4,7 +4,7 @@
 //! The order is part of the contract of [`Store::commit`](super::Store::commit): a later kind finds
 //! what an earlier kind did.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::faults::planted;
 use crate::model::{Claim, Effect, ErrorKind, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
@@ -17,7 +17,9 @@ use super::locks::Locks;
 use super::outcomes::{MissingOutcome, Outcomes};
 use super::releases::Releases;
 use super::sorted_batch::{Indexed, SortedBatch};
-use super::{AttemptWrite, CancelOutcome, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write};
+use super::{
+    AttemptWrite, CancelOutcome, CrashesWrite, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write,
+};
 
 /// Applies the writes to the target's open transaction and returns the outcome of each, in their
 /// order.
@@ -57,6 +59,7 @@ async fn apply_with<T: BatchTarget>(
     let mut fence = batch.lock_runs(locks).await?;
     batch.copy_histories(forks).await?;
     batch.record_attempts(&fence).await?;
+    batch.set_crashes(&fence).await?;
     batch.send_signals(&fence).await?;
     batch.release_claims(&mut fence).await?;
     batch.revive_runs().await?;
@@ -181,6 +184,20 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
             StartOutcome::Existing { id, .. } | StartOutcome::Continued { id } => Some((index, id)),
         });
         Ok(taken.collect())
+    }
+
+    /// Sets the crashes of runs, before a park of the same batch resets them.
+    async fn set_crashes(&mut self, fence: &Fence) -> Result<(), T::Error> {
+        let mut passed = BTreeMap::new();
+        for (index, write) in self.writes.crashes.iter() {
+            let outcome = fence.refusal(write.claim).unwrap_or_else(|| {
+                passed.insert(write.claim.run_id, write);
+                Outcome::Applied
+            });
+            self.outcomes.set(index, outcome);
+        }
+        let passed: Vec<&CrashesWrite> = passed.into_values().collect();
+        if passed.is_empty() { Ok(()) } else { self.target.set_crashes(&passed).await }
     }
 
     /// Sends signals, and wakes the runs that got a new one.

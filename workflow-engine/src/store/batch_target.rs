@@ -9,7 +9,8 @@ use super::fence::Fence;
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
 use super::{
-    CancelOutcome, ClaimRequest, Claimed, ContinueWrite, EndWrite, ParkWrite, RetryWrite, ReviveWrite, StartOutcome,
+    CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, EndWrite, ParkWrite, RetryWrite, ReviveWrite,
+    StartOutcome,
 };
 
 /// An open transaction to which [`apply`](super::apply()) applies a batch.
@@ -64,6 +65,9 @@ pub trait BatchTarget: Send {
 
     /// Adds 1 to the `wakes` of those of these runs that have not ended, and makes parked ones due.
     fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Sets the crashes of runs, sorted by run. The last write of a run counts.
+    fn set_crashes(&mut self, writes: &[&CrashesWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Ends and parks runs. Each run occurs once in both slices together, and each slice is sorted
     /// by run.

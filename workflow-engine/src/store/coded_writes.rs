@@ -100,6 +100,7 @@ impl Coding {
             Write::Fork(_)
             | Write::Revive(_)
             | Write::Pause(_)
+            | Write::Crashes(_)
             | Write::Resume(_)
             | Write::ReleaseUnknown { .. }
             | Write::Cancel(_)

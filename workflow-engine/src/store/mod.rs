@@ -63,7 +63,8 @@ pub use sorted_batch::{Indexed, SortedBatch};
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
 pub use write::{
-    AttemptWrite, ClaimRequest, ContinueWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite, RunEnd, Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite,
+    RunEnd, Write,
 };
 
 /// A database that stores runs.
@@ -73,9 +74,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.
     ///
-    /// Order within the batch: starts, forks, step attempts with their effects, signals, ends,
-    /// parks, continues, retries, revivals, pauses, resumes, releases of unknown claims, cancels,
-    /// terminations, expiries, claims; rows sorted by run id.
+    /// Order within the batch: starts, forks, step attempts with their effects, crashes, signals,
+    /// ends, parks, continues, retries, revivals, pauses, resumes, releases of unknown claims,
+    /// cancels, terminations, expiries, claims; rows sorted by run id.
     /// A write whose claim is not the run's current one changes nothing and its outcome is
     /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.
     /// Applying a batch again after a commit whose reply was lost is safe.
@@ -266,7 +267,10 @@ pub trait LeaseSession: fmt::Debug + Send {
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError>;
 
-    /// Makes the claims of a worker due now and forgets the worker. Returns the number of claims.
+    /// Forgets a worker that died, counts a crash for each run that it held, and makes those runs
+    /// due now, all in one transaction. Returns the number of runs. A run that the worker drove
+    /// alone also counts a lone crash. Does nothing if the worker is not recorded.
+    ///
     /// Safe while that worker still lives: the next claim has another epoch.
     ///
     /// # Errors

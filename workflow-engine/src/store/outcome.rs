@@ -160,9 +160,10 @@ pub struct ClaimedRun {
     pub input: String,
     /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
-    /// How often the run's worker died since the run last parked, including the death that this
-    /// claim found.
+    /// How often the run's worker died since the run last recorded an outcome or parked.
     pub crashes: i64,
+    /// How often it died while it drove no other run.
+    pub lone_crashes: i64,
     /// 1 for the first attempt of the run.
     pub attempt: i64,
     /// How often it continued as new.

@@ -3,7 +3,8 @@ use std::time::Duration;
 use crate::model::{Claim, NewRun, NewSignal, RunId, WorkerId};
 
 use super::{
-    AttemptWrite, ClaimRequest, ContinueWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite, Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite,
+    Write,
 };
 
 /// The writes of a batch by kind, in the order in which [`apply`](super::apply()) applies the
@@ -20,6 +21,8 @@ pub struct SortedBatch<'w> {
     pub attempts: Indexed<&'w AttemptWrite>,
     /// Of [`Write::Signal`].
     pub signals: Indexed<&'w NewSignal>,
+    /// Of [`Write::Crashes`].
+    pub crashes: Indexed<&'w CrashesWrite>,
     /// Of [`Write::End`].
     pub ends: Indexed<&'w EndWrite>,
     /// Of [`Write::Park`].
@@ -57,6 +60,7 @@ impl<'w> SortedBatch<'w> {
                 Write::Fork(write) => batch.forks.push(index, write),
                 Write::Attempt(write) => batch.attempts.push(index, write),
                 Write::Signal(signal) => batch.signals.push(index, signal),
+                Write::Crashes(write) => batch.crashes.push(index, write),
                 Write::End(write) => batch.ends.push(index, write),
                 Write::Park(write) => batch.parks.push(index, write),
                 Write::Continue(write) => batch.continues.push(index, write),

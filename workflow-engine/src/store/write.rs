@@ -26,6 +26,8 @@ pub enum Write {
     /// Keep a run from being claimed. A worker that holds the run is not stopped by this write
     /// alone: it learns of the pause when it renews its claims.
     Pause(RunId),
+    /// Set what is known of the crashes of a claimed run.
+    Crashes(CrashesWrite),
     /// Let a paused run be claimed again.
     Resume(RunId),
     /// Begin the next generation of a claimed run.
@@ -78,6 +80,7 @@ impl Write {
             Self::Park(write) => Some(write.claim),
             Self::Continue(write) => Some(write.claim),
             Self::Retry(write) => Some(write.claim),
+            Self::Crashes(write) => Some(write.claim),
             Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Revive(_) | Self::Pause(_) => None,
             Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
             Self::Expire { .. } | Self::Claim(_) => None,
@@ -108,6 +111,7 @@ impl Write {
             | Self::Pause(_)
             | Self::Resume(_)
             | Self::Park(_)
+            | Self::Crashes(_)
             | Self::ReleaseUnknown { .. }
             | Self::Cancel(_)
             | Self::Terminate(_)
@@ -136,7 +140,7 @@ impl Write {
             // end with it.
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
             Self::End(write) => write.has_family(),
-            Self::Pause(_) | Self::Claim(_) => false,
+            Self::Pause(_) | Self::Crashes(_) | Self::Claim(_) => false,
         }
     }
 
@@ -153,6 +157,7 @@ impl Write {
             | Self::ReleaseUnknown { .. }
             | Self::Claim(_) => false,
             Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
+            Self::Crashes(_) => false,
         }
     }
 }
@@ -231,8 +236,27 @@ pub struct ParkWrite {
     pub until_deadline: bool,
     /// Why the run could not go on, if this is not an ordinary wait. `None` clears an older error.
     pub error: Option<StoredError>,
-    /// Sets `crashes` to 0: the run reached a wait, so the code before it did not kill its worker.
+    /// Sets `crashes` and `lone_crashes` to 0: the run reached a wait, so the code before it did
+    /// not kill its worker.
     pub reset_crashes: bool,
+}
+
+/// Sets what is known of the crashes of a claimed run.
+///
+/// A run with a crash is cleared by its next outcome: the code before it did not kill the worker. A
+/// run with many crashes is driven alone, and its worker writes that before it begins: if the
+/// worker dies then, the run has killed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrashesWrite {
+    /// The claim under which the worker writes.
+    pub claim: Claim,
+    /// The number of crashes.
+    pub crashes: i64,
+    /// The number of crashes while the run was driven alone.
+    pub lone_crashes: i64,
+    /// `true` if the worker drives no other run from now on, until it writes this again or the
+    /// claim ends.
+    pub is_alone: bool,
 }
 
 /// Releases a claimed run whose function failed. The run becomes pending, its attempt rises by one,
@@ -296,8 +320,7 @@ pub struct ContinueWrite {
 }
 
 /// Claims due runs of all these lanes, the longest due first. Each claim adds 1 to the run's epoch
-/// and sets its lease; if the run was still `running`, it adds 1 to its crashes. Claims at most
-/// `limit` runs and skips runs that another transaction locks.
+/// and sets its lease. Claims at most `limit` runs and skips runs that another transaction locks.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// The worker that claims.

@@ -4,7 +4,7 @@
 -- that holds.
 UPDATE {schema}.workflow_runs AS r
 SET status = 'pending', worker_id = NULL, generation = r.generation + 1, available_at = {now}, started_at = NULL,
-    crashes = 0, error = NULL, input = c.input
+    crashes = 0, lone_crashes = NULL, error = NULL, input = c.input
 FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS c(id, epoch, input)
 CROSS JOIN LATERAL (
     SELECT o.ctid AS place FROM {schema}.workflow_runs AS o WHERE o.id = c.id LIMIT 1

@@ -1,7 +1,7 @@
 -- Called by: retry.rs, with claims that have passed the fence.
 -- Guarantees: the run is pending in its next attempt, and never due after its deadline.
 UPDATE {schema}.workflow_runs AS r
-SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, error = f.error,
+SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, lone_crashes = NULL, error = f.error,
     available_at = LEAST(GREATEST(f.until, {now}), r.deadline_at)
 FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[]) AS f(id, epoch, until, error)
 CROSS JOIN LATERAL (

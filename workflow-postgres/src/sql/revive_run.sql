@@ -2,7 +2,7 @@
 -- and $5 are a new deadline: an instant or a delay.
 -- Guarantees: changes a failed run only, and once per attempt of the run.
 UPDATE {schema}.workflow_runs AS r
-SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, error = NULL, output = NULL,
+SET status = 'pending', worker_id = NULL, attempt = r.attempt + 1, crashes = 0, lone_crashes = NULL, error = NULL, output = NULL,
     completed_at = NULL, cancel_requested_at = NULL, paused_at = NULL, deadline_at = new.deadline,
     available_at = LEAST({now}, new.deadline)
 FROM {schema}.workflow_runs AS old

@@ -68,6 +68,14 @@ pub enum Explanation {
         /// The steps that it waits for.
         on: Vec<Awaited>,
     },
+    /// The worker of the run died several times while the run was in flight, without an outcome in
+    /// between. The run waits to be driven among fewer runs, and in the end alone.
+    Suspected {
+        /// When a worker tries the run again.
+        at: Timestamp,
+        /// How often the worker died.
+        crashes: i64,
+    },
     /// The run is due and waits for a worker with room.
     Due {
         /// Since when the run is due.
@@ -122,6 +130,8 @@ impl Explanation {
             (Some(error), RunStatus::Pending) => Self::Retrying { at, attempt: run.attempt, error: error.clone() },
             (Some(error), _) if error.kind == ErrorKind::Divergence => Self::Diverged { at, error: error.clone() },
             (_, RunStatus::Pending) => Self::Scheduled { at },
+            // A park for a wait clears the crashes.
+            _ if run.crashes > 1 => Self::Suspected { at, crashes: run.crashes },
             _ => {
                 let on = awaited(history, |row| match row.kind {
                     StepKind::Sleep => ends_at(row).is_some_and(|end| end >= at),
@@ -218,6 +228,11 @@ impl fmt::Display for Explanation {
                 list(f, " for ", " or ", on)?;
                 until.map_or(Ok(()), |until| write!(f, ", until {until}"))
             }
+            Self::Suspected { at, crashes } => write!(
+                f,
+                "the run may be what killed its worker {crashes} times; it waits to be driven among fewer runs, \
+                 until {at}"
+            ),
             Self::Due { since, workers: 1 } => {
                 write!(f, "the run is due since {since}; 1 worker serves it and has had no room")
             }

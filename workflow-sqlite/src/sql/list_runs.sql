@@ -3,7 +3,7 @@
 -- Guarantees: the newest run comes first. A page begins right after the run ?1, by the primary key,
 -- however deep the page lies.
 SELECT id, workflow_name, version, queue, status, input, output, error, key, available_at, worker_id, epoch, wakes,
-    crashes, attempt, generation, depth, parent_run_id, parent_step_key, on_parent_end, deadline_at, cancel_requested_at,
+    crashes, lone_crashes, attempt, generation, depth, parent_run_id, parent_step_key, on_parent_end, deadline_at, cancel_requested_at,
     paused_at, created_at, started_at, completed_at, tags
 FROM workflow_runs
 WHERE id < coalesce(?1, 'g')

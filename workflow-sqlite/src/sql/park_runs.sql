@@ -8,6 +8,7 @@ SET status = 'parked', worker_id = NULL, error = p.value ->> 5,
                         WHEN p.value ->> 6
                         THEN min(max(p.value ->> 3, n.now), coalesce(deadline_at, 9223372036854775807))
                         ELSE max(p.value ->> 3, n.now) END,
-    crashes = CASE WHEN p.value ->> 4 THEN 0 ELSE crashes END
+    crashes = CASE WHEN p.value ->> 4 THEN 0 ELSE crashes END,
+    lone_crashes = CASE WHEN p.value ->> 4 THEN NULL ELSE lone_crashes END
 FROM (SELECT ? AS now) AS n, jsonb_each(?) AS p
 WHERE workflow_runs.id = p.value ->> 0 AND epoch = p.value ->> 1 AND +status = 'running'

@@ -27,7 +27,6 @@ fn find_due(tables: &Tables, request: &ClaimRequest, now: Timestamp) -> Vec<RunI
 fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) -> Option<ClaimedRun> {
     tables.update(id, |run| {
         run.epoch += 1;
-        run.crashes += i64::from(run.status == RunStatus::Running);
         (run.status, run.worker_id, run.available_at) = (RunStatus::Running, Some(request.worker), now + request.lease);
         ClaimedRun {
             claim: Claim { run_id: id, epoch: run.epoch },
@@ -35,6 +34,7 @@ fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) 
             input: run.input.clone(),
             wakes: run.wakes,
             crashes: run.crashes,
+            lone_crashes: run.lone_crashes,
             attempt: run.attempt,
             generation: run.generation,
             depth: run.depth,

@@ -9,13 +9,13 @@ use futures::FutureExt;
 use workflow_engine::faults::failpoint;
 use workflow_engine::model::{Claim, NewRun, NewSignal, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 use workflow_engine::store::{
-    Asked, AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, DatabaseError,
-    DatabaseErrorKind, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome,
-    Write, apply,
+    Asked, AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite,
+    DatabaseError, DatabaseErrorKind, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState,
+    StartOutcome, Write, apply,
 };
 
 use super::tables::Tables;
-use super::{attempt, cascade, claim, continue_as_new, finish, fork, ownerless, pause, retry, signal, start};
+use super::{attempt, cascade, claim, continue_as_new, crashes, finish, fork, ownerless, pause, retry, signal, start};
 
 /// Applies the writes. See [`Store::commit`](workflow_engine::store::Store::commit).
 pub(super) fn commit(tables: &mut Tables, writes: &[Write], now: Timestamp) -> Result<Vec<Outcome>, DatabaseError> {
@@ -110,6 +110,11 @@ impl BatchTarget for Batch<'_> {
 
     async fn revive_run(&mut self, write: &ReviveWrite) -> Result<bool, DatabaseError> {
         Ok(retry::revive(self.tables, write, self.now))
+    }
+
+    async fn set_crashes(&mut self, writes: &[&CrashesWrite]) -> Result<(), DatabaseError> {
+        writes.iter().for_each(|write| crashes::set(self.tables, write));
+        Ok(())
     }
 
     async fn pause_run(&mut self, run: RunId) -> Result<Option<RunStatus>, DatabaseError> {

@@ -17,6 +17,7 @@ pub(super) fn continue_run(tables: &mut Tables, ContinueWrite { claim, input }: 
         run.input.clone_from(input);
         run.generation += 1;
         (run.status, run.worker_id, run.error) = (RunStatus::Pending, None, None);
-        (run.available_at, run.started_at, run.crashes) = (now, None, 0);
+        (run.available_at, run.started_at) = (now, None);
+        (run.crashes, run.lone_crashes) = (0, 0);
     });
 }

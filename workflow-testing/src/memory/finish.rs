@@ -38,7 +38,7 @@ pub(super) fn park(tables: &mut Tables, write: &ParkWrite, now: Timestamp) {
         };
         (run.status, run.worker_id, run.error) = (RunStatus::Parked, None, error.clone());
         if *reset_crashes {
-            run.crashes = 0;
+            (run.crashes, run.lone_crashes) = (0, 0);
         }
     });
 }

@@ -9,7 +9,7 @@ use workflow_engine::model::{Claim, Lane, RunStatus, WorkerId};
 use workflow_engine::store::{DatabaseError, LeaseSession, Renewed};
 
 use super::tables::Tables;
-use super::{Handle, ownerless};
+use super::{Handle, crashes, ownerless};
 
 #[derive(Debug)]
 struct Session {
@@ -58,11 +58,12 @@ impl LeaseSession for Session {
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
         let database = self.handle.open("release a worker")?;
         database.change(self.handle.number, |tables, now| {
-            let held = ownerless::ids(tables, |run| {
-                run.worker_id == Some(worker) && run.status == RunStatus::Running && run.available_at > now
-            });
+            if !tables.workers.is_recorded(worker) {
+                return Ok(0);
+            }
+            let held = ownerless::ids(tables, |run| run.worker_id == Some(worker) && run.status == RunStatus::Running);
             for id in &held {
-                tables.update(*id, |run| run.available_at = now);
+                crashes::count(tables, *id, now);
             }
             tables.workers.forget(worker);
             Ok(held.len() as u64)

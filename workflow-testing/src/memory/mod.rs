@@ -22,6 +22,7 @@ mod cascade;
 mod claim;
 mod commit;
 mod continue_as_new;
+mod crashes;
 mod database;
 mod finish;
 mod fork;

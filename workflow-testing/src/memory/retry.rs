@@ -11,7 +11,8 @@ pub(super) fn retry(tables: &mut Tables, RetryWrite { claim, until, error, .. }:
         let next = (*until).max(now);
         run.available_at = run.deadline_at.map_or(next, |deadline| deadline.min(next));
         run.attempt += 1;
-        (run.status, run.worker_id, run.crashes, run.error) = (RunStatus::Pending, None, 0, Some(error.clone()));
+        (run.status, run.worker_id, run.error) = (RunStatus::Pending, None, Some(error.clone()));
+        (run.crashes, run.lone_crashes) = (0, 0);
     });
 }
 
@@ -36,7 +37,8 @@ pub(super) fn revive(tables: &mut Tables, write: &ReviveWrite, now: Timestamp) -
             run.deadline_at = Some(deadline.resolve(now));
         }
         run.attempt += 1;
-        (run.status, run.worker_id, run.crashes) = (RunStatus::Pending, None, 0);
+        (run.status, run.worker_id) = (RunStatus::Pending, None);
+        (run.crashes, run.lone_crashes) = (0, 0);
         (run.error, run.output, run.completed_at) = (None, None, None);
         (run.cancel_requested_at, run.paused_at) = (None, None);
         run.available_at = run.deadline_at.map_or(now, |deadline| deadline.min(now));

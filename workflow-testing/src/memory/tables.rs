@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use workflow_engine::model::{Lane, Run, RunId, StepAttempt, Timestamp, WorkerId};
+use workflow_engine::model::{Claim, Lane, Run, RunId, StepAttempt, Timestamp, WorkerId};
 use workflow_engine::store::WorkerRecord;
 
 /// The key of an attempt within its run.
@@ -23,6 +23,8 @@ pub(super) struct Tables {
     attempts: BTreeMap<RunId, BTreeMap<AttemptKey, StepAttempt>>,
     signals: BTreeMap<RunId, BTreeMap<i64, SignalRow>>,
     pub(super) workers: Workers,
+    /// The claims whose runs are driven alone.
+    pub(super) alone: BTreeSet<Claim>,
     changed: bool,
 }
 

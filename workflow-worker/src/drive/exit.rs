@@ -48,7 +48,7 @@ pub(crate) enum Exit {
     Unreadable(DatabaseError),
     /// The worker stops or the run is paused, so the run is given back.
     Released,
-    /// The run may be what kills its workers, and another such run is in quarantine.
+    /// The run may be what kills its workers, and may not be driven beside others now.
     QuarantineFull,
     /// The claim is lost.
     Lost,
@@ -72,11 +72,11 @@ fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEn
     if is_first && run.deadline_at.is_some_and(|deadline| deadline <= now) {
         return Some(deadline_end(Vec::new()));
     }
-    if run.crashes > i64::from(max_crashes) {
+    if run.lone_crashes > i64::from(max_crashes) {
         let message = format!(
-            "the worker of this run died {} times while it ran, the limit is {max_crashes}; \
+            "the worker of this run died {} times while it drove no other run, the limit is {max_crashes}; \
              look for an abort, a stack overflow or a lack of memory in its steps",
-            run.crashes
+            run.lone_crashes
         );
         return Some(RunEnd::Failed(StoredError::new(ErrorKind::CrashLoop, message)));
     }

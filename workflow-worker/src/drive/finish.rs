@@ -64,7 +64,7 @@ pub(super) fn report(run: &ClaimedRun, exit: &Exit) {
             tracing::warn!(%run_id, workflow, error, "run parked: its history was not read, trying again");
         }
         Exit::QuarantineFull => {
-            tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits: another run is in quarantine")
+            tracing::debug!(%run_id, workflow, crashes = run.crashes, "run waits: it may be what kills its workers")
         }
         _ => {}
     }
@@ -95,6 +95,7 @@ mod tests {
             input: "null".into(),
             wakes: 0,
             crashes: 0,
+            lone_crashes: 0,
             attempt: 1,
             generation: 0,
             depth: 0,

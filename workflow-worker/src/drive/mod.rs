@@ -1,5 +1,7 @@
 //! A drive: one worker's polling of one claimed run, until the run ends, parks or is lost.
 
+mod alone;
+mod crashes;
 mod events;
 mod exit;
 mod external_events;
@@ -23,6 +25,8 @@ use workflow_engine::store::{ClaimedRun, EndedRun, INBOX_PAGE, Inbox, RetryWrite
 use workflow_sdk::internal::Entry;
 use workflow_sdk::{DatabaseError, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
 
+use self::alone::drive_alone;
+use self::crashes::CrashRecord;
 use self::events::name_of;
 use self::exit::{Exit, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
 use self::external_events::{ExternalEvents, child_end, read_events};
@@ -34,6 +38,7 @@ use self::writes::{Answer, UnansweredWrites};
 use crate::ForeignAwait;
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
+use crate::quarantine::{Admission, QuarantineSlot};
 use crate::saturation::SaturationWatch;
 use crate::shared::{Shared, Slot};
 
@@ -49,9 +54,10 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: Clai
     if let Some(end) = end {
         return finish(&shared, &run, end, false, slot).await;
     }
-    let (exit, has_children) = match shared.quarantine.admit(&run) {
-        Some(_quarantine_slot) => drive_to_exit(&shared, &run, claim).await,
-        None => (Exit::QuarantineFull, false),
+    let (exit, has_children) = match shared.admit(&run) {
+        Admission::Admitted(slot) => drive_to_exit(&shared, &run, claim, &slot).await,
+        Admission::Alone(turn) => Box::pin(drive_alone(&shared, &run, claim, turn)).await,
+        Admission::Full => (Exit::QuarantineFull, false),
     };
     report(&run, &exit);
     if matches!(exit, Exit::Lost) {
@@ -65,8 +71,8 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: Clai
 }
 
 /// Returns how the drive ended, and whether the run may have children.
-async fn drive_to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard) -> (Exit, bool) {
-    let mut drive = match Drive::begin(shared, run, claim).await {
+async fn drive_to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard, slot: &QuarantineSlot) -> (Exit, bool) {
+    let mut drive = match Drive::begin(shared, run, claim, slot).await {
         Ok(drive) => Box::new(drive),
         Err(exit) => return (exit, false),
     };
@@ -86,12 +92,18 @@ struct Drive<'a> {
     writes: UnansweredWrites,
     events: ExternalEvents,
     saturation: SaturationWatch,
+    crashes: CrashRecord<'a>,
     /// Whether the log has a warning of the size of the history.
     has_warned_of_size: bool,
 }
 
 impl<'a> Drive<'a> {
-    async fn begin(shared: &'a Shared, run: &'a ClaimedRun, claim: ClaimGuard) -> Result<Self, Exit> {
+    async fn begin(
+        shared: &'a Shared,
+        run: &'a ClaimedRun,
+        claim: ClaimGuard,
+        slot: &'a QuarantineSlot,
+    ) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
         let port = DrivePort::new(shared, run, claim.state());
         let settings = settings_of(run, shared.client.payload_limit());
@@ -103,6 +115,7 @@ impl<'a> Drive<'a> {
             writes: UnansweredWrites::default(),
             events: ExternalEvents::new(run.wakes),
             saturation: shared.saturation.watch(),
+            crashes: CrashRecord::new(run, slot),
             has_warned_of_size: false,
             shared,
             run,
@@ -125,7 +138,11 @@ impl<'a> Drive<'a> {
             }
             if self.workflow.take_needs_poll() {
                 is_checked = false;
-                if let Some(exit) = polled_exit(self.workflow.poll(), || self.workflow.cell().interrupted()) {
+                let polled = {
+                    let _poll = self.claim.state().begin_poll();
+                    self.workflow.poll()
+                };
+                if let Some(exit) = polled_exit(polled, || self.workflow.cell().interrupted()) {
                     if let Some(divergence) = self.workflow.cell().ended() {
                         return Ok(diverged(&exit, divergence, self.grace_ends_at()));
                     }
@@ -213,19 +230,22 @@ impl<'a> Drive<'a> {
     /// Sends the records and begins to commit the transactions that the run has ready.
     async fn send_records(&mut self) -> Result<(), Exit> {
         if !self.workflow.cell().has_records() {
-            return Ok(());
+            return self.crashes.clear(self.shared).await;
         }
         let mut records = self.workflow.cell().take_outbox().into_iter();
         while !records.as_slice().is_empty() {
             // Before a record is taken, so that this future need not hold one while it waits.
             let room = self.shared.executor().reserve().await.map_err(|_| Exit::Lost)?;
             let Some(record) = records.next() else { break };
+            if record.row.position.is_some() {
+                self.crashes.note_outcome();
+            }
             self.writes.send_record(room, self.run.claim, record);
         }
         for commit in self.workflow.cell().take_commits() {
             self.writes.begin_commit(self.shared.client.clone(), self.run.claim, commit);
         }
-        Ok(())
+        self.crashes.clear(self.shared).await
     }
 
     /// Looks for the external events that the run waits for, unless nothing can have come since the
@@ -320,12 +340,17 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn take_answer(&self, answer: Answer) -> Result<(), Exit> {
+    fn take_answer(&mut self, answer: Answer) -> Result<(), Exit> {
         let cell = self.workflow.cell();
         match answer {
             Answer::Committed => cell.committed(),
             Answer::KeyTaken(by) => cell.key_taken(by),
-            Answer::TransactionEnded { call, position, result } => cell.transaction_ended(call, position, result),
+            Answer::TransactionEnded { call, position, result } => {
+                if result.is_ok() {
+                    self.crashes.note_outcome();
+                }
+                cell.transaction_ended(call, position, result);
+            }
             Answer::Refused(error) => return Err(ended(Err(error), cell.interrupted())),
             Answer::NotWritten(error) => {
                 tracing::error!(

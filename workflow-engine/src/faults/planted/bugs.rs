@@ -98,9 +98,9 @@ pub const BUGS: &[PlantedBug] = &[
         Some("programs"),
     ),
     PlantedBug::new(
-        "late-crash-count",
-        "a claim does not count the crash that it finds: a body that kills its worker is never isolated",
-        conformance("lease::only_a_claim_that_finds_the_run_running_counts_a_crash", "panicked"),
+        "uncounted-crash",
+        "the death of a worker counts no crash: a body that kills its worker is never isolated",
+        conformance("lease::only_the_death_of_its_worker_counts_a_crash_of_a_run", "panicked"),
         Some("kill"),
     ),
     PlantedBug::new(

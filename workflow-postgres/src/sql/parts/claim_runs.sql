@@ -3,8 +3,8 @@
 -- lease in microseconds. Waiting runs are looked for from the cursor ($7, $8) on (claim_cursor.rs),
 -- runs whose lease has ended from the beginning.
 -- Guarantees: at most $4 runs, the longest due first over all lanes, each with a new epoch. A run
--- that was still running counts a crash before its body runs again. It is passed over while its
--- worker commits a batch, and the row of that worker gets another version (ownership.rs). Skips
+-- that is still running is passed over while its worker commits a batch, and the row of that worker
+-- gets another version (ownership.rs). Skips
 -- runs that another transaction holds, or has changed since the statement began: their row has
 -- moved, and the next claim finds it. `claimed` has the runs in no order. `lane` is the number of a
 -- lane of $1-$3. `rest` is NULL for a run without any of the values that most runs do not have.
@@ -53,12 +53,11 @@ due AS MATERIALIZED (
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
     SET epoch = r.epoch + 1, status = 'running', worker_id = $5,
-        available_at = LEAST(due.now + $6::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at)),
-        crashes = r.crashes + (r.status = 'running')::integer
+        available_at = LEAST(due.now + $6::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at))
     FROM due WHERE r.ctid = due.place
     RETURNING r.id, r.epoch, due.lane, r.input, due.available_at AS due_at,
               CASE WHEN r.wakes <> 0 OR r.crashes <> 0 OR r.attempt <> 1 OR r.generation <> 0 OR r.depth <> 0 OR r.parent_run_id IS NOT NULL
                    OR r.deadline_at IS NOT NULL OR r.cancel_requested_at IS NOT NULL OR r.started_at <> due.now OR r.error IS NOT NULL
               THEN json_build_array(r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.deadline_at,
-                                    r.cancel_requested_at, r.started_at, r.error)::text END AS rest
+                                    r.cancel_requested_at, r.started_at, r.error, r.lone_crashes)::text END AS rest
 )

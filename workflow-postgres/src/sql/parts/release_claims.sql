@@ -13,7 +13,8 @@ finished AS (
                             WHEN r.wakes <> f.wakes THEN {now}
                             WHEN f.until_deadline THEN LEAST(GREATEST(f.until, {now}), r.deadline_at)
                             ELSE GREATEST(f.until, {now}) END,
-        crashes = CASE WHEN f.reset_crashes THEN 0 ELSE r.crashes END
+        crashes = CASE WHEN f.reset_crashes THEN 0 ELSE r.crashes END,
+        lone_crashes = CASE WHEN f.reset_crashes THEN NULL ELSE r.lone_crashes END
     FROM (
         SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS epoch, unnest($3::text[]) AS status,
                unnest($4::text[]) AS output, unnest($5::text[]) AS error, unnest($6::bigint[]) AS wakes,

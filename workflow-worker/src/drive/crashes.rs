@@ -1,0 +1,67 @@
+//! The crashes of a driven run, as the database knows them.
+
+use workflow_engine::store::{ClaimedRun, CrashesWrite, Outcome, Write};
+
+use super::exit::Exit;
+use crate::quarantine::QuarantineSlot;
+use crate::shared::Shared;
+
+/// The crashes of a run, and what its drive has shown about them.
+#[derive(Debug)]
+pub(super) struct CrashRecord<'a> {
+    run: &'a ClaimedRun,
+    slot: &'a QuarantineSlot,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// The run has no crash, or the drive has cleared it.
+    Clear,
+    /// The run has crashes, and no outcome yet under this claim.
+    Suspected,
+    /// The run has crashes, and an outcome was sent.
+    HasOutcome,
+}
+
+impl<'a> CrashRecord<'a> {
+    pub(super) fn new(run: &'a ClaimedRun, slot: &'a QuarantineSlot) -> Self {
+        Self { run, slot, state: if run.crashes == 0 { State::Clear } else { State::Suspected } }
+    }
+
+    /// Takes note that an outcome of the run was sent or committed.
+    pub(super) fn note_outcome(&mut self) {
+        if self.state == State::Suspected {
+            self.state = State::HasOutcome;
+        }
+    }
+
+    /// Clears the run after its first outcome under this claim: the code before it did not kill its
+    /// worker. The outcome and this write are usually committed together.
+    pub(super) async fn clear(&mut self, shared: &Shared) -> Result<(), Exit> {
+        if self.state != State::HasOutcome {
+            return Ok(());
+        }
+        self.state = State::Clear;
+        let claim = self.run.claim;
+        set(shared, CrashesWrite { claim, crashes: 0, lone_crashes: 0, is_alone: false }).await?;
+        // Not earlier: what begins now may kill this worker too.
+        self.slot.end_isolation();
+        Ok(())
+    }
+}
+
+/// Writes whether the run is driven alone from now on.
+pub(super) async fn set_alone(shared: &Shared, run: &ClaimedRun, is_alone: bool) -> Result<(), Exit> {
+    let ClaimedRun { claim, crashes, lone_crashes, .. } = *run;
+    set(shared, CrashesWrite { claim, crashes, lone_crashes, is_alone }).await
+}
+
+async fn set(shared: &Shared, write: CrashesWrite) -> Result<(), Exit> {
+    match shared.executor().commit(Write::Crashes(write)).await {
+        Ok(Outcome::Applied) => Ok(()),
+        // It is written again by a later claim.
+        Ok(Outcome::Refused(error)) => Err(Exit::Unreadable(error)),
+        Ok(_) | Err(_) => Err(Exit::Lost),
+    }
+}
