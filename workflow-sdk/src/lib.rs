@@ -72,8 +72,8 @@ pub use client::{
     Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
 };
 pub use ctx::{
-    Added, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Misfit,
-    Race, Replayed, Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval, WaitForSignal,
+    Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Misfit, Race,
+    Replayed, Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval, WaitForSignal,
 };
 #[cfg(feature = "encryption")]
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};

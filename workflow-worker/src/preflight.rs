@@ -68,7 +68,6 @@ async fn judge_run(
         }
     }
     match verdict {
-        Ok(Replayed::Added(added)) if !added.confirmed => report.added.push(subject.found(added)),
         Ok(Replayed::Blocked { unasked }) => report.blocked.push(subject.found(unasked)),
         Ok(_) => report.fits += 1,
         Err(Misfit::Diverged(divergence)) => report.diverged.push(subject.found(divergence)),

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use workflow_sdk::{Added, Divergence, RecordedCall, RunId, StoredError};
+use workflow_sdk::{Divergence, RecordedCall, RunId, StoredError};
 
 /// The result of [`Worker::preflight`](crate::Worker::preflight). Its `Display` form is a report
 /// for people.
@@ -16,9 +16,6 @@ pub struct PreflightReport {
     pub failing: Vec<Finding<StoredError>>,
     /// Runs whose histories this release cannot read.
     pub unreadable: Vec<Finding<StoredError>>,
-    /// Runs for which the code makes new calls before recorded ones. It is unknown whether the code
-    /// makes the recorded calls after them.
-    pub added: Vec<Finding<Added>>,
     /// Runs that wait for something that is not a call of the context, with the recorded outcomes
     /// that come after that wait.
     pub blocked: Vec<Finding<Vec<RecordedCall>>>,
@@ -54,7 +51,7 @@ pub struct Unregistered {
 }
 
 impl PreflightReport {
-    /// Makes warnings count too: [`added`](Self::added), [`blocked`](Self::blocked) and
+    /// Makes warnings count too: [`blocked`](Self::blocked) and
     /// [`unregistered`](Self::unregistered) runs then also make the report unclean.
     #[must_use]
     pub fn strict(self) -> Self {
@@ -65,7 +62,7 @@ impl PreflightReport {
     /// history can be read.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let warned = !(self.added.is_empty() && self.blocked.is_empty() && self.unregistered.is_empty());
+        let warned = !(self.blocked.is_empty() && self.unregistered.is_empty());
         let refused = !(self.diverged.is_empty() && self.failing.is_empty() && self.unreadable.is_empty());
         !(refused || self.strict && warned)
     }
@@ -82,14 +79,13 @@ impl PreflightReport {
     }
 
     /// The number of runs for each verdict. The words fit one run and several.
-    fn counts(&self) -> [(u64, &'static str); 7] {
+    fn counts(&self) -> [(u64, &'static str); 6] {
         let length = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         [
             (self.fits, "fit"),
             (length(self.diverged.len()), "would diverge"),
             (length(self.failing.len()), "would fail"),
             (length(self.unreadable.len()), "cannot be read"),
-            (length(self.added.len()), "would run new calls before recorded ones"),
             (length(self.blocked.len()), "wait for something that is not a call of ctx"),
             (self.unregistered_runs(), "not judged, their workflow is not registered"),
         ]
@@ -108,7 +104,6 @@ impl fmt::Display for PreflightReport {
         write_alike(f, &self.diverged, Divergence::summary, |found| found.to_string())?;
         write_alike(f, &self.failing, StoredError::to_string, |error| format!("fails ({}): {error}", error.kind))?;
         write_alike(f, &self.unreadable, StoredError::to_string, StoredError::to_string)?;
-        write_alike(f, &self.added, |added| calls(&added.calls), Added::to_string)?;
         let waits = |unasked: &Vec<RecordedCall>| {
             format!("waits for something that is not a call of ctx; {} recorded outcomes come after it", unasked.len())
         };
@@ -118,10 +113,6 @@ impl fmt::Display for PreflightReport {
         }
         Ok(())
     }
-}
-
-fn calls(calls: &[impl fmt::Display]) -> String {
-    calls.iter().map(|call| format!("{call}, ")).collect()
 }
 
 /// Writes the first of several alike findings in full, and some ids of the others. One change of

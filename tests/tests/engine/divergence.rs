@@ -201,20 +201,84 @@ pub async fn a_canceled_diverged_run_ends_after_its_grace(db: Live) {
     worker.stop().await;
 }
 
-pub async fn an_inserted_step_runs(db: Live) {
+pub async fn a_renamed_step_is_not_carried_out(db: Live) {
     #[workflow(name = "order")]
-    async fn added(ctx: &Ctx<Probe>) -> Result<String> {
-        let stock = ctx.step("reserve", async || Ok::<_, Error>(ctx.state().count("reserve"))).await?;
-        let receipt = charge(ctx).await?;
+    async fn renamed(ctx: &Ctx<Probe>) -> Result<String> {
+        let receipt = ctx.step("charge-card", async || Ok::<_, Error>(format!("{}", ctx.state().count("card")))).await?;
         ctx.sleep(Duration::from_millis(1)).await?;
-        Ok(format!("{receipt}, {stock} reserved"))
+        ctx.sleep(HOUR).await?;
+        Ok(receipt)
+    }
+    let text = diverges(&db, renamed).await;
+    assert!(text.contains("nothing asks for step \"charge\"; was it renamed to \"charge-card\"?"), "{text}");
+    assert!(text.contains("if ctx.patched(\"charge-card\")? {"), "{text}");
+}
+
+/// Runs `reserve` before `charge`, which old runs have recorded.
+#[workflow(name = "order")]
+async fn inserted(ctx: &Ctx<Probe>) -> Result<String> {
+    ctx.step("reserve", async || Ok::<_, Error>(ctx.state().count("reserve"))).await?;
+    charge(ctx).await
+}
+
+/// Inserts the step as the report of the divergence advises.
+#[workflow(name = "order")]
+async fn inserted_by_patch(ctx: &Ctx<Probe>) -> Result<String> {
+    if ctx.patched("reserve")? {
+        ctx.step("reserve", async || Ok::<_, Error>(ctx.state().count("reserve"))).await?;
+    }
+    let receipt = charge(ctx).await?;
+    ctx.sleep(Duration::from_millis(1)).await?;
+    Ok(receipt)
+}
+
+pub async fn an_inserted_step_parks_the_run_until_a_patch_inserts_it(db: Live) {
+    let text = diverges(&db, inserted).await;
+    assert!(text.contains("nothing asks for step \"charge\"; in its place comes step \"reserve\""), "{text}");
+    assert!(text.contains("// step \"charge\", as it was; nothing if that follows here"), "{text}");
+
+    let probe = Probe::new();
+    let run = parked(&db, &probe).await;
+    make_due(&db).await;
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(inserted));
+    workflow_tests::until("the divergence is recorded", async || run.run().await.unwrap().error).await;
+    worker.stop().await;
+    make_due(&db).await;
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(inserted_by_patch));
+    assert_eq!(run.result().await.unwrap(), "receipt 1");
+    assert_eq!(probe.notes(), ["charge"], "an old run goes on in the old way");
+    let new = db.client.start(inserted_by_patch, ()).await.unwrap();
+    new.result().await.unwrap();
+    assert_eq!(probe.notes(), ["charge", "reserve", "charge"]);
+    worker.stop().await;
+}
+
+/// The wake of a yield comes after the poll, and is no reason to give a run up.
+pub async fn a_branch_that_yields_before_a_recorded_call_is_waited_for(db: Live) {
+    #[workflow(name = "order", allow(tokio_time))]
+    async fn yields(ctx: &Ctx<Probe>) -> Result<String> {
+        let yielding = async {
+            for _ in 0..5 {
+                tokio::task::yield_now().await;
+            }
+            let receipt = charge(ctx).await?;
+            ctx.sleep(Duration::from_millis(1)).await?;
+            Ok::<_, Error>(receipt)
+        };
+        let note = ctx.step("note", async || {
+            ctx.state().note("note");
+            Ok::<_, Error>(())
+        });
+        let (receipt, note) = futures::join!(yielding, note);
+        note?;
+        receipt
     }
     let probe = Probe::new();
     let run = parked(&db, &probe).await;
     make_due(&db).await;
-    let worker = LocalWorker::start(db.worker(probe.clone()).register(added));
-    assert_eq!(run.result().await.unwrap(), "receipt 1, 1 reserved");
-    assert_eq!(probe.notes(), ["charge", "reserve"]);
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(yields));
+    assert_eq!(run.result().await.unwrap(), "receipt 1");
+    assert_eq!(probe.notes(), ["charge", "note"]);
     worker.stop().await;
 }
 

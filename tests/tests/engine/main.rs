@@ -124,7 +124,9 @@ workflow_tests::cases! {
         an_input_of_another_type_parks_the_run,
         a_diverged_run_can_be_terminated,
         a_canceled_diverged_run_ends_after_its_grace,
-        an_inserted_step_runs,
+        a_renamed_step_is_not_carried_out,
+        an_inserted_step_parks_the_run_until_a_patch_inserts_it,
+        a_branch_that_yields_before_a_recorded_call_is_waited_for,
     }
     preflight {
         an_exported_history_replays_on_its_code,

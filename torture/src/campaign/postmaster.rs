@@ -17,7 +17,7 @@ pub(super) async fn round(mut part: Part) -> Report {
     part.server = Some(cluster.url());
     let options = RoundOptions {
         // A worker must log that it cannot reach the server, so `ERROR` is allowed.
-        forbidden: &["panicked", "deadlock"],
+        forbidden: &["panicked", "deadlock", "does not fit"],
         ..RoundOptions::default()
     };
     let mut round = Round::begin(part, "postmaster", options).await;

@@ -23,7 +23,7 @@ const INVARIANTS: &[&str] = &["I-Ack", "I-One", "I-Fence", "I-NoDual", "I-Exact"
 
 /// Texts that no log may contain. An error is allowed, because the database may stand still for
 /// longer than a call waits.
-const FORBIDDEN: &[&str] = &["panicked", "deadlock"];
+const FORBIDDEN: &[&str] = &["panicked", "deadlock", "does not fit"];
 
 pub(super) async fn round(mut part: Part) -> Report {
     let count = part.count;

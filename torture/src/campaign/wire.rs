@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Texts that no log may contain. Errors are allowed, because a worker must log that the database
 /// did not answer in time, and what it gave up because of that.
-const FORBIDDEN: &[&str] = &["panicked", "deadlock"];
+const FORBIDDEN: &[&str] = &["panicked", "deadlock", "does not fit"];
 
 /// How long a fault waits for its moment.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -57,10 +57,14 @@ impl Deliveries {
         position
     }
 
-    /// Gives up a position that no outcome will have.
+    /// Gives up a position whose outcome was not written. If it is the last position, the next
+    /// outcome gets it, so that the history has no gap.
     pub(super) fn give_up(&mut self, position: i64) {
         if let Some(index) = self.index(position) {
             self.new.remove(index);
+        }
+        if position + 1 == self.next_position {
+            self.next_position = position;
         }
     }
 
@@ -76,8 +80,8 @@ impl Deliveries {
     }
 
     /// Takes the recorded outcome with the lowest position among active calls. With the code that
-    /// wrote the history, this is always the next outcome. A call that was added since then
-    /// receives its outcome after a later position, hence the search.
+    /// wrote the history, this is always the next outcome, unless the run was retried: the retried
+    /// step then gets a position behind outcomes that the code reaches after it.
     pub(super) fn take_recorded(&mut self, interruption_is_due: bool) -> Option<(i64, Receiver)> {
         let is_due = |receiver: &Receiver| *receiver != Receiver::Run || interruption_is_due;
         let position = *self.recorded.iter().find(|(_, receiver)| is_due(receiver))?.0;
@@ -91,19 +95,22 @@ impl Deliveries {
         interruption_is_due: bool,
         takes_outcome: impl Fn(CallId) -> bool,
     ) -> Option<(i64, Receiver)> {
-        let mut index = 0;
         loop {
-            let NewOutcome { position, receiver, committed } = *self.new.get(index)?;
+            let NewOutcome { position, receiver, committed } = *self.new.front()?;
+            if !committed || receiver == Receiver::Run && !interruption_is_due {
+                return None;
+            }
+            self.new.pop_front();
             match receiver {
-                _ if !committed => return None,
-                Receiver::Run if !interruption_is_due => index += 1,
-                Receiver::Call(id) if !takes_outcome(id) => drop(self.new.remove(index)),
-                Receiver::Run | Receiver::Call(_) => {
-                    self.new.remove(index);
-                    return Some((position, receiver));
-                }
+                Receiver::Call(id) if !takes_outcome(id) => {}
+                Receiver::Run | Receiver::Call(_) => return Some((position, receiver)),
             }
         }
+    }
+
+    /// Returns the position of the first recorded outcome whose call is active.
+    pub(super) fn first_recorded(&self) -> Option<i64> {
+        self.recorded.first_key_value().map(|(position, _)| *position)
     }
 
     /// Returns whether every outcome was delivered.
@@ -114,11 +121,5 @@ impl Deliveries {
     /// Returns whether no outcome can be delivered now.
     pub(super) fn none_is_ready(&self) -> bool {
         self.recorded.is_empty() && !self.new.front().is_some_and(|next| next.committed)
-    }
-
-    /// Returns whether a park loses no new outcome. A committed interruption may still wait for an
-    /// earlier recorded outcome, because the next drive finds it in the history.
-    pub(super) fn allow_park(&self) -> bool {
-        self.new.iter().all(|next| next.committed && next.receiver == Receiver::Run)
     }
 }

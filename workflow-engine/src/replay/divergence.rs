@@ -81,7 +81,7 @@ pub(super) enum Difference {
     /// The function ended without asking for recorded outcomes. Holds its error if the report shows
     /// one.
     Unasked { error: Option<String> },
-    /// The code takes another path, on which it cannot reach the recorded outcomes.
+    /// The code makes calls that are not recorded before it has asked for recorded outcomes.
     Passed,
     /// The code assumes that every run has taken a patch, and this run is older than the patch.
     Patch { name: String },
@@ -132,18 +132,10 @@ impl Divergence {
         Self::of(recorded, current, Difference::Unasked { error: None }, before)
     }
 
-    /// Changes the divergence of an ended function to one whose code makes these calls, which are
-    /// not recorded and have not run.
-    pub fn past(self, current: Vec<CurrentCall>, before: Option<RecordedCall>) -> Self {
-        match self.0.difference {
-            Difference::Unasked { .. } => {
-                let recorded_count = self.0.recorded_count;
-                let mut past = Self::of(self.0.recorded, current, Difference::Passed, before);
-                past.0.recorded_count = recorded_count;
-                past
-            }
-            _ => self,
-        }
+    /// Creates the divergence of code that makes the calls `current`, which are not recorded and
+    /// have not begun, before it has asked for the recorded ones.
+    pub(super) fn passed(recorded: Vec<RecordedCall>, current: Vec<CurrentCall>, before: Option<RecordedCall>) -> Self {
+        Self::of(recorded, current, Difference::Passed, before)
     }
 
     /// Creates the divergence of a run that has ended while the function now ends differently.
@@ -160,11 +152,6 @@ impl Divergence {
             *shown = Some(format!("{} ({})", first_line(&error.to_string()), error.kind));
         }
         self
-    }
-
-    /// Returns whether the report shows an error with which the function has ended.
-    pub fn has_error(&self) -> bool {
-        matches!(self.0.difference, Difference::Unasked { error: Some(_) })
     }
 
     /// Returns the recorded side of the divergence: one call, or at most 20 outcomes that the code
@@ -244,7 +231,7 @@ fn base(key: &str) -> &str {
 
 /// Returns whether the names share more than half of the longer one, or the whole shorter one.
 /// Repeats of one name are not similar.
-pub(super) fn is_like(one: &str, other: &str) -> bool {
+fn is_like(one: &str, other: &str) -> bool {
     if base(one) == base(other) {
         return false;
     }

@@ -98,8 +98,7 @@ impl InterruptionState {
     }
 
     /// Returns whether the interruption is next to be delivered, once it is committed. It is not
-    /// while an earlier recorded outcome, at position `unasked`, waits for its call: a step that
-    /// was added to the code may have to run first.
+    /// while an earlier recorded outcome, at position `unasked`, waits for its call.
     pub(super) fn is_due(&self, unasked: impl FnOnce() -> Option<i64>) -> bool {
         self.interrupted.is_some_and(|interrupted| {
             let earlier = unasked().is_some_and(|position| position < interrupted.position);

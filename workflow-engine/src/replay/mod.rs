@@ -25,6 +25,7 @@ mod report;
 mod size;
 mod time;
 mod timers;
+mod withheld;
 
 pub use call::{CallId, CallPoll, Delivered, StepOptions, Wait};
 pub use calls::INITIAL_CALLS;
@@ -35,5 +36,4 @@ pub use interruption::{Interrupted, Interruption};
 pub use machine::{Machine, Next};
 pub use records::{CommitRow, OutboxRow};
 pub use replay_position::Snapshot;
-pub use report::{MAX_LISTED, write_rest};
 pub use size::HistorySize;

@@ -5,7 +5,7 @@ use crate::model::StepKind;
 
 use super::call::{CallId, Delivered, Phase};
 use super::calls::Calls;
-use super::divergence::{CurrentCall, Divergence, RecordedCall, bytes, is_like};
+use super::divergence::{CurrentCall, Divergence, RecordedCall, bytes};
 use super::history::{History, RecordedStep};
 
 /// The state of a replay when no recorded outcome can be delivered any more.
@@ -57,24 +57,6 @@ impl Comparison<'_> {
         let unasked: Vec<_> = self.history.unasked().map(|(_, key)| self.recorded_call(key)).collect();
         let before = self.delivered_before(unasked.first().and_then(|call| call.position));
         Snapshot { waiting: waiting.map(|(id, kind)| self.current_call(*id, *kind)).collect(), unasked, before }
-    }
-
-    /// Returns the calls that may have replaced a recorded one.
-    ///
-    /// These are all calls that had no outcome in the history, even if they have ended since. Also
-    /// included are calls whose outcomes come later in the history under a similar name: a drive
-    /// that diverged may have recorded the new calls, and the next drive must report an equal
-    /// divergence.
-    fn successors(&self, missed: &RecordedCall) -> Vec<CurrentCall> {
-        let later = self.position.delivered.iter().filter(|(at, id, _)| {
-            missed.position.is_some_and(|position| *at > position) && is_like(&missed.key, self.calls.key(*id))
-        });
-        let recorded =
-            later.map(|(_, id, _)| (*id, self.delivered_outcome(*id).kind)).filter(|(_, kind)| *kind == missed.kind);
-        let mut calls: Vec<_> = recorded.chain(self.position.unrecorded.iter().copied()).collect();
-        calls.sort_unstable_by_key(|(id, _)| *id);
-        calls.dedup_by_key(|(id, _)| *id);
-        calls.into_iter().map(|(id, kind)| self.current_call(id, kind)).collect()
     }
 
     fn current_call(&self, id: CallId, kind: StepKind) -> CurrentCall {
@@ -136,11 +118,24 @@ impl Comparison<'_> {
         Divergence::output(recorded, current, type_name, reason, before)
     }
 
+    /// Returns the divergence of code whose next calls are not recorded, while it has not asked for
+    /// recorded outcomes.
+    pub(super) fn passed(&self) -> Divergence {
+        let Snapshot { mut waiting, unasked, before } = self.snapshot();
+        // A call with a row was made before, so it has not replaced a recorded one.
+        waiting.retain(|call| self.history.step(&call.key).is_none());
+        Divergence::passed(unasked, waiting, before)
+    }
+
     /// Returns the divergence of a function that has ended without asking for recorded outcomes.
-    pub(super) fn passed_over(&self) -> Option<Divergence> {
-        let missed = self.recorded_call(self.history.unasked().next()?.1);
+    pub(super) fn unasked(&self) -> Option<Divergence> {
+        self.history.unasked().next()?;
         let Snapshot { unasked, before, .. } = self.snapshot();
-        Some(Divergence::unasked(unasked, self.successors(&missed), before))
+        // Calls that the function made and dropped count too, because one of them may have replaced
+        // a recorded call.
+        let unrecorded = self.position.unrecorded.iter();
+        let current = unrecorded.map(|(id, kind)| self.current_call(*id, *kind)).collect();
+        Some(Divergence::unasked(unasked, current, before))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use super::divergence::{CurrentCall, Difference, Divergence, Likeness, RecordedCall};
 
 /// The largest number of calls that are listed. Further calls are counted.
-pub const MAX_LISTED: usize = 4;
+const MAX_LISTED: usize = 4;
 
 /// The patch that the report suggests, in the words of the report.
 struct Patch {
@@ -48,9 +48,17 @@ impl Divergence {
                 new: format!("{current}, better under a new name"),
                 old: as_it_was(recorded),
             },
-            (_, Some((recorded, Some((current, _))))) => {
-                Patch { name: current.key.clone(), new: current.to_string(), old: as_it_was(recorded) }
-            }
+            (difference, Some((recorded, Some((current, likeness))))) => Patch {
+                name: current.key.clone(),
+                new: current.to_string(),
+                old: match (difference, likeness) {
+                    // The call may have been inserted, and the recorded one may follow it.
+                    (Difference::Passed, Likeness::Place) => {
+                        format!("{}; nothing if that follows here", as_it_was(recorded))
+                    }
+                    _ => as_it_was(recorded),
+                },
+            },
             (_, Some((recorded, None))) => Patch {
                 name: format!("no-{}", recorded.key),
                 new: format!("without {} {:?}", recorded.kind, recorded.key),
@@ -98,6 +106,9 @@ impl Divergence {
                 writeln!(f, "  {label:<9} the workflow ends with an error: {error}")
             }
             Difference::End { current, .. } => writeln!(f, "  {label:<9} {current}"),
+            Difference::Passed if self.0.current.is_empty() => {
+                writeln!(f, "  {label:<9} the workflow goes on with calls that had begun")
+            }
             Difference::Kind | Difference::Output { .. } | Difference::Passed | Difference::Patch { .. } => Ok(()),
         }
     }
@@ -108,7 +119,7 @@ impl Divergence {
 }
 
 /// Writes the number of calls that were not listed.
-pub fn write_rest(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
+fn write_rest(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
     match count.checked_sub(MAX_LISTED) {
         None | Some(0) => Ok(()),
         Some(rest) => writeln!(f, "            and {rest} more"),

@@ -3,6 +3,7 @@ mod drive;
 mod random;
 mod transaction;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,6 +66,8 @@ struct Inner {
     drawn: u64,
     /// The transactions whose bodies have ended and that are to be committed.
     commits: Vec<TransactionCommit>,
+    /// The wakers of maps that hold items back although recorded outcomes are left, by scope.
+    maps: HashMap<String, Waker>,
 }
 
 /// The state of a call that the machine does not need.
@@ -117,7 +120,14 @@ impl RunCell {
     pub fn new(settings: RunSettings, history: Vec<StepAttempt>, port: Arc<dyn Port>) -> Arc<Self> {
         let machine = Machine::new(settings.run_id, settings.epoch, settings.generation, settings.started_at, history);
         let machine = machine.with_attempt(settings.attempt);
-        let inner = Mutex::new(Inner { machine, slots: Vec::new(), current: None, drawn: 0, commits: Vec::new() });
+        let inner = Mutex::new(Inner {
+            machine,
+            slots: Vec::new(),
+            current: None,
+            drawn: 0,
+            commits: Vec::new(),
+            maps: HashMap::new(),
+        });
         Arc::new(Self { settings, port, woken: Arc::default(), inner, armed: Mutex::default() })
     }
 }
@@ -144,6 +154,20 @@ impl RunCell {
             Some(outer) => Err(inner.refusal(&format!("the scope {path:?} was opened at {location}"), outer)),
             None => Ok(inner.machine.open_scope(path)),
         }
+    }
+
+    /// Notes that the map of this scope holds its item `next` back because of its limit. Returns
+    /// whether the item may begin nevertheless.
+    pub fn hold_back(&self, scope: &str, next: usize, waker: &Waker) -> bool {
+        let mut inner = lock(&self.inner);
+        if !inner.machine.has_unasked() {
+            return false;
+        }
+        let may_begin = inner.machine.hold_back(scope, next);
+        if !may_begin {
+            inner.maps.insert(scope.to_owned(), waker.clone());
+        }
+        may_begin
     }
 
     /// Notes that a scope that was opened under this path is not used.

@@ -111,22 +111,6 @@ fn a_call_that_is_never_polled_does_nothing_and_needs_no_record() {
 }
 
 #[test]
-fn a_step_added_between_recorded_steps_runs_and_replays_exactly() {
-    let mut table = Table::default();
-    Drive::begin(&table, &two_steps()).run(&mut table).value();
-    let added = flow!(|ctx| {
-        let a = ctx.step("a", || ctx.state().body("a")).await?;
-        let new = ctx.step("new", || ctx.state().body("new")).await?;
-        let b = ctx.step("b", || ctx.state().body("b")).await?;
-        Ok(a + &new + &b)
-    });
-    let (result, notes) = run_and_replay(&mut table, &added);
-    assert_eq!(result.unwrap(), "<a><new><b>");
-    assert_eq!(notes, ["new"]);
-    assert_eq!(outcomes(&table), ["a", "b", "new"]);
-}
-
-#[test]
 fn an_attempt_interrupted_by_a_crash_is_repeated_under_the_same_number() {
     let mut table =
         Table::default().with(crate::harness::row("a", 1, workflow_sdk::AttemptStatus::Running, None, None));

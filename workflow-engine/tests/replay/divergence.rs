@@ -2,7 +2,7 @@
 
 use workflow_sdk::{Ctx, Error, ErrorKind, Result};
 
-use crate::harness::{Drive, Table, World, flow};
+use crate::harness::{Drive, Flow, Table, World, flow, flow_of};
 
 #[test]
 fn a_recorded_step_that_the_code_never_asks_for_is_a_divergence_at_the_end() {
@@ -78,6 +78,90 @@ fn a_divergence_in_one_branch_outweighs_the_end_of_the_workflow_in_another() {
         Ok("done".into())
     });
     Drive::begin(&table, &flow).advance().divergence();
+}
+
+/// The outcomes of the steps `a` and `b`.
+fn a_and_b() -> Table {
+    Table::default().with_value("a", 1, "\"1\"").with_value("b", 2, "\"2\"")
+}
+
+/// Returns a workflow that runs these steps, the first two at once.
+fn steps(names: [&'static str; 3]) -> Flow {
+    flow_of(move |ctx: &Ctx<World>| {
+        Box::pin(async move {
+            let step = |name: &'static str| ctx.step(name, move || ctx.state().body(name));
+            let (one, two) = futures::join!(step(names[0]), step(names[1]));
+            Ok(one? + &two? + &step(names[2]).await?)
+        })
+    })
+}
+
+#[test]
+fn no_body_begins_while_a_recorded_outcome_is_left_that_no_call_has_asked_for() {
+    for (names, differs) in [
+        (["a", "b-2", "c"], "nothing asks for step \"b\"; in its place comes step \"b-2\""),
+        (["a-2", "b", "c"], "nothing asks for step \"a\"; in its place comes step \"a-2\""),
+        (["c", "a", "b-2"], "nothing asks for step \"b\"; in its place comes step \"c\""),
+        (["new", "a", "b"], "nothing asks for step \"b\"; in its place comes step \"new\""),
+    ] {
+        let mut table = a_and_b();
+        let mut drive = Drive::begin(&table, &steps(names));
+        assert_eq!(drive.run(&mut table).divergence().summary(), differs);
+        assert_eq!(drive.world.notes(), [""; 0], "{names:?}");
+        assert_eq!(table.rows, a_and_b().rows);
+    }
+    let mut table = a_and_b();
+    assert_eq!(Drive::begin(&table, &steps(["a", "b", "c"])).run(&mut table).value(), "12<c>");
+}
+
+#[test]
+fn no_wait_and_no_child_begins_while_a_recorded_outcome_is_left() {
+    let sleeps = flow!(|ctx| {
+        ctx.sleep(std::time::Duration::ZERO).await?;
+        ctx.step("a", || ctx.state().body("a")).await
+    });
+    let waits = flow!(|ctx| {
+        ctx.signal::<u64>("paid").await?;
+        ctx.step("a", || ctx.state().body("a")).await
+    });
+    for flow in [sleeps, waits] {
+        let mut table = Table::default().with_value("a", 1, "\"1\"");
+        let before = table.rows.clone();
+        Drive::begin(&table, &flow).run(&mut table).divergence();
+        assert_eq!(table.rows, before);
+    }
+}
+
+/// Until the workflow is quiet, it may still ask for what is recorded.
+#[test]
+fn a_workflow_that_wakes_itself_for_long_is_quiet_before_it_is_judged() {
+    let flow = flow!(|ctx| {
+        let recorded = async {
+            let mut left = 25_000;
+            futures::future::poll_fn(|cx| {
+                left -= 1;
+                cx.waker().wake_by_ref();
+                if left == 0 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            })
+            .await;
+            ctx.step("a", || ctx.state().body("a")).await
+        };
+        let (new, recorded) = futures::join!(ctx.step("b", || ctx.state().body("b")), recorded);
+        Ok(recorded? + &new?)
+    });
+    let mut table = Table::default().with_value("a", 1, "\"1\"");
+    assert_eq!(Drive::begin(&table, &flow).run(&mut table).value(), "1<b>");
+}
+
+#[test]
+fn what_diverging_code_publishes_is_not_written() {
+    let flow = flow!(|ctx| {
+        ctx.publish("progress", &7)?;
+        ctx.step("a-2", || ctx.state().body("a-2")).await
+    });
+    let mut table = Table::default().with_value("a", 1, "\"1\"");
+    Drive::begin(&table, &flow).run(&mut table).divergence();
+    assert_eq!(table.rows.len(), 1);
 }
 
 #[test]

@@ -23,17 +23,6 @@ pub(crate) enum End {
     Diverged(Divergence),
 }
 
-/// Compares two ends. Calls that are new to one drive are recorded for the next, so a later
-/// divergence may show fewer of them.
-fn same_end(one: &End, other: &End) -> bool {
-    match (one, other) {
-        (End::Diverged(one), End::Diverged(other)) => {
-            one.recorded() == other.recorded() && one.before() == other.before()
-        }
-        _ => one == other,
-    }
-}
-
 /// The results of a drive from its history to its end.
 #[derive(Debug)]
 pub(crate) struct FinishedDrive {
@@ -50,6 +39,14 @@ pub(crate) struct FinishedDrive {
 }
 
 impl FinishedDrive {
+    /// Returns the drive if it has not diverged, as no drive of unchanged code does.
+    pub(crate) fn fits(self) -> Result<Self, String> {
+        match &self.end {
+            End::Diverged(divergence) => Err(divergence.to_string()),
+            End::Result(_) => Ok(self),
+        }
+    }
+
     /// Checks that each taken signal reached the workflow, so none is lost to a wait that was
     /// dropped.
     fn checked(self) -> Result<Self, String> {
@@ -317,7 +314,7 @@ pub(crate) fn check_full_replay(flow: &Flow, finished: &FinishedDrive, delivery:
         }
     };
     check_compensations(finished)?;
-    if !same_end(&end, &finished.end) {
+    if end != finished.end {
         return Err(format!("the run ended with {:?}, its full replay with {end:?}", finished.end));
     }
     // A body may run beside the call that diverges, and begin again at each try of the diverged

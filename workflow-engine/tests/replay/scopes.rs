@@ -156,6 +156,12 @@ fn a_map_continues_with_another_limit_after_a_crash() {
         drive.open("a", &mut table);
         assert_eq!(drive.open("d", &mut table).value(), "<a>12<d>");
         assert_eq!(drive.world.notes().len(), 2, "limit {limit}");
+        assert_eq!(outcomes(&table), ["map/1/x", "map/2/x", "map/0/x", "map/3/x"]);
+        let mut replay = Drive::begin(&table, &gated_map(limit));
+        assert_eq!(replay.advance().value(), "<a>12<d>");
+        let delivered: Vec<_> = replay.events.iter().filter(|event| event.starts_with("deliver")).collect();
+        assert_eq!(delivered.len(), 4);
+        assert_eq!(replay.world.notes(), [""; 0]);
     }
 }
 

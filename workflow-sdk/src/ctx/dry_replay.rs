@@ -12,7 +12,6 @@ use workflow_engine::model::{
 use workflow_engine::replay::{Divergence, Next, OutboxRow, RecordedCall, bytes};
 
 use super::replayed::{Halt, Misfit, Replayed};
-use super::speculation::speculate;
 use super::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings};
 
 /// Replays a history on this workflow. Nothing is written, no body begins, and no time passes. The
@@ -21,13 +20,11 @@ use super::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings};
 /// # Errors
 /// [`Misfit`] if the history does not fit the code.
 pub fn dry_replay(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Result<Replayed, Misfit> {
-    let replay = |steps: &[StepAttempt]| replay_once(entry, history, steps, payload_limit);
-    match replay(&history.steps) {
+    match replay_once(entry, history, payload_limit) {
         Halt::Ended { result, before } => judge_end(history, result, before),
         Halt::Diverged(divergence) => Err(Misfit::Diverged(divergence)),
         Halt::Waiting(snapshot) if snapshot.waiting.is_empty() => Ok(Replayed::Blocked { unasked: snapshot.unasked }),
-        Halt::Waiting(snapshot) if snapshot.unasked.is_empty() => Ok(Replayed::Waits(snapshot.waiting)),
-        Halt::Waiting(snapshot) => speculate(snapshot, &history.steps, &replay),
+        Halt::Waiting(snapshot) => Ok(Replayed::Waits(snapshot.waiting)),
     }
 }
 
@@ -58,8 +55,8 @@ impl Port for StillPort {
 /// of each poll.
 const MAX_FOREIGN_WAKES: usize = 10;
 
-fn replay_once(entry: &Entry, history: &RunHistory, steps: &[StepAttempt], payload_limit: usize) -> Halt {
-    let run = &history.run;
+fn replay_once(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Halt {
+    let RunHistory { run, steps, .. } = history;
     let times = steps.iter().flat_map(|step| [Some(step.started_at), step.completed_at]).flatten();
     let port: Arc<dyn Port> = Arc::new(StillPort { now: times.fold(run.started_at, Timestamp::max) });
     let settings = RunSettings {
@@ -72,7 +69,7 @@ fn replay_once(entry: &Entry, history: &RunHistory, steps: &[StepAttempt], paylo
         started_at: run.started_at,
         payload_limit,
     };
-    let cell = RunCell::new(settings, steps.to_vec(), Arc::clone(&port));
+    let cell = RunCell::new(settings, steps.clone(), Arc::clone(&port));
     // On hold, a call that is not recorded does not begin, neither a body nor a sleep. So a dry
     // replay adds no outcome.
     cell.hold(true);
@@ -95,15 +92,16 @@ fn drive(cell: &RunCell, poller: &mut Poller) -> Halt {
                 (None, result) => Halt::Ended { result, before },
             };
         }
-        if let Some(divergence) = cell.divergence() {
-            return Halt::Diverged(divergence);
-        }
         acknowledge(cell);
-        if let Next::Wait { .. } = poller.waking(|| cell.next()) {
-            foreign_wakes += 1;
-            if !poller.take_foreign_wake() || foreign_wakes > MAX_FOREIGN_WAKES {
-                return Halt::Waiting(cell.snapshot());
-            }
+        let halt = match poller.waking(|| cell.next()) {
+            Next::Deliver(_) | Next::Interrupt(_) | Next::Admit(_) | Next::Start(_) | Next::Send => continue,
+            Next::Diverged(divergence) => return Halt::Diverged(divergence),
+            Next::Passed(divergence) => Halt::Diverged(divergence),
+            Next::Wait { .. } => Halt::Waiting(cell.snapshot()),
+        };
+        foreign_wakes += 1;
+        if !poller.take_foreign_wake() || foreign_wakes > MAX_FOREIGN_WAKES {
+            return halt;
         }
     }
 }

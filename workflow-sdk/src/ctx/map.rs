@@ -3,14 +3,14 @@ use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::BoxError;
 use crate::{Error, Result};
 use workflow_engine::model::{ErrorKind, StoredError};
 
 use super::branches::{BoxFuture, Branches};
-use super::{Ctx, Scope};
+use super::{Ctx, RunCell, Scope};
 
 /// The scope of a map without a name of its own.
 const NAME: &str = "map";
@@ -25,6 +25,7 @@ type Begin<'a, T> = Box<dyn FnMut(&str, usize) -> Option<BoxFuture<'a, Result<T>
 /// by [`Ctx::map`].
 #[must_use = "a map does nothing until it is awaited"]
 pub struct Map<'a, T> {
+    cell: &'a Arc<RunCell>,
     scope: Result<Arc<str>, StoredError>,
     limit: usize,
     stops_at_failure: bool,
@@ -104,6 +105,7 @@ impl<S: Send + Sync> Ctx<S> {
             self.open_scope(name, location)
         };
         Map {
+            cell: &self.cell,
             scope: self.open_scope(NAME, location),
             limit,
             stops_at_failure: true,
@@ -178,7 +180,7 @@ impl<'a, T> Map<'a, T> {
             Err(refusal) => return self.end(Err(refusal.into())),
         };
         loop {
-            self.begin_items(&scope);
+            self.begin_items(&scope, cx.waker());
             match self.running.poll_next(cx) {
                 Poll::Ready((_, Err(error))) if self.stops_at_failure => return self.end(Err(error)),
                 Poll::Ready((number, result)) => self.results[number] = Some(result),
@@ -203,11 +205,13 @@ impl<'a, T> Map<'a, T> {
         Err(StoredError::new(ErrorKind::Refused, message).fatal())
     }
 
-    fn begin_items(&mut self, scope: &str) {
-        while self.running.len() < self.limit
-            && let Some(begin) = &mut self.begin
-        {
+    fn begin_items(&mut self, scope: &str, waker: &Waker) {
+        while let Some(begin) = &mut self.begin {
             let number = self.results.len();
+            // A limit that was lowered does not hold items back that have recorded outcomes.
+            if self.running.len() >= self.limit && !self.cell.hold_back(scope, number, waker) {
+                return;
+            }
             match begin(scope, number) {
                 Some(item) => {
                     self.results.push(None);

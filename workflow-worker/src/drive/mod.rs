@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{run_retry_delay, steps_to_retry};
 use workflow_engine::observe::Event;
-use workflow_engine::replay::{HistorySize, Interrupted, Interruption, Next};
+use workflow_engine::replay::{Divergence, HistorySize, Interrupted, Interruption, Next};
 use workflow_engine::runtime::{RunCell, RunSettings};
 use workflow_engine::store::{ClaimedRun, EndedRun, INBOX_PAGE, Inbox, RetryWrite};
 use workflow_sdk::internal::Entry;
@@ -151,15 +151,26 @@ impl<'a> Drive<'a> {
                     self.send_records().await?;
                     return Ok(unless_told_to_end(exit, self.workflow.cell().interrupted()));
                 }
-                if let Some(divergence) = self.workflow.cell().divergence() {
-                    return Ok(Exit::Diverged { divergence, grace_ends_at: self.grace_ends_at() });
-                }
-                self.check_size()?;
             }
-            self.send_records().await?;
-            match self.workflow.next() {
-                Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) => self.workflow.require_poll(),
+            let next = self.workflow.next();
+            // What code that does not fit has published is not written.
+            if !matches!(next, Next::Diverged(_) | Next::Passed(_)) {
+                self.check_size()?;
+                self.send_records().await?;
+            }
+            match next {
+                Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) | Next::Admit(_) => self.workflow.require_poll(),
                 Next::Send => {}
+                Next::Diverged(divergence) => return Ok(self.diverged(divergence)),
+                Next::Passed(divergence) => {
+                    is_checked = false;
+                    // A wake that the runtime has deferred, such as that of its yield, comes first.
+                    tokio::task::yield_now().await;
+                    self.take_notification()?;
+                    if !self.workflow.needs_poll() {
+                        return Ok(self.diverged(divergence));
+                    }
+                }
                 Next::Wait { timer, park_until } => {
                     is_checked = false;
                     if !self.look_for_events().await? {
@@ -168,6 +179,10 @@ impl<'a> Drive<'a> {
                 }
             }
         }
+    }
+
+    fn diverged(&self, divergence: Divergence) -> Exit {
+        Exit::Diverged { divergence, grace_ends_at: self.grace_ends_at() }
     }
 
     /// Takes note of what the claim's state says. Returns the exit that it asks for as an error.

@@ -30,6 +30,11 @@ impl DrivenWorkflow {
         &self.cell
     }
 
+    /// Returns whether the workflow must be polled.
+    pub(super) fn needs_poll(&self) -> bool {
+        self.needs_poll
+    }
+
     /// Returns whether the workflow must be polled. The caller then polls it.
     pub(super) fn take_needs_poll(&mut self) -> bool {
         std::mem::take(&mut self.needs_poll)

@@ -6,6 +6,7 @@ use crate::model::{StoredError, Timestamp};
 use super::Machine;
 use crate::replay::call::{CallId, Delivered, Phase};
 use crate::replay::deliveries::Receiver;
+use crate::replay::divergence::Divergence;
 use crate::replay::interruption::{self, Interrupted, Interruption};
 use crate::replay::records::{OutboxRow, Record, Sent};
 
@@ -19,8 +20,15 @@ pub enum Next {
     Interrupt(Vec<CallId>),
     /// Poll the workflow: these calls may begin.
     Start(Vec<CallId>),
+    /// Poll the workflow: the map of this scope may begin one more item than its limit allows.
+    Admit(String),
     /// Send the records: a wait has received its signal.
     Send,
+    /// Give the run up, because its history does not fit the code.
+    Diverged(Divergence),
+    /// Give the run up, unless something that is not a call of the context has woken the workflow:
+    /// a call may begin, and the code has not asked for all recorded outcomes.
+    Passed(Divergence),
     /// Wait for a body, a commit or the timer.
     Wait {
         /// The time at which [`Machine::fire_timers`] has something to do.
@@ -36,15 +44,24 @@ impl Machine {
     /// woke itself. `now` is called only if something begins.
     pub fn next(&mut self, now: impl Fn() -> Timestamp) -> Next {
         self.interruption.end_delivery();
+        if let Some(divergence) = &self.divergence {
+            return Next::Diverged(divergence.clone());
+        }
         // Code behind a patch must not be seen or have an effect before the patch is committed.
         if self.records.await_confirmation() {
             return Next::Wait { timer: self.timers.first(), park_until: None };
+        }
+        if let Some(scope) = self.recorded.withheld.admit(&self.recorded.history, self.deliveries.first_recorded()) {
+            return Next::Admit(scope);
         }
         let begin_first = planted("race-loser-rerun") && self.calls.has_idle();
         if !begin_first && let Some(next) = self.deliver_recorded().or_else(|| self.deliver_committed()) {
             return next;
         }
-        if !self.bodies.are_held() && self.divergence.is_none() {
+        if self.calls.has_idle() && !begin_first && self.recorded.history.unasked().next().is_some() {
+            return Next::Passed(self.comparison().passed());
+        }
+        if !self.bodies.are_held() {
             if self.calls.has_idle() {
                 let (started, now) = (self.calls.take_idle(), now());
                 for id in &started {
@@ -97,7 +114,7 @@ impl Machine {
         let may_park = self.bodies.are_over()
             && !self.calls.has_idle()
             && self.records.are_committed()
-            && self.deliveries.allow_park()
+            && self.deliveries.are_over()
             && !self.external.any_wait_is_met();
         self.timers.first_wait().filter(|_| may_park)
     }

@@ -24,6 +24,7 @@ use super::replay_position::{Comparison, ReplayPosition, Snapshot};
 use super::size::HistorySize;
 use super::time::RunTime;
 use super::timers::Timers;
+use super::withheld::Withheld;
 
 pub use delivery::Next;
 
@@ -56,6 +57,7 @@ struct Recorded {
     history: History,
     patches: Patches,
     publications: Publications,
+    withheld: Withheld,
 }
 
 impl Machine {
@@ -72,7 +74,7 @@ impl Machine {
             is_retry: false,
             has_children,
             calls: Calls::without_key(interruption::KEY),
-            recorded: Box::new(Recorded { history, patches, publications }),
+            recorded: Box::new(Recorded { history, patches, publications, withheld: Withheld::default() }),
             deliveries: Deliveries::new(next_position, interrupted.map(|interrupted| interrupted.position())),
             records: Records::new(epoch, size),
             bodies: Bodies::default(),
@@ -96,12 +98,6 @@ impl Machine {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.time.now()
-    }
-
-    /// Returns why the run cannot continue with this code.
-    #[must_use]
-    pub fn divergence(&self) -> Option<&Divergence> {
-        self.divergence.as_ref()
     }
 
     /// Returns the key of a call.
@@ -131,6 +127,18 @@ impl Machine {
     /// path.
     pub fn close_scope(&mut self, path: &str, given: &str) {
         self.calls.close_scope(path, given);
+    }
+
+    /// Notes that the map of this scope holds its item `next` back because of its limit. Returns
+    /// whether the item may begin nevertheless: a recorded outcome belongs to it or to a later one.
+    pub fn hold_back(&mut self, scope: &str, next: usize) -> bool {
+        self.recorded.withheld.hold(scope, next)
+    }
+
+    /// Returns whether recorded outcomes are left that no call has asked for.
+    #[must_use]
+    pub fn has_unasked(&self) -> bool {
+        !self.recorded.history.all_asked()
     }
 
     /// Returns whether the next poll of this call may begin something. That needs permission and
@@ -264,7 +272,7 @@ impl Machine {
     /// divergence.
     pub fn ended(&mut self) -> Option<&Divergence> {
         if self.divergence.is_none() {
-            self.divergence = self.comparison().passed_over();
+            self.divergence = self.comparison().unasked();
         }
         self.divergence.as_ref()
     }

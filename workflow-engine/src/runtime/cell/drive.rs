@@ -17,7 +17,8 @@ impl RunCell {
         let (one, several) = match &next {
             Next::Deliver(call) => (inner.waker(*call), Vec::new()),
             Next::Start(calls) | Next::Interrupt(calls) => (None, inner.wakers(calls)),
-            Next::Send | Next::Wait { .. } => (None, Vec::new()),
+            Next::Admit(scope) => (inner.maps.remove(scope), Vec::new()),
+            Next::Send | Next::Diverged(_) | Next::Passed(_) | Next::Wait { .. } => (None, Vec::new()),
         };
         drop(inner);
         one.into_iter().chain(several).for_each(Waker::wake);
@@ -123,11 +124,6 @@ impl RunCell {
     pub fn hold(&self, held: bool) -> bool {
         let calls = lock(&self.inner).machine.hold(held);
         self.wake_calls(&calls)
-    }
-
-    /// Returns why the run cannot continue with this code.
-    pub fn divergence(&self) -> Option<Divergence> {
-        lock(&self.inner).machine.divergence().cloned()
     }
 
     /// Returns how far the replay has come, once no recorded outcome can be delivered.

@@ -128,12 +128,12 @@ impl Drive {
                     return diverged.unwrap_or(end);
                 }
             }
-            if let Some(divergence) = self.cell.divergence() {
-                return Stop::Diverged(divergence);
+            let stop = self.follow_decisions();
+            if !matches!(stop, Some(Stop::Diverged(_))) {
+                self.take_outbox();
+                self.commits.extend(self.cell.take_commits());
             }
-            self.take_outbox();
-            self.commits.extend(self.cell.take_commits());
-            if let Some(stop) = self.follow_decisions() {
+            if let Some(stop) = stop {
                 return stop;
             }
         }
@@ -162,7 +162,10 @@ impl Drive {
                     self.events.extend(calls.iter().map(|call| format!("start {}", call.index())));
                     self.delivery == Delivery::AllAtOnceWithBodies
                 }
+                Next::Admit(_) => self.delivery != Delivery::OneByOne,
                 Next::Send => return None,
+                Next::Passed(_) if self.take_wakes() && self.stale => return None,
+                Next::Diverged(divergence) | Next::Passed(divergence) => return Some(Stop::Diverged(divergence)),
                 Next::Wait { .. } if self.stale => return None,
                 Next::Wait { timer, park_until } => return Some(Stop::Waits { timer, park_until }),
             };
