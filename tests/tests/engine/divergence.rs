@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{CancelOutcome, RunsWith, Timestamp};
-use workflow_tests::{Live, LocalWorker, Probe};
+use workflow_tests::log_capture::log_lines;
+use workflow_tests::{EventRecorder, Live, LocalWorker, Probe};
+use workflow_worker::Worker;
 
 use crate::reaches;
 
@@ -47,9 +49,9 @@ async fn parked(db: &Live, probe: &Probe) -> workflow_sdk::RunHandle<String> {
     run
 }
 
-/// Makes the only run due.
+/// Makes the only run due, unless a worker has it.
 async fn make_due(db: &Live) {
-    db.raw().await.execute("UPDATE workflow_runs SET available_at = 0").await;
+    db.raw().await.execute("UPDATE workflow_runs SET available_at = 0 WHERE status = 'parked'").await;
 }
 
 /// Lets a worker with this code claim the run, and returns the error with which it parks it.
@@ -251,6 +253,26 @@ pub async fn an_inserted_step_parks_the_run_until_a_patch_inserts_it(db: Live) {
     new.result().await.unwrap();
     assert_eq!(probe.notes(), ["charge", "reserve", "charge"]);
     worker.stop().await;
+}
+
+/// Claims with equal code find the same report again and again.
+pub async fn a_divergence_is_logged_once_per_run_and_code(db: Live) {
+    let events = EventRecorder::new();
+    let client = db.connect().observer(events.clone()).await.unwrap();
+    let run = parked(&db, &Probe::new()).await;
+    let reports = || events.of(run.id()).iter().filter(|event| *event == "run_diverged").count();
+    for (tries, logged) in [(3, 1), (5, 2)] {
+        let worker = Worker::new(client.clone(), Probe::new());
+        let worker = LocalWorker::start(if logged == 1 { worker.register(gone) } else { worker.register(inserted) });
+        let enough = async || {
+            make_due(&db).await;
+            (reports() >= tries).then_some(())
+        };
+        workflow_tests::until("the run has diverged several times", enough).await;
+        worker.stop().await;
+        let lines = log_lines(&["ERROR", "the code does not fit", &run.id().to_string()]);
+        assert_eq!(lines.len(), logged, "{lines:?}");
+    }
 }
 
 /// The wake of a yield comes after the poll, and is no reason to give a run up.

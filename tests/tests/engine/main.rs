@@ -127,6 +127,7 @@ workflow_tests::cases! {
         a_renamed_step_is_not_carried_out,
         an_inserted_step_parks_the_run_until_a_patch_inserts_it,
         a_branch_that_yields_before_a_recorded_call_is_waited_for,
+        a_divergence_is_logged_once_per_run_and_code,
     }
     preflight {
         an_exported_history_replays_on_its_code,
@@ -136,6 +137,7 @@ workflow_tests::cases! {
         every_unfinished_run_is_judged,
         a_report_without_divergence_is_clean,
         a_worker_without_workflows_judges_no_run,
+        a_workflow_that_publishes_is_judged,
     }
     foreign_awaits {
         a_bare_sleep_is_logged_once,

@@ -310,6 +310,22 @@ pub async fn a_report_without_divergence_is_clean(db: Live) {
     assert!(!report.strict().is_clean());
 }
 
+pub async fn a_workflow_that_publishes_is_judged(db: Live) {
+    #[workflow]
+    async fn publishing(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.publish("progress", &0)?;
+        ctx.emit("log", &"begun")?;
+        ctx.step("work", async || Ok::<_, Error>(ctx.state().count("work"))).await?;
+        Ok(())
+    }
+    let run = db.client.start(publishing, ()).await.unwrap();
+    let report = db.worker(Probe::new()).register(publishing).preflight().await.unwrap();
+    assert_eq!(report.to_string(), "preflight of 1 unfinished run: clean\n       1 fit");
+    let history = db.client.export(run.id()).await.unwrap().to_json();
+    let replayed = replay(publishing, Probe::new(), &history).unwrap();
+    assert!(matches!(&replayed, Replayed::Waits(calls) if calls[0].key == "work"), "{replayed:?}");
+}
+
 pub async fn a_worker_without_workflows_judges_no_run(db: Live) {
     assert!(matches!(db.worker(()).preflight().await, Err(WorkerError::NoWorkflows)));
     let twice = db.worker(Probe::new()).register(before::order).register(after::order);

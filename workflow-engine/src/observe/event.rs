@@ -84,6 +84,8 @@ pub enum Event<'a> {
         run: RunName<'a>,
         /// The report: names, kinds and sizes of both sides.
         report: &'a str,
+        /// `false` if the run was parked with an equal report before, and was tried again.
+        is_new: bool,
     },
     /// A run failed, and its policy tries it again.
     RunRetried {

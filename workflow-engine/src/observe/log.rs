@@ -49,7 +49,10 @@ impl Observer for LogObserver {
                 run!(info, event, run, %worker, crashes, "run taken over from a dead worker");
             }
             Event::RunParked { run, until } => run!(debug, event, run, until = ?until, "run parked"),
-            Event::RunDiverged { run, report } => run!(error, event, run, "run parked: {report}"),
+            Event::RunDiverged { run, report, is_new: true } => run!(error, event, run, "run parked: {report}"),
+            Event::RunDiverged { run, is_new: false, .. } => {
+                run!(debug, event, run, "run parked again: its history still does not fit the code");
+            }
             Event::RunRetried { run, attempt, kind, until } => {
                 run!(warn, event, run, attempt, error = %kind, %until, "run failed, trying again");
             }

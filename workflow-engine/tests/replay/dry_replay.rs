@@ -13,6 +13,7 @@ use workflow_sdk::{
     StepKind, StoredError, Workflow,
 };
 
+use crate::external_events::kid;
 use crate::harness::{Delivery, Drive, Flow, PAYLOAD_LIMIT, START, Table, World, flow, flow_of, row, run_id};
 use crate::program::{Leaves, Node, random};
 use crate::properties::{cases, for_all};
@@ -272,6 +273,44 @@ fn a_foreign_wait_is_reported_and_does_not_hang() {
         Ok(String::new())
     });
     assert_eq!(dry(&Table::default(), &wakes_itself), Ok(Replayed::Blocked { unasked: Vec::new() }));
+}
+
+#[test]
+fn what_is_published_or_emitted_and_not_recorded_is_discarded() {
+    let flow = flow!(|ctx| {
+        ctx.publish("progress", &0)?;
+        ctx.step("reserve", || ctx.state().body("reserve")).await?;
+        ctx.publish("progress", &1)?;
+        ctx.emit("log", &"reserved")?;
+        ctx.step("charge", || ctx.state().body("charge")).await
+    });
+    assert_eq!(waits_for(dry(&Table::default(), &flow)), ["step \"reserve\""]);
+    assert_eq!(waits_for(dry(&Table::default().with_value("reserve", 1, "\"hold\""), &flow)), ["step \"charge\""]);
+}
+
+#[test]
+fn every_call_is_shown_with_its_line_in_the_authors_source() {
+    let flow = flow!(|ctx| {
+        let nobody = run_id();
+        let _ = futures::join!(
+            ctx.step("step", || ctx.state().body("step")),
+            ctx.sleep(Duration::ZERO),
+            ctx.sleep_until(START),
+            ctx.signal::<u64>("paid"),
+            ctx.send_signal(nobody, "paid", &7_u64),
+            ctx.approval("approval"),
+            ctx.child(kid, ()),
+            async { ctx.child(kid, ()).detach().await.map(|child| child.id()) },
+            ctx.timeout(Duration::from_secs(1), std::future::pending::<Result<()>>()),
+            ctx.transaction("transaction", async |_tx: workflow_sdk::Tx| Ok::<_, Error>(())),
+        );
+        Ok(String::new())
+    });
+    let Ok(Replayed::Waits(calls)) = dry(&Table::default(), &flow) else { panic!() };
+    assert_eq!(calls.len(), 10);
+    for call in calls {
+        assert_eq!(call.location.file(), file!(), "{call}");
+    }
 }
 
 #[test]

@@ -60,9 +60,9 @@ impl<S> Ctx<S> {
     /// ```
     #[track_caller]
     pub fn child<W: Workflow>(&self, workflow: W, input: W::Input) -> Child<'_, W::Output> {
-        let _ = workflow;
+        let (_, location) = (workflow, Location::caller());
         let run = self.child_run::<W>(&input);
-        let call = run.as_ref().map_err(Clone::clone).and_then(|_| self.call_own(W::NAME, Location::caller()));
+        let call = run.as_ref().map_err(Clone::clone).and_then(|_| self.call_own(W::NAME, location));
         Child { cell: &self.cell, call, run, on_parent_end: OnParentEnd::Cancel, output: PhantomData }
     }
 

@@ -56,10 +56,10 @@ impl<S> Ctx<S> {
     /// ```
     #[track_caller]
     pub fn signal<T: DeserializeOwned + Send>(&self, name: impl NamesSignal<T>) -> WaitForSignal<'_, T> {
-        let name = name.signal_name();
+        let (name, location) = (name.signal_name(), Location::caller());
         let call = check_name(NameSubject::Signal, name)
             .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())
-            .and_then(|()| self.call_own(name, Location::caller()));
+            .and_then(|()| self.call_own(name, location));
         let wait = SignalWait { kind: StepKind::Signal, name: Some(name.to_owned()), timeout: None, to: None };
         WaitForSignal { cell: &self.cell, call, wait, payload: PhantomData }
     }

@@ -67,7 +67,10 @@ impl LastChange {
                 Event::RunEnded { run: name, status: *status, kind: *kind, duration }
             }
             Self::Parked { until } => Event::RunParked { run: name, until: *until },
-            Self::Diverged { report } => Event::RunDiverged { run: name, report },
+            Self::Diverged { report } => {
+                let is_new = run.error.as_ref().is_none_or(|before| before.message != *report);
+                Event::RunDiverged { run: name, report, is_new }
+            }
             Self::Retried { kind, until } => {
                 Event::RunRetried { run: name, attempt: run.attempt, kind: *kind, until: *until }
             }
