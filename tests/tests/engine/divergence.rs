@@ -164,6 +164,28 @@ pub async fn an_output_of_another_type_parks_the_run(db: Live) {
     );
 }
 
+pub async fn a_decoder_that_panics_parks_the_run(db: Live) {
+    #[derive(serde::Serialize)]
+    struct Strict;
+
+    impl<'de> serde::Deserialize<'de> for Strict {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            panic!("the receipt 1 is not strict")
+        }
+    }
+    #[workflow(name = "order")]
+    async fn panicking(ctx: &Ctx<Probe>) -> Result<String> {
+        ctx.step("charge", async || {
+            ctx.state().note("other");
+            Ok::<_, Error>(Strict)
+        })
+        .await?;
+        Ok(String::new())
+    }
+    let text = diverges(&db, panicking).await;
+    assert!(text.contains("Strict: its Deserialize panicked\n"), "{text}");
+}
+
 pub async fn an_input_of_another_type_parks_the_run(db: Live) {
     #[workflow(name = "order")]
     async fn other_input(ctx: &Ctx<Probe>, order: u64) -> Result<String> {
@@ -206,7 +228,8 @@ pub async fn a_canceled_diverged_run_ends_after_its_grace(db: Live) {
 pub async fn a_renamed_step_is_not_carried_out(db: Live) {
     #[workflow(name = "order")]
     async fn renamed(ctx: &Ctx<Probe>) -> Result<String> {
-        let receipt = ctx.step("charge-card", async || Ok::<_, Error>(format!("{}", ctx.state().count("card")))).await?;
+        let receipt =
+            ctx.step("charge-card", async || Ok::<_, Error>(format!("{}", ctx.state().count("card")))).await?;
         ctx.sleep(Duration::from_millis(1)).await?;
         ctx.sleep(HOUR).await?;
         Ok(receipt)

@@ -121,6 +121,7 @@ workflow_tests::cases! {
         a_removed_step_parks_the_run,
         a_call_of_another_kind_parks_the_run,
         an_output_of_another_type_parks_the_run,
+        a_decoder_that_panics_parks_the_run,
         an_input_of_another_type_parks_the_run,
         a_diverged_run_can_be_terminated,
         a_canceled_diverged_run_ends_after_its_grace,

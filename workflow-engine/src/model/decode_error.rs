@@ -12,6 +12,9 @@ pub fn unquoted(error: serde_json::Error) -> serde_json::Error {
     }
 }
 
+/// The reason of a decoder of an author's type that panicked.
+pub const DECODER_PANICKED: &str = "its Deserialize panicked";
+
 /// Returns serde's reason without the value that it quotes.
 pub fn without_values(reason: &str) -> String {
     redacted(reason, |_| "found ")
@@ -21,7 +24,7 @@ pub fn without_values(reason: &str) -> String {
 fn redacted(reason: &str, word: impl Fn(&'static str) -> &'static str) -> String {
     let place = reason.rfind(" at line ").map_or("", |at| &reason[at..]);
     let said = reason.strip_suffix(place).unwrap_or(reason);
-    if ["missing field", "duplicate field", "EOF"].iter().any(|known| said.starts_with(known)) {
+    if ["missing field", "duplicate field", "EOF", DECODER_PANICKED].iter().any(|known| said.starts_with(known)) {
         return reason.to_owned();
     }
     let kinds = ["invalid type: ", "invalid value: "];

@@ -33,7 +33,7 @@ pub use breaker::{Breaker, InvalidBreaker};
 pub use circuit::{Admission, Circuit, CircuitChange, ServiceReport};
 pub use clock::Clock;
 pub use decision::Decision;
-pub use decode_error::{unquoted, without_values};
+pub use decode_error::{DECODER_PANICKED, unquoted, without_values};
 pub use effect::Effect;
 pub use fork::{ForkPoint, find_fork_point, rows_kept_by_fork};
 pub use id::{Claim, RunId, WorkerId};

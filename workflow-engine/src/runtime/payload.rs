@@ -1,11 +1,12 @@
 //! Converts values to their stored form, JSON text, and checks that they can be read back.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::unquoted;
+use crate::model::{DECODER_PANICKED, unquoted};
 
 /// The default limit of a payload: 2 MiB. A batch of such payloads fits in memory.
 pub const DEFAULT_PAYLOAD_LIMIT: usize = 2 * 1024 * 1024;
@@ -14,7 +15,7 @@ pub const DEFAULT_PAYLOAD_LIMIT: usize = 2 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayloadError {
-    /// The value's own `Serialize` failed, or the value has a form that JSON lacks.
+    /// The value's own `Serialize` failed or panicked, or the value has a form that JSON lacks.
     #[error("{subject} of type {type_name} cannot be written as JSON: {source}")]
     Encode {
         /// A description of the value.
@@ -25,7 +26,8 @@ pub enum PayloadError {
         source: serde_json::Error,
     },
     /// The value can be written but not read back. It contains a NaN, an infinite number or more
-    /// than 127 levels of nesting, or its `Serialize` and `Deserialize` do not match.
+    /// than 127 levels of nesting, or its `Serialize` and `Deserialize` do not match, or its
+    /// `Deserialize` panicked.
     #[error(
         "{subject} of type {type_name} can be written but not read back ({source}); \
          it may hold a NaN, an infinite number, or a nesting deeper than 127"
@@ -68,12 +70,21 @@ where
     T: Serialize + DeserializeOwned,
 {
     let text = encode(subject, value, limit)?;
-    let value = serde_json::from_str(&text).map_err(|source| PayloadError::RoundTrip {
+    let value = decode(&text).map_err(|source| PayloadError::RoundTrip {
         subject: subject.to_string(),
         type_name: std::any::type_name::<T>(),
         source: unquoted(source),
     })?;
     Ok((text, value))
+}
+
+/// Decodes JSON text. A panic of the type's own `Deserialize` is an error like any other: the type
+/// does not accept the text.
+///
+/// # Errors
+/// The error of serde_json, or [`DECODER_PANICKED`].
+pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    catch_unwind(|| serde_json::from_str(text)).unwrap_or_else(|_| Err(serde::de::Error::custom(DECODER_PANICKED)))
 }
 
 /// Returns the value as JSON text and checks that the text can be read back. It needs no type to
@@ -104,11 +115,13 @@ pub fn encode<T: Serialize + ?Sized>(
     value: &T,
     limit: usize,
 ) -> Result<String, PayloadError> {
-    let text = serde_json::to_string(value).map_err(|source| PayloadError::Encode {
-        subject: subject.to_string(),
-        type_name: std::any::type_name::<T>(),
-        source,
-    })?;
+    let text = catch_unwind(AssertUnwindSafe(|| serde_json::to_string(value)))
+        .unwrap_or_else(|_| Err(serde::ser::Error::custom("its Serialize panicked")))
+        .map_err(|source| PayloadError::Encode {
+            subject: subject.to_string(),
+            type_name: std::any::type_name::<T>(),
+            source,
+        })?;
     if text.len() > limit {
         return Err(PayloadError::TooLarge { subject: subject.to_string(), bytes: text.len(), limit });
     }

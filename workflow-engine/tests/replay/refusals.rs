@@ -36,6 +36,29 @@ fn a_step_inside_a_step_is_refused_when_it_comes_from_a_nested_function_after_an
     assert_eq!(notes, ["outer"]);
 }
 
+#[derive(serde::Serialize)]
+struct Strict;
+
+impl<'de> serde::Deserialize<'de> for Strict {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> std::result::Result<Self, D::Error> {
+        panic!("not today")
+    }
+}
+
+#[test]
+fn a_value_whose_decoder_panics_is_refused_before_its_commit() {
+    let flow = flow!(|ctx| {
+        let error = ctx.step("strict", async || Ok::<_, Error>(Strict)).await.err().unwrap();
+        Ok(format!("{} {}", error.kind(), error.message()))
+    });
+    let (result, _) = run_and_replay(&mut Table::default(), &flow);
+    let text = result.unwrap();
+    assert!(
+        text.starts_with("refused output of step \"strict\"") && text.contains("its Deserialize panicked"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_sleep_inside_the_body_of_a_step_is_refused() {
     let flow = flow!(|ctx| {

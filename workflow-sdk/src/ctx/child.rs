@@ -16,7 +16,7 @@ use workflow_engine::model::{
     ErrorKind, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name, check_queue,
 };
 use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
-use workflow_engine::runtime::round_trip;
+use workflow_engine::runtime::{decode, round_trip};
 
 use super::{Ctx, RunCell};
 
@@ -191,9 +191,9 @@ impl<'a, O> Child<'a, O> {
     }
 
     /// Decodes the value of a record.
-    fn decode<T: DeserializeOwned>(&self, call: CallId, delivered: Delivered) -> Poll<Result<T>> {
+    fn decoded<T: DeserializeOwned>(&self, call: CallId, delivered: Delivered) -> Poll<Result<T>> {
         let Delivered::Recorded(text) = delivered else { return Poll::Pending };
-        match serde_json::from_str(&text) {
+        match decode(&text) {
             Ok(value) => Poll::Ready(Ok(value)),
             Err(error) => {
                 self.cell.undecodable(call, std::any::type_name::<T>(), &error.to_string());
@@ -208,7 +208,7 @@ impl<O: DeserializeOwned> Future for Child<'_, O> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.poll_child(false, cx) {
-            Poll::Ready(Ok((call, delivered))) => self.decode(call, delivered),
+            Poll::Ready(Ok((call, delivered))) => self.decoded(call, delivered),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         }
@@ -252,7 +252,7 @@ impl<O> Future for DetachedChild<'_, O> {
         let child = &self.get_mut().0;
         match child.poll_child(true, cx) {
             Poll::Ready(Ok((call, delivered))) => {
-                child.decode(call, delivered).map_ok(|id| ChildHandle { id, output: PhantomData })
+                child.decoded(call, delivered).map_ok(|id| ChildHandle { id, output: PhantomData })
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::workflow::RunsWith;
 use workflow_engine::model::{ErrorKind, Retry, StoredError, unquoted};
-use workflow_engine::runtime::round_trip;
+use workflow_engine::runtime::{decode, round_trip};
 
 use super::{Ctx, RunCell, WorkflowFuture, saga};
 
@@ -25,8 +25,6 @@ impl Entry {
             let ctx = Ctx::new(Arc::clone(&state), Arc::clone(&cell));
             Box::pin(async move {
                 let function = async {
-                    // Decoded inside of the future, because an author's decoder may panic, and
-                    // panics are caught where this future is polled.
                     let input = decode_input::<W::Input>(W::NAME, &input)?;
                     let output = match W::run(&ctx, input).await {
                         Ok(output) => output,
@@ -62,7 +60,7 @@ impl Entry {
 }
 
 fn decode_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> Result<I, StoredError> {
-    serde_json::from_str(input).map_err(unquoted).map_err(|error| {
+    decode(input).map_err(unquoted).map_err(|error| {
         let type_name = std::any::type_name::<I>();
         let message = format!(
             "the input of workflow {workflow:?} does not decode as {type_name}: {error}; \
@@ -75,7 +73,7 @@ fn decode_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> 
 /// Checks the input while the old generation is still stored. Afterwards a wrong input could not be
 /// repaired.
 fn check_next_input<I: serde::de::DeserializeOwned>(workflow: &str, input: &str) -> Result<(), StoredError> {
-    serde_json::from_str::<I>(input).map(drop).map_err(unquoted).map_err(|error| {
+    decode::<I>(input).map(drop).map_err(unquoted).map_err(|error| {
         let type_name = std::any::type_name::<I>();
         let message = format!(
             "the input of ctx.continue_as_new does not decode as {type_name}: {error}; \

@@ -192,6 +192,9 @@ impl<S> Ctx<S> {
     /// Returns a random number that is identical on every replay, because it is derived from the
     /// run's id and the order of calls. Inside the body of a step it is derived from the step's key
     /// and is identical in every attempt. Do not use it for secrets.
+    ///
+    /// Numbers count in the order of calls: new code that draws one more shifts all later ones of a
+    /// run that is under way. Draw an added number in a step, or behind [`Ctx::patched`].
     #[must_use]
     pub fn random(&self) -> u64 {
         self.cell.random()

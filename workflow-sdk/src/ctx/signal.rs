@@ -18,7 +18,7 @@ use workflow_engine::model::{
     ErrorKind, NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, StepKind, StoredError, check_name,
 };
 use workflow_engine::replay::{CallId, CallPoll, Delivered, SignalWait};
-use workflow_engine::runtime::round_trip;
+use workflow_engine::runtime::{decode, round_trip};
 
 use super::{Ctx, RunCell, Step, step};
 
@@ -165,7 +165,7 @@ pub(super) fn received<T: DeserializeOwned>(delivered: Delivered, name: &str) ->
         Delivered::Recorded(text) => text,
         Delivered::Kept => return Ok(None),
     };
-    let payloads: Result<[T; 1], _> = serde_json::from_str(&text).map_err(unquoted);
+    let payloads: Result<[T; 1], _> = decode(&text).map_err(unquoted);
     match payloads {
         Ok([payload]) => Ok(Some(payload)),
         Err(_) if text == "[]" => Ok(None),

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 use workflow_engine::faults::planted;
 use workflow_engine::model::{Breaker, ErrorKind, Retry, StoredError};
 use workflow_engine::replay::{CallId, CallPoll, Delivered, StepOptions};
-use workflow_engine::runtime::round_trip;
+use workflow_engine::runtime::{decode, round_trip};
 
 use super::RunCell;
 use workflow_engine::runtime::panic_error;
@@ -198,7 +198,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
         match delivered {
             Delivered::Failed(error) => Poll::Ready(Err(error.into())),
             Delivered::Kept => self.kept.take().map_or(Poll::Pending, |value| Poll::Ready(Ok(value))),
-            Delivered::Recorded(text) => match serde_json::from_str(&text) {
+            Delivered::Recorded(text) => match decode(&text) {
                 Ok(value) => Poll::Ready(Ok(value)),
                 Err(error) => {
                     self.cell.undecodable(call, std::any::type_name::<T>(), &error.to_string());
