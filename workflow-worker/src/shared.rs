@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// Observes bodies in a test.
     pub(crate) body_hooks: Option<Arc<dyn BodyHooks>>,
     /// The subjects of which the log has a warning.
-    warned: Mutex<HashSet<String>>,
+    pub(crate) warned: Warned,
 }
 
 impl Shared {
@@ -61,7 +61,7 @@ impl Shared {
             circuits: Arc::default(),
             pulse: Arc::default(),
             body_hooks,
-            warned: Mutex::default(),
+            warned: Warned::default(),
             client,
             options,
             registry,
@@ -99,7 +99,18 @@ impl Shared {
 
     /// Returns `true` on the first call with this subject.
     pub(crate) fn first_warning(&self, subject: &str) -> bool {
-        self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(subject.to_owned())
+        self.warned.is_first(subject)
+    }
+}
+
+/// The subjects of warnings that a worker logs once. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warned(Arc<Mutex<HashSet<String>>>);
+
+impl Warned {
+    /// Returns `true` on the first call with this subject.
+    pub(crate) fn is_first(&self, subject: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(subject.to_owned())
     }
 }
 

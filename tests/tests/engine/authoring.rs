@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{AttemptStatus, ClientError, StepAttempt};
+use workflow_tests::log_capture::log_lines;
 use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::failure;
@@ -21,6 +22,29 @@ struct Order {
     /// Not stored, so neither the first run nor a replay may see it.
     #[serde(skip)]
     cached: u64,
+}
+
+pub async fn a_value_that_changes_in_json_is_warned_of_once_per_step(db: Live) {
+    #[workflow]
+    async fn lossy(ctx: &Ctx, _run: u64) -> Result<bool> {
+        ctx.step("kept", async || Ok::<_, Error>((Some(1), None::<u8>))).await?;
+        let mut seen = None;
+        for _ in 0..3 {
+            seen = ctx.step("lost", async || Ok::<_, Error>(Some(()))).await?;
+        }
+        Ok(seen.is_some())
+    }
+    let worker = LocalWorker::start(db.worker(()).register(lossy));
+    let mut lines = Vec::new();
+    for number in 0..2 {
+        let run = db.client.start(lossy, number).await.unwrap();
+        assert!(!run.result().await.unwrap(), "the workflow sees the stored value");
+        lines.extend(log_lines(&["WARN", "changes in JSON", &run.id().to_string()]));
+    }
+    worker.stop().await;
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("step \"lost\", of type core::option::Option<()>,"), "{lines:?}");
+    assert!(lines[0].contains("authoring.rs:"), "{lines:?}");
 }
 
 pub async fn a_step_returns_its_decoded_stored_value(db: Live) {
@@ -205,7 +229,8 @@ pub async fn a_panic_in_a_decoder_fails_only_its_run(db: Live) {
     let worker = LocalWorker::start(db.worker(()).register(explode).concurrency(1));
     let run = db.client.start_by_name("explode", &json!(13)).await.unwrap();
     let error = failure(run.result().await);
-    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Panic, "the workflow panicked: 13 is not read"));
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("Explosive: its Deserialize panicked;"), "{error}");
     assert_eq!(db.client.start(explode, Explosive(1)).await.unwrap().result().await.unwrap(), 1);
     worker.stop().await;
 }

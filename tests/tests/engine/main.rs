@@ -47,6 +47,7 @@ workflow_tests::cases! {
     "engine", "db: Live)",
     authoring {
         a_step_returns_its_decoded_stored_value,
+        a_value_that_changes_in_json_is_warned_of_once_per_step,
         a_failing_step_is_retried_by_its_policy,
         retries_end_at_the_limit_of_the_policy,
         a_fatal_error_ends_the_retries,

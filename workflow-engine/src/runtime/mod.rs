@@ -4,6 +4,9 @@
 mod cell;
 mod compensation;
 mod error;
+mod fingerprint;
+#[cfg(test)]
+mod fingerprint_tests;
 mod payload;
 mod poller;
 mod port;
@@ -12,6 +15,7 @@ mod step_error;
 pub use cell::{InBody, RunCell, RunSettings, TransactionCommit};
 pub use compensation::{ArmedCompensation, CompensationFuture};
 pub use error::{BoxError, Error, ErrorExt, Result};
+pub use fingerprint::fingerprint;
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError, decode, encode, encode_readable, round_trip};
 pub use poller::{Polled, Poller, WorkflowFuture, panic_error};
 pub use port::{BodyAttempt, BodyHooks, Port, PortFuture};

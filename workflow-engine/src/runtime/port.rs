@@ -56,6 +56,9 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
     /// thread.
     fn wake(&self);
 
+    /// Logs a warning, once for each subject. `message` contains no values. Default: no log.
+    fn warn_once(&self, _subject: &str, _message: &str) {}
+
     /// Hands an event to the observers. Default: nothing observes.
     fn observe(&self, _event: &Event<'_>) {}
 }

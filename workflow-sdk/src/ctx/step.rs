@@ -13,7 +13,7 @@ use crate::{Error, Result};
 use workflow_engine::faults::planted;
 use workflow_engine::model::{Breaker, ErrorKind, Retry, StoredError};
 use workflow_engine::replay::{CallId, CallPoll, Delivered, StepOptions};
-use workflow_engine::runtime::{decode, round_trip};
+use workflow_engine::runtime::{decode, fingerprint, round_trip};
 
 use super::RunCell;
 use workflow_engine::runtime::panic_error;
@@ -178,6 +178,9 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
         let result = result.map_err(Error::into_stored).and_then(|value| {
             let (text, decoded) = round_trip(&OutputOf { cell: self.cell, call }, &value, self.cell.payload_limit())
                 .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
+            if text.len() <= MOST_COMPARED && fingerprint(&value) != fingerprint(&decoded) {
+                warn_of_change(self.cell, call, std::any::type_name::<T>());
+            }
             self.kept = Some(if planted("undecoded-first-value") { value } else { decoded });
             Ok(text)
         });
@@ -207,6 +210,21 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
             },
         }
     }
+}
+
+/// The longest text, in bytes, of a value that is compared with its decoded form.
+const MOST_COMPARED: usize = 64 * 1024;
+
+/// Warns of a value that the workflow sees in another form than the body has returned, once for
+/// each step in the source and each worker.
+fn warn_of_change(cell: &RunCell, call: CallId, type_name: &str) {
+    let location = cell.with_machine(|machine| machine.location(call));
+    let message = format!(
+        "the value of step {:?}, of type {type_name}, changes in JSON: the workflow sees another value than the body \
+         returned; see \"Values that change\" in docs/guide/rules-of-the-road.md; the step is at {location}",
+        cell.step_key(call)
+    );
+    cell.port().warn_once(&location.to_string(), &message);
 }
 
 /// The name of a step's value in an error. It is formatted only when there is an error.

@@ -15,7 +15,7 @@ use workflow_sdk::{Breaker, Client, ErrorKind, SignalOutcome, StoredError, Times
 use crate::circuits::Circuits;
 use crate::claim_state::{ClaimState, Directive};
 use crate::clock::DatabaseClock;
-use crate::shared::Shared;
+use crate::shared::{Shared, Warned};
 
 /// The port of one run.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(super) struct DrivePort {
     client: Client,
     circuits: Arc<Circuits>,
     body_hooks: Option<Arc<dyn BodyHooks>>,
+    warned: Warned,
 }
 
 impl DrivePort {
@@ -40,6 +41,7 @@ impl DrivePort {
             client: shared.client.clone(),
             circuits: Arc::clone(&shared.circuits),
             body_hooks: shared.body_hooks.clone(),
+            warned: shared.warned.clone(),
         })
     }
 
@@ -52,6 +54,12 @@ impl DrivePort {
 impl Port for DrivePort {
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    fn warn_once(&self, subject: &str, message: &str) {
+        if self.warned.is_first(subject) {
+            tracing::warn!(run_id = %self.claim.run_id, "{message}");
+        }
     }
 
     fn observe(&self, event: &Event<'_>) {

@@ -106,6 +106,12 @@ impl Machine {
         self.calls.key(id)
     }
 
+    /// Returns the place of a call in the author's source.
+    #[must_use]
+    pub fn location(&self, id: CallId) -> &'static Location<'static> {
+        self.calls.location(id)
+    }
+
     /// Returns the number of the attempt of a call whose body runs or may begin.
     #[must_use]
     pub fn attempt(&self, id: CallId) -> Option<u32> {
