@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use workflow_sdk::internal::{Entry, dry_replay};
 use workflow_sdk::prelude::*;
 use workflow_sdk::testing::replay;
-use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, Replayed, RunHistory};
+use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, Replayed, RunHistory, RunsWith};
 
 #[workflow]
 async fn steps_in_a_row(ctx: &Ctx, steps: u32) -> Result<u64> {
@@ -21,6 +21,10 @@ async fn steps_in_a_row(ctx: &Ctx, steps: u32) -> Result<u64> {
         total += ctx.step("step", async || Ok::<_, Error>(String::new())).await?.len() as u64;
     }
     Ok(total)
+}
+
+fn entry_of<W: RunsWith<()>>(_: W) -> Entry {
+    Entry::new::<(), W>(&Arc::new(()))
 }
 
 /// Builds the export of a run of `steps` steps, each with an output of about 100 bytes.
@@ -45,7 +49,7 @@ fn export(steps: u32) -> String {
 /// Measures the replay machine alone: from rows that are already read to the end of the function.
 fn replays(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replay");
-    let entry = Entry::new::<(), steps_in_a_row>(&Arc::new(()));
+    let entry = entry_of(steps_in_a_row);
     for steps in [100, 1_000, 10_000] {
         let text = export(steps);
         // `replay` is what authors call; it also checks how the run ended.

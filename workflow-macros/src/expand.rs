@@ -1,39 +1,68 @@
 //! Turns a [`Definition`] into tokens. Nothing here can fail.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
-use syn::{Attribute, Meta, Token, punctuated::Punctuated, spanned::Spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::{Attribute, Ident, Meta, Token, punctuated::Punctuated, spanned::Spanned};
 
 use crate::model::Definition;
 
-/// Generates a unit struct, the author's function as its associated function, and two impls.
+/// Generates a hidden type, a function that returns it, the author's function, and two impls.
 ///
-/// The impls of `Workflow` and `RunsWith` let clients and workers use the struct.
+/// The function has the author's name, so a variable or a parameter may shadow it. The impls of
+/// `Workflow` and `RunsWith` are of the hidden type, and the SDK passes them on to each function
+/// that returns a workflow.
 pub(crate) fn expand(definition: &Definition) -> TokenStream {
     let attrs = Attributes::sort(&definition.function.attrs);
-    let unit_struct = expand_struct(definition, &attrs);
+    let hidden_type = expand_type(definition, &attrs);
+    let name = expand_name(definition, &attrs);
     let function = expand_function(definition, &attrs);
     let workflow = expand_workflow_impl(definition, &attrs);
     let runs_with = expand_runs_with_impl(definition, &attrs);
     quote! {
-        #unit_struct
+        #hidden_type
+        #name
         #function
         #workflow
         #runs_with
     }
 }
 
-fn expand_struct(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
+/// Returns the name of the hidden type.
+///
+/// It differs from the author's name, so that a module and a type may have that name.
+fn type_name(definition: &Definition) -> Ident {
+    let ident = &definition.function.sig.ident;
+    format_ident!("__{}", ident, span = located_at(ident.span()))
+}
+
+fn expand_type(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
+    let vis = &definition.function.vis;
+    let name = type_name(definition);
+    let on_impl = attrs.on_impl();
+    let item = quote_spanned!(name.span()=> struct #name;);
+    // A lint about an unused or unreachable workflow is shown once, at the function.
+    quote! {
+        #[allow(dead_code, non_camel_case_types, unreachable_pub)]
+        #on_impl
+        #[doc(hidden)]
+        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+        #vis #item
+    }
+}
+
+/// Generates the function that stands for the workflow, inside and outside of the body.
+fn expand_name(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
     let vis = &definition.function.vis;
     let ident = &definition.function.sig.ident;
-    let attrs = attrs.on_struct();
-    // With this span, "defined here" and "missing documentation" point at the function instead of
-    // the attribute.
-    let item = quote_spanned!(located_at(ident.span())=> struct #ident;);
+    let ty = type_name(definition);
+    let attrs = attrs.on_name();
+    // With this span, "defined here" and "missing documentation" point at the author's function
+    // instead of the attribute.
+    let item = quote_spanned!(located_at(ident.span())=> fn #ident() -> #ty { #ty });
     quote! {
-        #[allow(non_camel_case_types)]
+        #[allow(non_snake_case)]
         #(#attrs)*
-        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+        #[must_use = "calling a workflow does not run it: pass its name to `start`, `child` or `register`"]
         #vis #item
     }
 }
@@ -47,10 +76,10 @@ fn expand_function(definition: &Definition, attrs: &Attributes<'_>) -> TokenStre
     let on_function = &attrs.on_function;
     let sig = &definition.function.sig;
     let body = &definition.function.body;
-    let ident = &sig.ident;
+    let ty = type_name(definition);
     quote! {
         #on_impl
-        impl #ident {
+        impl #ty {
             #(#on_function)*
             #sig #body
         }
@@ -66,6 +95,7 @@ fn expand_workflow_impl(definition: &Definition, attrs: &Attributes<'_>) -> Toke
         }
     });
     let ident = &definition.function.sig.ident;
+    let ty = type_name(definition);
     let state = match &definition.state {
         Some(state) => quote_spanned!(located_at(state.span())=> type State = #state;),
         None => quote!(
@@ -95,7 +125,7 @@ fn expand_workflow_impl(definition: &Definition, attrs: &Attributes<'_>) -> Toke
     };
     quote! {
         #on_impl
-        impl #krate::Workflow for #ident {
+        impl #krate::Workflow for #ty {
             #state
             type Input = #input;
             type Output = #output;
@@ -116,11 +146,11 @@ fn expand_workflow_impl(definition: &Definition, attrs: &Attributes<'_>) -> Toke
 fn expand_runs_with_impl(definition: &Definition, attrs: &Attributes<'_>) -> TokenStream {
     let on_impl = attrs.on_impl();
     let krate = &definition.krate;
-    let ident = &definition.function.sig.ident;
+    let ty = type_name(definition);
     match &definition.state {
         Some(state) => quote! {
             #on_impl
-            impl #krate::RunsWith<#state> for #ident {
+            impl #krate::RunsWith<#state> for #ty {
                 fn project(worker: &::std::sync::Arc<#state>) -> ::std::sync::Arc<#state> {
                     ::std::sync::Arc::clone(worker)
                 }
@@ -128,7 +158,7 @@ fn expand_runs_with_impl(definition: &Definition, attrs: &Attributes<'_>) -> Tok
         },
         None => quote! {
             #on_impl
-            impl<S> #krate::RunsWith<S> for #ident
+            impl<S> #krate::RunsWith<S> for #ty
             where
                 S: ::core::marker::Send + ::core::marker::Sync + 'static,
             {
@@ -162,7 +192,6 @@ struct Attributes<'a> {
     cfgs: Vec<&'a Attribute>,
     lints: Vec<&'a Attribute>,
     docs: Vec<&'a Attribute>,
-    deprecated: bool,
     on_function: Vec<&'a Attribute>,
 }
 
@@ -174,7 +203,6 @@ impl<'a> Attributes<'a> {
             if attr.path().is_ident("cfg") {
                 sorted.cfgs.push(attr);
             } else if name == "deprecated" || name == "doc" {
-                sorted.deprecated |= name == "deprecated";
                 sorted.docs.push(attr);
             } else {
                 // `expect` is left out, because it warns on each item where the lint does not fire.
@@ -187,16 +215,14 @@ impl<'a> Attributes<'a> {
         sorted
     }
 
-    fn on_struct(&self) -> impl Iterator<Item = &&'a Attribute> {
+    fn on_name(&self) -> impl Iterator<Item = &&'a Attribute> {
         self.cfgs.iter().chain(&self.lints).chain(&self.docs)
     }
 
     fn on_impl(&self) -> TokenStream {
         let cfgs = &self.cfgs;
         let lints = &self.lints;
-        // The impls must name the deprecated struct, which would warn.
-        let allow_deprecated = self.deprecated.then(|| quote!(#[allow(deprecated)]));
-        quote!(#(#cfgs)* #(#lints)* #allow_deprecated)
+        quote!(#(#cfgs)* #(#lints)*)
     }
 }
 

@@ -89,13 +89,13 @@ use proc_macro::TokenStream;
 ///
 /// # Generated code
 ///
-/// The macro generates a unit struct with the name of the function. The struct implements
-/// `Workflow` and `RunsWith`. The function becomes an associated function of the struct, and its
-/// body stays as it is. Inside and outside of the body, `checkout` is therefore the workflow: a
-/// value to pass to `start` and `register`, not a function to call.
+/// The macro generates a hidden type that implements `Workflow` and `RunsWith`, and a function
+/// `checkout()` without arguments that returns it. The author's function becomes an associated
+/// function of the type, and its body stays as it is. Inside and outside of the body, `checkout` is
+/// therefore the workflow: a value to pass to `start`, `child` and `register`.
 ///
-/// The name of the workflow is also the name of a type. Its module cannot contain another type or
-/// module of this name, and `let` cannot bind the name where the workflow is in scope.
+/// A variable, a parameter, a module or a type may have the name of the workflow. Another function
+/// of the module may not.
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     expand_workflow(options.into(), item.into()).into()

@@ -26,19 +26,24 @@ fn a_workflow_with_state_runs_with_workers_of_that_state() {
     assert_same(
         &found,
         &quote! {
-            #[allow(non_camel_case_types)]
-            /// Takes the money.
+            #[allow(dead_code, non_camel_case_types, unreachable_pub)]
+            #[doc(hidden)]
             #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-            pub struct checkout;
+            pub struct __checkout;
 
-            impl checkout {
+            #[allow(non_snake_case)]
+            /// Takes the money.
+            #[must_use = "calling a workflow does not run it: pass its name to `start`, `child` or `register`"]
+            pub fn checkout() -> __checkout { __checkout }
+
+            impl __checkout {
                 #[inline]
                 async fn checkout(ctx: &Ctx<App>, mut order: Order) -> Result<Receipt> {
                     body(ctx, order)
                 }
             }
 
-            impl ::workflow_sdk::Workflow for checkout {
+            impl ::workflow_sdk::Workflow for __checkout {
                 type State = App;
                 type Input = Order;
                 type Output = <Result<Receipt> as ::workflow_sdk::__private::WorkflowResult>::Output;
@@ -60,7 +65,7 @@ fn a_workflow_with_state_runs_with_workers_of_that_state() {
                 }
             }
 
-            impl ::workflow_sdk::RunsWith<App> for checkout {
+            impl ::workflow_sdk::RunsWith<App> for __checkout {
                 fn project(worker: &::std::sync::Arc<App>) -> ::std::sync::Arc<App> {
                     ::std::sync::Arc::clone(worker)
                 }
@@ -81,18 +86,24 @@ fn a_workflow_without_state_runs_with_every_worker() {
     assert_same(
         &found,
         &quote! {
-            #[allow(non_camel_case_types)]
+            #[allow(dead_code, non_camel_case_types, unreachable_pub)]
             #[cfg(unix)]
+            #[doc(hidden)]
             #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-            struct hello;
+            struct __hello;
+
+            #[allow(non_snake_case)]
+            #[cfg(unix)]
+            #[must_use = "calling a workflow does not run it: pass its name to `start`, `child` or `register`"]
+            fn hello() -> __hello { __hello }
 
             #[cfg(unix)]
-            impl hello {
+            impl __hello {
                 async fn hello(_: &Ctx) -> Result<()> {}
             }
 
             #[cfg(unix)]
-            impl sdk::Workflow for hello {
+            impl sdk::Workflow for __hello {
                 type State = ();
                 type Input = ();
                 type Output = <Result<()> as sdk::__private::WorkflowResult>::Output;
@@ -113,7 +124,7 @@ fn a_workflow_without_state_runs_with_every_worker() {
             }
 
             #[cfg(unix)]
-            impl<S> sdk::RunsWith<S> for hello
+            impl<S> sdk::RunsWith<S> for __hello
             where
                 S: ::core::marker::Send + ::core::marker::Sync + 'static,
             {
@@ -173,7 +184,7 @@ fn a_source_of_divergence_does_not_change_the_workflow() {
     let item = |body: &TokenStream| quote!(async fn checkout(ctx: &Ctx) -> Result<()> { #body });
     let diverges = item(&quote!(let now = SystemTime::now();));
     let allowed = expand_workflow(quote!(allow(wall_clock)), diverges.clone()).to_string();
-    assert!(allowed.starts_with("# [allow (non_camel_case_types)]"), "{allowed}");
+    assert!(allowed.starts_with("# [allow (dead_code"), "{allowed}");
     assert!(allowed.contains("{ let now = SystemTime :: now () ; }"), "{allowed}");
     let refused = expand_workflow(quote!(), diverges).to_string();
     assert!(refused.starts_with(":: core :: compile_error"), "{refused}");

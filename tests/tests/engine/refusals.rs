@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, ConnectError, PayloadError, RunFilter, Workflow};
+use workflow_sdk::{ClientError, ConnectError, PayloadError, RunFilter};
 use workflow_tests::{Database, Live, LocalWorker};
 use workflow_worker::{Worker, WorkerError};
 
@@ -358,7 +358,6 @@ pub async fn a_worker_that_cannot_work(db: Live) {
         let _ = ctx;
         Ok(())
     }
-    assert_eq!(twin::NAME, echo::NAME);
     let error = worker_error(db.worker(()).register(echo).register(twin)).await;
     assert!(matches!(error, WorkerError::DuplicateWorkflow { .. }), "{error:?}");
     assert_eq!(

@@ -3,7 +3,7 @@
 
 use workflow_sdk::prelude::*;
 
-/// The docs of each function become the docs of its struct, or `missing_docs` would fail.
+/// The docs of each function become the docs of its name, or `missing_docs` would fail.
 pub mod orders {
     use workflow_sdk::prelude::*;
 
@@ -54,8 +54,8 @@ async fn unused(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-fn name_of<W: Workflow + Copy + std::fmt::Debug>(workflow: W) -> String {
-    format!("{workflow:?}")
+fn name_of<W: Workflow + Copy>(_: W) -> &'static str {
+    W::NAME
 }
 
 #[allow(deprecated)]

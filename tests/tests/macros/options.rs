@@ -34,6 +34,10 @@ async fn stubborn(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
+fn retry_of<W: Workflow>(_: W) -> Option<Retry> {
+    W::RETRY
+}
+
 fn identity<W: Workflow>(_: W) -> (&'static str, &'static str) {
     (W::NAME, W::VERSION)
 }
@@ -44,6 +48,6 @@ fn options_and_their_defaults() {
     assert_eq!(identity(r#type), ("type", "1"));
     assert_eq!(identity(checkout), ("checkout/eu", "2026-01"));
     assert_eq!(identity(trailing_comma), ("trailing_comma", "1"));
-    assert_eq!(plain::RETRY, None);
-    assert_eq!(stubborn::RETRY, Some(Retry::exponential().max_attempts(4)));
+    assert_eq!(retry_of(plain), None);
+    assert_eq!(retry_of(stubborn), Some(Retry::exponential().max_attempts(4)));
 }

@@ -32,9 +32,13 @@ pub(super) async fn run(world: Arc<World>, client: Client) {
     std::future::pending::<()>().await;
 }
 
+fn lane_of<W: Workflow>(_: W) -> Lane {
+    Lane { queue: "default".into(), workflow: W::NAME.into(), version: W::VERSION.into() }
+}
+
 async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
     sleep(Duration::from_millis(plan.start_millis)).await;
-    let lane = Lane { queue: "default".into(), workflow: simulated::NAME.into(), version: simulated::VERSION.into() };
+    let lane = lane_of(simulated);
     let new = NewRun {
         id,
         lane,
