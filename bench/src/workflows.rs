@@ -100,8 +100,8 @@ pub(crate) async fn mapped(ctx: &Ctx, (items, limit): (u32, u32)) -> Result<u64>
 pub(crate) async fn slow_steps(ctx: &Ctx, (steps, millis, holder): (u32, u64, u32)) -> Result<u64> {
     let mut total = 0;
     for number in 0..steps {
-        let held = number == steps / 2 && std::process::id() == holder;
-        total += ctx.step("step", || slow(millis, held)).await?;
+        let half = number == steps / 2;
+        total += ctx.step("step", || slow(millis, half && std::process::id() == holder)).await?;
     }
     Ok(total)
 }

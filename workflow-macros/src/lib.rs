@@ -73,15 +73,16 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `wall_clock` | `SystemTime::now`, `Instant::now`, `Utc::now`, `Local::now`, `Zoned::now` |
 /// | `randomness` | `rand`, `fastrand`, `Uuid::new_v4`, `Uuid::now_v7` |
-/// | `spawn` | `tokio::spawn`, `tokio::task`, `thread::spawn` |
-/// | `tokio_time` | `tokio::time::sleep`, `timeout`, `interval` |
+/// | `spawn` | `tokio::spawn`, `tokio::task`, `thread::spawn`, `process::Command::new` |
+/// | `tokio_time` | `tokio::time::sleep`, `timeout`, `interval`, `smol::Timer` |
 /// | `unbiased_select` | `tokio::select!` without `biased;`, `futures::select!` |
 /// | `blocking_sleep` | `thread::sleep` |
-/// | `environment` | `std::env` |
+/// | `environment` | `std::env`, `process::id` |
 /// | `files` | `std::fs`, `tokio::fs` |
 /// | `network` | `std::net`, `tokio::net`, `reqwest` |
 /// | `map_order` | iteration over a `HashMap` or `HashSet` without a later sort |
 /// | `static_mut` | `static mut` in the body |
+/// | `repeated_name` | two calls with the same literal name, such as `ctx.step("mail", ..)` twice |
 ///
 /// The macro reads only the words of this one function. It cannot look behind a call, an alias or a
 /// trait. `docs/guide/determinism.md` in the repository explains the limits, and `docs/clippy.toml`

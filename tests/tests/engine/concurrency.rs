@@ -223,7 +223,7 @@ pub async fn ten_thousand_items_end_and_are_replayed(db: Live) {
 }
 
 pub async fn scopes_are_part_of_the_step_keys(db: Live) {
-    #[workflow]
+    #[workflow(allow(repeated_name))]
     async fn scoped(ctx: &Ctx<Probe>) -> Result<()> {
         let note = async |ctx: &Ctx<Probe>| {
             let body = async || Ok::<_, Error>(ctx.state().note(ctx.idempotency_key()));

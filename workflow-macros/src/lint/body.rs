@@ -124,6 +124,9 @@ impl<'ast> Visit<'ast> for Body<'_> {
         if map_order::iterates(&call.method) && is_hash(&self.scopes, &call.receiver) && !order_is_irrelevant {
             self.refuse_iteration(call, &call.receiver);
         }
+        if reads_clock(&self.scopes, call) {
+            self.refuse(Rule::WallClock, call, "`UNIX_EPOCH.elapsed()`");
+        }
         self.order_is_irrelevant = order_is_irrelevant;
         self.visit_expr(&call.receiver);
         self.order_is_irrelevant = false;
@@ -228,6 +231,13 @@ impl<'ast> Visit<'ast> for Body<'_> {
             self.refuse(Rule::StaticMut, &item.ident, &format!("`static mut {}`", item.ident));
         }
     }
+}
+
+/// Returns whether the call is `UNIX_EPOCH.elapsed()`, which reads the clock without naming it.
+fn reads_clock(scopes: &Scopes, call: &ExprMethodCall) -> bool {
+    let Expr::Path(path) = inner_expression(&call.receiver) else { return false };
+    let epoch = path.path.segments.last().is_some_and(|last| last.ident == "UNIX_EPOCH");
+    epoch && call.method == "elapsed" && scopes.resolve(&path.path).is_some()
 }
 
 /// Returns what to do about a `select!` that polls its branches in random order, or `None`.

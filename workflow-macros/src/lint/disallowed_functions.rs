@@ -50,8 +50,8 @@ fn words(segments: &[String]) -> Vec<&str> {
 }
 
 pub(super) const WALL_CLOCK: &[FunctionGroup] = &[
-    group("std::time", &["SystemTime::now", "Instant::now"], 2),
-    group("tokio::time", &["Instant::now"], 2),
+    group("std::time", &["SystemTime::now", "Instant::now", "SystemTime::elapsed", "Instant::elapsed"], 2),
+    group("tokio::time", &["Instant::now", "Instant::elapsed"], 2),
     group("chrono", &["Utc::now", "Local::now"], 2),
     group("jiff", &["Zoned::now"], 2),
     group("jiff", &["Timestamp::now"], 3),
@@ -127,34 +127,48 @@ pub(super) const SPAWN: &[FunctionGroup] = &[
     group("tokio::task", &["JoinSet::new", "LocalSet::new"], 2),
     group("tokio::runtime", &["Handle::current", "Handle::try_current", "Runtime::new"], 3),
     group("std", &["thread::spawn"], 2),
+    group("async_std::task", &["spawn", "spawn_blocking", "spawn_local"], 3),
+    group("smol", &["spawn", "unblock"], 2),
+    group("std::process", &["Command::new"], 3),
+    group("tokio::process", &["Command::new"], 3),
+    group("async_std::process", &["Command::new"], 3),
+    group("smol::process", &["Command::new"], 3),
 ];
 
 pub(super) const TOKIO_TIME: &[FunctionGroup] = &[
     group("tokio::time", &["sleep", "sleep_until", "timeout", "timeout_at", "interval", "interval_at"], 3),
     group("tokio::task", &["yield_now"], 3),
+    group("async_std", &["task::sleep", "task::yield_now", "future::timeout", "stream::interval"], 3),
+    group("smol", &["Timer::after", "Timer::at", "Timer::interval", "Timer::interval_at"], 2),
+    group("smol", &["future::yield_now"], 3),
+    group("async_io", &["Timer::after", "Timer::at", "Timer::interval", "Timer::interval_at"], 2),
+    group("futures_timer", &["Delay::new"], 3),
 ];
 
 pub(super) const BLOCKING_SLEEP: &[FunctionGroup] = &[group("std", &["thread::sleep"], 2)];
 
-pub(super) const ENVIRONMENT: &[FunctionGroup] = &[group(
-    "std::env",
-    &[
-        "args",
-        "args_os",
-        "current_dir",
-        "current_exe",
-        "home_dir",
-        "remove_var",
-        "set_current_dir",
-        "set_var",
-        "temp_dir",
-        "var",
-        "var_os",
-        "vars",
-        "vars_os",
-    ],
-    2,
-)];
+pub(super) const ENVIRONMENT: &[FunctionGroup] = &[
+    group(
+        "std::env",
+        &[
+            "args",
+            "args_os",
+            "current_dir",
+            "current_exe",
+            "home_dir",
+            "remove_var",
+            "set_current_dir",
+            "set_var",
+            "temp_dir",
+            "var",
+            "var_os",
+            "vars",
+            "vars_os",
+        ],
+        2,
+    ),
+    group("std::process", &["id"], 2),
+];
 
 const FILE_FUNCTIONS: &[&str] = &[
     "canonicalize",

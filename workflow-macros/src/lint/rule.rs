@@ -16,10 +16,11 @@ pub(crate) enum Rule {
     Network,
     MapOrder,
     StaticMut,
+    RepeatedName,
 }
 
 impl Rule {
-    pub(crate) const ALL: [Rule; 11] = [
+    pub(crate) const ALL: [Rule; 12] = [
         Rule::WallClock,
         Rule::Randomness,
         Rule::Spawn,
@@ -31,6 +32,7 @@ impl Rule {
         Rule::Network,
         Rule::MapOrder,
         Rule::StaticMut,
+        Rule::RepeatedName,
     ];
 
     /// Returns the name that an author writes, as in `#[workflow(allow(wall_clock))]`.
@@ -47,6 +49,7 @@ impl Rule {
             Rule::Network => "network",
             Rule::MapOrder => "map_order",
             Rule::StaticMut => "static_mut",
+            Rule::RepeatedName => "repeated_name",
         }
     }
 
@@ -66,6 +69,10 @@ impl Rule {
             Rule::Network => "accesses the network, and does so again in each replay",
             Rule::MapOrder => "is iterated in an order that differs in each process",
             Rule::StaticMut => "is shared by all runs of a process and lost when the process ends",
+            Rule::RepeatedName => {
+                "is told from the first only by the order of the calls, so a call that is inserted \
+                 later takes the recorded value of another"
+            }
         }
     }
 
@@ -86,6 +93,7 @@ impl Rule {
             Rule::Files | Rule::Network => "move this call into a step",
             Rule::MapOrder => "collect and sort the entries, or use a `BTreeMap` or `BTreeSet`",
             Rule::StaticMut => "keep the value in a variable of the workflow",
+            Rule::RepeatedName => "give each call a name of its own",
         }
     }
 
@@ -100,7 +108,7 @@ impl Rule {
             Rule::Environment => functions::ENVIRONMENT,
             Rule::Files => functions::FILES,
             Rule::Network => functions::NETWORK,
-            Rule::UnbiasedSelect | Rule::MapOrder | Rule::StaticMut => &[],
+            Rule::UnbiasedSelect | Rule::MapOrder | Rule::StaticMut | Rule::RepeatedName => &[],
         }
     }
 

@@ -57,6 +57,22 @@ fn a_path_is_recognized_by_its_end() {
         ("tokio::time::timeout", "tokio_time"),
         ("thread::sleep", "blocking_sleep"),
         ("std::thread::sleep", "blocking_sleep"),
+        ("std::process::id", "environment"),
+        ("process::id", "environment"),
+        ("std::process::Command::new", "spawn"),
+        ("process::Command::new", "spawn"),
+        ("tokio::process::Command::new", "spawn"),
+        ("async_std::task::spawn", "spawn"),
+        ("smol::spawn", "spawn"),
+        ("smol::unblock", "spawn"),
+        ("async_std::task::sleep", "tokio_time"),
+        ("async_std::future::timeout", "tokio_time"),
+        ("smol::Timer::after", "tokio_time"),
+        ("Timer::after", "tokio_time"),
+        ("async_io::Timer::interval", "tokio_time"),
+        ("futures_timer::Delay::new", "tokio_time"),
+        ("SystemTime::elapsed", "wall_clock"),
+        ("Instant::elapsed", "wall_clock"),
         ("env::var", "environment"),
         ("std::env::args", "environment"),
         ("fs::read_to_string", "files"),
@@ -100,6 +116,10 @@ fn a_path_that_may_belong_to_the_author_is_accepted() {
         "std::net::Ipv4Addr::new",
         "std::time::Duration::from_secs",
         "SystemTime::UNIX_EPOCH",
+        "Command::new",
+        "Delay::new",
+        "future::timeout",
+        "task::yield_now",
         "Client::new",
         "client::get",
         "reqwest::Url::parse",
@@ -117,6 +137,9 @@ fn a_path_that_may_belong_to_the_author_is_accepted() {
 fn a_disallowed_function_is_found_in_any_expression() {
     assert_eq!(found(quote!(let at = SystemTime::now().elapsed();)), ["wall_clock"]);
     assert_eq!(found(quote!(let at = given.unwrap_or_else(Utc::now);)), ["wall_clock"]);
+    assert_eq!(found(quote!(let at = UNIX_EPOCH.elapsed()?;)), ["wall_clock"]);
+    assert_eq!(found(quote!(let at = std::time::SystemTime::UNIX_EPOCH.elapsed();)), ["wall_clock"]);
+    assert_eq!(found(quote!(let at = crate::UNIX_EPOCH.elapsed(); started.elapsed(); UNIX_EPOCH + d)), [""; 0]);
     assert_eq!(found(quote!(items.map(|_| fastrand::u64(..)).collect())), ["randomness"]);
     assert_eq!(
         found(quote!(if a {
@@ -323,6 +346,70 @@ fn items_in_the_body_are_accepted_except_a_static_mut() {
         }),
         ["static_mut", "static_mut"]
     );
+}
+
+#[test]
+fn a_repeated_name_is_refused() {
+    for body in [
+        quote!(ctx.step("a", f).await?; ctx.step("a", g).await?;),
+        quote!(ctx.step("a", f).await?; ctx.transaction("a", g).await?;),
+        quote!(ctx.step("a", f).await?; ctx.compensate("a", g)?;),
+        quote!(ctx.step("a", f).retry(r).await?; if b { ctx.step("a", g).timeout(d).await?; }),
+        quote!(if b { ctx.step("a", f).await?; } ctx.step("a", g).await?;),
+        quote!(if b { ctx.step("a", f).await?; } if c { ctx.step("a", g).await?; }),
+        quote!(match x { A => ctx.step("a", f).await?, B => return Ok(()) } ctx.step("a", g).await?;),
+        quote!(futures::try_join!(ctx.step("a", f), ctx.step("a", g))?),
+        quote!(tokio::select! { biased; x = ctx.step("a", f) => x?, y = ctx.step("a", g) => y? }),
+        quote!(let there = ctx.scope("there"); there.step("a", f).await?; there.step("a", g).await?;),
+        quote!(book(&ctx.scope("a")).await?; book(&ctx.scope("a")).await?;),
+        quote!(ctx.scope("x").step("a", f).await?; ctx.scope("y").step("a", f).await?; ctx.scope("x")),
+        quote!(ctx.map(items, 4, |ctx, item| async move {
+            ctx.step("a", f).await?;
+            ctx.step("a", g).await
+        })),
+        quote!(for x in y {
+            let each = ctx.scope(x);
+            each.step("a", f).await?;
+            each.step("a", g).await?;
+        }),
+        quote!(async { ctx.step("a", f).await }.await?; ctx.step("a", g).await?;),
+    ] {
+        assert_eq!(found(body.clone()), ["repeated_name"], "{body}");
+    }
+}
+
+#[test]
+fn other_uses_of_one_name_are_accepted() {
+    for body in [
+        quote!(ctx.step("a", f).await?; ctx.step("b", g).await?; ctx.step(name, f).await?; ctx.step(name, f).await?;),
+        quote!(if b {
+            ctx.step("a", f).await?
+        } else if c {
+            ctx.step("a", g).await?
+        } else {
+            ctx.step("a", h).await?
+        }),
+        quote!(match x {
+            A => ctx.step("a", f).await?,
+            B => ctx.step("a", g).await?,
+        }),
+        quote!(if b { return ctx.step("a", f).await; } ctx.step("a", g).await),
+        quote!(if b { ctx.step("a", f).await?; return Ok(()); } ctx.step("a", g).await),
+        quote!(if b { ctx.step("a", f).await?; anyhow::bail!("no"); } ctx.step("a", g).await),
+        quote!(let Some(x) = y else { return ctx.step("a", f).await; }; ctx.step("a", g).await),
+        quote!(match x { A => return ctx.step("a", f).await, B => {} } ctx.step("a", g).await),
+        quote!(for x in y { ctx.step("a", f).await?; ctx.step("a", g).await?; } ctx.step("a", h).await),
+        quote!(loop { ctx.step("a", f).await?; ctx.sleep(d).await?; } while b { ctx.step("a", f).await?; }),
+        quote!(ctx.race(x.iter().map(|m| ctx.step("a", f))).await?; ctx.race(y.iter().map(|m| ctx.step("a", f))).await),
+        quote!(ctx.step("a", f).await?; ctx.map(x, 4, |ctx, y| async move { ctx.step("a", f).await }).await),
+        quote!(ctx.step("a", f).await?; let ctx = ctx.scope("b"); ctx.step("a", g).await),
+        quote!(ctx.step("a", f).await?; ctx.scope("a").step("a", g).await?; ctx.scope("b").step("a", g).await),
+        quote!(tokio::select! { biased; x = p => ctx.step("a", f).await?, y = q => ctx.step("a", g).await? }),
+        quote!(ctx.signal("a").await?; ctx.signal("a").await?; ctx.publish("b", x)?; ctx.publish("b", y)?;),
+        quote!(ctx.step("a", f).await?; grid.step("a"); fn other(ctx: &Ctx) { ctx.step("a", f) }),
+    ] {
+        assert_eq!(found(body.clone()), [""; 0], "{body}");
+    }
 }
 
 #[test]
