@@ -17,8 +17,7 @@ async fn ship(ctx: &Ctx, order: String) -> Result<String> {
     };
     match decision {
         Some(decision) if decision.approved => {
-            ctx.step("hand over", async || Ok::<_, Error>(format!("{order} shipped, approved by {}", decision.by)))
-                .await
+            ctx.step("hand over", async || ok(format!("{order} shipped, approved by {}", decision.by))).await
         }
         _ => Ok(format!("{order} stays here")),
     }

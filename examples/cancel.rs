@@ -13,14 +13,14 @@ use workflow_worker::Worker;
 async fn export(ctx: &Ctx, pages: u32) -> Result<u32> {
     for page in 0..pages {
         let page_and_index = async {
-            ctx.step("write page", async || Ok::<_, Error>(page)).await?;
-            ctx.step("write index", async || Ok::<_, Error>(page)).await
+            ctx.step("write page", async || ok(page)).await?;
+            ctx.step("write index", async || ok(page)).await
         };
         // The shield prevents a page without its index.
         ctx.shield(page_and_index).await?;
         if let Err(error) = ctx.sleep(Duration::from_secs(60)).await {
             if error.kind() == ErrorKind::Canceled {
-                ctx.step("remove temporary files", async || Ok::<_, Error>(())).await?;
+                ctx.step("remove temporary files", async || ok(())).await?;
             }
             return Err(error);
         }

@@ -14,9 +14,9 @@ mod before {
 
     #[workflow]
     pub async fn checkout(ctx: &Ctx, order: u32) -> Result<String> {
-        let charged = ctx.step("charge", async || Ok::<_, Error>(format!("order {order}: charged"))).await?;
+        let charged = ctx.step("charge", async || ok(format!("order {order}: charged"))).await?;
         ctx.sleep(Duration::from_millis(300)).await?;
-        ctx.step("ship", async || Ok::<_, Error>(format!("{charged}, shipped"))).await
+        ctx.step("ship", async || ok(format!("{charged}, shipped"))).await
     }
 }
 
@@ -29,13 +29,13 @@ mod after {
         if ctx.patched("check-for-fraud")? {
             ctx.step("check", async || {
                 println!("order {order} is checked for fraud");
-                Ok::<_, Error>(())
+                ok(())
             })
             .await?;
         }
-        let charged = ctx.step("charge", async || Ok::<_, Error>(format!("order {order}: charged"))).await?;
+        let charged = ctx.step("charge", async || ok(format!("order {order}: charged"))).await?;
         ctx.sleep(Duration::from_millis(300)).await?;
-        ctx.step("ship", async || Ok::<_, Error>(format!("{charged}, shipped"))).await
+        ctx.step("ship", async || ok(format!("{charged}, shipped"))).await
     }
 }
 

@@ -27,7 +27,7 @@ async fn pay_all(ctx: &Ctx, accounts: Vec<String>) -> Result<String> {
     {
         ctx.step("report", async || {
             println!("  {account}: {error}");
-            Ok::<_, Error>(())
+            ok(())
         })
         .await?;
     }

@@ -17,7 +17,7 @@ type Meter = (u64, u64);
 #[workflow]
 async fn watch_meter(ctx: &Ctx, (mut readings, mut sum): Meter) -> Result<Meter> {
     for _ in 0..4 {
-        let value = ctx.step("read", async || Ok::<_, Error>(100 + readings)).await?;
+        let value = ctx.step("read", async || ok(100 + readings)).await?;
         (readings, sum) = (readings + 1, sum + value);
         ctx.emit("readings", &format!("generation {}: reading {readings} is {value}", ctx.generation()))?;
         ctx.sleep(Duration::from_millis(50)).await?;

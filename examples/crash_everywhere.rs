@@ -29,24 +29,21 @@ impl Bank {
 
 #[workflow]
 async fn careless_checkout(ctx: &Ctx<Bank>, order: String) -> Result<u64> {
-    ctx.step("reserve", async || Ok::<_, Error>(())).await?;
+    ctx.step("reserve", async || ok(())).await?;
     let paid = ctx.step("charge", || ctx.state().charge(&order, 4200)).await?;
     ctx.sleep(Duration::from_secs(14 * 24 * 3600)).await?;
-    ctx.step("close", async || Ok::<_, Error>(paid)).await
+    ctx.step("close", async || ok(paid)).await
 }
 
 #[workflow]
 async fn checkout(ctx: &Ctx<Bank>, _order: String) -> Result<u64> {
-    ctx.step("reserve", async || Ok::<_, Error>(())).await?;
+    ctx.step("reserve", async || ok(())).await?;
     let paid = ctx
-        .step("charge", || async {
-            // The key is the same in every attempt and after every crash.
-            let key = ctx.idempotency_key();
-            ctx.state().charge_once(&key, 4200).await
-        })
+        // The key is the same in every attempt and after every crash.
+        .step("charge", || ctx.state().charge_once(ctx.idempotency_key(), 4200))
         .await?;
     ctx.sleep(Duration::from_secs(14 * 24 * 3600)).await?;
-    ctx.step("close", async || Ok::<_, Error>(paid)).await
+    ctx.step("close", async || ok(paid)).await
 }
 
 #[tokio::main(flavor = "current_thread")]

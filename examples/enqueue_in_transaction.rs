@@ -11,7 +11,7 @@ use workflow_worker::Worker;
 
 #[workflow]
 async fn fulfil(ctx: &Ctx, order: String) -> Result<String> {
-    ctx.step("ship", async || Ok::<_, Error>(format!("order {order} is on its way"))).await
+    ctx.step("ship", async || ok(format!("order {order} is on its way"))).await
 }
 
 struct Shop<DB: Database> {

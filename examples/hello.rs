@@ -7,7 +7,7 @@ use workflow_worker::Worker;
 
 #[workflow]
 async fn hello(ctx: &Ctx, name: String) -> Result<String> {
-    ctx.step("greet", async || Ok::<_, Error>(format!("Hello, {name}!"))).await
+    ctx.step("greet", async || ok(format!("Hello, {name}!"))).await
 }
 
 #[tokio::main]

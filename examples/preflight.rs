@@ -19,18 +19,18 @@ mod deployed {
 
     #[workflow(name = "checkout")]
     pub async fn checkout(ctx: &Ctx, cents: u64) -> Result<String> {
-        let receipt = ctx.step("charge", async || Ok::<_, Error>(format!("paid {cents}"))).await?;
+        let receipt = ctx.step("charge", async || ok(format!("paid {cents}"))).await?;
         ctx.sleep(Duration::from_secs(3600)).await?;
-        ctx.step("mail", async || Ok::<_, Error>(receipt.clone())).await
+        ctx.step("mail", async || ok(receipt.clone())).await
     }
 }
 
 /// The code that is about to be deployed. A step was renamed by mistake.
 #[workflow]
 async fn checkout(ctx: &Ctx, cents: u64) -> Result<String> {
-    let receipt = ctx.step("charge-card", async || Ok::<_, Error>(format!("paid {cents}"))).await?;
+    let receipt = ctx.step("charge-card", async || ok(format!("paid {cents}"))).await?;
     ctx.sleep(Duration::from_secs(3600)).await?;
-    ctx.step("mail", async || Ok::<_, Error>(receipt.clone())).await
+    ctx.step("mail", async || ok(receipt.clone())).await
 }
 
 /// The whole CI job: the worker as it will be deployed, with `preflight` instead of `run`.

@@ -252,7 +252,7 @@ struct Claimed {
 async fn note_claims(runs: Vec<RunHandle<Receipt>>) -> Result<Vec<Claimed>> {
     let note = async |run: RunHandle<Receipt>| {
         let row = run.run().await?;
-        Ok::<_, Error>(Claimed { run, order: row.key.unwrap_or_default(), epoch: row.epoch })
+        ok(Claimed { run, order: row.key.unwrap_or_default(), epoch: row.epoch })
     };
     futures::future::try_join_all(runs.into_iter().map(note)).await
 }

@@ -17,7 +17,7 @@ struct Bank {
 
 #[workflow]
 async fn checkout(ctx: &Ctx<Bank>, cents: u32) -> Result<String> {
-    let stock = ctx.step("reserve", async || Ok::<_, Error>("reserved".to_owned())).await?;
+    let stock = ctx.step("reserve", async || ok("reserved".to_owned())).await?;
     let charge = async || match ctx.state().repaired.load(Ordering::Relaxed) {
         true => Ok(format!("{cents} cents")),
         false => Err(Error::msg("the bank is closed")),

@@ -3,7 +3,6 @@
 //!
 //! `cargo run --example saga`
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
@@ -35,14 +34,12 @@ async fn trip(ctx: &Ctx<Agency>) -> Result<String> {
     for what in ["flight", "hotel", "car"] {
         let booking = ctx.step(format!("book {what}"), || agency.book(what)).await?;
         bookings.push(booking.clone());
-        // The body runs after the workflow function has returned, so it owns the values it uses.
-        let key = format!("{}/cancel-{what}", ctx.run_id());
-        let body = move |agency: Arc<Agency>| {
-            let (booking, key) = (booking.clone(), key.clone());
-            async move { agency.cancel(&booking, &key).await }
-        };
+        // The body runs after the workflow function has returned, so it gets what it needs.
+        let to_undo = (booking, format!("{}/cancel-{what}", ctx.run_id()));
         let _cancel = ctx
-            .compensate(format!("cancel {what}"), body)?
+            .compensate(format!("cancel {what}"), to_undo, async |agency, (booking, key)| {
+                agency.cancel(&booking, &key).await
+            })?
             .undoes(&format!("book {what}"))?
             .retry(Retry::exponential().max_delay(Duration::from_secs(60)).max_attempts(50));
     }

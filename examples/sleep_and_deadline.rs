@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[workflow]
 async fn remind(ctx: &Ctx, after: Duration) -> Result<String> {
     ctx.sleep(after).await?;
-    ctx.step("mail", async || Ok::<_, Error>("do not forget the milk".to_owned())).await
+    ctx.step("mail", async || ok("do not forget the milk".to_owned())).await
 }
 
 async fn application(client: &Client) -> Result<()> {

@@ -37,7 +37,7 @@ async fn pay(ctx: &Ctx<Client>, transfer: Transfer) -> Result<RunId> {
 
 #[workflow]
 async fn send_letter(ctx: &Ctx<Client>, text: String) -> Result<String> {
-    ctx.step("send", async || Ok::<_, Error>(format!("sent: {text}"))).await
+    ctx.step("send", async || ok(format!("sent: {text}"))).await
 }
 
 /// Updates both accounts. An application that uses only one database needs only one of the

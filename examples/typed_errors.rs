@@ -34,7 +34,7 @@ async fn pay(ctx: &Ctx, card: String) -> Result<String> {
             Some(CardError::Declined { missing }) => {
                 // The run parks here. Its replay gets the same error.
                 ctx.sleep(Duration::from_millis(50)).await?;
-                ctx.step("ask", async || Ok::<_, Error>(format!("asked for {missing} cents in cash"))).await
+                ctx.step("ask", async || ok(format!("asked for {missing} cents in cash"))).await
             }
             _ => Err(error),
         },

@@ -37,8 +37,8 @@ struct Receipt {
 
 #[workflow]
 async fn checkout(ctx: &Ctx, order: Order) -> Result<Receipt> {
-    let payment = ctx.step("charge", async || Ok::<_, Error>(format!("{} cents", order.cents))).await?;
-    let parcel = ctx.step("ship", async || Ok::<_, Error>(format!("parcel of {}", order.id))).await?;
+    let payment = ctx.step("charge", async || ok(format!("{} cents", order.cents))).await?;
+    let parcel = ctx.step("ship", async || ok(format!("parcel of {}", order.id))).await?;
     Ok(Receipt { order: order.id, payment, parcel })
 }
 

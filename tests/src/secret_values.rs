@@ -75,7 +75,7 @@ pub async fn marked(ctx: &Ctx<Probe>, input: String) -> Result<String> {
 #[workflow(name = "marked_failure")]
 pub async fn marked_failure(ctx: &Ctx<Probe>, input: String) -> Result<String> {
     ctx.step("book", async || Ok::<_, Error>(secret("booked"))).await?;
-    let _undo = ctx.compensate("unbook", async |_probe| Ok::<_, Error>(secret("unbooked")))?.undoes("book")?;
+    let _undo = ctx.compensate("unbook", (), async |_probe, ()| Ok::<_, Error>(secret("unbooked")))?.undoes("book")?;
     Err(Error::msg(format!("{} {input}", secret("failure"))))
 }
 

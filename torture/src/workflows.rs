@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::try_join_all;
 use workflow_engine::faults::failpoint;
-use workflow_sdk::RunId;
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{self, AssertSqlSafe};
 use workflow_sdk::{RunsWith, Workflow};
@@ -97,17 +96,17 @@ pub fn before(step_key: &str) -> Vec<String> {
 /// The body of a short step.
 async fn effect(ctx: &Ctx<Site>, value: u64) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-    site.ledger.append(Fact::Begin, &key, attempt);
+    site.ledger.append(Fact::Begin, key, attempt);
     tokio::time::sleep(site.pause).await;
     failpoint("step.body");
-    site.ledger.append(Fact::End, &key, attempt);
+    site.ledger.append(Fact::End, key, attempt);
     Ok(value)
 }
 
 /// The body of a short transaction, whose effect is a row of the table `effects`.
 pub(crate) async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-    site.ledger.append(Fact::Begin, &key, attempt);
+    site.ledger.append(Fact::Begin, key, attempt);
     let insert = AssertSqlSafe(format!("INSERT INTO {}effects (subject) VALUES ('{key}')", site.schema));
     match site.schema.is_empty() {
         true => sqlx::query(insert).execute(tx.sqlite()?).await.map(drop)?,
@@ -115,18 +114,18 @@ pub(crate) async fn debit(ctx: &Ctx<Site>, mut tx: Tx, value: u64) -> Result<u64
     }
     failpoint("transaction.body");
     tokio::time::sleep(site.pause).await;
-    site.ledger.append(Fact::End, &key, attempt);
+    site.ledger.append(Fact::End, key, attempt);
     Ok(value)
 }
 
 /// The body of a step that ends when the test opens the gate.
 async fn wait_for_gate(ctx: &Ctx<Site>, gate: &str) -> Result<u64> {
     let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-    site.ledger.append(Fact::Begin, &key, attempt);
+    site.ledger.append(Fact::Begin, key, attempt);
     while !site.gate(gate).exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    site.ledger.append(Fact::End, &key, attempt);
+    site.ledger.append(Fact::End, key, attempt);
     Ok(1)
 }
 
@@ -305,17 +304,12 @@ pub async fn gated(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     Ok(n + one + two)
 }
 
-/// Returns the body of a compensation.
-fn undo(run: RunId, name: &'static str) -> impl FnMut(Arc<Site>) -> BoxFuture<'static, Result<()>> + Send {
-    move |site| {
-        Box::pin(async move {
-            let key = format!("{run}/{name}");
-            site.ledger.append(Fact::Begin, &key, 1);
-            tokio::time::sleep(site.pause).await;
-            site.ledger.append(Fact::End, &key, 1);
-            Ok(())
-        })
-    }
+/// The body of a compensation.
+async fn undo(site: Arc<Site>, key: String) -> Result<()> {
+    site.ledger.append(Fact::Begin, &key, 1);
+    tokio::time::sleep(site.pause).await;
+    site.ledger.append(Fact::End, &key, 1);
+    Ok(())
 }
 
 /// Runs two short steps with a compensation each, then fails.
@@ -325,9 +319,9 @@ fn undo(run: RunId, name: &'static str) -> impl FnMut(Arc<Site>) -> BoxFuture<'s
 #[workflow]
 pub async fn unlucky(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("one", || effect(ctx, n)).await?;
-    let _one = ctx.compensate("undo-one", undo(ctx.run_id(), "undo-one"))?;
+    let _one = ctx.compensate("undo-one", format!("{}/undo-one", ctx.run_id()), undo)?;
     ctx.step("two", || effect(ctx, n)).await?;
-    let _two = ctx.compensate("undo-two", undo(ctx.run_id(), "undo-two"))?;
+    let _two = ctx.compensate("undo-two", format!("{}/undo-two", ctx.run_id()), undo)?;
     Err(Error::msg("no luck"))
 }
 
@@ -338,7 +332,7 @@ pub async fn unlucky(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
 #[workflow]
 pub async fn waits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     let only = ctx.step("only", || effect(ctx, n)).await?;
-    let _only = ctx.compensate("undo-only", undo(ctx.run_id(), "undo-only"))?;
+    let _only = ctx.compensate("undo-only", format!("{}/undo-only", ctx.run_id()), undo)?;
     ctx.sleep(Duration::from_secs(3600)).await?;
     Ok(only)
 }
@@ -352,7 +346,7 @@ pub async fn waits(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
 pub async fn blocker(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
     ctx.step("block", async || {
         let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-        site.ledger.append(Fact::Begin, &key, attempt);
+        site.ledger.append(Fact::Begin, key, attempt);
         let together = Arc::new(Barrier::new(site.threads));
         let runtime = tokio::runtime::Handle::current();
         let others = Arc::clone(&together);
@@ -366,7 +360,7 @@ pub async fn blocker(ctx: &Ctx<Site>, milliseconds: u64) -> Result<u64> {
             }
         });
         block(&together, milliseconds);
-        site.ledger.append(Fact::End, &key, attempt);
+        site.ledger.append(Fact::End, key, attempt);
         Ok::<_, Error>(milliseconds)
     })
     .await
@@ -404,7 +398,7 @@ pub async fn stuck(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
 #[workflow]
 pub async fn aborter(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("abort", async || {
-        ctx.state().ledger.append(Fact::Begin, &ctx.idempotency_key(), ctx.attempt());
+        ctx.state().ledger.append(Fact::Begin, ctx.idempotency_key(), ctx.attempt());
         if n < u64::MAX {
             std::process::abort();
         }

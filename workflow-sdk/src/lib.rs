@@ -11,10 +11,7 @@
 //!
 //! #[workflow]
 //! async fn greet(ctx: &Ctx, name: String) -> Result<String> {
-//!     let greeting = ctx.step("compose", || {
-//!         let name = name.clone();
-//!         async move { Ok::<_, Error>(format!("hello, {name}")) }
-//!     });
+//!     let greeting = ctx.step("compose", async || ok(format!("hello, {name}")));
 //!     greeting.retry(Retry::exponential().max_attempts(3)).await
 //! }
 //!
@@ -72,8 +69,8 @@ pub use client::{
     Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
 };
 pub use ctx::{
-    Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Misfit, Race,
-    Replayed, Scope, Select, Shield, Sleep, Step, Timeout, Transaction, WaitForApproval, WaitForSignal,
+    BodyError, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Misfit,
+    Race, Replayed, Scope, Select, Shield, Sleep, Step, StepValue, Timeout, Transaction, WaitForApproval, WaitForSignal,
 };
 #[cfg(feature = "encryption")]
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};
@@ -81,14 +78,14 @@ pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
     AttemptStatus, Breaker, CodecError, CodedPayload, Decision, ErrorKind, HistoryError, InvalidBreaker, InvalidName,
-    NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run,
-    RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp,
-    TypedPayload, UnreadablePayload, UnreadableReason,
+    Lane, NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun,
+    Retry, Run, RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError,
+    Timestamp, TypedPayload, UnreadablePayload, UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};
 pub use workflow_engine::runtime::{
-    BoxError, DEFAULT_PAYLOAD_LIMIT, Error, ErrorExt, PayloadError, Result, RetryAdvice, StepError,
+    BoxError, DEFAULT_PAYLOAD_LIMIT, Error, ErrorExt, PayloadError, Result, RetryAdvice, StepError, ok,
 };
 pub use workflow_engine::store::{
     CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, PauseOutcome, ResumeOutcome,

@@ -3,7 +3,9 @@
 #[cfg(feature = "macros")]
 pub use workflow_macros::workflow;
 
+pub use std::time::Duration;
+
 pub use crate::{
-    Breaker, Client, Ctx, Error, ErrorExt, ErrorKind, Result, Retry, RunHandle, RunId, RunStatus, Signal,
-    SignalOutcome, StepError, Tx, Workflow,
+    Breaker, Client, ClientError, Ctx, Either, Error, ErrorExt, ErrorKind, Result, Retry, RunFilter, RunHandle, RunId,
+    RunStatus, Signal, SignalOutcome, StepError, Tx, Workflow, ok,
 };

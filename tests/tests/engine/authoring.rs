@@ -302,11 +302,11 @@ pub async fn a_step_knows_its_attempt_and_its_key(db: Live) {
         let body = async || {
             assert_eq!(ctx.run_id(), id);
             ctx.state().note(format!("{} {} {}", ctx.idempotency_key(), ctx.random(), ctx.uuid()));
-            if ctx.attempt() == 1 { Err(Error::msg("again")) } else { Ok(ctx.idempotency_key()) }
+            if ctx.attempt() == 1 { Err(Error::msg("again")) } else { Ok(ctx.idempotency_key().to_owned()) }
         };
         let first = ctx.step("first", body).retry(Retry::fixed(SOON)).await?;
-        let second = ctx.step("second", async || Ok::<_, Error>(ctx.idempotency_key())).await?;
-        Ok(vec![first, second, ctx.idempotency_key()])
+        let second = ctx.step("second", async || Ok::<_, Error>(ctx.idempotency_key().to_owned())).await?;
+        Ok(vec![first, second, ctx.idempotency_key().to_owned()])
     }
     let probe = Probe::new();
     let worker = LocalWorker::start(db.worker(probe.clone()).register(keys));
@@ -318,6 +318,42 @@ pub async fn a_step_knows_its_attempt_and_its_key(db: Live) {
     assert_eq!(notes[0], notes[1], "every attempt gets the same key and the same random values");
     let other = db.client.start(keys, ()).await.unwrap();
     assert_ne!(other.result().await.unwrap()[0], format!("{id}/first"), "each run has its own keys");
+    worker.stop().await;
+}
+
+pub async fn a_workflow_knows_its_name_and_its_version(db: Live) {
+    #[workflow(name = "reports/daily", version = "7")]
+    async fn report(ctx: &Ctx) -> Result<String> {
+        let inside = ctx.step("look", async || ok(format!("{} {}", ctx.workflow(), ctx.version()))).await?;
+        Ok(format!("{inside}, {} {}", ctx.scope("part").workflow(), ctx.version()))
+    }
+    let worker = LocalWorker::start(db.worker(()).register(report));
+    let run = db.client.start(report, ()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "reports/daily 7, reports/daily 7");
+    worker.stop().await;
+}
+
+pub async fn a_body_borrows_its_key_and_may_be_infallible(db: Live) {
+    async fn charge(key: &str, cents: u64) -> std::result::Result<String, std::convert::Infallible> {
+        tokio::task::yield_now().await;
+        Ok(format!("{key} {cents}"))
+    }
+    #[workflow]
+    async fn pay(ctx: &Ctx, pay: u64) -> Result<Vec<String>> {
+        let first = ctx.step("charge", || charge(ctx.idempotency_key(), pay)).await?;
+        let more = ctx.map([1, 2], 2, |ctx, cents| async move {
+            let charged = ctx.step("charge", || charge(ctx.idempotency_key(), cents)).await?;
+            Ok(charged)
+        });
+        let mut all = vec![first];
+        all.extend(more.await?);
+        Ok(all)
+    }
+    let worker = LocalWorker::start(db.worker(()).register(pay));
+    let run = db.client.start(pay, 5).await.unwrap();
+    let id = run.id();
+    let expected = [format!("{id}/charge 5"), format!("{id}/map/0/charge 1"), format!("{id}/map/1/charge 2")];
+    assert_eq!(run.result().await.unwrap(), expected);
     worker.stop().await;
 }
 

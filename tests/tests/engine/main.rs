@@ -59,6 +59,8 @@ workflow_tests::cases! {
         the_final_error_of_a_step_can_be_handled,
         an_error_keeps_its_causes,
         a_step_knows_its_attempt_and_its_key,
+        a_workflow_knows_its_name_and_its_version,
+        a_body_borrows_its_key_and_may_be_infallible,
         a_repeated_name_is_another_step,
         time_and_random_values_survive_a_park,
         a_workflow_needs_neither_input_nor_state,

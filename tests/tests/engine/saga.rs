@@ -26,12 +26,14 @@ enum End {
 async fn books(ctx: &Ctx<Probe>, end: End) -> Result<String> {
     for name in ["flight", "hotel"] {
         ctx.step(name, async || Ok::<_, Error>(ctx.state().note(name))).await?;
-        let body = move |probe: Arc<Probe>| async move {
+        let body = move |probe: Arc<Probe>, ()| async move {
             let times = probe.count(&format!("undo {name}"));
             if name == "flight" && times == 1 { Err(Error::msg("busy")) } else { Ok(times) }
         };
-        let _undo =
-            ctx.compensate(format!("undo {name}"), body)?.undoes(name)?.retry(Retry::fixed(Duration::from_millis(20)));
+        let _undo = ctx
+            .compensate(format!("undo {name}"), (), body)?
+            .undoes(name)?
+            .retry(Retry::fixed(Duration::from_millis(20)));
     }
     match end {
         End::Well => Ok("booked".into()),
@@ -116,8 +118,8 @@ pub async fn a_terminated_run_undoes_nothing(db: Live) {
 /// Has two compensations. The one that runs first fails with a fatal error.
 #[workflow]
 async fn half_undone(ctx: &Ctx<Probe>, sleeps: bool) -> Result<()> {
-    let _first = ctx.compensate("first", |probe: Arc<Probe>| async move { Ok::<_, Error>(probe.note("first")) })?;
-    let _second = ctx.compensate("second", |_| async { Err::<(), _>(Error::fatal("the bank is closed")) })?;
+    let _first = ctx.compensate("first", (), async |probe, ()| ok(probe.note("first")))?;
+    let _second = ctx.compensate("second", (), |_, ()| async { Err::<(), _>(Error::fatal("the bank is closed")) })?;
     if sleeps {
         ctx.sleep(HOUR).await?;
     }
@@ -144,8 +146,8 @@ pub async fn a_failed_compensation_is_reported(db: Live) {
 pub async fn a_compensation_for_a_step_that_never_ran_is_refused(db: Live) {
     #[workflow]
     async fn early(ctx: &Ctx<Probe>) -> Result<()> {
-        let body = |probe: Arc<Probe>| async move { Ok::<_, Error>(probe.note("refund")) };
-        ctx.compensate("refund", body)?.undoes("charge")?.disarm();
+        let body = async |probe: Arc<Probe>, ()| ok(probe.note("refund"));
+        ctx.compensate("refund", (), body)?.undoes("charge")?.disarm();
         Ok(())
     }
     let probe = Probe::new();
@@ -160,7 +162,7 @@ pub async fn a_compensation_for_a_step_that_never_ran_is_refused(db: Live) {
 pub async fn the_grace_bounds_the_compensations_of_a_canceled_run(db: Live) {
     #[workflow]
     async fn endless(ctx: &Ctx<Probe>) -> Result<()> {
-        let _undo = ctx.compensate("undo", |probe: Arc<Probe>| async move {
+        let _undo = ctx.compensate("undo", (), async |probe, ()| {
             probe.note("undo");
             Ok::<_, Error>(std::future::pending::<()>().await)
         })?;
@@ -188,7 +190,7 @@ pub async fn a_panic_in_the_destructor_of_a_compensation_is_contained(db: Live) 
     #[workflow]
     async fn armed(ctx: &Ctx<Probe>) -> Result<()> {
         let bomb = Bomb(ctx.state().clone());
-        let _undo = ctx.compensate("undo", move |_| {
+        let _undo = ctx.compensate("undo", (), move |_, ()| {
             let _held = &bomb;
             async { Ok::<_, Error>(()) }
         })?;

@@ -73,7 +73,7 @@ pub async fn rows_and_outcome_are_committed_together(db: Live) {
         let shop = ctx.state();
         let body = async |mut tx: Tx| {
             shop.probe.note("body");
-            shop.add(&mut tx, &ctx.idempotency_key()).await?;
+            shop.add(&mut tx, ctx.idempotency_key()).await?;
             Ok::<_, Error>((7, "paid".to_owned()))
         };
         let paid = ctx.transaction("debit", body).await?;

@@ -19,7 +19,8 @@ struct Bank {
 
 impl Bank {
     /// Charges once per key.
-    async fn charge(&self, cents: u64, key: String) -> Result<u64, std::io::Error> {
+    async fn charge(&self, cents: u64, key: impl Into<String>) -> Result<u64, std::io::Error> {
+        let key = key.into();
         idempotent_effect("charge", &key);
         let mut payments = self.payments.lock().unwrap();
         let number = payments.len() as u64;
@@ -149,13 +150,9 @@ const GO: Signal<u32> = Signal::new("go");
 async fn guarded(ctx: &Ctx<Bank>) -> Result<u64> {
     let bank = ctx.state();
     let key = ctx.idempotency_key();
-    let paid = ctx.step("charge", || bank.charge(1, key.clone())).await?;
-    let refund = key.clone();
-    let undo = move |bank: std::sync::Arc<Bank>| {
-        let key = format!("{refund}/refund");
-        async move { bank.charge(2, key).await.map(drop) }
-    };
-    let _refund = ctx.compensate("refund", undo)?;
+    let paid = ctx.step("charge", || bank.charge(1, key)).await?;
+    let undo = async |bank: std::sync::Arc<Bank>, key: String| bank.charge(2, key).await.map(drop);
+    let _refund = ctx.compensate("refund", format!("{key}/refund"), undo)?;
     let go = ctx.signal(GO).await?;
     if go == Some(0) { Err(Error::fatal("not allowed")) } else { Ok(paid) }
 }

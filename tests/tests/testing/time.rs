@@ -127,8 +127,8 @@ impl Journal {
 async fn trip(ctx: &Ctx<Journal>) -> Result<()> {
     for what in ["flight", "hotel"] {
         ctx.step(format!("book {what}"), || ctx.state().write(what)).await?;
-        let undo = move |journal: std::sync::Arc<Journal>| async move { journal.write(what).await.map(drop) };
-        let _cancel = ctx.compensate(format!("cancel {what}"), undo)?;
+        let undo = async |journal: std::sync::Arc<Journal>, what| journal.write(what).await.map(drop);
+        let _cancel = ctx.compensate(format!("cancel {what}"), what, undo)?;
     }
     ctx.sleep(30 * DAY).await
 }

@@ -2,14 +2,12 @@
 
 #![deny(unused_must_use)]
 
-use std::sync::Arc;
-
 use workflow_sdk::prelude::*;
 
 #[workflow]
 async fn checkout(ctx: &Ctx) -> Result<()> {
     ctx.step("charge", async || Ok::<_, Error>(())).await?;
-    ctx.compensate("refund", |_: Arc<()>| async { Ok::<_, Error>(()) })?;
+    ctx.compensate("refund", (), async |_, ()| ok(()))?;
     Ok(())
 }
 

@@ -81,11 +81,11 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
             let name = format!("w{id}");
             let step = ctx.step(&name, async || {
                 let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
-                ledger.append(Fact::Begin, &key, attempt);
+                ledger.append(Fact::Begin, key, attempt);
                 tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 // Written only if the body ends. For a dropped body the checker must not find this
                 // line.
-                ledger.append(Fact::End, &key, attempt);
+                ledger.append(Fact::End, key, attempt);
                 Ok::<_, Error>(*value)
             });
             given(ctx, &name, step.await?)
@@ -158,14 +158,11 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
         Op::Arm(id) => {
             let name = format!("u{id}");
             let subject = format!("{}/{name}", generation(ctx));
-            let _armed = ctx.compensate(&name, move |site: std::sync::Arc<Site>| {
-                let subject = subject.clone();
-                async move {
-                    site.ledger().append(Fact::Begin, &subject, 1);
-                    tokio::time::sleep(site.pause()).await;
-                    site.ledger().append(Fact::End, &subject, 1);
-                    Ok::<_, Error>(())
-                }
+            let _armed = ctx.compensate(&name, subject, async |site, subject| {
+                site.ledger().append(Fact::Begin, &subject, 1);
+                tokio::time::sleep(site.pause()).await;
+                site.ledger().append(Fact::End, &subject, 1);
+                ok(())
             })?;
             return Ok(Vec::new());
         }
@@ -194,21 +191,21 @@ fn patience() -> Retry {
 /// only a process that dies leaves no end.
 struct UnderWay<'a> {
     ledger: &'a Ledger,
-    key: String,
+    key: &'a str,
     attempt: u32,
 }
 
 impl<'a> UnderWay<'a> {
     fn begin(ctx: &'a Ctx<Site>) -> Self {
         let (ledger, key, attempt) = (ctx.state().ledger(), ctx.idempotency_key(), ctx.attempt());
-        ledger.append(Fact::Begin, &key, attempt);
+        ledger.append(Fact::Begin, key, attempt);
         Self { ledger, key, attempt }
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.ledger.append(Fact::End, &self.key, self.attempt);
+        self.ledger.append(Fact::End, self.key, self.attempt);
     }
 }
 

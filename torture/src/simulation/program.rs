@@ -232,7 +232,7 @@ async fn in_transaction(ctx: &Ctx<Body>, _tx: Tx, fails: u32) -> Result<u64> {
 
 async fn body(ctx: &Ctx<Body>, fails: u32, panics: bool, millis: u64, value: u64) -> Result<u64> {
     let attempt = ctx.attempt();
-    ctx.state().begin(ctx.run_id(), &ctx.idempotency_key(), attempt).await;
+    ctx.state().begin(ctx.run_id(), ctx.idempotency_key(), attempt).await;
     tokio::time::sleep(Duration::from_millis(millis)).await;
     match attempt > fails {
         true => Ok(value),

@@ -1,5 +1,6 @@
 mod breaker;
 mod drive;
+mod keys;
 mod random;
 mod transaction;
 
@@ -10,12 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-use crate::model::{ErrorKind, RunId, StepAttempt, StoredError, Timestamp};
+use crate::model::{ErrorKind, Lane, RunId, StepAttempt, StoredError, Timestamp};
 use crate::observe::{Event, StepName};
 use crate::replay::{CallId, CallPoll, ChildCall, Delivered, INITIAL_CALLS, Machine, SignalWait, StepOptions, Wait};
 use crate::store::OpenTransaction;
 
 use breaker::AdmittedAttempt;
+use keys::Keys;
 
 use super::Port;
 use super::compensation::ArmedCompensation;
@@ -35,8 +37,8 @@ pub struct RunSettings {
     pub generation: i64,
     /// The number of ancestors: 0 for a run without a parent.
     pub depth: i64,
-    /// The name of the run's queue.
-    pub queue: String,
+    /// The run's queue, workflow and version.
+    pub lane: Lane,
     /// The number of the run's attempt, from 1.
     pub attempt: u32,
     /// The time at which the run, or its present generation, was first claimed.
@@ -56,6 +58,7 @@ pub struct RunCell {
     /// The armed compensations, in the order in which they were armed. They have a lock of their
     /// own, because they hold authors' values, whose destructors may call the run.
     armed: Mutex<Vec<ArmedCompensation>>,
+    keys: Keys,
 }
 
 struct Inner {
@@ -128,7 +131,7 @@ impl RunCell {
             commits: Vec::new(),
             maps: HashMap::new(),
         });
-        Arc::new(Self { settings, port, woken: Arc::default(), inner, armed: Mutex::default() })
+        Arc::new(Self { settings, port, woken: Arc::default(), inner, armed: Mutex::default(), keys: Keys::default() })
     }
 }
 

@@ -12,6 +12,26 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// The result type of workflow code.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Returns `Ok(value)` with the error type [`Error`], for a body that cannot fail.
+///
+/// `ok(value)` is short for `Ok::<_, Error>(value)`: nothing in such a body tells the compiler the
+/// error type.
+///
+/// ```
+/// use workflow_sdk::prelude::*;
+///
+/// #[workflow]
+/// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
+///     ctx.step("greet", async || ok(format!("hello, {name}"))).await
+/// }
+/// ```
+///
+/// # Errors
+/// None.
+pub fn ok<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
 /// An error in workflow code.
 ///
 /// Any error converts into it by `?`. An error that a step returns has its stored form: its

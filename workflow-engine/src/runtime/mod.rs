@@ -14,7 +14,7 @@ mod step_error;
 
 pub use cell::{InBody, RunCell, RunSettings, TransactionCommit};
 pub use compensation::{ArmedCompensation, CompensationFuture};
-pub use error::{BoxError, Error, ErrorExt, Result};
+pub use error::{BoxError, Error, ErrorExt, Result, ok};
 pub use fingerprint::fingerprint;
 pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError, decode, encode, encode_readable, round_trip};
 pub use poller::{Polled, Poller, WorkflowFuture, panic_error};

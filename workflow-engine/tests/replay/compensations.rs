@@ -10,8 +10,8 @@ use crate::delivery::outcomes;
 use crate::harness::{Drive, Flow, START, Stop, Table, World, flow, run_and_replay};
 
 /// Returns the body of a compensation that notes its name.
-fn noted(name: &'static str) -> impl FnMut(Arc<World>) -> futures::future::BoxFuture<'static, Result<()>> + Send {
-    move |world| {
+fn noted(name: &'static str) -> impl FnMut(Arc<World>, ()) -> futures::future::BoxFuture<'static, Result<()>> + Send {
+    move |world, ()| {
         Box::pin(async move {
             world.note(name);
             Ok(())
@@ -30,9 +30,9 @@ fn books(end: fn() -> Result<String>) -> Flow {
     crate::harness::flow_of(move |ctx: &Ctx<World>| {
         Box::pin(async move {
             ctx.step("a", || ctx.state().body("a")).await?;
-            let _a = ctx.compensate("undo a", noted("undo a"))?;
+            let _a = ctx.compensate("undo a", (), noted("undo a"))?;
             ctx.step("b", || ctx.state().body("b")).await?;
-            let _b = ctx.compensate("undo b", noted("undo b"))?;
+            let _b = ctx.compensate("undo b", (), noted("undo b"))?;
             ctx.sleep(Duration::from_secs(60)).await?;
             end()
         })
@@ -83,8 +83,8 @@ fn a_canceled_run_is_undone() {
 fn an_interruption_does_not_end_compensations() {
     let mut table = Table::default();
     let flow = flow!(|ctx| {
-        let body = |world: Arc<World>| async move { world.gated("undo").await };
-        let _undo = ctx.compensate("undo", body)?;
+        let body = |world: Arc<World>, ()| async move { world.gated("undo").await };
+        let _undo = ctx.compensate("undo", (), body)?;
         Err(Error::msg("no luck"))
     });
     let mut drive = Drive::begin(&table, &flow);
@@ -97,7 +97,7 @@ fn an_interruption_does_not_end_compensations() {
 #[test]
 fn pending_calls_are_dropped_before_the_compensations() {
     let flow = flow!(|ctx| {
-        let _undo = ctx.compensate("undo", noted("undo"))?;
+        let _undo = ctx.compensate("undo", (), noted("undo"))?;
         let fails = async { Err::<String, _>(Error::msg("no luck")) };
         futures::try_join!(ctx.step("endless", || ctx.state().gated("endless")), fails).map(|_| String::new())
     });
@@ -121,10 +121,10 @@ fn after_a_crash_between_two_compensations_the_first_is_not_run_again() {
 #[test]
 fn a_failed_compensation_does_not_stop_the_others_and_is_reported() {
     let flow = flow!(|ctx| {
-        let _first = ctx.compensate("first", noted("first"))?;
-        let body = |_: Arc<World>| async { Err::<(), _>(Error::fatal("the bank is closed")) };
-        let _second = ctx.compensate("second", body)?;
-        let _third = ctx.compensate("third", noted("third"))?;
+        let _first = ctx.compensate("first", (), noted("first"))?;
+        let body = |_: Arc<World>, ()| async { Err::<(), _>(Error::fatal("the bank is closed")) };
+        let _second = ctx.compensate("second", (), body)?;
+        let _third = ctx.compensate("third", (), noted("third"))?;
         ctx.sleep(Duration::from_secs(60)).await?;
         Err(Error::msg("no luck"))
     });
@@ -149,12 +149,12 @@ fn a_failed_compensation_does_not_stop_the_others_and_is_reported() {
 fn a_compensation_is_retried_by_its_own_policy() {
     let flow = flow!(|ctx| {
         let mut left = 2;
-        let body = move |world: Arc<World>| {
+        let body = move |world: Arc<World>, ()| {
             left -= 1;
             world.note("undo");
             async move { if left > 0 { Err(Error::msg("busy")) } else { Ok(()) } }
         };
-        let _undo = ctx.compensate("undo", body)?.retry(Retry::fixed(Duration::from_secs(5)));
+        let _undo = ctx.compensate("undo", (), body)?.retry(Retry::fixed(Duration::from_secs(5)));
         Err(Error::msg("no luck"))
     });
     let mut table = Table::default();
@@ -174,8 +174,8 @@ fn a_compensation_is_retried_by_its_own_policy() {
 #[test]
 fn an_attempt_of_a_compensation_can_time_out() {
     let flow = flow!(|ctx| {
-        let body = |world: Arc<World>| async move { world.gated("undo").await };
-        let _undo = ctx.compensate("undo", body)?.timeout(Duration::from_secs(3)).retry(Retry::none());
+        let body = |world: Arc<World>, ()| async move { world.gated("undo").await };
+        let _undo = ctx.compensate("undo", (), body)?.timeout(Duration::from_secs(3)).retry(Retry::none());
         Err(Error::msg("no luck"))
     });
     let error = Drive::begin(&Table::default(), &flow).run(&mut Table::default()).error();
@@ -185,8 +185,8 @@ fn an_attempt_of_a_compensation_can_time_out() {
 #[test]
 fn a_disarmed_compensation_does_not_run() {
     let flow = flow!(|ctx| {
-        let first = ctx.compensate("first", noted("first"))?;
-        let second = ctx.compensate("second", noted("second"))?;
+        let first = ctx.compensate("first", (), noted("first"))?;
+        let second = ctx.compensate("second", (), noted("second"))?;
         first.disarm();
         drop(second);
         Err(Error::msg("no luck"))
@@ -202,7 +202,7 @@ fn a_disarmed_compensation_does_not_run() {
 fn a_repeated_name_gets_its_key_where_it_is_armed() {
     let flow = flow!(|ctx| {
         for _ in 0..2 {
-            let _undo = ctx.compensate("undo", noted("undo"))?;
+            let _undo = ctx.compensate("undo", (), noted("undo"))?;
         }
         Err(Error::msg("no luck"))
     });
@@ -217,9 +217,9 @@ fn a_compensation_for_a_step_that_never_ran_is_refused_and_disarmed() {
         ctx.step("reserve", || ctx.state().body("reserve")).await?;
         let failed = ctx.step("charge", async || Err::<(), _>(Error::fatal("refused"))).await;
         assert!(failed.is_err());
-        let good = ctx.compensate("release", noted("release"))?.undoes("reserve")?;
+        let good = ctx.compensate("release", (), noted("release"))?.undoes("reserve")?;
         drop(good);
-        let refusal = ctx.compensate("refund", noted("refund"))?.undoes("charge").unwrap_err();
+        let refusal = ctx.compensate("refund", (), noted("refund"))?.undoes("charge").unwrap_err();
         Err(Error::msg(refused(refusal).message))
     });
     let (result, notes) = run_and_replay(&mut Table::default(), &flow);
@@ -234,8 +234,8 @@ fn a_compensation_for_a_step_that_never_ran_is_refused_and_disarmed() {
 #[test]
 fn a_compensation_is_refused_under_a_bad_name_and_inside_the_body_of_a_step() {
     let flow = flow!(|ctx| {
-        let name = refused(ctx.compensate("", noted("")).unwrap_err());
-        let body = async || Ok::<_, Error>(refused(ctx.compensate("undo", noted("undo")).unwrap_err()).message);
+        let name = refused(ctx.compensate("", (), noted("")).unwrap_err());
+        let body = async || Ok::<_, Error>(refused(ctx.compensate("undo", (), noted("undo")).unwrap_err()).message);
         let place = ctx.step("a", body).await?;
         Ok(format!("{name}; {place}"))
     });

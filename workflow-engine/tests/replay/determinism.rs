@@ -102,9 +102,9 @@ fn a_dropped_body_still_uses_its_own_random_source() {
 #[test]
 fn an_idempotency_key_names_the_run_and_the_step() {
     let flow = flow!(|ctx| {
-        let mut keys = vec![ctx.idempotency_key()];
+        let mut keys = vec![ctx.idempotency_key().to_owned()];
         for _ in 0..2 {
-            keys.push(ctx.step("pay", async || Ok::<_, Error>(ctx.idempotency_key())).await?);
+            keys.push(ctx.step("pay", async || Ok::<_, Error>(ctx.idempotency_key().to_owned())).await?);
         }
         Ok(keys.join(" "))
     });

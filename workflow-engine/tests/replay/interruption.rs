@@ -258,7 +258,7 @@ fn no_body_begins_that_is_about_to_be_interrupted() {
 fn a_step_named_interruption_gets_another_key() {
     let mut table = Table::default();
     let flow = flow!(|ctx| {
-        let name = ctx.step("interruption", async || Ok::<_, Error>(ctx.idempotency_key())).await?;
+        let name = ctx.step("interruption", async || Ok::<_, Error>(ctx.idempotency_key().to_owned())).await?;
         let _ = ctx.sleep(MINUTE).await;
         Ok(name.split_once('/').unwrap().1.to_owned())
     });

@@ -138,7 +138,7 @@ fn generations() -> Flow {
         for item in 0..2 {
             ctx.emit("log", &(generation, item))?;
             let draw = ctx.random();
-            ctx.step("page", async || Ok::<_, workflow_sdk::Error>((ctx.idempotency_key(), draw))).await?;
+            ctx.step("page", async || Ok::<_, workflow_sdk::Error>((ctx.idempotency_key().to_owned(), draw))).await?;
         }
         if generation < 2 {
             return ctx.continue_as_new(generation + 1);

@@ -50,7 +50,7 @@ impl<S> Ctx<S> {
     ///
     /// #[workflow]
     /// async fn refund(ctx: &Ctx, cents: u64) -> Result<u64> {
-    ///     ctx.step("refund", async || Ok::<_, Error>(cents)).await
+    ///     ctx.step("refund", async || ok(cents)).await
     /// }
     ///
     /// #[workflow]
@@ -80,7 +80,7 @@ impl<S> Ctx<S> {
             round_trip(&subject, input, settings.payload_limit).map_err(|error| refused(error.to_string()))?;
         Ok(NewRun {
             id: settings.run_id,
-            lane: Lane { queue: settings.queue.clone(), workflow: W::NAME.into(), version: W::VERSION.into() },
+            lane: Lane { queue: settings.lane.queue.clone(), workflow: W::NAME.into(), version: W::VERSION.into() },
             input,
             key: None,
             start: StartTime::Now,
@@ -163,7 +163,7 @@ impl<'a, O> Child<'a, O> {
     ///
     /// #[workflow]
     /// async fn audit(ctx: &Ctx, order: u64) -> Result<()> {
-    ///     ctx.step("audit", async || Ok::<_, Error>(println!("order {order}"))).await
+    ///     ctx.step("audit", async || ok(println!("order {order}"))).await
     /// }
     ///
     /// #[workflow]

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::BoxError;
 use crate::Result;
 use workflow_engine::model::{ErrorKind, Retry, StepKind, StoredError};
 use workflow_engine::replay::{CallId, StepOptions};
@@ -15,7 +14,7 @@ use workflow_engine::replay::{CallId, StepOptions};
 use super::step::{Body, BodyFuture, Step};
 use workflow_engine::runtime::{ArmedCompensation, CompensationFuture};
 
-use super::{Ctx, RunCell};
+use super::{BodyError, Ctx, RunCell, StepValue};
 
 /// The number of keys that the error of [`Compensation::undoes`] shows at most.
 const SHOWN_KEYS: usize = 20;
@@ -54,11 +53,11 @@ impl<S: Send + Sync + 'static> Ctx<S> {
     /// among its causes, and a canceled run ends as failed, with kind
     /// [`Compensation`](ErrorKind::Compensation). If the function succeeds, no compensation runs.
     ///
-    /// A compensation runs after the function has returned, so its body owns the values that it
-    /// uses, and receives the worker's state as an `Arc`. The body is called once per attempt, so a
-    /// body that moves a captured value clones it first. Like every step, it runs at least once. So
-    /// give other systems a key that identifies the refund, for example one made of
-    /// [`Ctx::run_id`].
+    /// A compensation runs after the function has returned. So its body does not borrow from the
+    /// function: it receives the worker's state as an `Arc`, and a clone of `value`, which says
+    /// what to undo. A body that needs no value takes `()`. The body is called once per attempt.
+    /// Like every step, it runs at least once. So give other systems a key that identifies the
+    /// refund, for example one made of [`Ctx::run_id`].
     ///
     /// The name works like the name of a step: 1 to 255 bytes without control characters, with
     /// `:1`, `:2`, ... for repeats. The compensation takes its key in this call.
@@ -68,7 +67,6 @@ impl<S: Send + Sync + 'static> Ctx<S> {
     /// a step.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use workflow_sdk::prelude::*;
     ///
     /// struct App;
@@ -82,26 +80,26 @@ impl<S: Send + Sync + 'static> Ctx<S> {
     /// async fn checkout(ctx: &Ctx<App>, cents: u64) -> Result<()> {
     ///     let app = ctx.state();
     ///     let payment = ctx.step("charge", || app.charge(cents)).await?;
-    ///     let _refund = ctx.compensate("refund", move |app: Arc<App>| {
-    ///         let payment = payment.clone();
-    ///         async move { app.refund(&payment).await }
+    ///     let _refund = ctx.compensate("refund", payment, async |app, payment| {
+    ///         app.refund(&payment).await
     ///     })?;
     ///     ctx.step("ship", || app.ship()).await
     /// }
     /// ```
     #[track_caller]
-    pub fn compensate<B, F, T, E>(&self, name: impl AsRef<str>, mut body: B) -> Result<Compensation<'_>>
+    pub fn compensate<V, B, F, T, E>(&self, name: impl AsRef<str>, value: V, mut body: B) -> Result<Compensation<'_>>
     where
-        B: FnMut(Arc<S>) -> F + Send + 'static,
+        V: Clone + Send + 'static,
+        B: FnMut(Arc<S>, V) -> F + Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize + DeserializeOwned + Send + 'static,
-        E: Into<BoxError> + 'static,
+        T: StepValue + 'static,
+        E: BodyError + 'static,
     {
         let call = self.call_named(name.as_ref(), Location::caller())?;
         let state = Arc::clone(&self.state);
         let body = move || -> BodyFuture<'static, T> {
-            let attempt = body(Arc::clone(&state));
-            Box::pin(async move { attempt.await.map_err(|error| crate::Error::from_boxed(error.into())) })
+            let attempt = body(Arc::clone(&state), value.clone());
+            Box::pin(async move { attempt.await.map_err(BodyError::into_error) })
         };
         let options = StepOptions { kind: StepKind::Compensation, retry: Retry::COMPENSATION_DEFAULT, timeout: None };
         self.cell.arm(ArmedCompensation {
@@ -142,15 +140,14 @@ impl Compensation<'_> {
     /// error lists the keys of the calls that have. The compensation is disarmed then.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use workflow_sdk::prelude::*;
     ///
     /// #[workflow]
     /// async fn checkout(ctx: &Ctx) -> Result<()> {
-    ///     ctx.step("charge", async || Ok::<_, Error>(())).await?;
-    ///     let refund = ctx.compensate("refund", |_: Arc<()>| async { Ok::<_, Error>(()) })?;
+    ///     ctx.step("charge", async || ok(())).await?;
+    ///     let refund = ctx.compensate("refund", (), async |_, ()| ok(()))?;
     ///     let refund = refund.undoes("charge")?;
-    ///     let picked_up = ctx.step("ship", async || Ok::<_, Error>(true)).await?;
+    ///     let picked_up = ctx.step("ship", async || ok(true)).await?;
     ///     if picked_up {
     ///         // From here on the payment is not refunded, even if the run fails later.
     ///         refund.disarm();

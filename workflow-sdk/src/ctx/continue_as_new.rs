@@ -37,7 +37,7 @@ impl<S> Ctx<S> {
     /// async fn poll(ctx: &Ctx, seen: u64) -> Result<()> {
     ///     let mut seen = seen;
     ///     for _ in 0..1000 {
-    ///         seen = ctx.step("look", async || Ok::<_, Error>(seen + 1)).await?;
+    ///         seen = ctx.step("look", async || ok(seen + 1)).await?;
     ///         ctx.sleep(Duration::from_secs(60)).await?;
     ///     }
     ///     ctx.continue_as_new(seen)

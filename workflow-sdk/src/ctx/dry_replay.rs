@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use workflow_engine::model::{
-    ErrorKind, NewSignal, RunHistory, RunStatus, SignalOutcome, StepKind, StoredError, Timestamp,
+    ErrorKind, Lane, NewSignal, RunHistory, RunStatus, SignalOutcome, StepKind, StoredError, Timestamp,
 };
 use workflow_engine::replay::{Divergence, Next, OutboxRow, RecordedCall, bytes};
 
@@ -64,7 +64,7 @@ fn replay_once(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Hal
         epoch: 0,
         generation: run.generation,
         depth: run.depth,
-        queue: run.queue.clone(),
+        lane: Lane { queue: run.queue.clone(), workflow: run.workflow.clone(), version: run.version.clone() },
         attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
         started_at: run.started_at,
         payload_limit,

@@ -5,8 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::BoxError;
-use crate::{Error, Result};
+use crate::Result;
 use workflow_engine::model::{ErrorKind, StoredError};
 
 use super::branches::{BoxFuture, Branches};
@@ -45,9 +44,10 @@ impl<S: Send + Sync> Ctx<S> {
     /// Runs `f` for each item, at most `limit` of them at a time, and returns the results in the
     /// order of the items.
     ///
-    /// `f` receives a context of its own for each item, so the keys of an item do not depend on
-    /// other items. The step `fetch` of the third item has the key `map/2/fetch`; in a second map,
-    /// `map:1/2/fetch`. [`Map::name`] replaces `map` by another name. Items are taken in order, and
+    /// `f` returns a [`Result`](crate::Result), so `?` converts every error. It receives a context
+    /// of its own for each item, so the keys of an item do not depend on other items. The step
+    /// `fetch` of the third item has the key `map/2/fetch`; in a second map, `map:1/2/fetch`.
+    /// [`Map::name`] replaces `map` by another name. Items are taken in order, and
     /// the next begins when a running one has ended. `items` must yield identical items on every
     /// replay.
     ///
@@ -78,7 +78,8 @@ impl<S: Send + Sync> Ctx<S> {
     ///     let sizes = ctx
     ///         .map(&urls, 20, |ctx, url| async move {
     ///             let page = ctx.step("fetch", || ctx.state().get(url)).await?;
-    ///             ctx.step("index", async || Ok::<_, Error>(page.len())).await
+    ///             ctx.step("index", async || ok(page.len())).await?;
+    ///             Ok(page.len())
     ///         })
     ///         .name("pages")
     ///         .await?;
@@ -86,19 +87,17 @@ impl<S: Send + Sync> Ctx<S> {
     /// }
     /// ```
     #[track_caller]
-    pub fn map<'a, I, F, Fut, T, E>(&'a self, items: I, limit: usize, mut f: F) -> Map<'a, T>
+    pub fn map<'a, I, F, Fut, T>(&'a self, items: I, limit: usize, mut f: F) -> Map<'a, T>
     where
         I: IntoIterator<IntoIter: Send + 'a>,
         F: FnMut(Scope<'a, S>, I::Item) -> Fut + Send + 'a,
-        Fut: Future<Output = Result<T, E>> + Send + 'a,
+        Fut: Future<Output = Result<T>> + Send + 'a,
         T: Send + 'a,
-        E: Into<BoxError>,
     {
         let location = Location::caller();
         let mut items = items.into_iter();
         let begin = move |map: &str, number: usize| -> Option<BoxFuture<'a, Result<T>>> {
-            let item = f(Scope::new(self, Ok(format!("{map}/{number}").into())), items.next()?);
-            Some(Box::pin(async move { item.await.map_err(|error| Error::from_boxed(error.into())) }))
+            Some(Box::pin(f(Scope::new(self, Ok(format!("{map}/{number}").into())), items.next()?)))
         };
         let rename = move |given: &str, name: &str| {
             self.cell.close_scope(&format!("{}{NAME}", self.scope), given);
@@ -136,7 +135,7 @@ impl<'a, T> Map<'a, T> {
     /// #[workflow]
     /// async fn upload(ctx: &Ctx, files: Vec<String>) -> Result<usize> {
     ///     let sent = ctx.map(files, 5, |ctx, file| async move {
-    ///         ctx.step("send", async || Ok::<_, Error>(file.len())).await
+    ///         ctx.step("send", async || ok(file.len())).await
     ///     });
     ///     // Even if one file fails, the others are sent.
     ///     Ok(sent.finish_all().await?.iter().sum())

@@ -1,6 +1,7 @@
 //! The API of workflow code. It reaches the store and the clock only through [`Port`].
 
 mod approval;
+mod body;
 mod branches;
 mod child;
 mod compensation;
@@ -27,16 +28,14 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::BoxError;
 use workflow_engine::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_name};
 use workflow_engine::replay::{CallId, Wait};
 use workflow_engine::runtime::{Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture};
 
 pub use approval::WaitForApproval;
+pub use body::{BodyError, StepValue};
 pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use compensation::Compensation;
 pub use dry_replay::dry_replay;
@@ -71,8 +70,9 @@ pub use transaction::Transaction;
 /// a `select!` polls in random order (`futures::select!`, or tokio's without `biased`), make the
 /// calls before it, or give them different names.
 ///
-/// Write a body that moves captured values as `move || async move { .. }`, because it may be called
-/// once per attempt.
+/// A body is usually `|| app.charge(&order)` for one call, and `async || { .. }` for several
+/// statements. Both borrow what they use. It may be called once per attempt, so a body that moves a
+/// value clones it first. A body that cannot fail ends with [`ok`](crate::ok).
 pub struct Ctx<S = ()> {
     state: Arc<S>,
     cell: Arc<RunCell>,
@@ -125,8 +125,7 @@ impl<S> Ctx<S> {
     ///
     /// #[workflow]
     /// async fn greet(ctx: &Ctx, name: String) -> Result<String> {
-    ///     let greeting = ctx.step("greet", async || Ok::<_, Error>(format!("hello, {name}")));
-    ///     greeting.await
+    ///     ctx.step("greet", async || ok(format!("hello, {name}"))).await
     /// }
     /// ```
     #[track_caller]
@@ -134,13 +133,13 @@ impl<S> Ctx<S> {
     where
         B: FnMut() -> F + Send + 'a,
         F: Future<Output = Result<T, E>> + Send + 'a,
-        T: Serialize + DeserializeOwned + Send + 'a,
-        E: Into<BoxError>,
+        T: StepValue + 'a,
+        E: BodyError,
     {
         let call = self.call_named(name.as_ref(), Location::caller());
         let body = move || -> step::BodyFuture<'a, T> {
             let attempt = body();
-            Box::pin(async move { attempt.await.map_err(|error| crate::Error::from_boxed(error.into())) })
+            Box::pin(async move { attempt.await.map_err(BodyError::into_error) })
         };
         Step::new(&self.cell, call, Box::new(body))
     }
@@ -164,7 +163,7 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn remind(ctx: &Ctx) -> Result<()> {
     ///     ctx.sleep(Duration::from_secs(86_400)).await?;
-    ///     ctx.step("mail", async || Ok::<_, Error>(())).await
+    ///     ctx.step("mail", async || ok(())).await
     /// }
     /// ```
     #[track_caller]
@@ -212,6 +211,27 @@ impl<S> Ctx<S> {
         self.cell.run_id()
     }
 
+    /// Returns the name of this run's workflow.
+    #[must_use]
+    pub fn workflow(&self) -> &str {
+        &self.cell.settings().lane.workflow
+    }
+
+    /// Returns the version of the workflow with which this run was started.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn report(ctx: &Ctx) -> Result<String> {
+    ///     ok(format!("{} {}", ctx.workflow(), ctx.version()))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.cell.settings().lane.version
+    }
+
     /// Returns the number of the current attempt, from 1. Inside the body of a step this is the
     /// attempt of the step. Elsewhere it is the attempt of the run, which is 1 unless a failed run
     /// was retried by [`Workflow::RETRY`](crate::Workflow::RETRY) or
@@ -232,15 +252,17 @@ impl<S> Ctx<S> {
     ///
     /// # struct Bank;
     /// # impl Bank {
-    /// #     async fn charge(&self, _cents: u64, _key: String) -> Result<u64, Error> { Ok(1) }
+    /// #     async fn charge(&self, _cents: u64, _key: &str) -> Result<u64, Error> { Ok(1) }
     /// # }
     /// #[workflow]
     /// async fn pay(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
     ///     ctx.step("charge", || ctx.state().charge(cents, ctx.idempotency_key())).await
     /// }
     /// ```
+    ///
+    /// The text is kept as long as the context, so the future of a body may borrow it.
     #[must_use]
-    pub fn idempotency_key(&self) -> String {
+    pub fn idempotency_key(&self) -> &str {
         self.cell.idempotency_key()
     }
 }

@@ -30,9 +30,9 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
     ///     if ctx.patched("fraud-check")? {
-    ///         ctx.step("check-fraud", async || Ok::<_, Error>(())).await?;
+    ///         ctx.step("check-fraud", async || ok(())).await?;
     ///     }
-    ///     ctx.step("charge", async || Ok::<_, Error>(order.clone())).await
+    ///     ctx.step("charge", async || ok(order.clone())).await
     /// }
     /// ```
     #[track_caller]
@@ -56,8 +56,8 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn checkout(ctx: &Ctx, order: String) -> Result<String> {
     ///     ctx.deprecate_patch("fraud-check")?;
-    ///     ctx.step("check-fraud", async || Ok::<_, Error>(())).await?;
-    ///     ctx.step("charge", async || Ok::<_, Error>(order.clone())).await
+    ///     ctx.step("check-fraud", async || ok(())).await?;
+    ///     ctx.step("charge", async || ok(order.clone())).await
     /// }
     /// ```
     #[track_caller]

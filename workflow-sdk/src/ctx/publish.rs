@@ -29,7 +29,7 @@ impl<S> Ctx<S> {
     /// async fn import(ctx: &Ctx, files: Vec<String>) -> Result<usize> {
     ///     for (done, file) in files.iter().enumerate() {
     ///         ctx.publish("progress", &done)?;
-    ///         ctx.step("import", async || Ok::<_, Error>(file.len())).await?;
+    ///         ctx.step("import", async || ok(file.len())).await?;
     ///     }
     ///     Ok(files.len())
     /// }
@@ -61,7 +61,7 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn import(ctx: &Ctx, files: Vec<String>) -> Result<usize> {
     ///     for file in &files {
-    ///         let bytes = ctx.step("import", async || Ok::<_, Error>(file.len())).await?;
+    ///         let bytes = ctx.step("import", async || ok(file.len())).await?;
     ///         ctx.emit("log", &format!("{file}: {bytes} bytes"))?;
     ///     }
     ///     Ok(files.len())

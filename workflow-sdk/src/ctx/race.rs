@@ -54,7 +54,7 @@ impl<S> Ctx<S> {
     ///
     /// #[workflow]
     /// async fn ask(ctx: &Ctx) -> Result<String> {
-    ///     let answer = ctx.step("ask", async || Ok::<_, Error>("yes".to_owned()));
+    ///     let answer = ctx.step("ask", async || ok("yes".to_owned()));
     ///     match ctx.select(answer, ctx.sleep(Duration::from_secs(60))).await {
     ///         Either::Left(answer) => answer,
     ///         Either::Right(slept) => slept.map(|()| "no answer".to_owned()),
@@ -85,7 +85,7 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn nearest(ctx: &Ctx, mirrors: Vec<String>) -> Result<String> {
     ///     let pings = mirrors.iter().map(|mirror| {
-    ///         ctx.step("ping", async || Ok::<_, Error>(mirror.len()))
+    ///         ctx.step("ping", async || ok(mirror.len()))
     ///     });
     ///     let (number, answer) = ctx.race(pings).await?;
     ///     answer?;

@@ -79,7 +79,7 @@ impl<S> Ctx<S> {
     /// }
     ///
     /// async fn book(ctx: &Ctx, to: &str) -> Result<String> {
-    ///     ctx.step("book", async || Ok::<_, Error>(format!("a seat to {to}"))).await
+    ///     ctx.step("book", async || ok(format!("a seat to {to}"))).await
     /// }
     /// ```
     #[track_caller]

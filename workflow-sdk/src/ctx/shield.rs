@@ -42,8 +42,8 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn transfer(ctx: &Ctx, cents: u64) -> Result<()> {
     ///     let both = async {
-    ///         ctx.step("withdraw", async || Ok::<_, Error>(())).await?;
-    ///         ctx.step("deposit", async || Ok::<_, Error>(())).await
+    ///         ctx.step("withdraw", async || ok(())).await?;
+    ///         ctx.step("deposit", async || ok(())).await
     ///     };
     ///     ctx.shield(both).await
     /// }
@@ -61,7 +61,7 @@ impl<S> Ctx<S> {
     /// #[workflow]
     /// async fn index(ctx: &Ctx, pages: u32) -> Result<u32> {
     ///     for page in 0..pages {
-    ///         let indexed = ctx.shield(ctx.step("page", async || Ok::<_, Error>(()))).await;
+    ///         let indexed = ctx.shield(ctx.step("page", async || ok(()))).await;
     ///         // A canceled run returns the number of pages that are done.
     ///         if indexed.is_err() || ctx.is_canceled() {
     ///             return Ok(page);

@@ -98,7 +98,7 @@ impl<S> Ctx<S> {
         let body = move || -> step::BodyFuture<'a, SignalOutcome> {
             // Identical in every attempt of this step of this run, so a signal is accepted only
             // once.
-            let key = SignalKey::of_step(&cell.idempotency_key());
+            let key = SignalKey::of_step(cell.idempotency_key());
             let signal = signal.clone().map(|signal| NewSignal { key, ..signal });
             Box::pin(async move {
                 match cell.port().signal(signal?).await? {

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{Error, Result};
 use workflow_engine::faults::planted;
 use workflow_engine::model::{Breaker, ErrorKind, Retry, StoredError};
 use workflow_engine::replay::{CallId, CallPoll, Delivered, StepOptions};
-use workflow_engine::runtime::{decode, fingerprint, round_trip};
+use workflow_engine::runtime::{PayloadError, decode, fingerprint, round_trip};
 
-use super::RunCell;
+use super::{RunCell, StepValue};
 use workflow_engine::runtime::panic_error;
 
 pub(super) type BodyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -30,6 +29,7 @@ pub struct Step<'a, T> {
     pub(super) options: StepOptions,
     breaker: Option<Breaker>,
     body: Body<'a, T>,
+    encoding: Encoding<T>,
     running: Option<(u32, BodyFuture<'a, T>)>,
     /// The value of the attempt that succeeded, until its record is committed.
     kept: Option<T>,
@@ -38,7 +38,19 @@ pub struct Step<'a, T> {
 /// No field is pinned in place, because the body's future is boxed.
 impl<T> Unpin for Step<'_, T> {}
 
-impl<'a, T> Step<'a, T> {
+type RoundTrip<T> = fn(&OutputOf<'_>, &T, usize) -> Result<(String, T), PayloadError>;
+
+/// How the value is stored and read back. A step keeps both functions, so that a value that cannot
+/// be stored causes one error of the compiler: where the step is made, and not where it is awaited.
+struct Encoding<T> {
+    /// Returns the value as text, and the value that the text decodes to.
+    round_trip: RoundTrip<T>,
+    decode: fn(&str) -> serde_json::Result<T>,
+    /// Whether two values are serialized differently.
+    differ: fn(&T, &T) -> bool,
+}
+
+impl<'a, T: StepValue> Step<'a, T> {
     pub(super) fn new(cell: &'a Arc<RunCell>, call: Result<CallId, StoredError>, body: Body<'a, T>) -> Self {
         Self::with_options(cell, call, StepOptions::default(), body)
     }
@@ -49,9 +61,16 @@ impl<'a, T> Step<'a, T> {
         options: StepOptions,
         body: Body<'a, T>,
     ) -> Self {
-        Self { cell, call, options, breaker: None, body, running: None, kept: None }
+        let encoding = Encoding {
+            round_trip: |subject, value, limit| round_trip(subject, value, limit),
+            decode: decode::<T>,
+            differ: |one, other| fingerprint(one) != fingerprint(other),
+        };
+        Self { cell, call, options, breaker: None, body, encoding, running: None, kept: None }
     }
+}
 
+impl<T> Step<'_, T> {
     /// Sets the retry policy of failed attempts. An error can overrule it: see
     /// [`ErrorExt`](crate::ErrorExt) and [`StepError`](trait@crate::StepError). Default:
     /// [`Retry::STEP_DEFAULT`].
@@ -109,7 +128,7 @@ impl<T> Step<'_, T> {
     }
 }
 
-impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
+impl<'a, T: Send + 'a> Future for Step<'a, T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -143,7 +162,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Step<'a, T> {
     }
 }
 
-impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
+impl<'a, T: Send + 'a> Step<'a, T> {
     fn begin(&mut self, call: CallId, attempt: u32) {
         self.drop_body(call);
         let (_in_body, _) = self.cell.enter(call);
@@ -176,9 +195,10 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
     fn end_attempt(&mut self, call: CallId, result: Result<T>) {
         self.drop_body(call);
         let result = result.map_err(Error::into_stored).and_then(|value| {
-            let (text, decoded) = round_trip(&OutputOf { cell: self.cell, call }, &value, self.cell.payload_limit())
-                .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
-            if text.len() <= MOST_COMPARED && fingerprint(&value) != fingerprint(&decoded) {
+            let (text, decoded) =
+                (self.encoding.round_trip)(&OutputOf { cell: self.cell, call }, &value, self.cell.payload_limit())
+                    .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())?;
+            if text.len() <= MOST_COMPARED && (self.encoding.differ)(&value, &decoded) {
                 warn_of_change(self.cell, call, std::any::type_name::<T>());
             }
             self.kept = Some(if planted("undecoded-first-value") { value } else { decoded });
@@ -201,7 +221,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Step<'a, T> {
         match delivered {
             Delivered::Failed(error) => Poll::Ready(Err(error.into())),
             Delivered::Kept => self.kept.take().map_or(Poll::Pending, |value| Poll::Ready(Ok(value))),
-            Delivered::Recorded(text) => match decode(&text) {
+            Delivered::Recorded(text) => match (self.encoding.decode)(&text) {
                 Ok(value) => Poll::Ready(Ok(value)),
                 Err(error) => {
                     self.cell.undecodable(call, std::any::type_name::<T>(), &error.to_string());

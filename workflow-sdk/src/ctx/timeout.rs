@@ -54,7 +54,7 @@ impl<S> Ctx<S> {
     ///
     /// #[workflow]
     /// async fn quote(ctx: &Ctx) -> Result<u32> {
-    ///     let asked = ctx.step("ask", async || Ok::<_, Error>(42));
+    ///     let asked = ctx.step("ask", async || ok(42));
     ///     match ctx.timeout(Duration::from_secs(600), asked).await {
     ///         Err(error) if error.kind() == ErrorKind::Timeout => Ok(0),
     ///         answer => answer,

@@ -6,17 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use crate::BoxError;
 use crate::transaction::Tx;
 use crate::{Error, Result};
 use workflow_engine::model::{Retry, StepKind};
 use workflow_engine::replay::CallId;
 
 use super::step::{BodyFuture, Step};
-use super::{Ctx, RunCell};
+use super::{BodyError, Ctx, RunCell, StepValue};
 
 impl<S> Ctx<S> {
     /// Runs a step whose body works in a transaction on the run's own database. The rows that the
@@ -68,8 +64,8 @@ impl<S> Ctx<S> {
     where
         B: FnMut(Tx) -> F + Send + 'a,
         F: Future<Output = Result<T, E>> + Send + 'a,
-        T: Serialize + DeserializeOwned + Send + 'a,
-        E: Into<BoxError> + Send + 'a,
+        T: StepValue + 'a,
+        E: BodyError + Send + 'a,
     {
         let call = self.call_named(name.as_ref(), Location::caller());
         let id = call.as_ref().ok().copied();
@@ -91,14 +87,14 @@ impl<S> Ctx<S> {
 async fn in_transaction<T, E, F>(cell: &RunCell, id: Option<CallId>, body: impl FnOnce(Tx) -> F) -> Result<T>
 where
     F: Future<Output = Result<T, E>>,
-    E: Into<BoxError>,
+    E: BodyError,
 {
     let transaction = cell.port().begin_transaction().await?;
     // A call that was refused does not run its body.
     let Some(id) = id else { return Err(Error::fatal("the step was refused")) };
     cell.transaction_opened(id);
     let (tx, loan) = Tx::lend(transaction);
-    let result = body(tx).await.map_err(|error| Error::from_boxed(error.into()));
+    let result = body(tx).await.map_err(BodyError::into_error);
     match (result, loan.end()) {
         (Ok(value), Ok(transaction)) => {
             cell.attach_transaction(id, transaction);
@@ -142,7 +138,7 @@ impl<T> Transaction<'_, T> {
     }
 }
 
-impl<'a, T: Serialize + DeserializeOwned + Send + 'a> Future for Transaction<'a, T> {
+impl<'a, T: Send + 'a> Future for Transaction<'a, T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

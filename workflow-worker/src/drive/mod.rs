@@ -453,7 +453,7 @@ fn settings_of(run: &ClaimedRun, payload_limit: usize) -> RunSettings {
         epoch: run.claim.epoch,
         generation: run.generation,
         depth: run.depth,
-        queue: run.lane.queue.clone(),
+        lane: run.lane.clone(),
         attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
         started_at: run.started_at,
         payload_limit,

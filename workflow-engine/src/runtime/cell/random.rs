@@ -14,21 +14,6 @@ impl RunCell {
         inner.current.and_then(|call| inner.machine.attempt(call)).unwrap_or(self.settings.attempt)
     }
 
-    /// Returns a text that is equal in every attempt of the present step or, outside of a body, of
-    /// the run.
-    pub fn idempotency_key(&self) -> String {
-        let inner = lock(&self.inner);
-        // All run ids have one length, so a step's key cannot be mistaken for a generation.
-        let run = match self.settings.generation {
-            0 => self.settings.run_id.to_string(),
-            generation => format!("{}.{generation}", self.settings.run_id),
-        };
-        match inner.current {
-            Some(call) => format!("{run}/{}", inner.machine.key(call)),
-            None => run,
-        }
-    }
-
     /// Returns the next random number. It is equal on every replay.
     pub fn random(&self) -> u64 {
         derived_u64(self.settings.run_id, &self.next_purpose("random"))

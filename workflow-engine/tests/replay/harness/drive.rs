@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use workflow_engine::model::Effect;
+use workflow_engine::model::{Effect, Lane};
 use workflow_engine::replay::{Interruption, Next};
 use workflow_engine::runtime::{Polled, Poller, RunCell, RunSettings, TransactionCommit, WorkflowFuture};
 use workflow_sdk::internal::run_compensations;
@@ -66,7 +66,7 @@ impl Drive {
             attempt: 1,
             generation: table.generation,
             depth: 0,
-            queue: "default".into(),
+            lane: Lane { queue: "default".into(), workflow: "flow".into(), version: "1".into() },
             started_at: START,
             payload_limit: PAYLOAD_LIMIT,
         };

@@ -126,7 +126,7 @@ pub(crate) fn undo(leaf: usize) -> String {
 }
 
 fn arm(ctx: &Ctx<World>, leaf: usize, fails: bool) {
-    let body = move |world: Arc<World>| async move {
+    let body = move |world: Arc<World>, ()| async move {
         // The body of a compensation cannot know its attempt.
         let label = format!("{}#?", undo(leaf));
         world.note(&label);
@@ -134,7 +134,7 @@ fn arm(ctx: &Ctx<World>, leaf: usize, fails: bool) {
         if fails { Err(Error::fatal("cannot be undone")) } else { Ok(()) }
     };
     ctx.state().armed.lock().unwrap().push(leaf);
-    let _undo = ctx.compensate(undo(leaf), body).expect("a valid name");
+    let _undo = ctx.compensate(undo(leaf), (), body).expect("a valid name");
 }
 
 async fn wait_for_signal(leaf: usize, name: &str, timeout: Option<u64>, ctx: &Ctx<World>) -> u64 {
@@ -189,7 +189,7 @@ async fn in_transaction(_tx: Tx, plan: &Plan, ctx: &Ctx<World>) -> Result<u64> {
 
 async fn body(plan: &Plan, ctx: &Ctx<World>) -> Result<u64> {
     let (world, attempt) = (ctx.state(), ctx.attempt());
-    let label = label(&ctx.idempotency_key(), attempt);
+    let label = label(ctx.idempotency_key(), attempt);
     world.note(&label);
     let value = if plan.at_once { world.value(&label) } else { world.pass(&label).await };
     match attempt > plan.fails {
