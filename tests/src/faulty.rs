@@ -213,6 +213,10 @@ impl Store for FaultyStore {
         self.inner.run(id).await
     }
 
+    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
+        self.inner.find(workflow, key).await
+    }
+
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         self.inner.list(filter).await
     }

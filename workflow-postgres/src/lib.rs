@@ -170,6 +170,12 @@ impl Store for PostgresStore {
         call.end(result)
     }
 
+    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
+        let mut call = self.begin_call("find a run").await?;
+        let result = call.limit().run(read::find(call.connection(), &self.sql, workflow, key)).await;
+        call.end(result)
+    }
+
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         let mut call = self.begin_call("list runs").await?;
         let result = call.limit().run(read::list(call.connection(), &self.sql, filter)).await;

@@ -18,6 +18,17 @@ pub(super) async fn run(connection: &mut PgConnection, sql: &Sql, id: RunId) -> 
     found.as_ref().map(row::run).transpose()
 }
 
+/// See [`Store::find`](workflow_engine::store::Store::find).
+pub(super) async fn find(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    workflow: &str,
+    key: &str,
+) -> Result<Option<RunId>, Failure> {
+    let found = sql.find_run.query().bind(workflow).bind(key).fetch_optional(connection).await?;
+    found.as_ref().map(row::run_id).transpose()
+}
+
 /// See [`Store::list`](workflow_engine::store::Store::list).
 pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunFilter) -> Result<Vec<Run>, Failure> {
     let statuses: Vec<&str> = filter.statuses.iter().map(|status| RunStatus::as_str(*status)).collect();
@@ -35,7 +46,8 @@ pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunF
         .bind(filter.created_before.map(Timestamp::as_micros))
         .bind(filter.after.map(RunId::as_uuid))
         .bind(i64::from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)))
-        .bind(filter.paused);
+        .bind(filter.paused)
+        .bind(filter.parent.map(RunId::as_uuid));
     map_all(&query.fetch_all(connection).await?, row::run)
 }
 

@@ -162,6 +162,7 @@ statements! {
     find_due_lanes,
     find_next_due,
     find_parents,
+    find_run,
     find_schema,
     find_started_runs,
     find_unlocked_workers,

@@ -130,6 +130,10 @@ impl Store for SqliteStore {
         within_deadline("read a run", read::run(&self.database, id)).await
     }
 
+    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
+        within_deadline("find a run", read::find(&self.database, workflow, key)).await
+    }
+
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         within_deadline("list runs", read::list(&self.database, filter)).await
     }

@@ -252,6 +252,7 @@ async fn plans_are_searches(f: &Fixture) {
         (sql::RELEASE_CLAIMS, running),
         (sql::EXPIRE_RUNS, "SEARCH workflow_runs USING INDEX workflow_runs_deadline (deadline_at>? AND deadline_at<?)"),
         (sql::FIND_STARTED_RUNS, "SEARCH r USING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
+        (sql::FIND_RUN, "SEARCH workflow_runs USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
         (sql::LIST_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id<?)"),
     ] {
         let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));

@@ -19,6 +19,15 @@ pub(super) async fn run(database: &Database, id: RunId) -> Result<Option<Run>, D
     found.as_ref().map(row::run).transpose()
 }
 
+/// See [`Store::find`](workflow_engine::store::Store::find).
+pub(super) async fn find(database: &Database, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
+    const OPERATION: &str = "find a run";
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::FIND_RUN).bind(workflow).bind(key);
+    let found = query.fetch_optional(reader.connection()?).await.during(OPERATION)?;
+    found.as_ref().map(|row| row::id(row, "id")).transpose()
+}
+
 /// See [`Store::list`](workflow_engine::store::Store::list).
 pub(super) async fn list(database: &Database, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
     const OPERATION: &str = "list runs";
@@ -41,7 +50,8 @@ pub(super) async fn list(database: &Database, filter: &RunFilter) -> Result<Vec<
         .bind(filter.created_from.map(Timestamp::as_micros))
         .bind(filter.created_before.map(Timestamp::as_micros))
         .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE))
-        .bind(filter.paused);
+        .bind(filter.paused)
+        .bind(filter.parent.map(|id| id.to_string()));
     let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
     understand(&rows, row::run)
 }

@@ -77,6 +77,7 @@ statements! {
     FIND_DUE_RUNS = "find_due_runs.sql";
     FIND_NEXT_DUE = "find_next_due.sql";
     FIND_PARENTS = "find_parents.sql";
+    FIND_RUN = "find_run.sql";
     FIND_SCHEMA_TABLE = "find_schema_table.sql";
     FIND_STARTED_RUNS = "find_started_runs.sql";
     FORGET_INTERRUPTION = "forget_interruption.sql";

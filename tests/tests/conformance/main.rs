@@ -191,6 +191,8 @@ workflow_tests::cases! {
         unknown_ids_are_not_found,
         each_filter_selects,
         filters_are_combined,
+        children_are_listed_by_their_parent,
+        a_run_is_found_by_its_workflow_and_key,
         statuses_are_alternatives,
         a_key_prefix_is_compared_byte_by_byte,
         odd_tags_are_found,

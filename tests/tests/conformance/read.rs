@@ -1,11 +1,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, StartTime};
+use workflow_engine::model::{Claim, NewRun, StartTime};
 use workflow_engine::store::{RunEnd, Write};
-use workflow_sdk::{RunFilter, RunId, RunStatus};
+use workflow_sdk::{OnParentEnd, RunFilter, RunId, RunStatus};
 use workflow_tests::Fixture;
-use workflow_tests::builders::{claim_request, end, error, keyed, lane_of, new_run, park, start, succeed};
+use workflow_tests::builders::{
+    begin_child, child_of, claim_request, end, error, keyed, lane_of, new_run, park, start, succeed,
+};
 use workflow_tests::outcome::{applied, created};
 
 async fn list(fixture: &Fixture, filter: &RunFilter) -> Vec<RunId> {
@@ -79,6 +81,36 @@ pub async fn each_filter_selects(fixture: Fixture) {
         (all.clone().after(plain), vec![]),
     ] {
         assert_eq!(list(&fixture, &filter).await, expected, "{filter:?}");
+    }
+}
+
+pub async fn children_are_listed_by_their_parent(fixture: Fixture) {
+    let (parent, other) = (fixture.held().await, fixture.held().await);
+    let of = |claim: Claim, key: &str| (claim, child_of(claim.run_id, key, OnParentEnd::Cancel));
+    let children = [of(parent, "a"), of(parent, "b"), of(other, "a")];
+    for (claim, child) in &children {
+        applied(&fixture.write(begin_child(*claim, child)).await);
+    }
+    let [(_, a), (_, b), _] = &children;
+    let mut expected = [b.id, a.id];
+    expected.sort_by(|a, b| b.cmp(a));
+    assert_eq!(list(&fixture, &RunFilter::new().parent(parent.run_id)).await, expected);
+    assert_eq!(list(&fixture, &RunFilter::new().parent(a.id)).await, []);
+    assert_eq!(list(&fixture, &RunFilter::new().parent(parent.run_id).workflow("unknown")).await, []);
+}
+
+pub async fn a_run_is_found_by_its_workflow_and_key(fixture: Fixture) {
+    let run = keyed("order-1");
+    let other = NewRun { lane: lane_of("default", "refund", "1"), ..keyed("order-1") };
+    start_all(&fixture, &[run.clone(), other.clone(), keyed("order-11"), new_run()]).await;
+    for (workflow, key, expected) in [
+        (run.lane.workflow.as_str(), "order-1", Some(run.id)),
+        ("refund", "order-1", Some(other.id)),
+        ("refund", "order-11", None),
+        ("refund", "order", None),
+        ("unknown", "order-1", None),
+    ] {
+        assert_eq!(fixture.store.find(workflow, key).await.unwrap(), expected, "{workflow} {key}");
     }
 }
 

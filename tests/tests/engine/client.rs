@@ -42,8 +42,13 @@ pub async fn a_key_makes_one_run(db: Live) {
     let foreign = db.client.start(other, "b".into()).key("order-42").await.unwrap();
     assert_ne!(foreign.id(), first.id(), "a key is unique per workflow");
 
+    let found = db.client.find(echo, "order-42").await.unwrap().unwrap();
+    assert_eq!(found.id(), first.id());
+    assert!(db.client.find(echo, "order-4").await.unwrap().is_none());
+    assert!(matches!(db.client.find(echo, "").await, Err(ClientError::Name(_))));
+
     let worker = LocalWorker::start(db.worker(()).register(echo));
-    assert_eq!(first.result().await.unwrap(), "a");
+    assert_eq!(found.result().await.unwrap(), "a");
     let ended = db.client.start(echo, "a".into()).key("order-42").await.unwrap();
     assert_eq!(
         (ended.id(), ended.result().await.unwrap()),

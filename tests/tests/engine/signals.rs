@@ -174,6 +174,8 @@ pub async fn an_approval_is_listed_and_decided_once(db: Live) {
     let run = db.client.start(ship, ()).await.unwrap();
     holds("it is listed", async || !db.client.approvals().await.unwrap().is_empty()).await;
     let listed = db.client.approvals().await.unwrap();
+    let json = serde_json::to_value(&listed).unwrap();
+    assert!(json[0]["key"] == "ship" && json[0]["lane"]["workflow"] == "ship", "{json}");
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].run_id, listed[0].key.as_str(), listed[0].to.as_deref()), (run.id(), "ship", Some("ops")));
     assert_eq!(listed[0].until.unwrap().since(listed[0].since), HOUR);

@@ -249,6 +249,10 @@ impl Store for Wire {
         self.call("run", self.inner.run(id), quiet).await
     }
 
+    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
+        self.call("find", self.inner.find(workflow, key), quiet).await
+    }
+
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         self.call("list", self.inner.list(filter), quiet).await
     }

@@ -93,6 +93,14 @@ pub struct Lane {
     pub version: String,
 }
 
+/// Writes `checkout version 1 in queue default`.
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { queue, workflow, version } = self;
+        write!(f, "{workflow} version {version} in queue {queue}")
+    }
+}
+
 /// The fate of a child whose parent ends or is canceled before the child has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]

@@ -26,6 +26,8 @@ pub struct RunFilter {
     /// A prefix of the idempotency key, compared byte by byte. Default: any run, with or without a
     /// key.
     pub key_prefix: Option<String>,
+    /// The run whose children to list. Default: any run, with or without a parent.
+    pub parent: Option<RunId>,
     /// The earliest creation time, inclusive. Default: any.
     pub created_from: Option<Timestamp>,
     /// The latest creation time, exclusive. Default: any.
@@ -54,6 +56,7 @@ impl RunFilter {
             queue: None,
             tag: None,
             key_prefix: None,
+            parent: None,
             created_from: None,
             created_before: None,
             paused: None,
@@ -94,6 +97,13 @@ impl RunFilter {
     #[must_use]
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());
+        self
+    }
+
+    /// Selects only the children of this run.
+    #[must_use]
+    pub fn parent(mut self, parent: RunId) -> Self {
+        self.parent = Some(parent);
         self
     }
 

@@ -126,6 +126,10 @@ impl Store for CodedStore {
         Ok(run)
     }
 
+    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
+        self.inner.find(workflow, key).await
+    }
+
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         let mut runs = self.inner.list(filter).await?;
         runs.iter_mut().for_each(|run| self.show_run(run));

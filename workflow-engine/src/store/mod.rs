@@ -133,6 +133,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseErrorKind::Corrupt`] if the row cannot be understood.
     async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError>;
 
+    /// Returns the id of the run of this workflow with this key; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError>;
+
     /// Returns one page of runs, newest first (by id, descending).
     ///
     /// # Errors

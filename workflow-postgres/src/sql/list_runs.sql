@@ -12,6 +12,7 @@ WHERE ($1::text[] IS NULL OR r.status = ANY ($1))
   AND ($7::bigint IS NULL OR r.created_at >= $7)
   AND ($8::bigint IS NULL OR r.created_at < $8)
   AND ($9::uuid IS NULL OR r.id < $9)
+  AND ($12::uuid IS NULL OR r.parent_run_id = $12)
   AND ($11::boolean IS NULL OR (r.paused_at IS NOT NULL) = $11)
 ORDER BY r.id DESC
 LIMIT $10

@@ -2,6 +2,8 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use serde::Serialize;
+
 use workflow_engine::model::{
     Decision, Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal,
 };
@@ -14,7 +16,7 @@ use super::{Client, ClientError};
 const MAX_APPROVALS: u32 = 1000;
 
 /// An approval that a run waits for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PendingApproval {
     /// The run that waits.

@@ -240,15 +240,11 @@ impl fmt::Display for Explanation {
                 write!(f, "the run is due since {since}; {workers} workers serve it and have had no room")
             }
             Self::Unserved { since, lane, served } => {
-                let Lane { queue, workflow, version } = lane;
-                write!(
-                    f,
-                    "the run is due since {since}, but no worker serves {workflow} version {version} in queue {queue}; "
-                )?;
+                write!(f, "the run is due since {since}, but no worker serves {lane}; ")?;
                 if served.is_empty() {
-                    return write!(f, "no worker knows {workflow}");
+                    return write!(f, "no worker knows {}", lane.workflow);
                 }
-                let names = served.iter().map(|other| match other.queue == *queue {
+                let names = served.iter().map(|other| match other.queue == lane.queue {
                     true => format!("version {}", other.version),
                     false => format!("version {} in queue {}", other.version, other.queue),
                 });

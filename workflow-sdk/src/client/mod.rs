@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::workflow::Workflow;
 use workflow_engine::executor::Executor;
-use workflow_engine::model::{Run, RunFilter, RunId, StepAttempt};
+use workflow_engine::model::{NameSubject, Run, RunFilter, RunId, StepAttempt, check_name};
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{
     CodedStore, Coding, DatabaseError, DatabaseErrorKind, Outcome, PauseOutcome, ResumeOutcome, Store, Write,
@@ -170,6 +170,37 @@ impl Client {
     pub async fn handle<O>(&self, id: RunId) -> Result<RunHandle<O>, ClientError> {
         self.run(id).await?;
         Ok(RunHandle::new(self.clone(), id))
+    }
+
+    /// Finds the run of this workflow that was started with this idempotency key. Returns `None` if
+    /// there is none.
+    ///
+    /// # Errors
+    /// [`ClientError::Name`] for a key that no run can have; [`ClientError::Database`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn checkout(ctx: &Ctx, order: u64) -> Result<u64> {
+    ///     ok(order)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let started = client.start(checkout, 42).key("order-42").await?;
+    /// let found = client.find(checkout, "order-42").await?;
+    /// assert_eq!(found.map(|run| run.id()), Some(started.id()));
+    /// assert!(client.find(checkout, "order-43").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn find<W: Workflow>(&self, workflow: W, key: &str) -> Result<Option<RunHandle<W::Output>>, ClientError> {
+        let _ = workflow;
+        check_name(NameSubject::Key, key)?;
+        let found = self.0.store.find(W::NAME, key).await?;
+        Ok(found.map(|id| RunHandle::new(self.clone(), id)))
     }
 
     /// Reads a run.

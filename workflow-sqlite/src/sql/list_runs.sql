@@ -14,6 +14,7 @@ WHERE id < coalesce(?1, 'g')
   AND (?7 IS NULL OR substr(key, 1, length(?7)) = ?7)
   AND (?8 IS NULL OR created_at >= ?8)
   AND (?9 IS NULL OR created_at < ?9)
+  AND (?12 IS NULL OR parent_run_id = ?12)
   AND (?11 IS NULL OR (paused_at IS NOT NULL) = ?11)
 ORDER BY id DESC
 LIMIT +?10

@@ -153,6 +153,11 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| tables.run(id).cloned()))
     }
 
+    async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
+        let database = self.handle.open("find a run")?;
+        Ok(database.look(|tables, _| tables.keyed(workflow, key).map(|run| run.id)))
+    }
+
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
         let database = self.handle.open("list runs")?;
         Ok(database.look(|tables, _| read::list(tables, filter)))

@@ -26,6 +26,7 @@ fn fits(run: &Run, filter: &RunFilter) -> bool {
     (filter.statuses.is_empty() || filter.statuses.contains(&run.status))
         && is(&filter.workflow, &run.lane.workflow)
         && is(&filter.queue, &run.lane.queue)
+        && filter.parent.is_none_or(|parent| run.parent.as_ref().is_some_and(|of| of.run_id == parent))
         && filter.tag.as_ref().is_none_or(|(tag, value)| run.tags.get(tag) == Some(value))
         && filter.key_prefix.as_ref().is_none_or(|prefix| match &run.key {
             Some(key) => key.starts_with(prefix.as_str()),
