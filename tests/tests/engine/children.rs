@@ -6,6 +6,8 @@ use workflow_tests::{Live, LocalWorker};
 
 use super::{failure, holds};
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 #[workflow]
 async fn double(ctx: &Ctx, number: u64) -> Result<u64> {
     ctx.step("double", async || Ok::<_, Error>(number * 2)).await
@@ -155,6 +157,27 @@ pub async fn a_key_of_another_run_is_refused(db: Live) {
     assert_eq!(free.result().await.unwrap(), 8);
     let bad = db.client.start(take_a_key, String::new()).await.unwrap();
     assert_eq!(failure(bad.result().await).kind, ErrorKind::Refused);
+    working.stop().await;
+}
+
+/// Starts a child that no worker serves, and one with a tag that no run may have.
+#[workflow]
+async fn set_options(ctx: &Ctx) -> Result<String> {
+    let child = ctx.child(double, 1).version("9").tag("region", "eu").tag("region", "us").delay(HOUR);
+    child.detach().await?;
+    let refused = ctx.child(fail, ()).tag("", "eu").await.unwrap_err();
+    Ok(format!("{} {refused}", refused.kind()))
+}
+
+pub async fn a_child_has_the_version_the_tags_and_the_delay_of_its_call(db: Live) {
+    let working = LocalWorker::start(db.worker(()).register(double).register(fail).register(set_options));
+    let run = db.client.start(set_options, ()).await.unwrap();
+    let refused = run.result().await.unwrap();
+    assert!(refused.starts_with("refused ") && refused.contains("is empty"), "{refused}");
+    let children = db.client.list(&RunFilter::new().parent(run.id()).tag("region", "us")).await.unwrap();
+    let [child] = children.as_slice() else { panic!("{children:?}") };
+    assert_eq!((child.lane.version.as_str(), child.tags.len()), ("9", 1));
+    assert_eq!(child.available_at.since(child.created_at), HOUR);
     working.stop().await;
 }
 

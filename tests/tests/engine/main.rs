@@ -186,6 +186,7 @@ workflow_tests::cases! {
         the_end_of_a_parent_cancels_its_children,
         a_cycle_of_children_ends_at_the_limit,
         a_key_of_another_run_is_refused,
+        a_child_has_the_version_the_tags_and_the_delay_of_its_call,
         the_input_of_a_child_may_be_as_large_as_the_limit,
         a_child_whose_deadline_has_passed_fails_without_a_step,
         a_thousand_children_resume_their_parent_a_few_times,

@@ -14,6 +14,7 @@ use crate::Result;
 use crate::workflow::Workflow;
 use workflow_engine::model::{
     ErrorKind, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name, check_queue,
+    check_tag,
 };
 use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
 use workflow_engine::runtime::{decode, round_trip};
@@ -136,6 +137,37 @@ impl<'a, O> Child<'a, O> {
         self.set(|run| {
             check_queue(&queue).map_err(|error| error.to_string())?;
             run.lane.queue = queue;
+            Ok(())
+        })
+    }
+
+    /// Sets the version of the child's workflow. A version that no worker serves yet is accepted;
+    /// the child waits until one does. Default: the version in the workflow's attribute. Range: 1
+    /// to 255 bytes, no control characters.
+    pub fn version(self, version: impl Into<String>) -> Self {
+        let version = version.into();
+        self.set(|run| {
+            check_name(NameSubject::Version, &version).map_err(|error| error.to_string())?;
+            run.lane.version = version;
+            Ok(())
+        })
+    }
+
+    /// Adds a tag to find the child by; a second value under the same name replaces the first.
+    /// Default: none. Range: 1 to 255 bytes each, no control characters; the value may be empty.
+    pub fn tag(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        self.set(|run| {
+            check_tag(&name, &value).map_err(|error| error.to_string())?;
+            run.tags.insert(name, value);
+            Ok(())
+        })
+    }
+
+    /// Delays the start of the child by `delay`, measured from the commit. Default: no delay.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.set(|run| {
+            run.start = StartTime::After(delay);
             Ok(())
         })
     }
