@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::pool::PoolConnection;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool};
+use tokio::sync::Mutex;
 
 use workflow_engine::model::{Clock, Timestamp};
 use workflow_engine::store::{DatabaseError, StoreId};
 
 use super::error::{During, closed};
+use super::file_identity::FileIdentity;
 use super::writer::{Writer, WriterGuard};
 
 /// An open database.
@@ -33,6 +35,10 @@ pub(super) struct DatabaseFile {
     pub(super) connect: SqliteConnectOptions,
     /// Connections that only read.
     pub(super) readers: SqlitePool,
+    /// The files that are open.
+    pub(super) identity: FileIdentity,
+    /// A connection that keeps the files beside the database in place. `None` once it is closed.
+    pub(super) anchor: Mutex<Option<SqliteConnection>>,
 }
 
 /// A connection to read from.
@@ -60,7 +66,11 @@ impl Database {
     /// A connection to read from.
     pub(super) async fn reader(&self) -> Result<Reader, DatabaseError> {
         match &self.file {
-            Some(file) => Ok(Reader::Pooled(file.readers.acquire().await.during("acquire a connection")?)),
+            Some(file) => {
+                // Before the pool opens a connection, which may lead to other files.
+                self.check_files("acquire a connection")?;
+                Ok(Reader::Pooled(file.readers.acquire().await.during("acquire a connection")?))
+            }
             None => Ok(Reader::Shared(self.writer.lock().await?)),
         }
     }
@@ -77,12 +87,34 @@ impl Database {
             file.readers.close().await;
         }
         self.writer.close().await;
+        if let Some(file) = &self.file
+            && let Some(anchor) = file.anchor.lock().await.take()
+            && let Err(error) = anchor.close().await
+        {
+            tracing::warn!(%error, "a connection did not close cleanly; nothing that was committed is lost");
+        }
+    }
+
+    /// Fails if a file of the database was removed, moved or replaced. Checks nothing after
+    /// [`Database::close`], which lets SQLite remove files.
+    pub(super) fn check_files(&self, operation: &'static str) -> Result<(), DatabaseError> {
+        self.open_file().map_or(Ok(()), |file| file.identity.check(operation))
+    }
+
+    /// Does what [`Database::check_files`] does if the files were not checked for a while.
+    pub(super) fn check_files_after_pause(&self, operation: &'static str) -> Result<(), DatabaseError> {
+        self.open_file().map_or(Ok(()), |file| file.identity.check_after_pause(operation))
+    }
+
+    fn open_file(&self) -> Option<&DatabaseFile> {
+        self.file.as_ref().filter(|_| !self.closed.load(Ordering::Acquire))
     }
 }
 
 impl DatabaseFile {
     /// Opens a connection outside the pool.
     pub(super) async fn open_connection(&self, operation: &'static str) -> Result<SqliteConnection, DatabaseError> {
+        self.identity.check(operation)?;
         self.connect.connect().await.during(operation)
     }
 }

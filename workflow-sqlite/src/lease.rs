@@ -8,7 +8,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use workflow_engine::faults::altered;
 use workflow_engine::faults::failpoint_error;
-use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::model::{Claim, Lane, Timestamp, WorkerId};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, LeaseSession, Renewed};
 
 use super::database::Database;
@@ -82,10 +82,12 @@ impl Session {
         Ok(())
     }
 
-    async fn recorded(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
-        let query = sqlx::query_scalar(sql::LIST_WORKERS);
-        let ids: Vec<String> = query.fetch_all(self.connection().await?.get()?).await.during("list workers")?;
-        ids.iter().map(|id| row::worker_id(id)).collect()
+    /// Returns the recorded workers, each with its start.
+    async fn recorded(&mut self) -> Result<Vec<(WorkerId, Timestamp)>, DatabaseError> {
+        let query = sqlx::query(sql::LIST_WORKERS);
+        let rows = query.fetch_all(self.connection().await?.get()?).await.during("list workers")?;
+        let record = |found| Ok((row::worker_id(row::get(found, "id")?)?, row::time(found, "started_at")?));
+        rows.iter().map(record).collect()
     }
 
     /// Records the worker again, after another worker took it for dead and removed its row and its
@@ -116,13 +118,18 @@ impl Session {
 
     async fn find_unlocked(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
         let recorded = self.recorded().await?;
-        if !recorded.contains(&self.worker) {
+        if !recorded.iter().any(|(worker, _)| *worker == self.worker) {
             self.record_again().await?;
         }
+        let now = self.database.now();
         let Some(own) = &self.own else { return Ok(Vec::new()) };
         let mut unlocked = Vec::new();
-        for worker in recorded.into_iter().filter(|worker| *worker != self.worker) {
-            if own.files.is_free(worker).map_err(|error| file_error("look at a worker's lock", error))? {
+        for (worker, started_at) in recorded.into_iter().filter(|(worker, _)| *worker != self.worker) {
+            if own
+                .files
+                .is_dead(worker, now.since(started_at))
+                .map_err(|error| file_error("look at a worker's lock", error))?
+            {
                 unlocked.push(worker);
             }
         }
@@ -177,6 +184,7 @@ impl SessionConnection<'_> {
 #[async_trait]
 impl LeaseSession for Session {
     async fn renew(&mut self, claims: &[Claim], lease: Duration) -> Result<Vec<Renewed>, DatabaseError> {
+        self.database.check_files("renew claims")?;
         if claims.is_empty() {
             return Ok(Vec::new());
         }
@@ -199,5 +207,10 @@ impl LeaseSession for Session {
 /// Turns an error of a lock file into one of the database: the files lie beside the database, so if
 /// they cannot be used, neither can it.
 pub(super) fn file_error(operation: &'static str, error: std::io::Error) -> DatabaseError {
-    DatabaseError::new(DatabaseErrorKind::Unreachable, operation, error)
+    let kind = match error.kind() {
+        // Only a change of the files helps.
+        std::io::ErrorKind::PermissionDenied => DatabaseErrorKind::Other,
+        _ => DatabaseErrorKind::Unreachable,
+    };
+    DatabaseError::new(kind, operation, error)
 }

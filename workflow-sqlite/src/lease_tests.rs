@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, RunStatus, WorkerId};
-use workflow_engine::store::Store;
+use workflow_engine::store::{DatabaseErrorKind, Store};
 
 use super::fixture_tests::*;
 
@@ -87,4 +87,50 @@ async fn lock_files_are_for_this_user_only() {
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&directory), 0o700);
     assert_eq!(mode(&directory.join(format!("{worker}.lock"))), 0o600);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_directory_that_others_may_have_prepared_is_refused() {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    let f = Fixture::file().await;
+    let directory = f.directory.path().join("runs.db-workers");
+    let refusal = async || {
+        let error = f.store.open_lease(WorkerId::generate(), &[]).await.map(drop).unwrap_err();
+        assert_eq!(error.kind, DatabaseErrorKind::Other);
+        error.source.to_string()
+    };
+    let elsewhere = f.directory.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, &directory).unwrap();
+    assert!(refusal().await.contains("not a directory of its own"));
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0, "nothing was made where the link leads");
+    std::fs::remove_file(&directory).unwrap();
+    std::fs::create_dir(&directory).unwrap();
+    for mode in [0o770, 0o707, 0o720] {
+        std::fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
+        assert!(refusal().await.contains(&format!("mode {mode:04o}")));
+    }
+    std::fs::set_permissions(&directory, Permissions::from_mode(0o700)).unwrap();
+    let session = f.store.open_lease(WorkerId::generate(), &[]).await.unwrap();
+    // Only root can give a directory away.
+    if chown(&directory, Some(12_345), None).is_ok() {
+        assert!(refusal().await.contains("belongs to user 12345"));
+        assert!(f.store.workers().await.is_err(), "its locks say nothing");
+    }
+    drop(session);
+}
+
+#[tokio::test]
+async fn a_young_worker_without_a_lock_file_is_not_dead() {
+    let f = Fixture::file().await;
+    let (one, two) = (WorkerId::generate(), WorkerId::generate());
+    let mut session = f.store.open_lease(one, &[]).await.unwrap();
+    let _other = f.second_process().await.open_lease(two, &[]).await.unwrap();
+    std::fs::remove_file(f.directory.path().join(format!("runs.db-workers/{two}.lock"))).unwrap();
+    assert_eq!(session.unlocked_workers().await.unwrap(), []);
+    assert!(f.store.workers().await.unwrap().iter().all(|worker| worker.live));
+    f.clock.advance(Duration::from_secs(60));
+    assert_eq!(session.unlocked_workers().await.unwrap(), [two]);
 }

@@ -32,6 +32,7 @@ mod error;
 mod fast_path;
 mod fence;
 mod fence_cache;
+mod file_identity;
 mod finish;
 mod fork;
 mod hints;
@@ -64,6 +65,8 @@ mod commit_tests;
 mod fast_path_tests;
 #[cfg(test)]
 mod fence_cache_tests;
+#[cfg(test)]
+mod file_identity_tests;
 #[cfg(test)]
 mod fixture_tests;
 #[cfg(test)]
@@ -110,8 +113,12 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn commit(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
+        const OPERATION: &str = "commit a batch";
         let _turn = self.turn.lock().await;
-        within_deadline("commit a batch", commit::commit(&self.database, writes)).await
+        self.database.check_files_after_pause(OPERATION)?;
+        let outcomes = within_deadline(OPERATION, commit::commit(&self.database, writes)).await?;
+        self.database.check_files(OPERATION)?;
+        Ok(outcomes)
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {

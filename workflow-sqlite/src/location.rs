@@ -31,14 +31,53 @@ pub(super) fn parse(url: &str) -> Result<Location, ConnectError> {
 /// written or locked.
 pub(super) fn prepare(path: &Path, url: &str) -> Result<PathBuf, ConnectError> {
     check_filesystem(path)?;
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(ConnectError::NotAFile { path: path.display().to_string() });
+    }
     create(path).or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => check_writable(path, url),
         _ => Err(not_writable(path, error)),
     })?;
     // Two processes that open different links must find the same files beside the database.
     let path = path.canonicalize().map_err(|error| not_writable(path, error))?;
+    check_owners(&path)?;
     warn_of_others(&path);
     Ok(path)
+}
+
+/// Refuses files that another user may have prepared: a database that every user may write, and
+/// files beside a database that its owner shares with no group.
+#[cfg(unix)]
+fn check_owners(path: &Path) -> Result<(), ConnectError> {
+    use std::os::unix::fs::MetadataExt;
+    let user = rustix::process::geteuid().as_raw();
+    let foreign = |path: &Path, owner| Err(ConnectError::ForeignOwner { path: path.display().to_string(), owner });
+    let database = std::fs::metadata(path).map_err(|error| not_writable(path, error))?;
+    let owner = database.uid();
+    if ![user, 0].contains(&owner) && user != 0 && database.mode() & 0o002 != 0 {
+        return foreign(path, owner);
+    }
+    let is_shared = database.mode() & 0o022 != 0;
+    for file in ["-wal", "-shm"].map(|suffix| beside(path, suffix)) {
+        match std::fs::symlink_metadata(&file) {
+            Ok(found) if !is_shared && ![user, 0, owner].contains(&found.uid()) => return foreign(&file, found.uid()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_owners(_: &Path) -> Result<(), ConnectError> {
+    Ok(())
+}
+
+/// Returns the path of a file beside the database.
+#[cfg(unix)]
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// Warns if other users than the owner can read or replace the database: the file holds every
@@ -56,12 +95,7 @@ pub(super) fn open_to_others(path: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let mode = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.mode() & 0o7777);
     let mut warnings = Vec::new();
-    let beside = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    for file in [path.to_owned(), beside("-wal"), beside("-shm")] {
+    for file in [path.to_owned(), beside(path, "-wal"), beside(path, "-shm")] {
         let bits = mode(&file);
         if bits & 0o077 != 0 {
             let file = file.display();

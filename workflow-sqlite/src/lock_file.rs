@@ -4,12 +4,21 @@
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use workflow_engine::model::WorkerId;
 
+/// How long a worker without a lock file is not taken for dead, from its start: its file may lie in
+/// a directory that this process does not see.
+const UNKNOWN_FOR: Duration = Duration::from_secs(60);
+
 /// The directory of the lock files of one database.
+///
+/// With the right to write to it, another user could free or take the lock of every worker. So a
+/// directory that another user may have prepared is refused.
 #[derive(Clone, Debug)]
 pub(super) struct LockFiles {
+    database: PathBuf,
     directory: PathBuf,
 }
 
@@ -25,12 +34,13 @@ impl LockFiles {
     pub(super) fn of(database: &Path) -> Self {
         let mut directory = database.as_os_str().to_owned();
         directory.push("-workers");
-        Self { directory: directory.into() }
+        Self { database: database.to_owned(), directory: directory.into() }
     }
 
     /// Locks the file of a worker and creates it if it is missing.
     pub(super) fn lock(&self, worker: WorkerId) -> io::Result<HeldLock> {
         self.create_directory()?;
+        self.check_directory()?;
         let path = self.path(worker);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
@@ -41,11 +51,16 @@ impl LockFiles {
         Ok(HeldLock { path, _file: file })
     }
 
-    /// `true` if the lock of the worker is free. A missing file counts as a free lock.
-    pub(super) fn is_free(&self, worker: WorkerId) -> io::Result<bool> {
-        let file = match File::open(self.path(worker)) {
+    /// `true` if the lock of a worker that started this long ago is free, or its file is missing
+    /// and the worker is not [young](UNKNOWN_FOR).
+    pub(super) fn is_dead(&self, worker: WorkerId, age: Duration) -> io::Result<bool> {
+        let opened = match self.check_directory() {
+            Ok(()) => File::open(self.path(worker)),
+            Err(error) => Err(error),
+        };
+        let file = match opened {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(age >= UNKNOWN_FOR),
             Err(error) => return Err(error),
         };
         // A shared lock, so that two processes that check at once do not mistake each other for the
@@ -66,12 +81,45 @@ impl LockFiles {
         self.directory.join(format!("{worker}.lock"))
     }
 
+    /// Refuses a directory that another user may have prepared or may change.
+    #[cfg(unix)]
+    fn check_directory(&self) -> io::Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let found = std::fs::symlink_metadata(&self.directory)?;
+        let mode = found.mode() & 0o7777;
+        let owner = found.uid();
+        let is_ours = || owner == rustix::process::geteuid().as_raw();
+        let is_of_database = || std::fs::metadata(&self.database).is_ok_and(|database| database.uid() == owner);
+        if !found.is_dir() {
+            Err(self.refused("it is not a directory of its own; move it away"))
+        } else if !is_ours() && !is_of_database() {
+            Err(self.refused(&format!("it belongs to user {owner}; move it away, or give it to the database's owner")))
+        } else if mode & 0o022 != 0 {
+            Err(self.refused(&format!("others than its owner may write to it (mode {mode:04o}); chmod 700 it")))
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn check_directory(&self) -> io::Result<()> {
+        let found = std::fs::symlink_metadata(&self.directory)?;
+        if found.is_dir() { Ok(()) } else { Err(self.refused("it is not a directory of its own; move it away")) }
+    }
+
+    fn refused(&self, why: &str) -> io::Error {
+        let text = format!("the directory of lock files {:?} is refused: {why}", self.directory);
+        io::Error::new(io::ErrorKind::PermissionDenied, text)
+    }
+
     fn create_directory(&self) -> io::Result<()> {
         let mut builder = DirBuilder::new();
-        builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.directory)
+        match builder.create(&self.directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::sync::Mutex;
 
 use workflow_engine::store::{ConnectError, DatabaseError, DatabaseErrorKind, StoreId, StoreOptions, redact};
 
@@ -12,6 +13,7 @@ use workflow_engine::faults::altered;
 
 use super::database::{Database, DatabaseFile};
 use super::error::{DEADLINE, During, sqlite_code, within_deadline};
+use super::file_identity::FileIdentity;
 use super::location::{self, Location};
 use super::migrate::{self, MigrateError};
 use super::sql;
@@ -39,10 +41,16 @@ pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, C
     let connection =
         opened.unwrap_or_else(|late| Err(late.into())).map_err(|error| explain(error, url, path.as_deref()))?;
     let writer = Writer::new(connection, connect.clone(), path.is_none());
-    let file = path.map(|path| {
-        let readers = readers(connect.clone(), options.pool_size);
-        DatabaseFile { path, connect, readers }
-    });
+    let file = match path {
+        None => None,
+        Some(path) => {
+            let anchor = within_deadline("open the database", open_anchor(&connect)).await;
+            let anchor = anchor.map_err(|error| explain(error.into(), url, Some(&path)))?;
+            let readers = readers(connect.clone(), options.pool_size);
+            let identity = FileIdentity::of(&path);
+            Some(DatabaseFile { path, connect, readers, identity, anchor: Mutex::new(Some(anchor)) })
+        }
+    };
     Ok(Database { id: StoreId::next(), clock: options.clock, writer, file, closed: false.into() })
 }
 
@@ -66,6 +74,14 @@ fn readers(connect: SqliteConnectOptions, size: u32) -> sqlx::SqlitePool {
         // There is no server that could have closed the connection.
         .test_before_acquire(false)
         .connect_lazy_with(connect.pragma("query_only", "ON"))
+}
+
+/// Opens a connection that has read, so that it holds the WAL.
+async fn open_anchor(connect: &SqliteConnectOptions) -> Result<SqliteConnection, DatabaseError> {
+    const OPERATION: &str = "open the database";
+    let mut anchor = connect.clone().pragma("query_only", "ON").connect().await.during(OPERATION)?;
+    sqlx::query(sql::READ_SCHEMA_VERSION).fetch_optional(&mut anchor).await.during(OPERATION)?;
+    Ok(anchor)
 }
 
 enum OpenError {

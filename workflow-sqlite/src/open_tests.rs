@@ -80,6 +80,27 @@ async fn files_are_the_owners_alone() {
     set(directory.path(), 0o700);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn files_that_another_user_has_prepared_are_refused() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("runs.db");
+    let url = format!("sqlite://{}", path.display());
+    open(&url).await.unwrap().close().await;
+    let wal = directory.path().join("runs.db-wal");
+    std::fs::write(&wal, "").unwrap();
+    // Only root can give a file away.
+    if chown(&wal, Some(12_345), None).is_err() {
+        return;
+    }
+    let refused = open(&url).await.map(drop).unwrap_err();
+    assert!(matches!(&refused, ConnectError::ForeignOwner { owner: 12_345, .. }), "{refused:?}");
+    // A group that may write to the database may also have written the file beside it.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o660)).unwrap();
+    open(&url).await.unwrap().close().await;
+}
+
 #[tokio::test]
 async fn sixteen_at_once_migrate_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -159,7 +180,12 @@ async fn unusable_databases_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let url = |name: &str| format!("sqlite://{}", directory.path().join(name).display());
     assert!(matches!(open(&url("missing/runs.db")).await, Err(ConnectError::NotWritable { .. })));
-    assert!(matches!(open(&url("")).await, Err(ConnectError::NotWritable { .. })), "a directory");
+    assert!(matches!(open(&url("")).await, Err(ConnectError::NotAFile { .. })), "a directory");
+    #[cfg(unix)]
+    for device in ["/dev/null", "/dev/zero", "/dev/full"] {
+        let opened = open(&format!("sqlite://{device}")).await.map(drop);
+        assert!(matches!(opened, Err(ConnectError::NotAFile { .. })), "{device}: {opened:?}");
+    }
     std::fs::write(directory.path().join("text.db"), "no database, but long enough to look ".repeat(100)).unwrap();
     assert!(matches!(open(&url("text.db")).await, Err(ConnectError::NotADatabase { .. })));
     let newer = open(&url("newer.db")).await.unwrap();

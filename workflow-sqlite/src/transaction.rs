@@ -89,8 +89,17 @@ impl StepTransaction for SqliteTransaction {
 
     async fn commit(self: Box<Self>, outcome: AttemptWrite) -> StepCommit {
         const OPERATION: &str = "commit a transaction";
-        let committing = async { Ok(commit(self.writer, outcome).await) };
-        within_deadline(OPERATION, committing).await.unwrap_or_else(StepCommit::Unknown)
+        let Self { database, writer, .. } = *self;
+        if let Err(error) = database.check_files(OPERATION) {
+            writer.roll_back().await;
+            return StepCommit::RolledBack(error);
+        }
+        let committing = async { Ok(commit(writer, outcome).await) };
+        let committed = within_deadline(OPERATION, committing).await.unwrap_or_else(StepCommit::Unknown);
+        match database.check_files(OPERATION) {
+            Err(error) => StepCommit::Unknown(error),
+            Ok(()) => committed,
+        }
     }
 
     async fn roll_back(self: Box<Self>) {

@@ -38,6 +38,7 @@ impl SqliteStore {
         let operation = operation(write);
         within_deadline(operation, async {
             self.check_same_file(connection, own, operation).await?;
+            self.database.check_files(operation)?;
             apply_within(&mut SlowPath::new(connection, self.database.now()), write).await
         })
         .await

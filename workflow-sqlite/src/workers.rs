@@ -6,7 +6,7 @@ use workflow_engine::model::Lane;
 use workflow_engine::store::{DatabaseError, WorkerRecord};
 
 use super::database::Database;
-use super::error::{During, corrupt};
+use super::error::During;
 use super::lease::file_error;
 use super::lock_file::LockFiles;
 use super::{row, sql};
@@ -20,17 +20,14 @@ pub(super) async fn workers(database: &Database) -> Result<Vec<WorkerRecord>, Da
     let record = |found| {
         let id = row::worker_id(row::get(found, "id")?)?;
         let lanes: String = found.try_get("lanes").during(OPERATION)?;
+        let started_at = row::time(found, "started_at")?;
+        let age = database.now().since(started_at);
         let live = match &files {
-            Some(files) => !files.is_free(id).map_err(|error| file_error(OPERATION, error))?,
+            Some(files) => !files.is_dead(id, age).map_err(|error| file_error(OPERATION, error))?,
             // The database has one process, and that lives.
             None => true,
         };
-        Ok(WorkerRecord {
-            id,
-            lanes: serde_json::from_str(&lanes).map_err(|error| corrupt(OPERATION, error))?,
-            started_at: row::time(found, "started_at")?,
-            live,
-        })
+        Ok(WorkerRecord { id, lanes: serde_json::from_str(&lanes).unwrap_or_default(), started_at, live })
     };
     rows.iter().map(record).collect()
 }

@@ -53,6 +53,22 @@ pub enum ConnectError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// The path leads to something that is not a file, for example to a device.
+    #[error("{path:?} is not a file, so nothing could be kept in it; name a file, or one that does not exist yet")]
+    NotAFile {
+        /// The path.
+        path: String,
+    },
+    /// A file of the database belongs to another user, and this database is not shared with it.
+    #[error(
+        "{path:?} belongs to user {owner}, who could have put anything into it; move it away, or give it to the user of this program"
+    )]
+    ForeignOwner {
+        /// The file.
+        path: String,
+        /// The number of its owner.
+        owner: u32,
+    },
     /// The database file lies on a file system on which SQLite's locks do not work.
     #[error(
         "database file {path:?} lies on the network file system {filesystem}, where SQLite's locks do not hold; use a local disk, or PostgreSQL for several machines"

@@ -1,3 +1,3 @@
 -- Called by: lease.rs.
--- Guarantees: returns the id of every recorded worker.
-SELECT id FROM workflow_workers ORDER BY id
+-- Guarantees: returns id and start of every recorded worker.
+SELECT id, started_at FROM workflow_workers ORDER BY id
