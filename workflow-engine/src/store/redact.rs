@@ -3,11 +3,31 @@
 /// The text that replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Parameters whose values are secrets, in lower case.
-const SECRET: [&str; 3] = ["password", "sslpassword", "passwd"];
+/// Parameters whose values may be shown, in lower case. `options` is not among them, because it can
+/// set anything.
+const HARMLESS: [&str; 17] = [
+    "application_name",
+    "cache",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "immutable",
+    "mode",
+    "port",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "target_session_attrs",
+    "user",
+    "vfs",
+];
 
-/// Returns the URL without its password, so that it may be shown. It hides too much of a text that
-/// is not a URL, rather than too little.
+/// Returns the URL without its password, so that it may be shown. It hides the value of every
+/// parameter that is not known to be harmless, because a password may stand behind a mistyped name.
+/// It hides too much of a text that is not a URL, rather than too little.
 #[must_use]
 pub fn redact(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return redact_text(url) };
@@ -15,7 +35,8 @@ pub fn redact(url: &str) -> String {
     match rest.split_once('?').map(|(place, query)| (place, query, pairs(query))) {
         Some((place, query, redacted)) if query != redacted => {
             // Without an @, a password that holds a question mark looks like a port.
-            let is_known = place.contains('@') || place.matches(':').count() == 0 || has_port(place);
+            let is_query = || query.split('&').all(|pair| pair.contains('=') && !pair.contains('@'));
+            let is_known = place.contains('@') || !place.contains(':') || is_query() && has_port(place);
             let place = if is_known { redact_user(place) } else { HIDDEN.into() };
             format!("{scheme}://{place}?{redacted}")
         }
@@ -24,8 +45,10 @@ pub fn redact(url: &str) -> String {
 }
 
 fn has_port(place: &str) -> bool {
-    let port = place.split('/').next().and_then(|host| host.rsplit_once(':')).map(|(_, port)| port);
-    port.is_some_and(|port| port.ends_with(']') || port.bytes().all(|b| b.is_ascii_digit()))
+    let Some((name, port)) = place.split('/').next().and_then(|host| host.rsplit_once(':')) else { return false };
+    let is_address = name.starts_with('[');
+    is_address && port.ends_with(']')
+        || (is_address || !name.contains(':')) && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The last @ ends the user part: a password may hold an @ that was not escaped, even with slashes
@@ -42,27 +65,31 @@ fn redact_user(place: &str) -> String {
 /// PostgreSQL also accepts the password as a parameter.
 fn redact_pair(pair: &str) -> String {
     match pair.split_once('=') {
-        Some((name, _)) if is_secret(&unescaped(name)) => format!("{name}={HIDDEN}"),
-        _ => pair.to_owned(),
+        Some((name, value)) if is_harmless(&unescaped(name)) && !unescaped(value).contains('@') => pair.to_owned(),
+        Some((name, _)) if name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.+%".contains(&b)) => {
+            format!("{name}={HIDDEN}")
+        }
+        Some(_) => HIDDEN.into(),
+        None if pair.is_empty() => String::new(),
+        None => HIDDEN.into(),
     }
 }
 
 /// Hides the secrets of a text that is not a URL: a list of parameters (`host=db password=secret`),
 /// or a mistyped URL.
 fn redact_text(text: &str) -> String {
-    let lower = text.to_ascii_lowercase();
-    if text.contains('@') || SECRET.iter().any(|name| lower.contains(name)) {
+    if text.contains(['@', '=']) || text.contains(':') && !text.starts_with("sqlite:") {
         let scheme = text.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         return format!("{scheme}{HIDDEN}");
     }
     text.to_owned()
 }
 
-fn is_secret(name: &str) -> bool {
-    SECRET.iter().any(|secret| name.trim().eq_ignore_ascii_case(secret))
+fn is_harmless(name: &str) -> bool {
+    HARMLESS.iter().any(|harmless| name.trim().eq_ignore_ascii_case(harmless))
 }
 
-/// Returns the name of a parameter as the driver reads it.
+/// Returns the name or the value of a parameter as the driver reads it.
 fn unescaped(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
@@ -91,7 +118,7 @@ mod tests {
             ("postgres://:secret@db/app", "postgres://:***@db/app"),
             ("postgres://ann:@db/app", "postgres://ann:***@db/app"),
             ("postgres://ann:secret@[::1]:5432/app", "postgres://ann:***@[::1]:5432/app"),
-            ("postgres://ann:secret?x@db/app", "postgres://ann:***@db/app"),
+            ("postgres://ann:secret?x@db/app", "postgres://***?***"),
             ("postgres://ann:secret@/secret@db/app", "postgres://ann:***@db/app"),
             ("postgres://ann:secret#x@db/app", "postgres://ann:***@db/app"),
             ("postgresql://ann:secret@/app?host=/run", "postgresql://ann:***@/app?host=/run"),
@@ -106,6 +133,17 @@ mod tests {
             ("postgres://ann:secret@db/app?password=secret", "postgres://ann:***@db/app?password=***"),
             ("postgres://db/app?sslpassword=secret", "postgres://db/app?sslpassword=***"),
             ("postgres://db/app?password=", "postgres://db/app?password=***"),
+            ("postgres://db/app?options=-c%20a.key%3Dsecret", "postgres://db/app?options=***"),
+            ("postgres://db/app?pasword=secret&user=ann", "postgres://db/app?pasword=***&user=ann"),
+            ("postgres://db/app?Password%20=secret", "postgres://db/app?Password%20=***"),
+            ("postgres://db/app?host=ann:secret@db", "postgres://db/app?host=***"),
+            ("postgres://db/app?user=ann%40secret", "postgres://db/app?user=***"),
+            ("postgres://db/app?secret", "postgres://db/app?***"),
+            ("postgres://db/app?sslmode=require&port=5433", "postgres://db/app?sslmode=require&port=5433"),
+            ("sqlite://orders.db?mode=rwc", "sqlite://orders.db?mode=rwc"),
+            ("sqlite://orders.db?key=secret", "sqlite://orders.db?key=***"),
+            ("postgres:ann:secret", "postgres***"),
+            ("host=db pasword=secret", "host***"),
             ("postgres:ann:secret@db/app", "postgres***"),
             ("postgres:/ann:secret@db/app", "postgres***"),
             ("host=db user=ann password=secret", "host***"),
