@@ -69,10 +69,14 @@ async fn apply_missing(connection: &mut PgConnection, sql: &Sql, schema: &str) -
         lock_tables(&mut transaction, sql).await?;
     }
     for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
-        if !has_schema(&mut transaction, sql, schema).await?.0 {
+        // The server notifies about each object that exists, and the driver logs that.
+        let (has_schema, has_versions) = has_schema(&mut transaction, sql, schema).await?;
+        if !has_schema {
             sql.create_schema.query().execute(&mut *transaction).await?;
         }
-        sql.create_schema_table.query().execute(&mut *transaction).await?;
+        if !has_versions {
+            sql.create_schema_table.query().execute(&mut *transaction).await?;
+        }
         failpoint_error("migrate.before_statements")?;
         sqlx::raw_sql(AssertSqlSafe(text.replace("{schema}", &quoted(schema)))).execute(&mut *transaction).await?;
         failpoint_error("migrate.before_version")?;
