@@ -35,13 +35,17 @@ pub enum WorkerError {
     /// [`history_bytes_limit`](crate::WorkerOptions::history_bytes_limit) is 0.
     #[error("a history limit of 0 is refused: every run would fail; use 1 or more for steps and for bytes")]
     ZeroHistoryLimit,
-    /// [`lease`](crate::WorkerOptions::lease) is too short.
-    #[error("a lease of {lease:?} is refused; use {shortest:?} or more, because it must outlast several slow commits")]
-    LeaseTooShort {
-        /// The lease that was asked for.
-        lease: Duration,
-        /// The shortest accepted lease.
+    /// A time in the [options](crate::WorkerOptions) is too short or too long.
+    #[error("{option} {value:?} is refused; use {shortest:?} to {longest:?}")]
+    OutOfRange {
+        /// The name of the option.
+        option: &'static str,
+        /// The time that was asked for.
+        value: Duration,
+        /// The shortest accepted time.
         shortest: Duration,
+        /// The longest accepted time.
+        longest: Duration,
     },
     /// The thread that renews the worker's claims could not be started, or has died.
     #[error("the thread that renews the worker's leases is gone: {reason}; the worker cannot keep its runs")]

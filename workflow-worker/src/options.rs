@@ -39,17 +39,18 @@ pub struct WorkerOptions {
     /// the database. Default: 100. Range: 1 or more.
     pub concurrency: u32,
     /// How long a claim lasts without a renewal. The worker renews its claims three times per
-    /// lease. Default: 30 s. Range: at least 200 ms.
+    /// lease. Default: 30 s. Range: 200 ms to a day.
     pub lease: Duration,
     /// A run that waits for a shorter time than this stays in memory, unless other runs need its
-    /// place. A run that waits longer is parked. Default: 1 s.
+    /// place. A run that waits longer is parked. Default: 1 s. Range: up to a year.
     pub linger: Duration,
-    /// How long running steps may go on after the worker was told to stop. Default: 30 s.
+    /// How long running steps may go on after the worker was told to stop. Default: 30 s. Range:
+    /// up to a year.
     pub grace: Duration,
     /// How long a run may clean up after it was canceled or has passed its deadline, counted from
     /// the moment at which it was told to end. After that time it ends at once. Set the same value
     /// on all workers of a database, because the worker that has the run at its end applies its own
-    /// value. Default: 60 s. Range: any; with zero, nothing is cleaned up.
+    /// value. Default: 60 s. Range: up to a year; with zero, nothing is cleaned up.
     pub cancel_grace: Duration,
     /// How often the worker of a run may die while it drives this run and no other one. After one
     /// more such death the run fails with an error of kind
@@ -61,11 +62,13 @@ pub struct WorkerOptions {
     pub lapsed_lease: LapsedLease,
     /// The longest time between two polls for due runs if no notification comes. Each interval is
     /// shortened at random by up to a quarter, so that workers do not poll in step. Default: 1 s.
+    /// Range: a millisecond to a year.
     pub poll_interval: Duration,
     /// The queues that the worker serves. Default: `default` alone. Range: one or more.
     pub queues: Vec<String>,
     /// How many steps the history of a run may have. A run with more fails with an error of kind
-    /// [`HistoryLimit`](workflow_sdk::ErrorKind::HistoryLimit). The worker logs a warning from
+    /// [`HistoryLimit`](workflow_sdk::ErrorKind::HistoryLimit), before its workflow is called if
+    /// its recorded history is larger. The worker logs a warning from
     /// [`WorkerOptions::HISTORY_WARNING`] steps on. Attempts that have ended, sleeps, patches and
     /// items of streams count, since the run last
     /// [continued as new](workflow_sdk::Ctx::continue_as_new). Default: 50,000. Range: 1 or more.
@@ -87,6 +90,13 @@ impl WorkerOptions {
     pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
     /// The shortest [`WorkerOptions::lease`]. A third of it must outlast a slow commit.
     pub const SHORTEST_LEASE: Duration = Duration::from_millis(200);
+    /// The longest [`WorkerOptions::lease`]. After a power failure, runs wait as long as this.
+    pub const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
+    /// The longest value of every other time: a year.
+    pub const LONGEST_TIME: Duration = Duration::from_secs(365 * 24 * 3600);
+    /// The shortest [`WorkerOptions::poll_interval`]. Shorter ones would keep an idle database
+    /// busy.
+    pub const SHORTEST_POLL_INTERVAL: Duration = Duration::from_millis(1);
     /// The default of [`WorkerOptions::linger`].
     pub const DEFAULT_LINGER: Duration = Duration::from_secs(1);
     /// The default of [`WorkerOptions::grace`].
@@ -131,8 +141,16 @@ impl WorkerOptions {
         if self.concurrency == 0 {
             return Err(WorkerError::ZeroConcurrency);
         }
-        if self.lease < Self::SHORTEST_LEASE {
-            return Err(WorkerError::LeaseTooShort { lease: self.lease, shortest: Self::SHORTEST_LEASE });
+        for (option, value, shortest, longest) in [
+            ("lease", self.lease, Self::SHORTEST_LEASE, Self::LONGEST_LEASE),
+            ("linger", self.linger, Duration::ZERO, Self::LONGEST_TIME),
+            ("grace", self.grace, Duration::ZERO, Self::LONGEST_TIME),
+            ("cancel_grace", self.cancel_grace, Duration::ZERO, Self::LONGEST_TIME),
+            ("poll_interval", self.poll_interval, Self::SHORTEST_POLL_INTERVAL, Self::LONGEST_TIME),
+        ] {
+            if !(shortest..=longest).contains(&value) {
+                return Err(WorkerError::OutOfRange { option, value, shortest, longest });
+            }
         }
         if self.queues.is_empty() {
             return Err(WorkerError::NoQueues);

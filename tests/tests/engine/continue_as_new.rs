@@ -1,11 +1,13 @@
 //! Runs that continue as new, and runs that reach the limit of their history.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use workflow_sdk::prelude::*;
 use workflow_tests::log_capture::log_lines;
 use workflow_tests::{Live, LocalWorker, Probe};
 
-use crate::failure;
+use crate::{failure, reaches};
 
 pub async fn a_run_that_continues_keeps_its_handle_and_returns_its_last_result(db: Live) {
     #[workflow]
@@ -104,6 +106,30 @@ pub async fn a_history_that_reaches_its_limit_fails_the_run(db: Live) {
     let error = failure(db.client.start(steps, 11).await.unwrap().result().await);
     assert_eq!(error.kind, ErrorKind::HistoryLimit);
     assert!(error.message.contains("1030 (history_bytes_limit)"), "{error}");
+    worker.stop().await;
+}
+
+pub async fn a_history_above_its_limit_fails_before_the_workflow_is_called(db: Live) {
+    #[workflow]
+    async fn long(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.state().note("called");
+        for _ in 0..10 {
+            ctx.step("page", async || Ok::<_, Error>(())).await?;
+        }
+        ctx.signal::<()>("go").await.map(drop)
+    }
+    let probe = Probe::new();
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(long).linger(Duration::ZERO));
+    let run = db.client.start(long, ()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    worker.stop().await;
+    let calls = probe.times("called");
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(long).history_limit(9));
+    run.signal("go", &()).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!(error.kind, ErrorKind::HistoryLimit);
+    assert!(error.message.contains("10 steps"), "{error}");
+    assert_eq!(probe.times("called"), calls, "the workflow was not called again");
     worker.stop().await;
 }
 

@@ -104,6 +104,7 @@ workflow_tests::cases! {
         an_input_of_another_type_fails_the_run,
         a_history_that_reaches_its_limit_fails_the_run,
         a_limit_of_zero_is_refused,
+        a_history_above_its_limit_fails_before_the_workflow_is_called,
         a_run_that_is_asked_to_cancel_does_not_continue,
     }
     observer {

@@ -377,11 +377,22 @@ pub async fn a_worker_that_cannot_work(db: Live) {
     assert_eq!(error.to_string(), "concurrency 0 is refused: the worker could run nothing; use 1 or more");
 
     let error = worker_error(db.worker(()).register(echo).lease(Duration::from_millis(199))).await;
-    assert!(matches!(error, WorkerError::LeaseTooShort { .. }), "{error:?}");
-    assert_eq!(
-        error.to_string(),
-        "a lease of 199ms is refused; use 200ms or more, because it must outlast several slow commits"
-    );
+    assert!(matches!(error, WorkerError::OutOfRange { option: "lease", .. }), "{error:?}");
+    assert_eq!(error.to_string(), "lease 199ms is refused; use 200ms to 86400s");
+    type Set = fn(Worker<()>, Duration) -> Worker<()>;
+    let set: [(&str, Set); 5] = [
+        ("lease", Worker::lease),
+        ("linger", Worker::linger),
+        ("grace", Worker::grace),
+        ("cancel_grace", Worker::cancel_grace),
+        ("poll_interval", Worker::poll_interval),
+    ];
+    for (name, set) in set {
+        let error = worker_error(set(db.worker(()).register(echo), Duration::MAX)).await;
+        assert!(matches!(error, WorkerError::OutOfRange { option, .. } if option == name), "{error:?}");
+    }
+    let error = worker_error(db.worker(()).register(echo).poll_interval(Duration::ZERO)).await;
+    assert!(matches!(error, WorkerError::OutOfRange { option: "poll_interval", .. }), "{error:?}");
 
     let left = db.raw().await.number("SELECT count(*) FROM workflow_workers").await;
     assert_eq!(left, 0, "no refused worker was recorded");

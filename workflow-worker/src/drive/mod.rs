@@ -128,6 +128,8 @@ impl<'a> Drive<'a> {
     async fn run_to_exit(&mut self) -> Result<Exit, Exit> {
         let mut is_checked = false;
         loop {
+        // Before the workflow is called: a replay of a history that is too large costs too much.
+        self.check_size()?;
             // The claim is checked before each poll and after each wait.
             if !is_checked {
                 self.check_claim()?;
