@@ -24,6 +24,29 @@ pub(super) struct Call {
     sound: bool,
 }
 
+/// Runs a read. If its connection turns out to be cut, it is repeated on another one: after a
+/// restart of the server, each connection that rested in the pool is cut. All tries have one
+/// deadline.
+macro_rules! read_call {
+    ($store:expr, $operation:literal, $connection:ident => $read:expr) => {{
+        let limit = $crate::call::Limit::from_now();
+        let mut tries = $store.pool.options().get_max_connections();
+        loop {
+            let mut call = $store.begin_call_within($operation, limit).await?;
+            let $connection = call.connection();
+            let result = limit.run($read).await;
+            let is_cut = result.as_ref().is_err_and($crate::error::Failure::is_cut_connection);
+            let result = call.end(result);
+            if !is_cut || tries == 0 {
+                break result;
+            }
+            tries -= 1;
+        }
+    }};
+}
+
+pub(super) use read_call;
+
 /// The time by which a call must have ended.
 #[derive(Clone, Copy)]
 pub(super) struct Limit(Instant);
@@ -49,7 +72,11 @@ impl Limit {
 impl PostgresStore {
     /// Takes a connection of the pool.
     pub(super) async fn begin_call(&self, operation: &'static str) -> Result<Call, DatabaseError> {
-        let limit = Limit::from_now();
+        self.begin_call_within(operation, Limit::from_now()).await
+    }
+
+    /// Takes a connection of the pool, for a call with this deadline.
+    pub(super) async fn begin_call_within(&self, operation: &'static str, limit: Limit) -> Result<Call, DatabaseError> {
         let acquire = async { Ok(self.pool.acquire().await?) };
         let connection = limit.run(acquire).await.map_err(|failure| failure.during(operation))?;
         Ok(Call { connection, operation, limit, sound: false })

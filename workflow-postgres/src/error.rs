@@ -52,6 +52,13 @@ impl Failure {
         Self { kind: DatabaseErrorKind::Unreachable, breaks_connection: true, source: elapsed.into() }
     }
 
+    /// `true` if the connection was cut, not if the database did not answer in time.
+    pub(super) fn is_cut_connection(&self) -> bool {
+        self.breaks_connection
+            && self.kind == DatabaseErrorKind::Unreachable
+            && self.source.downcast_ref::<sqlx::Error>().is_some()
+    }
+
     /// `true` if an attempt that was to be inserted exists.
     pub(super) fn is_recorded(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
@@ -62,6 +69,12 @@ impl Failure {
     pub(super) fn is_missing_table(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
         error.and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "42P01" | "3F000"))
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.source.fmt(f)
     }
 }
 

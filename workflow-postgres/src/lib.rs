@@ -99,6 +99,7 @@ mod turn_tests;
 #[cfg(test)]
 mod writer_plan_tests;
 
+use call::read_call;
 use session::Session;
 use sql::Sql;
 
@@ -152,22 +153,15 @@ impl Store for PostgresStore {
     }
 
     async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
-        let mut call = self.begin_call("look for an outcome").await?;
-        let limit = call.limit();
-        let result = limit.run(transaction::recorded(call.connection(), &self.sql, run, step_key, attempt)).await;
-        call.end(result)
+        read_call!(self, "look for an outcome", connection => transaction::recorded(connection, &self.sql, run, step_key, attempt))
     }
 
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
-        let mut call = self.begin_call("look for the next due run").await?;
-        let result = call.limit().run(read::next_due(call.connection(), &self.sql, &self.clock, lanes)).await;
-        call.end(result)
+        read_call!(self, "look for the next due run", connection => read::next_due(connection, &self.sql, &self.clock, lanes))
     }
 
     async fn run(&self, id: RunId) -> Result<Option<Run>, DatabaseError> {
-        let mut call = self.begin_call("read a run").await?;
-        let result = call.limit().run(read::run(call.connection(), &self.sql, id)).await;
-        call.end(result)
+        read_call!(self, "read a run", connection => read::run(connection, &self.sql, id))
     }
 
     async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
@@ -177,51 +171,39 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-        let mut call = self.begin_call("list runs").await?;
-        let result = call.limit().run(read::list(call.connection(), &self.sql, filter)).await;
-        call.end(result)
+        read_call!(self, "list runs", connection => read::list(connection, &self.sql, filter))
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {
-        let mut call = self.begin_call("read a history").await?;
-        let result = call.limit().run(read::history(call.connection(), &self.sql, id)).await;
-        call.end(result)
+        read_call!(self, "read a history", connection => read::history(connection, &self.sql, id))
     }
 
     async fn published(&self, id: RunId, name: &str) -> Result<Option<String>, DatabaseError> {
-        let mut call = self.begin_call("read a published value").await?;
-        let result = call.limit().run(read::published(call.connection(), &self.sql, id, name)).await;
-        call.end(result)
+        read_call!(self, "read a published value", connection => read::published(connection, &self.sql, id, name))
     }
 
     async fn emitted(&self, id: RunId, name: &str, after: i64, limit: u32) -> Result<Vec<EmittedItem>, DatabaseError> {
-        let mut call = self.begin_call("read a stream").await?;
-        let result = call.limit().run(read::emitted(call.connection(), &self.sql, id, name, (after, limit))).await;
-        call.end(result)
+        read_call!(self, "read a stream", connection => read::emitted(connection, &self.sql, id, name, (after, limit)))
     }
 
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
-        let mut call = self.begin_call("look for ended runs").await?;
-        let result = call.limit().run(read::ended(call.connection(), &self.sql, ids)).await;
-        call.end(result)
+        read_call!(self, "look for ended runs", connection => read::ended(connection, &self.sql, ids))
     }
 
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
-        let mut call = self.begin_call("read an inbox").await?;
-        let result = call.limit().run(read::inbox(call.connection(), &self.sql, id, names)).await;
-        call.end(result)
+        read_call!(self, "read an inbox", connection => read::inbox(connection, &self.sql, id, names))
+    }
+
+    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
+        read_call!(self, "look for missing runs", connection => read::missing(connection, &self.sql, ids))
     }
 
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
-        let mut call = self.begin_call("look for woken runs").await?;
-        let result = call.limit().run(read::wakes(call.connection(), &self.sql, ids)).await;
-        call.end(result)
+        read_call!(self, "look for woken runs", connection => read::wakes(connection, &self.sql, ids))
     }
 
     async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError> {
-        let mut call = self.begin_call("list approvals").await?;
-        let result = call.limit().run(read::approvals(call.connection(), &self.sql, run, limit)).await;
-        call.end(result)
+        read_call!(self, "list approvals", connection => read::approvals(connection, &self.sql, run, limit))
     }
 
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
@@ -230,15 +212,11 @@ impl Store for PostgresStore {
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
-        let mut call = self.begin_call("list workers").await?;
-        let result = call.limit().run(read::workers(call.connection(), &self.sql)).await;
-        call.end(result)
+        read_call!(self, "list workers", connection => read::workers(connection, &self.sql))
     }
 
     async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
-        let mut call = self.begin_call("find due lanes").await?;
-        let result = call.limit().run(read::due_lanes(call.connection(), &self.sql, &self.clock, lanes)).await;
-        call.end(result)
+        read_call!(self, "find due lanes", connection => read::due_lanes(connection, &self.sql, &self.clock, lanes))
     }
 
     async fn hint(&self) -> Result<(), DatabaseError> {

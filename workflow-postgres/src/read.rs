@@ -2,9 +2,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use workflow_engine::model::{
-    Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp, unquoted,
-};
+use workflow_engine::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
 
 use super::claim::Lanes;
@@ -121,6 +119,13 @@ pub(super) async fn inbox(
     Ok(Some(Inbox { wakes, cancel_requested, signals: signals.into_iter().flatten().collect() }))
 }
 
+/// See [`Store::missing`](workflow_engine::store::Store::missing).
+pub(super) async fn missing(connection: &mut PgConnection, sql: &Sql, ids: &[RunId]) -> Result<Vec<RunId>, Failure> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = sql.read_missing.query().bind(ids).fetch_all(connection).await?;
+    map_all(&rows, row::run_id)
+}
+
 /// See [`Store::wakes`](workflow_engine::store::Store::wakes).
 pub(super) async fn wakes(
     connection: &mut PgConnection,
@@ -149,7 +154,7 @@ pub(super) async fn workers(connection: &mut PgConnection, sql: &Sql) -> Result<
     map_all(&sql.read_workers.query().fetch_all(connection).await?, |row| {
         Ok(WorkerRecord {
             id: row.try_get::<Uuid, _>("id")?.into(),
-            lanes: serde_json::from_str(row.try_get("lanes")?).map_err(unquoted).map_err(Failure::corrupt)?,
+            lanes: serde_json::from_str(row.try_get("lanes")?).unwrap_or_default(),
             started_at: row::time(row, "started_at")?,
             live: row.try_get("live")?,
         })

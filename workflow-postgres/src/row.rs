@@ -1,5 +1,8 @@
-//! Reads rows into the model. A value that cannot be understood is an error of kind
-//! [`DatabaseErrorKind::Corrupt`](workflow_engine::store::DatabaseErrorKind).
+//! Reads rows into the model. In a row of a run, a value that cannot be understood is noted beside
+//! the others, because one bad row must not hide the others of a list or stop a claim. Elsewhere it
+//! is an error of kind [`DatabaseErrorKind::Corrupt`](workflow_engine::store::DatabaseErrorKind).
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use sqlx::Row;
@@ -23,9 +26,9 @@ pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
         time(row, "available_at")?,
         time(row, "created_at")?,
     );
-    run.status = run_status(row.try_get("status")?)?;
+    run.status = run.read_or("status", run_status(row.try_get("status")?), RunStatus::Parked);
     run.output = row.try_get("output")?;
-    run.error = stored_error(row)?;
+    run.read_error(row.try_get("error")?);
     run.key = row.try_get("key")?;
     run.worker_id = row.try_get::<Option<Uuid>, _>("worker_id")?.map(WorkerId::from);
     run.epoch = row.try_get("epoch")?;
@@ -35,13 +38,13 @@ pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
     run.attempt = row.try_get("attempt")?;
     run.generation = row.try_get("generation")?;
     run.depth = row.try_get("depth")?;
-    run.parent = parent(row)?;
+    run.parent = run.read_or("on_parent_end", parent(row), None);
     run.deadline_at = time_if_any(row, "deadline_at")?;
     run.cancel_requested_at = time_if_any(row, "cancel_requested_at")?;
     run.paused_at = time_if_any(row, "paused_at")?;
     run.started_at = time_if_any(row, "started_at")?;
     run.completed_at = time_if_any(row, "completed_at")?;
-    run.tags = serde_json::from_str(row.try_get("tags")?).map_err(unquoted).map_err(Failure::corrupt)?;
+    run.tags = run.read_or("tags", serde_json::from_str(row.try_get("tags")?).map_err(unquoted), BTreeMap::new());
     Ok(run)
 }
 
@@ -55,6 +58,7 @@ pub(super) fn claimed_run(
     let rest: Option<&str> = row.try_get("rest")?;
     let rest = rest.map(serde_json::from_str::<ClaimedRest>).transpose().map_err(unquoted).map_err(Failure::corrupt)?;
     let rest = rest.unwrap_or_else(|| ClaimedRest::usual(now));
+    let error = rest.9.as_deref().map(StoredError::from_stored);
     Ok(ClaimedRun {
         claim: claim(row)?,
         lane,
@@ -70,7 +74,8 @@ pub(super) fn claimed_run(
         cancel_requested: rest.7.is_some(),
         started_at: rest.8,
         lease_until,
-        error: rest.9.as_deref().map(error_of).transpose()?,
+        unreadable: error.as_ref().and_then(StoredError::why_not_understood),
+        error,
     })
 }
 
@@ -180,11 +185,7 @@ pub(super) fn lane(row: &PgRow) -> Result<Lane, Failure> {
 
 fn stored_error(row: &PgRow) -> Result<Option<StoredError>, Failure> {
     let text: Option<&str> = row.try_get("error")?;
-    text.map(error_of).transpose()
-}
-
-fn error_of(text: &str) -> Result<StoredError, Failure> {
-    serde_json::from_str(text).map_err(unquoted).map_err(Failure::corrupt)
+    Ok(text.map(StoredError::from_stored))
 }
 
 fn unknown_word(what: &str, word: &str) -> Failure {

@@ -193,6 +193,7 @@ statements! {
     read_inbox,
     read_published,
     read_run,
+    read_missing,
     read_schema_version,
     read_statuses,
     read_wakes,

@@ -90,6 +90,7 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
         started_at: now,
         lease_until: now + request.lease,
         error: None,
+        unreadable: None,
     };
     (deadline_at.map_or(now, |deadline| deadline.min(now)), claimed)
 }

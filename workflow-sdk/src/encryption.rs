@@ -106,8 +106,8 @@ pub enum InvalidKey {
 }
 
 /// A [`PayloadCodec`] that encrypts every payload with XChaCha20-Poly1305 and a random nonce. It
-/// binds each payload to its place: the run, the kind, and the step key or signal name are
-/// authenticated together with the payload.
+/// binds each payload to its place: the run, the step key or signal name, and the kind and status
+/// of the row are authenticated together with the payload.
 ///
 /// One key encrypts; all keys decrypt. To rotate a key, first give the new key to every program as
 /// an old key, then make it the current key. Remove the old key when nothing remains that was
@@ -156,7 +156,8 @@ impl Encryption {
         Ok(self)
     }
 
-    /// Refuses payloads that are stored unencrypted. Default: they are read, so that runs older
+    /// Refuses payloads and errors that are stored unencrypted, except the error with which the
+    /// database itself fails a run at its deadline. Default: they are read, so that runs older
     /// than the encryption continue. New payloads are encrypted in either case.
     #[must_use]
     pub fn refuse_plain(mut self) -> Self {

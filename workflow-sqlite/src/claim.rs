@@ -1,5 +1,6 @@
 //! Claims of due runs.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -8,13 +9,16 @@ use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
-use workflow_engine::model::{Claim, Lane, RunId, Timestamp};
+use workflow_engine::model::{Claim, Lane, RunId, StoredError, Timestamp};
 use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError};
 
 use super::error::{During, corrupt};
 use super::{row, sql};
 
 const OPERATION: &str = "claim runs";
+
+/// The reason why the input of a run is not understood.
+const NOT_UTF8: &str = "input: it is not UTF-8";
 
 /// Claims due runs, the longest due first.
 pub(super) async fn claim(
@@ -76,11 +80,15 @@ impl Taken {
         let mut without_input = Vec::new();
         let mut claimed = HashMap::new();
         for row in rows {
-            for row in row::json::<Vec<ClaimedRow>>(row.try_get(0).during(OPERATION)?)? {
+            // SQLite does not check the encoding of a text. A replacement character marks the bytes
+            // that are not UTF-8.
+            let rows = String::from_utf8_lossy(row.try_get(0).during(OPERATION)?);
+            let is_damaged = matches!(rows, Cow::Owned(_));
+            for row in row::json::<Vec<ClaimedRow>>(&rows)? {
                 if row.16.is_none() {
                     without_input.push(row.0);
                 }
-                claimed.insert(row.0, row.run()?);
+                claimed.insert(row.0, row.run(is_damaged));
             }
         }
         Ok(Self { runs: due.iter().filter_map(|id| claimed.remove(id)).collect(), without_input })
@@ -96,15 +104,18 @@ impl Taken {
             return Ok(self.runs);
         }
         let ids = serde_json::to_string(&self.without_input).during(OPERATION)?;
-        let inputs = sqlx::query_as::<_, (String, String)>(sql::READ_INPUTS).bind(ids);
-        let mut inputs: HashMap<String, String> =
+        let inputs = sqlx::query_as::<_, (String, Vec<u8>)>(sql::READ_INPUTS).bind(ids);
+        let mut inputs: HashMap<String, Vec<u8>> =
             inputs.fetch_all(connection).await.during(OPERATION)?.into_iter().collect();
         if inputs.len() != self.without_input.len() {
             return Err(corrupt(OPERATION, "the input of a claimed run is missing"));
         }
         for run in &mut self.runs {
             if let Some(input) = inputs.remove(&run.claim.run_id.to_string()) {
-                run.input = input;
+                match String::from_utf8(input) {
+                    Ok(input) => run.input = input,
+                    Err(_) => run.unreadable = Some(NOT_UTF8.to_owned()),
+                }
             }
         }
         Ok(self.runs)
@@ -124,7 +135,7 @@ struct ClaimedRow(
     i64,
     i64,
     i64,
-    Option<RunId>,
+    Option<String>,
     Option<Timestamp>,
     Option<Timestamp>,
     Timestamp,
@@ -135,25 +146,33 @@ struct ClaimedRow(
 );
 
 impl ClaimedRow {
-    fn run(self) -> Result<ClaimedRun, DatabaseError> {
+    /// Returns the claimed run. `is_damaged`: some text of the claim had bytes that are not UTF-8.
+    fn run(self, is_damaged: bool) -> ClaimedRun {
         let Self(run_id, epoch, queue, workflow, version, wakes, crashes, attempt, generation, depth, ..) = self;
         let (parent_run_id, deadline_at, cancel_requested_at, started_at) = (self.10, self.11, self.12, self.13);
-        Ok(ClaimedRun {
+        let parent = parent_run_id.as_deref().map(str::parse::<RunId>).transpose();
+        let error = self.15.as_deref().map(StoredError::from_stored);
+        let input = self.16.unwrap_or_default();
+        let not_utf8 = || (is_damaged && input.contains(char::REPLACEMENT_CHARACTER)).then(|| NOT_UTF8.to_owned());
+        let no_parent = || parent.as_ref().err().map(|why| format!("parent_run_id: {why}"));
+        let unreadable = error.as_ref().and_then(StoredError::why_not_understood).or_else(no_parent).or_else(not_utf8);
+        ClaimedRun {
             claim: Claim { run_id, epoch },
             lane: Lane { queue, workflow, version },
-            input: self.16.unwrap_or_default(),
+            input,
             wakes,
             crashes,
             lone_crashes: self.17.unwrap_or(0),
             attempt,
             generation,
             depth,
-            parent_run_id,
+            parent_run_id: parent.ok().flatten(),
             deadline_at,
             cancel_requested: cancel_requested_at.is_some(),
             started_at,
             lease_until: self.14,
-            error: self.15.as_deref().map(row::json).transpose()?,
-        })
+            error,
+            unreadable,
+        }
     }
 }

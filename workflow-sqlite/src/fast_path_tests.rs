@@ -60,7 +60,9 @@ async fn an_unreadable_run_does_not_disturb_other_writes_of_its_batch() {
     drop(writer);
     let outcomes = f.store.commit(&[step(claim, 0), claim_write(WorkerId::generate(), 5)]).await.unwrap();
     assert!(matches!(outcomes[0], Outcome::Applied));
-    assert!(matches!(outcomes[1], Outcome::Refused(_)), "{:?}", outcomes[1]);
+    let Outcome::Claimed(claimed) = &outcomes[1] else { panic!("{:?}", outcomes[1]) };
+    assert_eq!(claimed.runs.iter().map(|run| run.claim.run_id).collect::<Vec<_>>(), [broken]);
+    assert!(claimed.runs[0].unreadable.is_some(), "{claimed:?}");
     assert_eq!(f.store.history(claim.run_id).await.unwrap().len(), 1, "the row is committed, as its outcome says");
 }
 

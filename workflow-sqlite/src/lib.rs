@@ -165,6 +165,10 @@ impl Store for SqliteStore {
         within_deadline("read an inbox", read::inbox(&self.database, id, names)).await
     }
 
+    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
+        within_deadline("look for missing runs", read::missing(&self.database, ids)).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         within_deadline("look for woken runs", read::wakes(&self.database, ids)).await
     }

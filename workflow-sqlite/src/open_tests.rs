@@ -273,6 +273,7 @@ async fn plans_are_searches(f: &Fixture) {
         (sql::CANCEL_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::UPSERT_HELD_ATTEMPTS, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::READ_FENCE, "SEARCH r USING PRIMARY KEY (id=?) LEFT-JOIN"),
+        (sql::READ_MISSING, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::READ_ENDED, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::RELEASE_UNKNOWN_CLAIMS, running),
         (sql::RELEASE_CLAIMS, running),

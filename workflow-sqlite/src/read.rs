@@ -122,6 +122,15 @@ pub(super) async fn inbox(database: &Database, id: RunId, names: &[String]) -> R
     Ok(Some(Inbox { wakes, cancel_requested, signals: signals.into_iter().flatten().collect() }))
 }
 
+/// See [`Store::missing`](workflow_engine::store::Store::missing).
+pub(super) async fn missing(database: &Database, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
+    const OPERATION: &str = "look for missing runs";
+    let mut reader = database.reader().await?;
+    let query = sqlx::query(sql::READ_MISSING).bind(serde_json::to_string(ids).during(OPERATION)?);
+    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
+    understand(&rows, |row| row::id(row, "id"))
+}
+
 /// See [`Store::wakes`](workflow_engine::store::Store::wakes).
 pub(super) async fn wakes(database: &Database, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
     const OPERATION: &str = "look for woken runs";

@@ -1,13 +1,17 @@
-//! Turns rows into the model. An unreadable value is an error of kind `Corrupt`.
+//! Turns rows into the model. In a row of a run, an unreadable value is noted beside the others,
+//! because one bad row must not hide the others of a list. Elsewhere it is an error of kind
+//! `Corrupt`.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{
-    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
-    StoredError, Timestamp, WorkerId, unquoted,
+    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, PayloadContext, PayloadPlace, Run, RunId, RunStatus,
+    StepAttempt, StepKind, StoredError, Timestamp, UnreadablePayload, UnreadableReason, WorkerId, unquoted,
 };
 use workflow_engine::store::{DatabaseError, EndedRun, Renewed, WaitingApproval};
 
@@ -19,18 +23,14 @@ type Result<T> = std::result::Result<T, DatabaseError>;
 
 /// Reads a row of `read_run.sql` or `list_runs.sql`.
 pub(super) fn run(row: &SqliteRow) -> Result<Run> {
-    let mut run = Run::pending(
-        id(row, "id")?,
-        lane(row)?,
-        get(row, "input")?,
-        time(row, "available_at")?,
-        time(row, "created_at")?,
-    );
-    run.status = status(row)?;
-    run.output = get(row, "output")?;
-    run.error = error(row)?;
-    run.key = get(row, "key")?;
-    run.worker_id = worker(row)?;
+    let id = id(row, "id")?;
+    let input = payload(row, "input", id, PayloadPlace::Input)?.unwrap_or_default();
+    let mut run = Run::pending(id, lane(row)?, input, time(row, "available_at")?, time(row, "created_at")?);
+    run.status = run.read_or("status", status(row).map_err(reason), RunStatus::Parked);
+    run.output = payload(row, "output", id, PayloadPlace::Output)?;
+    run.read_error(lossy(row, "error")?.as_deref());
+    run.key = run.read_or("key", get(row, "key").map_err(reason), None);
+    run.worker_id = run.read_or("worker_id", worker(row).map_err(reason), None);
     run.epoch = get(row, "epoch")?;
     run.wakes = get(row, "wakes")?;
     run.crashes = get(row, "crashes")?;
@@ -38,13 +38,13 @@ pub(super) fn run(row: &SqliteRow) -> Result<Run> {
     run.attempt = get(row, "attempt")?;
     run.generation = get(row, "generation")?;
     run.depth = get(row, "depth")?;
-    run.parent = parent(row)?;
+    run.parent = run.read_or("parent", parent(row).map_err(reason), None);
     run.deadline_at = maybe_time(row, "deadline_at")?;
     run.cancel_requested_at = maybe_time(row, "cancel_requested_at")?;
     run.paused_at = maybe_time(row, "paused_at")?;
     run.started_at = maybe_time(row, "started_at")?;
     run.completed_at = maybe_time(row, "completed_at")?;
-    run.tags = json(get(row, "tags")?)?;
+    run.tags = run.read_or("tags", get(row, "tags").and_then(json).map_err(reason), BTreeMap::new());
     Ok(run)
 }
 
@@ -66,7 +66,9 @@ pub(super) fn step_attempt(row: &SqliteRow) -> Result<StepAttempt> {
 
 /// Reads a row of `read_ended.sql`.
 pub(super) fn ended_run(row: &SqliteRow) -> Result<EndedRun> {
-    Ok(EndedRun { id: id(row, "id")?, status: status(row)?, output: get(row, "output")?, error: error(row)? })
+    let id = id(row, "id")?;
+    let output = payload(row, "output", id, PayloadPlace::Output)?;
+    Ok(EndedRun { id, status: status(row)?, output, error: error(row)? })
 }
 
 /// Reads a row of `read_inbox.sql`.
@@ -156,7 +158,28 @@ fn maybe_time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
 }
 
 fn error(row: &SqliteRow) -> Result<Option<StoredError>> {
-    get::<Option<&str>>(row, "error")?.map(json).transpose()
+    Ok(lossy(row, "error")?.as_deref().map(StoredError::from_stored))
+}
+
+/// Reads a text, with a replacement character in the place of bytes that are not UTF-8. SQLite does
+/// not check the encoding of a text.
+fn lossy<'r>(row: &'r SqliteRow, column: &str) -> Result<Option<Cow<'r, str>>> {
+    Ok(get::<Option<&[u8]>>(row, column)?.map(String::from_utf8_lossy))
+}
+
+/// Reads a payload. One that is not UTF-8 is replaced by a description of it.
+fn payload(row: &SqliteRow, column: &str, id: RunId, place: PayloadPlace<'_>) -> Result<Option<String>> {
+    let unreadable = || {
+        let context = PayloadContext::new(id, place);
+        UnreadablePayload::new(&context, None, UnreadableReason::Malformed).to_text()
+    };
+    let read = |bytes: &[u8]| std::str::from_utf8(bytes).map_or_else(|_| unreadable(), str::to_owned);
+    Ok(get::<Option<&[u8]>>(row, column)?.map(read))
+}
+
+/// Returns the reason of an error without the name of the operation.
+fn reason(error: DatabaseError) -> Box<dyn std::error::Error + Send + Sync> {
+    error.source
 }
 
 /// Decodes JSON text that the engine wrote.

@@ -105,6 +105,7 @@ statements! {
     READ_MAIN_FILE = "read_main_file.sql";
     READ_PUBLISHED = "read_published.sql";
     READ_RUN = "read_run.sql";
+    READ_MISSING = "read_missing.sql";
     READ_SCHEMA_VERSION = "read_schema_version.sql";
     READ_SQLITE_VERSION = "read_sqlite_version.sql";
     READ_STATUSES = "read_statuses.sql";

@@ -75,6 +75,10 @@ impl Store for CrashStore {
         self.inner.inbox(id, names).await
     }
 
+    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
+        self.inner.missing(ids).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.inner.wakes(ids).await
     }

@@ -36,6 +36,7 @@ pub async fn unknown_ids_are_not_found(fixture: Fixture) {
     assert_eq!(fixture.history(unknown).await, []);
     assert_eq!(fixture.store.ended(&[unknown]).await.unwrap(), []);
     assert_eq!(fixture.store.ended(&[]).await.unwrap(), []);
+    assert_eq!(fixture.store.missing(&[]).await.unwrap(), []);
     assert_eq!(fixture.store.list(&RunFilter::new()).await.unwrap(), []);
     let run = fixture.started().await;
     assert_eq!(
@@ -44,6 +45,7 @@ pub async fn unknown_ids_are_not_found(fixture: Fixture) {
         "the unknown id is older than the run"
     );
     assert_eq!(list(&fixture, &RunFilter::new().after(RunId::generate())).await, [run]);
+    assert_eq!(fixture.store.missing(&[unknown, run]).await.unwrap(), [unknown]);
 }
 
 pub async fn each_filter_selects(fixture: Fixture) {

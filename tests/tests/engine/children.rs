@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind};
+use workflow_sdk::{MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind, Timestamp};
 use workflow_tests::{Live, LocalWorker};
 
-use super::{failure, holds};
+use super::{failure, holds, reaches};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -144,6 +144,30 @@ pub async fn a_cycle_of_children_ends_at_the_limit(db: Live) {
 #[workflow]
 async fn take_a_key(ctx: &Ctx, key: String) -> Result<u64> {
     ctx.child(double, 4).key(key).await
+}
+
+pub async fn a_parent_learns_that_the_row_of_its_child_is_gone(db: Live) {
+    #[workflow]
+    async fn waits(ctx: &Ctx) -> Result<String> {
+        // Two children, so that the one that stays shows that only the other is missed.
+        let (gone, stays) = futures::join!(ctx.child(never, ()), ctx.child(double, 2));
+        Ok(format!("{} {:?}", gone.unwrap_err().kind(), stays.map_err(|error| error.kind())))
+    }
+    let working = LocalWorker::start(db.worker(()).register(waits).linger(Duration::ZERO));
+    let run = db.client.start(waits, ()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    let hour = Timestamp::from(std::time::SystemTime::now()) + Duration::from_secs(3600);
+    assert!(run.run().await.unwrap().available_at <= hour, "nothing wakes the run, so it looks by itself");
+    let mut raw = db.raw().await;
+    raw.execute("DELETE FROM workflow_runs WHERE workflow_name = 'never'").await;
+    raw.execute("UPDATE workflow_runs SET available_at = 0 WHERE workflow_name = 'waits'").await;
+    let second = LocalWorker::start(db.worker(()).register(double));
+    assert_eq!(run.result().await.unwrap(), "child_missing Ok(4)");
+    let row = run.history().await.unwrap().into_iter().find(|row| row.step_key == "never").unwrap();
+    let error = row.error.unwrap();
+    assert!(error.message.contains("its row was removed"), "{error}");
+    second.stop().await;
+    working.stop().await;
 }
 
 pub async fn a_key_of_another_run_is_refused(db: Live) {

@@ -238,6 +238,25 @@ pub async fn a_result_of_another_type_is_an_error(db: Live) {
     worker.stop().await;
 }
 
+pub async fn the_result_of_a_removed_run_is_an_error(db: Live) {
+    #[workflow]
+    async fn unserved(ctx: &Ctx<Probe>) -> Result<()> {
+        ctx.sleep(HOUR).await
+    }
+    let second = db.second_client().await;
+    let run = db.client.start(unserved, ()).await.unwrap();
+    let still_there = db.client.start(unserved, ()).await.unwrap();
+    let elsewhere = second.handle::<()>(run.id()).await.unwrap();
+    let mut waiting = std::pin::pin!(still_there.result());
+    assert!(futures::poll!(&mut waiting).is_pending());
+    let delete = format!("DELETE FROM workflow_runs WHERE id = '{}'", run.id());
+    db.raw().await.execute(delete).await;
+    for result in <[_; 2]>::from(futures::join!(run.result(), elsewhere.result())) {
+        assert!(matches!(result, Err(ClientError::UnknownRun { run_id }) if run_id == run.id()), "{result:?}");
+    }
+    assert!(futures::poll!(&mut waiting).is_pending(), "another wait goes on");
+}
+
 pub async fn every_waiting_caller_gets_the_result(db: Live) {
     #[workflow]
     async fn gated(ctx: &Ctx<Probe>, fails: bool) -> Result<u32> {

@@ -273,6 +273,17 @@ pub async fn a_row_that_was_changed_or_moved_is_refused(db: Live) {
     ] {
         assert_eq!(put(text).await.reason, reason, "{text}");
     }
+    // A value whose row claims another kind or status is not accepted either.
+    for column in ["kind = 'sleep'", "status = 'failed'"] {
+        let set = format!("UPDATE step_attempts SET {column} WHERE step_key = 'value' AND run_id = '{}'", runs[0].id());
+        let mut raw = db.raw().await;
+        raw.execute(set).await;
+        match runs[0].history().await {
+            Err(ClientError::Unreadable(changed)) => assert_eq!(changed.reason, UnreadableReason::NotAuthentic),
+            other => panic!("expected Unreadable after {column}, got {other:?}"),
+        }
+        raw.execute("UPDATE step_attempts SET kind = 'step', status = 'succeeded' WHERE step_key = 'value'").await;
+    }
     let parked = parks(&db, &owner, runs[1].id()).await;
     assert!(parked.contains("\"value\"") && parked.contains("\"k9\""), "{parked}");
     runs[0].history().await.unwrap();
@@ -294,6 +305,42 @@ pub async fn payloads_older_than_the_codec_are_read_unless_refused(db: Live) {
         ["workflow_runs.input"],
         "every value that was written with the codec is encoded"
     );
+}
+
+pub async fn a_plain_error_is_refused_with_plain_payloads(db: Live) {
+    let strict = client(&db, Encryption::new(key("k1")).refuse_plain()).await;
+    let [forged, expired] = ["forged", "expired"].map(|name| strict.start(marked_child, name.into()));
+    let forged = forged.await.unwrap();
+    let expired = expired.deadline(Duration::ZERO).await.unwrap();
+    let mut raw = db.raw().await;
+    let plain = r#"{"kind":"application","message":"forged","payload":{"type_name":"Payment","json":"{}"}}"#;
+    let set = |error: &str, run: RunId| {
+        format!("UPDATE workflow_runs SET status = 'failed', completed_at = 1, error = '{error}' WHERE id = '{run}'")
+    };
+    raw.execute(set(plain, forged.id())).await;
+    match forged.result().await {
+        Err(ClientError::Unreadable(unreadable)) => assert_eq!(unreadable.reason, UnreadableReason::Plain),
+        other => panic!("expected Unreadable, got {other:?}"),
+    }
+    let listed = strict.list(&RunFilter::new()).await.unwrap();
+    let seen = listed.iter().find(|run| run.id == forged.id()).and_then(|run| run.error.as_ref()).unwrap();
+    assert!(UnreadablePayload::in_place_of_error(seen).is_some() && seen.payload.is_none(), "{seen:?}");
+    // The database writes this error itself, when no worker serves the run.
+    let expiry = Write::Expire { limit: 10, patience: Duration::ZERO };
+    assert!(matches!(strict.executor().commit(expiry).await, Ok(Outcome::Changed(1))));
+    assert_eq!(failure(expired.result().await).kind, ErrorKind::Deadline);
+
+    // The error of a step decides what the workflow does.
+    let run = strict.start(marked_child, "fail".into()).await.unwrap();
+    let probe = Probe::new();
+    let working = worker(&strict, &probe);
+    failure(run.result().await);
+    working.stop().await;
+    raw.execute(format!("UPDATE step_attempts SET error = '{plain}' WHERE error IS NOT NULL")).await;
+    match run.history().await {
+        Err(ClientError::Unreadable(unreadable)) => assert_eq!(unreadable.reason, UnreadableReason::Plain),
+        other => panic!("expected Unreadable, got {other:?}"),
+    }
 }
 
 /// Fails for the payloads that its function selects.

@@ -39,6 +39,7 @@ mod shutdown;
 mod signals;
 mod streams;
 mod transaction;
+mod unreadable_rows;
 
 /// Longer than any case takes: a case that hangs fails with a message.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -103,8 +104,8 @@ workflow_tests::cases! {
         a_run_that_continues_keeps_its_handle_and_returns_its_last_result,
         an_input_of_another_type_fails_the_run,
         a_history_that_reaches_its_limit_fails_the_run,
-        a_limit_of_zero_is_refused,
         a_history_above_its_limit_fails_before_the_workflow_is_called,
+        a_limit_of_zero_is_refused,
         a_run_that_is_asked_to_cancel_does_not_continue,
     }
     observer {
@@ -186,6 +187,7 @@ workflow_tests::cases! {
         a_detached_child_outlives_its_parent,
         the_end_of_a_parent_cancels_its_children,
         a_cycle_of_children_ends_at_the_limit,
+        a_parent_learns_that_the_row_of_its_child_is_gone,
         a_key_of_another_run_is_refused,
         a_child_has_the_version_the_tags_and_the_delay_of_its_call,
         the_input_of_a_child_may_be_as_large_as_the_limit,
@@ -252,6 +254,7 @@ workflow_tests::cases! {
         a_run_is_started_by_name,
         a_result_of_another_type_is_an_error,
         every_waiting_caller_gets_the_result,
+        the_result_of_a_removed_run_is_an_error,
         a_history_shows_running_steps,
         the_pages_of_a_list_show_each_run_once,
         every_call_reports_an_unknown_run,
@@ -263,6 +266,7 @@ workflow_tests::cases! {
         a_run_waits_for_a_worker_that_has_its_key,
         a_row_that_was_changed_or_moved_is_refused,
         payloads_older_than_the_codec_are_read_unless_refused,
+        a_plain_error_is_refused_with_plain_payloads,
         a_codec_that_fails_or_panics_affects_one_write,
         a_batch_in_line_is_encoded_like_any_other,
         the_limit_counts_the_plain_text,
@@ -273,6 +277,13 @@ workflow_tests::cases! {
         a_key_is_unique_within_a_transaction,
         a_transaction_on_another_database_is_refused,
         bad_input_is_refused_before_the_transaction_is_touched,
+    }
+    unreadable_rows {
+        an_unknown_kind_of_error_stops_only_its_run,
+        a_list_shows_rows_with_the_reasons,
+        an_unreadable_end_reaches_only_its_waiters,
+        a_step_error_of_an_unknown_kind_parks_its_run,
+        a_parent_waits_for_a_worker_that_understands_the_error_of_its_child,
     }
     transaction {
         rows_and_outcome_are_committed_together,

@@ -277,6 +277,10 @@ impl Store for Wire {
         self.call("inbox", self.inner.inbox(id, names), quiet).await
     }
 
+    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
+        self.call("missing", self.inner.missing(ids), quiet).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.call("wakes", self.inner.wakes(ids), quiet).await
     }

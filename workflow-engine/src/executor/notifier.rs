@@ -42,7 +42,7 @@ pub struct Notifier {
     wakes: broadcast::Sender<RunId>,
     pauses: broadcast::Sender<RunId>,
     /// For each awaited run, the tasks that wait for its end.
-    waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>>,
+    waits: Mutex<HashMap<RunId, Vec<oneshot::Sender<Option<EndedRun>>>>>,
     /// For each run whose streams are followed in this process, what their readers wait for.
     follows: Mutex<HashMap<RunId, Weak<Notify>>>,
     hint: Arc<HintRequest>,
@@ -110,8 +110,9 @@ impl Notifier {
         self.pauses.subscribe()
     }
 
-    /// Waits for the end of a run, as far as this process learns of it.
-    pub fn wait_ended(&self, run: RunId) -> oneshot::Receiver<EndedRun> {
+    /// Waits for the end of a run, as far as this process learns of it. `None`: the database does
+    /// not have the run.
+    pub fn wait_ended(&self, run: RunId) -> oneshot::Receiver<Option<EndedRun>> {
         let (sender, ended) = oneshot::channel();
         self.waits().entry(run).or_default().push(sender);
         ended
@@ -123,7 +124,14 @@ impl Notifier {
         let ended = ended();
         for sender in senders {
             // An error means that this task no longer waits.
-            let _ = sender.send(ended.clone());
+            let _ = sender.send(Some(ended.clone()));
+        }
+    }
+
+    /// Tells the tasks that wait for this run that the database does not have it.
+    pub fn notify_missing(&self, run: RunId) {
+        for sender in self.waits().remove(&run).into_iter().flatten() {
+            let _ = sender.send(None);
         }
     }
 
@@ -212,7 +220,7 @@ impl Notifier {
         self.notify_changed();
     }
 
-    fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<EndedRun>>>> {
+    fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<Option<EndedRun>>>>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

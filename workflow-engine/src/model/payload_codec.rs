@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{RunId, StepKind};
+use super::{AttemptStatus, RunId, StepAttempt, StepKind};
 
 /// Converts every payload to its stored form and back: encryption or compression.
 ///
@@ -117,6 +117,9 @@ pub struct PayloadContext<'a> {
     pub run_id: RunId,
     /// The payload's place in the run.
     pub place: PayloadPlace<'a>,
+    /// Kind and status of the row, if the payload belongs to a row of the history. A codec that
+    /// authenticates them refuses a failure that was turned into a success.
+    pub row: Option<(StepKind, AttemptStatus)>,
 }
 
 /// The place of a payload in its run.
@@ -127,8 +130,10 @@ pub enum PayloadPlace<'a> {
     Input,
     /// The run's output.
     Output,
-    /// The run's error.
+    /// The reason why a run that has not ended could not continue, or failed before.
     Error,
+    /// The error of a failed run.
+    FinalError,
     /// The output of a step, the condition of a wait, or a published value.
     StepOutput {
         /// The step's key.
@@ -158,16 +163,30 @@ impl<'a> PayloadContext<'a> {
     /// Creates the context of this payload of this run.
     #[must_use]
     pub const fn new(run_id: RunId, place: PayloadPlace<'a>) -> Self {
-        Self { run_id, place }
+        Self { run_id, place, row: None }
+    }
+
+    /// Returns the context for a row of the history with this kind and status.
+    #[must_use]
+    pub const fn of_row(self, kind: StepKind, status: AttemptStatus) -> Self {
+        Self { row: Some((kind, status)), ..self }
     }
 
     /// Creates the context of the output of a row of the history.
-    pub fn of_output(run_id: RunId, kind: StepKind, key: &'a str, attempt: i64) -> Self {
-        let place = match kind {
-            StepKind::Emitted => PayloadPlace::Item { key, number: attempt },
+    #[must_use]
+    pub fn of_output(run_id: RunId, row: &'a StepAttempt) -> Self {
+        let key = row.step_key.as_str();
+        let place = match row.kind {
+            StepKind::Emitted => PayloadPlace::Item { key, number: row.attempt },
             _ => PayloadPlace::StepOutput { key },
         };
-        Self { run_id, place }
+        Self::new(run_id, place).of_row(row.kind, row.status)
+    }
+
+    /// Creates the context of the error of a row of the history.
+    #[must_use]
+    pub fn of_error(run_id: RunId, row: &'a StepAttempt) -> Self {
+        Self::new(run_id, PayloadPlace::StepError { key: &row.step_key }).of_row(row.kind, row.status)
     }
 
     /// Returns the key of the step that the payload belongs to, if any.
@@ -177,7 +196,11 @@ impl<'a> PayloadContext<'a> {
             PayloadPlace::StepOutput { key } | PayloadPlace::StepError { key } | PayloadPlace::Item { key, .. } => {
                 Some(key)
             }
-            PayloadPlace::Input | PayloadPlace::Output | PayloadPlace::Error | PayloadPlace::Signal { .. } => None,
+            PayloadPlace::Input
+            | PayloadPlace::Output
+            | PayloadPlace::Error
+            | PayloadPlace::FinalError
+            | PayloadPlace::Signal { .. } => None,
         }
     }
 
@@ -193,12 +216,16 @@ impl<'a> PayloadContext<'a> {
             PayloadPlace::StepError { key } => (5, key, 0),
             PayloadPlace::Item { key, number } => (6, key, number),
             PayloadPlace::Signal { name } => (7, name, 0),
+            PayloadPlace::FinalError => (8, "", 0),
         };
-        // The only part of variable length is last.
+        let (kind, status) = self.row.map_or(("", ""), |(kind, status)| (kind.as_str(), status.as_str()));
+        // No kind and no status has a NUL byte, and the other part of variable length is last.
         let mut bytes = vec![1, tag];
         bytes.extend_from_slice(self.run_id.as_uuid().as_bytes());
         bytes.extend_from_slice(&number.to_be_bytes());
-        bytes.extend_from_slice(text.as_bytes());
+        for part in [kind, "\0", status, "\0", text] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
         bytes
     }
 }
@@ -208,7 +235,7 @@ impl fmt::Display for PayloadContext<'_> {
         match self.place {
             PayloadPlace::Input => write!(f, "the input of run {}", self.run_id),
             PayloadPlace::Output => write!(f, "the output of run {}", self.run_id),
-            PayloadPlace::Error => write!(f, "the error of run {}", self.run_id),
+            PayloadPlace::Error | PayloadPlace::FinalError => write!(f, "the error of run {}", self.run_id),
             PayloadPlace::StepOutput { key } => write!(f, "the output of step {key:?} of run {}", self.run_id),
             PayloadPlace::StepError { key } => write!(f, "the error of step {key:?} of run {}", self.run_id),
             PayloadPlace::Item { key, number } => write!(f, "item {number} of step {key:?} of run {}", self.run_id),
@@ -232,10 +259,14 @@ mod tests {
             places.push(PayloadPlace::Signal { name: key });
             places.extend([1, 2, 97].map(|number| PayloadPlace::Item { key, number }));
         }
-        let contexts: Vec<_> = runs
-            .iter()
-            .flat_map(|run| places.iter().map(|place| PayloadContext::new(*run, *place).to_bytes()))
-            .collect();
+        places.push(PayloadPlace::FinalError);
+        let plain = runs.iter().flat_map(|run| places.iter().map(|place| PayloadContext::new(*run, *place)));
+        let mut contexts: Vec<_> = plain.clone().map(|context| context.to_bytes()).collect();
+        for kind in [StepKind::Step, StepKind::Sleep] {
+            for status in AttemptStatus::ALL {
+                contexts.extend(plain.clone().map(|context| context.of_row(kind, status).to_bytes()));
+            }
+        }
         assert_eq!(contexts.iter().collect::<HashSet<_>>().len(), contexts.len());
     }
 }

@@ -220,6 +220,11 @@ pub struct Run {
     pub completed_at: Option<Timestamp>,
     /// Labels by which the run can be found.
     pub tags: BTreeMap<String, String>,
+    /// The columns of the row that this program does not understand, each with the reason. The
+    /// fields of these columns have their default values; a status that is not understood reads as
+    /// parked. Empty for a run that is understood.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<String>,
 }
 
 impl Run {
@@ -253,7 +258,26 @@ impl Run {
             started_at: None,
             completed_at: None,
             tags: BTreeMap::new(),
+            unreadable: Vec::new(),
         }
+    }
+
+    /// Returns the value that was read of a column, or this default value together with a note of
+    /// the reason. One bad row must not hide the others of a list.
+    #[doc(hidden)]
+    pub fn read_or<T>(&mut self, column: &str, read: Result<T, impl fmt::Display>, default: T) -> T {
+        read.unwrap_or_else(|why| {
+            self.unreadable.push(format!("{column}: {why}"));
+            default
+        })
+    }
+
+    /// Reads the stored error, and notes the reason if it is not understood.
+    #[doc(hidden)]
+    pub fn read_error(&mut self, text: Option<&str>) {
+        self.error = text.map(StoredError::from_stored);
+        let why = self.error.as_ref().and_then(StoredError::why_not_understood);
+        self.unreadable.extend(why.map(|why| format!("error: {why}")));
     }
 }
 
@@ -285,6 +309,7 @@ impl fmt::Debug for Run {
             .field("started_at", &self.started_at)
             .field("completed_at", &self.completed_at)
             .field("tags", &self.tags)
+            .field("unreadable", &self.unreadable)
             .finish()
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Timestamp, TypedPayload};
+use super::{Timestamp, TypedPayload, unquoted};
 
 /// The cause of an error, as far as a program may want to tell causes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,10 +28,17 @@ pub enum ErrorKind {
     Divergence,
     /// A child was canceled.
     ChildCanceled,
+    /// The row of a child is not in the database any more, so its end is unknown.
+    ChildMissing,
     /// The engine refused what the code gave it: a name, a value, or a call at the wrong place.
     Refused,
     /// The run's history reached the limit of its worker.
     HistoryLimit,
+    /// The error was recorded with a kind that this release does not know, or its stored text is
+    /// not understood. The message then says so, or is the recorded one. A run that depends on such
+    /// an error waits for a worker that understands it.
+    #[serde(other)]
+    Unknown,
 }
 
 impl ErrorKind {
@@ -48,8 +55,10 @@ impl ErrorKind {
             Self::CrashLoop => "crash_loop",
             Self::Divergence => "divergence",
             Self::ChildCanceled => "child_canceled",
+            Self::ChildMissing => "child_missing",
             Self::Refused => "refused",
             Self::HistoryLimit => "history_limit",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -94,6 +103,10 @@ pub struct StoredError {
     /// [`in_place_of_error`](crate::model::UnreadablePayload::in_place_of_error).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coded: Option<Box<str>>,
+    /// The stored text of an error that this program does not understand. It is kept, so that a
+    /// program of the release that wrote it reads the error as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_understood: Option<Box<str>>,
 }
 
 /// The longest text that is stored; longer texts are cut. The errors of some drivers quote whole
@@ -118,7 +131,51 @@ impl StoredError {
             attempts_left: None,
             next_attempt_at: None,
             coded: None,
+            not_understood: None,
         }
+    }
+
+    /// Returns the error of a run that had not ended at its deadline.
+    #[must_use]
+    pub fn deadline() -> Self {
+        Self::new(ErrorKind::Deadline, "the run had not ended at its deadline")
+    }
+
+    /// Reads the stored form of an error. If this program does not understand it, the result has
+    /// the kind [`ErrorKind::Unknown`] and [keeps](StoredError::not_understood) the text.
+    #[must_use]
+    pub fn from_stored(text: &str) -> Self {
+        let error = Self::read(text);
+        // The run was parked because of this text, which may be understood here.
+        match error.not_understood.as_deref().map(Self::read) {
+            Some(kept) if kept.not_understood.is_none() => kept,
+            _ => error,
+        }
+    }
+
+    fn read(text: &str) -> Self {
+        match serde_json::from_str::<Self>(text) {
+            Ok(error) if error.kind != ErrorKind::Unknown => error,
+            Ok(error) => Self { not_understood: Some(text.into()), ..error },
+            Err(why) => {
+                let message = format!("the stored error is not understood: {}", unquoted(why));
+                Self { not_understood: Some(text.into()), ..Self::new(ErrorKind::Unknown, message) }
+            }
+        }
+    }
+
+    /// Returns why this program does not understand the stored error; `None` if it understands it.
+    #[must_use]
+    pub fn why_not_understood(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Kind {
+            kind: String,
+        }
+        let text = self.not_understood.as_deref()?;
+        Some(match serde_json::from_str::<Self>(text).and_then(|_| serde_json::from_str::<Kind>(text)) {
+            Ok(Kind { kind }) => format!("this release does not know the kind of error {kind:?}"),
+            Err(why) => unquoted(why).to_string(),
+        })
     }
 
     /// Creates a stored error from an error and the texts of its sources.
@@ -200,5 +257,43 @@ impl fmt::Display for StoredError {
             write!(f, ": {cause}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATER: &str = r#"{"kind":"quota","message":"none is left","retry_after_us":7}"#;
+
+    #[test]
+    fn an_error_of_an_unknown_kind_keeps_its_message_and_its_text() {
+        let error = StoredError::from_stored(LATER);
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unknown, "none is left"));
+        assert_eq!(error.not_understood.as_deref(), Some(LATER));
+        let why = error.why_not_understood().unwrap_or_default();
+        assert_eq!(why, "this release does not know the kind of error \"quota\"");
+    }
+
+    #[test]
+    fn a_text_that_is_no_error_is_kept() {
+        for text in ["no JSON", "{}", "7", ""] {
+            let error = StoredError::from_stored(text);
+            assert_eq!((error.kind, error.not_understood.as_deref()), (ErrorKind::Unknown, Some(text)));
+            assert!(error.why_not_understood().is_some());
+        }
+    }
+
+    #[test]
+    fn a_kept_text_is_read_where_it_is_understood() {
+        let park = |text: &str| StoredError {
+            not_understood: Some(text.into()),
+            ..StoredError::new(ErrorKind::Divergence, "this worker does not understand the run's error")
+        };
+        let stored = |error: &StoredError| serde_json::to_string(error).unwrap_or_default();
+        let known = StoredError::new(ErrorKind::Timeout, "too slow");
+        assert_eq!(StoredError::from_stored(&stored(&park(&stored(&known)))), known);
+        assert_eq!(StoredError::from_stored(&stored(&park(LATER))), park(LATER));
+        assert_eq!(StoredError::from_stored(&stored(&known)), known);
     }
 }

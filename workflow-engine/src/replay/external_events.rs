@@ -39,6 +39,11 @@ impl ExternalEvents {
         !self.waits.is_empty() || !self.children.is_empty()
     }
 
+    /// Returns whether a call waits for the end of a child.
+    pub(super) fn are_children_awaited(&self) -> bool {
+        !self.children.is_empty()
+    }
+
     /// Returns the awaited events if the drive has to look for them now.
     pub(super) fn begin_look(&mut self) -> Option<AwaitedEvents> {
         if !std::mem::take(&mut self.look_is_due) || !self.are_awaited() {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::faults::planted;
-use crate::model::{Claim, Effect, ErrorKind, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
+use crate::model::{Claim, Effect, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
 
 use super::attempt_row::AttemptRow;
 use super::batch_target::{BatchTarget, ConsumedSignal};
@@ -318,7 +318,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 
     async fn expire_runs(&mut self) -> Result<(), T::Error> {
         for (index, (limit, patience)) in self.writes.expiries.iter() {
-            let error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
+            let error = StoredError::deadline();
             let expired = self.target.expire_runs(limit, patience, &error).await?;
             self.outcomes.set(index, Outcome::Changed(expired.len() as u64));
             expired.into_iter().for_each(|run| self.ended.without_worker(run));

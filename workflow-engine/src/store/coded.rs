@@ -12,7 +12,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, Lane, PayloadContext, PayloadPlace, Run, RunFilter, RunId, StepAttempt, StepKind, StoredError, WorkerId,
+    AttemptStatus, Claim, Lane, PayloadContext, PayloadPlace, Run, RunFilter, RunId, StepAttempt, StepKind,
+    StoredError, WorkerId,
 };
 
 use super::coded_writes::Encoded;
@@ -47,7 +48,8 @@ impl CodedStore {
         if let Some(output) = &mut run.output {
             self.coding.show(&context(PayloadPlace::Output), output);
         }
-        show_error(&self.coding, run.id, run.error.as_mut());
+        let place = if run.status.is_terminal() { PayloadPlace::FinalError } else { PayloadPlace::Error };
+        show_error(&self.coding, &context(place), run.error.as_mut());
     }
 
     /// Encodes the history of a fork anew: a database would copy the rows unchanged, but their
@@ -148,7 +150,8 @@ impl Store for CodedStore {
         let mut text = self.inner.published(id, name).await?;
         if let Some(text) = &mut text {
             let key = StepKind::Published.key_of(name);
-            self.coding.open(&PayloadContext::new(id, PayloadPlace::StepOutput { key: &key }), text)?;
+            let context = PayloadContext::new(id, PayloadPlace::StepOutput { key: &key });
+            self.coding.open(&context.of_row(StepKind::Published, AttemptStatus::Running), text)?;
         }
         Ok(text)
     }
@@ -157,7 +160,8 @@ impl Store for CodedStore {
         let mut items = self.inner.emitted(id, name, after, limit).await?;
         let key = StepKind::Emitted.key_of(name);
         for EmittedItem { number, item } in &mut items {
-            self.coding.show(&PayloadContext::new(id, PayloadPlace::Item { key: &key, number: *number }), item);
+            let context = PayloadContext::new(id, PayloadPlace::Item { key: &key, number: *number });
+            self.coding.show(&context.of_row(StepKind::Emitted, AttemptStatus::Succeeded), item);
         }
         Ok(items)
     }
@@ -168,7 +172,7 @@ impl Store for CodedStore {
             if let Some(output) = output {
                 self.coding.show(&PayloadContext::new(*id, PayloadPlace::Output), output);
             }
-            show_error(&self.coding, *id, error.as_mut());
+            show_error(&self.coding, &PayloadContext::new(*id, PayloadPlace::FinalError), error.as_mut());
         }
         Ok(ended)
     }
@@ -182,6 +186,10 @@ impl Store for CodedStore {
         Ok(inbox)
     }
 
+    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
+        self.inner.missing(ids).await
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         self.inner.wakes(ids).await
     }
@@ -190,7 +198,8 @@ impl Store for CodedStore {
         let mut approvals = self.inner.approvals(run, limit).await?;
         for WaitingApproval { run_id, step_key, output, .. } in &mut approvals {
             if let Some(output) = output {
-                self.coding.show(&PayloadContext::new(*run_id, PayloadPlace::StepOutput { key: step_key }), output);
+                let context = PayloadContext::new(*run_id, PayloadPlace::StepOutput { key: step_key });
+                self.coding.show(&context.of_row(StepKind::Approval, AttemptStatus::Running), output);
             }
         }
         Ok(approvals)
@@ -235,16 +244,19 @@ impl Store for CodedStore {
     }
 }
 
-fn show_error(coding: &Coding, run_id: RunId, error: Option<&mut StoredError>) {
+fn show_error(coding: &Coding, context: &PayloadContext<'_>, error: Option<&mut StoredError>) {
     if let Some(error) = error {
-        coding.show_error(&PayloadContext::new(run_id, PayloadPlace::Error), error);
+        coding.show_error(context, error);
     }
 }
 
 fn show_claimed(coding: &Coding, run: &mut ClaimedRun) {
     let run_id = run.claim.run_id;
     coding.show(&PayloadContext::new(run_id, PayloadPlace::Input), &mut run.input);
-    show_error(coding, run_id, run.error.as_mut());
+    show_error(coding, &PayloadContext::new(run_id, PayloadPlace::Error), run.error.as_mut());
+    if run.unreadable.is_none() {
+        run.unreadable = run.error.as_ref().and_then(StoredError::why_not_understood);
+    }
 }
 
 fn decode_outcomes(coding: &Coding, mut outcomes: Vec<Outcome>) -> Vec<Outcome> {

@@ -123,7 +123,7 @@ impl Coding {
         let context = |place| PayloadContext::new(write.claim.run_id, place);
         let end = match &write.end {
             RunEnd::Succeeded(output) => RunEnd::Succeeded(self.encode(&context(PayloadPlace::Output), output)?),
-            RunEnd::Failed(error) => RunEnd::Failed(self.encode_error(&context(PayloadPlace::Error), error)?),
+            RunEnd::Failed(error) => RunEnd::Failed(self.encode_error(&context(PayloadPlace::FinalError), error)?),
             RunEnd::Canceled => RunEnd::Canceled,
         };
         Ok(EndWrite { end, ..write.clone() })

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::model::{
-    CodecError, CodedPayload, PayloadCodec, PayloadContext, PayloadPlace, RunId, StepAttempt, StoredError,
-    UnreadablePayload, UnreadableReason,
+    CodecError, CodedPayload, PayloadCodec, PayloadContext, RunId, StepAttempt, StoredError, UnreadablePayload,
+    UnreadableReason,
 };
 
 use super::{DatabaseError, DatabaseErrorKind};
@@ -145,12 +145,18 @@ impl Coding {
         context: &PayloadContext<'_>,
         stored: &StoredError,
     ) -> Result<Option<StoredError>, UnreadablePayload> {
-        // An error without the mark is plain. Databases write some errors themselves, and those
-        // hold nothing of an author.
-        let Some(coded) = stored.coded.as_deref().filter(|text| text.starts_with(MARK)) else { return Ok(None) };
+        let Some(coded) = stored.coded.as_deref().filter(|text| text.starts_with(MARK)) else {
+            // Databases write this error themselves, and it holds nothing of an author.
+            let is_own = *stored == StoredError::deadline();
+            return match &self.0 {
+                Some(codec) if !codec.reads_plain() && !is_own => {
+                    Err(UnreadablePayload::new(context, None, UnreadableReason::Plain))
+                }
+                _ => Ok(None),
+            };
+        };
         let plain = self.decode(context, coded)?;
-        let malformed = |_| UnreadablePayload::new(context, None, UnreadableReason::Malformed);
-        serde_json::from_str(&plain).map(Some).map_err(malformed)
+        Ok(Some(StoredError::from_stored(&plain)))
     }
 
     /// See [`Coding::open`].
@@ -178,30 +184,33 @@ impl Coding {
     }
 
     /// Returns the stored form of a row of a history.
-    pub(super) fn encode_row(&self, run_id: RunId, row: &StepAttempt) -> Result<StepAttempt, DatabaseError> {
-        let mut row = row.clone();
+    pub(super) fn encode_row(&self, run_id: RunId, plain: &StepAttempt) -> Result<StepAttempt, DatabaseError> {
+        let mut row = plain.clone();
         if let Some(output) = &mut row.output {
-            *output = self.encode(&PayloadContext::of_output(run_id, row.kind, &row.step_key, row.attempt), output)?;
+            *output = self.encode(&PayloadContext::of_output(run_id, plain), output)?;
         }
         if let Some(error) = &mut row.error {
-            let place = PayloadPlace::StepError { key: &row.step_key };
-            *error = self.encode_error(&PayloadContext::new(run_id, place), error)?;
+            *error = self.encode_error(&PayloadContext::of_error(run_id, plain), error)?;
         }
         Ok(row)
     }
 
-    /// Decodes a row of a history.
+    /// Decodes a row of a history. A workflow may decide by the kind of an error, so an error that
+    /// this program does not understand must not reach it.
     ///
     /// # Errors
-    /// See [`Coding::open`].
+    /// See [`Coding::open`]. Kind [`DatabaseErrorKind::Corrupt`] for an error that is not
+    /// understood.
     pub(super) fn open_row(&self, run_id: RunId, row: &mut StepAttempt) -> Result<(), DatabaseError> {
-        if let Some(output) = &mut row.output {
-            self.open(&PayloadContext::of_output(run_id, row.kind, &row.step_key, row.attempt), output)?;
+        let (mut output, mut error) = (row.output.take(), row.error.take());
+        if let Some(output) = &mut output {
+            self.open(&PayloadContext::of_output(run_id, row), output)?;
         }
-        if let Some(error) = &mut row.error {
-            let place = PayloadPlace::StepError { key: &row.step_key };
-            self.open_error(&PayloadContext::new(run_id, place), error)?;
+        if let Some(error) = &mut error {
+            self.open_error(&PayloadContext::of_error(run_id, row), error)?;
+            understood(error, || format!("the error of step {:?}", row.step_key))?;
         }
+        (row.output, row.error) = (output, error);
         Ok(())
     }
 }
@@ -210,6 +219,16 @@ impl Coding {
 /// thread of the executor, which must survive it.
 fn guarded<T>(call: impl FnOnce() -> Result<T, CodecError>) -> Result<T, CodecError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(CodecError::Failed("it panicked".into())))
+}
+
+/// Refuses a stored error that this program does not understand.
+///
+/// # Errors
+/// Kind [`DatabaseErrorKind::Corrupt`].
+pub fn understood(error: &StoredError, what: impl FnOnce() -> String) -> Result<(), DatabaseError> {
+    let Some(why) = error.why_not_understood() else { return Ok(()) };
+    let why = format!("{} is not understood: {why}", what());
+    Err(DatabaseError::new(DatabaseErrorKind::Corrupt, "understand an error", why))
 }
 
 fn unencoded(context: &PayloadContext<'_>, error: &CodecError) -> DatabaseError {

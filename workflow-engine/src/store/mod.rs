@@ -48,7 +48,7 @@ pub use apply::{apply, apply_within};
 pub use attempt_row::AttemptRow;
 pub use batch_target::{BatchTarget, ConsumedSignal, RunState};
 pub use coded::CodedStore;
-pub use coding::Coding;
+pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
 pub use connect_error::ConnectError;
 pub use error::{DatabaseError, DatabaseErrorKind};
@@ -173,6 +173,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// See [`Store::run`].
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError>;
+
+    /// Returns those of these runs that the database does not have, in any order. One query for
+    /// all.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError>;
 
     /// Returns the run's `wakes`, and the first signals of these names that no step has consumed,
     /// in their order and at most [`INBOX_PAGE`]. Both are read at one moment. `None` for an
@@ -348,7 +355,8 @@ pub struct WaitingApproval {
 pub struct WorkerRecord {
     /// The worker.
     pub id: WorkerId,
-    /// The lanes that it serves; empty for a worker of a release that did not record them.
+    /// The lanes that it serves; empty for a worker of a release that did not record them, or that
+    /// recorded them in a form that this program does not understand.
     pub lanes: Vec<Lane>,
     /// When it began.
     pub started_at: Timestamp,

@@ -182,4 +182,6 @@ pub struct ClaimedRun {
     pub lease_until: Timestamp,
     /// Why the run was parked, if that was not an ordinary wait.
     pub error: Option<StoredError>,
+    /// Why this program does not understand the row. The run must not be driven.
+    pub unreadable: Option<String>,
 }

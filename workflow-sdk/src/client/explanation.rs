@@ -63,7 +63,8 @@ pub enum Explanation {
     },
     /// The run waits for a sleep, a signal, a decision, a child, or the next attempt of a step.
     Waiting {
-        /// When the run goes on at the latest; `None` if only an event wakes it.
+        /// When the run looks again at the latest; `None` if only an event wakes it. A run that
+        /// waits for a child looks once per hour.
         until: Option<Timestamp>,
         /// The steps that it waits for.
         on: Vec<Awaited>,
@@ -128,7 +129,9 @@ impl Explanation {
         let at = run.available_at;
         match (&run.error, run.status) {
             (Some(error), RunStatus::Pending) => Self::Retrying { at, attempt: run.attempt, error: error.clone() },
-            (Some(error), _) if error.kind == ErrorKind::Divergence => Self::Diverged { at, error: error.clone() },
+            (Some(error), _) if matches!(error.kind, ErrorKind::Divergence | ErrorKind::Unknown) => {
+                Self::Diverged { at, error: error.clone() }
+            }
             (_, RunStatus::Pending) => Self::Scheduled { at },
             // A park for a wait clears the crashes.
             _ if run.crashes > 1 => Self::Suspected { at, crashes: run.crashes },

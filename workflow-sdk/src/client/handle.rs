@@ -140,7 +140,9 @@ impl<O: DeserializeOwned> RunHandle<O> {
     ///
     /// # Errors
     /// [`ClientError::RunFailed`], [`ClientError::RunCanceled`], [`ClientError::Decode`],
-    /// [`ClientError::Unreadable`], [`ClientError::Database`].
+    /// [`ClientError::Unreadable`], [`ClientError::Database`]. [`ClientError::UnknownRun`], a few
+    /// seconds later, if the row of the run was removed, or if the run was started in a transaction
+    /// that has not committed by then.
     ///
     /// # Cancel safety
     /// Safe: the future can be dropped and `result` called again.

@@ -340,7 +340,7 @@ impl Client {
         let history = match store.history(id).await {
             _ if run.status.is_terminal() => Vec::new(),
             // The run's own row still shows what the run waits for.
-            Err(DatabaseError { kind: DatabaseErrorKind::Codec, .. }) => Vec::new(),
+            Err(DatabaseError { kind: DatabaseErrorKind::Codec | DatabaseErrorKind::Corrupt, .. }) => Vec::new(),
             history => history?,
         };
         // Read even if the run is not due yet: it may become due before the time is read.

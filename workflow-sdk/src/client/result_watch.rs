@@ -19,8 +19,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// awaited runs, so the interval grows with their number to keep the use of a processor constant.
 const POLL_INTERVAL_A_RUN: Duration = Duration::from_micros(200);
 
-/// Poll interval on a store in this process: it loses no notification, and its clock may jump over
-/// months.
+/// The time between two looks for awaited runs that the database does not have, in poll intervals.
+/// Only a hand removes a row, and nothing tells of it.
+const POLLS_PER_LOOK_FOR_MISSING: u32 = 4;
+
+/// Poll interval on a store in this process: it loses no notification and no row, and its clock may
+/// jump over months.
 const RARE_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Shortest time between two queries for all awaited runs: hints can come at any rate, and each
@@ -45,13 +49,16 @@ impl ResultWatch {
     }
 
     /// Waits until this run has ended.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`] if the database does not have the run.
     pub(super) async fn wait(self: &Arc<Self>, id: RunId) -> Result<EndedRun, ClientError> {
         self.start_task().await;
         // The wait is registered before the query, so an end in between is reported.
         let ended = self.notifier.wait_ended(id);
         self.new.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.added.notify_one();
-        Ok(ended.await.map_err(|_| ExecutorStopped)?)
+        ended.await.map_err(|_| ExecutorStopped)?.ok_or(ClientError::UnknownRun { run_id: id })
     }
 
     async fn start_task(self: &Arc<Self>) {
@@ -75,10 +82,19 @@ impl ResultWatch {
         }
         Ok(())
     }
+
+    async fn look_for_missing(&self) -> Result<(), DatabaseError> {
+        let awaited = self.notifier.awaited();
+        if !awaited.is_empty() {
+            self.store.missing(&awaited).await?.into_iter().for_each(|id| self.notifier.notify_missing(id));
+        }
+        Ok(())
+    }
 }
 
 async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64>) {
     let mut next_question = Instant::now();
+    let mut next_look_for_missing = next_question + POLL_INTERVAL * POLLS_PER_LOOK_FOR_MISSING;
     let in_process = results.upgrade().is_some_and(|results| results.store.in_process());
     let mut awaited = 0;
     loop {
@@ -92,7 +108,15 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
         } else {
             new
         };
-        if let Err(error) = results.ask(&runs).await {
+        let looks_for_missing = !in_process && now >= next_look_for_missing;
+        if looks_for_missing {
+            next_look_for_missing = now + poll_interval_of(awaited) * POLLS_PER_LOOK_FOR_MISSING;
+        }
+        let mut answer = results.ask(&runs).await;
+        if looks_for_missing && answer.is_ok() {
+            answer = results.look_for_missing().await;
+        }
+        if let Err(error) = answer {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for ended runs, trying again");
             tokio::time::sleep(POLL_INTERVAL).await;
             changes.mark_changed();

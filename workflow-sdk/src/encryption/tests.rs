@@ -1,5 +1,5 @@
 use super::*;
-use workflow_engine::model::{PayloadPlace, RunId};
+use workflow_engine::model::{AttemptStatus, PayloadPlace, RunId, StepKind};
 
 fn key(id: &str, seed: u8) -> EncryptionKey {
     let mut bytes = [0; KEY_BYTES];
@@ -12,7 +12,8 @@ fn run() -> RunId {
 }
 
 fn context() -> PayloadContext<'static> {
-    PayloadContext::new(run(), PayloadPlace::StepOutput { key: "charge:1" })
+    let context = PayloadContext::new(run(), PayloadPlace::StepOutput { key: "charge:1" });
+    context.of_row(StepKind::Step, AttemptStatus::Succeeded)
 }
 
 /// The expected text was made by libsodium's `crypto_aead_xchacha20poly1305_ietf_encrypt` from this
@@ -23,7 +24,7 @@ fn a_known_payload_has_its_known_form() {
     let encryption = Encryption::new(key("k1", 0));
     let mut nonce = [0; NONCE_BYTES];
     nonce.iter_mut().zip(64..).for_each(|(byte, value)| *byte = value);
-    let known = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXrxt1EbmEWyy7xvpuWMAXBnCkObyb4P1mFunA";
+    let known = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXrxt1EbmEWyy7xvrp/wONVuxx9eem6nZxK4by";
     let sealed = encryption.seal(nonce, &context(), br#"{"paid":42}"#).unwrap();
     assert_eq!(base64::engine::general_purpose::STANDARD.encode(&sealed.bytes), known);
     assert_eq!(encryption.decode(&context(), &sealed).unwrap(), br#"{"paid":42}"#);
@@ -61,7 +62,7 @@ fn every_changed_bit_length_key_or_place_is_refused() {
     }
     refused(&CodedPayload::new("k0", sealed.bytes.clone()), &context());
     let other_run = PayloadContext::new(RunId::generate(), context().place);
-    let places = [PayloadPlace::Input, PayloadPlace::Output, PayloadPlace::Error];
+    let places = [PayloadPlace::Input, PayloadPlace::Output, PayloadPlace::Error, PayloadPlace::FinalError];
     let places = places.into_iter().chain([
         PayloadPlace::StepOutput { key: "charge" },
         PayloadPlace::StepError { key: "charge:1" },
@@ -69,7 +70,11 @@ fn every_changed_bit_length_key_or_place_is_refused() {
         PayloadPlace::Item { key: "charge:1", number: 0 },
     ]);
     refused(&sealed, &other_run);
-    places.for_each(|place| refused(&sealed, &PayloadContext::new(run(), place)));
+    let of_step = |place| PayloadContext::new(run(), place).of_row(StepKind::Step, AttemptStatus::Succeeded);
+    places.for_each(|place| refused(&sealed, &of_step(place)));
+    refused(&sealed, &PayloadContext::new(run(), context().place));
+    refused(&sealed, &context().of_row(StepKind::Sleep, AttemptStatus::Succeeded));
+    refused(&sealed, &context().of_row(StepKind::Step, AttemptStatus::Failed));
 }
 
 #[test]

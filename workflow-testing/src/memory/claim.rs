@@ -44,6 +44,7 @@ fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) 
             started_at: *run.started_at.get_or_insert(now.max(run.created_at)),
             lease_until: run.available_at,
             error: run.error.clone(),
+            unreadable: None,
         }
     })
 }

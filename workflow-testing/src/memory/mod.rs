@@ -188,6 +188,11 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| read::inbox(tables, id, names)))
     }
 
+    async fn missing(&self, ids: &[RunId]) -> Result<Vec<RunId>, DatabaseError> {
+        let database = self.handle.open("look for missing runs")?;
+        Ok(database.look(|tables, _| read::missing(tables, ids)))
+    }
+
     async fn wakes(&self, ids: &[RunId]) -> Result<Vec<(RunId, i64)>, DatabaseError> {
         let database = self.handle.open("look for woken runs")?;
         Ok(database.look(|tables, _| read::wakes(tables, ids)))

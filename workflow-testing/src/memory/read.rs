@@ -78,6 +78,11 @@ fn once_each<'a>(tables: &'a Tables, ids: &[RunId]) -> impl Iterator<Item = &'a 
     ids.into_iter().filter_map(|id| tables.run(id))
 }
 
+/// See [`Store::missing`](workflow_engine::store::Store::missing).
+pub(super) fn missing(tables: &Tables, ids: &[RunId]) -> Vec<RunId> {
+    ids.iter().copied().filter(|id| tables.run(*id).is_none()).collect()
+}
+
 /// See [`Store::wakes`](workflow_engine::store::Store::wakes).
 pub(super) fn wakes(tables: &Tables, ids: &[RunId]) -> Vec<(RunId, i64)> {
     once_each(tables, ids).map(|run| (run.id, run.wakes)).collect()

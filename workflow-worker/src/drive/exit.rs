@@ -151,7 +151,12 @@ pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now:
         }
         // Not due at once, because the next read would often fail for the same reason.
         Exit::Unreadable(error) if error.kind.is_transient() => park(now + REREAD_DELAY, None, false),
-        Exit::Unreadable(error) => park(now + DIVERGENCE_DELAY, Some(unreadable(&error)), false),
+        Exit::Unreadable(error) => {
+            // The text of an error that is not understood here stays for a worker that reads it.
+            let mut stored = unreadable(&error);
+            stored.not_understood = run.error.as_ref().and_then(|error| error.not_understood.clone());
+            park(now + DIVERGENCE_DELAY, Some(stored), false)
+        }
         Exit::Released => park(now, None, false),
         Exit::QuarantineFull => park(now + QUARANTINE_RETRY_DELAY, None, false),
         Exit::Lost => None,
@@ -165,7 +170,10 @@ pub(crate) fn unreadable(error: &DatabaseError) -> StoredError {
         return StoredError::new(ErrorKind::Divergence, unreadable.to_string());
     }
     let mut stored = StoredError::from_error(ErrorKind::Divergence, error);
-    stored.message = format!("the run's history cannot be read ({}); mend it or terminate the run", stored.message);
+    stored.message = format!(
+        "the run's history cannot be read ({}); use a worker of the release that wrote it, mend it, or terminate the run",
+        stored.message
+    );
     stored
 }
 
@@ -183,7 +191,7 @@ fn run_end(result: Result<String, StoredError>, interruption: Option<Interruptio
 }
 
 fn deadline_end(causes: Vec<String>) -> RunEnd {
-    let mut error = StoredError::new(ErrorKind::Deadline, "the run had not ended at its deadline");
+    let mut error = StoredError::deadline();
     error.causes = causes;
     RunEnd::Failed(error)
 }

@@ -1,9 +1,15 @@
 //! The external events of a run: its signals, its cancel and the ends of its children.
 
+use std::time::Duration;
+
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::replay::{AwaitedEvents, ChildEnd};
-use workflow_engine::store::{EndedRun, Inbox, Store};
+use workflow_engine::store::{EndedRun, Inbox, Store, understood};
 use workflow_sdk::{DatabaseError, ErrorKind, RunId, RunStatus, StoredError};
+
+/// How long a run that waits for a child is parked at most. Nothing wakes it if the row of the
+/// child is removed by hand.
+pub(super) const CHILD_LOOK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How much a drive knows of the external events of its run.
 #[derive(Debug)]
@@ -12,11 +18,16 @@ pub(super) struct ExternalEvents {
     wakes: i64,
     /// The wake sequence of the claim when the drive last looked at it.
     wake_seq: u64,
+    /// Whether the next look at children also looks for children whose rows are gone. Once per
+    /// drive, because only a hand removes a row; never for children that this drive has started.
+    looks_for_missing: bool,
 }
 
 impl ExternalEvents {
-    pub(super) fn new(wakes: i64) -> Self {
-        Self { wakes, wake_seq: 0 }
+    /// The events of a run with this number of wakes. `is_new`: no earlier drive has started
+    /// children.
+    pub(super) fn new(wakes: i64, is_new: bool) -> Self {
+        Self { wakes, wake_seq: 0, looks_for_missing: !is_new }
     }
 
     pub(super) fn wakes(&self) -> i64 {
@@ -42,7 +53,8 @@ pub(super) async fn read_events(
     store: &dyn Store,
     run_id: RunId,
     awaited: &AwaitedEvents,
-) -> Result<(Option<Inbox>, Vec<EndedRun>), DatabaseError> {
+    events: &mut ExternalEvents,
+) -> Result<(Option<Inbox>, Vec<ChildEnd>), DatabaseError> {
     failpoint_error("drive.before_look")?;
     let inbox = store.inbox(run_id, &awaited.signals).await?;
     let ended = match awaited.children.as_slice() {
@@ -52,11 +64,25 @@ pub(super) async fn read_events(
     if let Some(unreadable) = ended.iter().find_map(EndedRun::unreadable) {
         return Err(unreadable.into());
     }
-    Ok((inbox, ended))
+    for EndedRun { id, error, .. } in &ended {
+        if let Some(error) = error {
+            understood(error, || format!("the error of the child, run {id},"))?;
+        }
+    }
+    let mut ends: Vec<ChildEnd> = ended.into_iter().map(child_end).collect();
+    if !awaited.children.is_empty() && std::mem::take(&mut events.looks_for_missing) {
+        ends.extend(store.missing(&awaited.children).await?.into_iter().map(missing_child));
+    }
+    Ok((inbox, ends))
+}
+
+fn missing_child(run_id: RunId) -> ChildEnd {
+    let message = format!("the child, run {run_id}, is not in the database any more: its row was removed");
+    ChildEnd { run_id, result: Err(StoredError::new(ErrorKind::ChildMissing, message)) }
 }
 
 /// Returns the end of a child as its parent gets it.
-pub(super) fn child_end(ended: EndedRun) -> ChildEnd {
+fn child_end(ended: EndedRun) -> ChildEnd {
     let result = match ended.status {
         RunStatus::Succeeded => Ok(ended.output.unwrap_or_else(|| "null".into())),
         RunStatus::Canceled => {

@@ -105,6 +105,7 @@ mod tests {
             started_at: Timestamp::from_micros(0),
             lease_until: Timestamp::from_micros(0),
             error: None,
+            unreadable: None,
         };
         let end = EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Canceled };
 

@@ -19,17 +19,19 @@ use tokio::time::Instant;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{run_retry_delay, steps_to_retry};
 use workflow_engine::observe::Event;
-use workflow_engine::replay::{Divergence, HistorySize, Interrupted, Interruption, Next};
+use workflow_engine::replay::{ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next};
 use workflow_engine::runtime::{RunCell, RunSettings};
-use workflow_engine::store::{ClaimedRun, EndedRun, INBOX_PAGE, Inbox, RetryWrite};
+use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox, RetryWrite};
 use workflow_sdk::internal::Entry;
-use workflow_sdk::{DatabaseError, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload};
+use workflow_sdk::{
+    DatabaseError, DatabaseErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload,
+};
 
 use self::alone::drive_alone;
 use self::crashes::CrashRecord;
 use self::events::name_of;
 use self::exit::{Exit, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
-use self::external_events::{ExternalEvents, child_end, read_events};
+use self::external_events::{CHILD_LOOK_INTERVAL, ExternalEvents, read_events};
 use self::finish::{finish, report};
 use self::poll::DrivenWorkflow;
 use self::port::DrivePort;
@@ -113,7 +115,7 @@ impl<'a> Drive<'a> {
             workflow: DrivenWorkflow::begin(entry, cell, run.input.clone(), Arc::<DrivePort>::clone(&port)),
             port,
             writes: UnansweredWrites::default(),
-            events: ExternalEvents::new(run.wakes),
+            events: ExternalEvents::new(run.wakes, run.claim.epoch == 1),
             saturation: shared.saturation.watch(),
             crashes: CrashRecord::new(run, slot),
             has_warned_of_size: false,
@@ -126,10 +128,10 @@ impl<'a> Drive<'a> {
     /// Polls, delivers, writes and waits until nothing is left to do. `Err` is an exit that was
     /// found on the way.
     async fn run_to_exit(&mut self) -> Result<Exit, Exit> {
-        let mut is_checked = false;
-        loop {
         // Before the workflow is called: a replay of a history that is too large costs too much.
         self.check_size()?;
+        let mut is_checked = false;
+        loop {
             // The claim is checked before each poll and after each wait.
             if !is_checked {
                 self.check_claim()?;
@@ -277,7 +279,8 @@ impl<'a> Drive<'a> {
         // Before the query, with the number known so far: a hint that comes during the query then
         // counts as news.
         self.claim.state().watch_wakes(Some(self.events.wakes()));
-        match read_events(self.shared.client.store().as_ref(), self.run.claim.run_id, &awaited).await {
+        let store = self.shared.client.store().as_ref();
+        match read_events(store, self.run.claim.run_id, &awaited, &mut self.events).await {
             Ok((inbox, ended)) => self.take_events(inbox.ok_or(Exit::Lost)?, ended),
             // An exit now would interrupt a body that no crash has interrupted.
             Err(error) if error.kind.is_transient() && self.workflow.cell().is_running() => {
@@ -288,7 +291,7 @@ impl<'a> Drive<'a> {
         Ok(true)
     }
 
-    fn take_events(&mut self, inbox: Inbox, ended: Vec<EndedRun>) {
+    fn take_events(&mut self, inbox: Inbox, ended: Vec<ChildEnd>) {
         self.events.set_wakes(inbox.wakes);
         if inbox.cancel_requested {
             // These wakes count the cancel, so it would not wake a run that is parked with them.
@@ -296,7 +299,7 @@ impl<'a> Drive<'a> {
         }
         self.claim.state().watch_wakes(Some(inbox.wakes));
         let may_have_more = inbox.signals.len() >= INBOX_PAGE as usize;
-        self.workflow.cell().looked(inbox.signals, may_have_more, ended.into_iter().map(child_end).collect());
+        self.workflow.cell().looked(inbox.signals, may_have_more, ended);
     }
 
     /// Goes on with bodies for a while, because the external events could not be read.
@@ -312,6 +315,7 @@ impl<'a> Drive<'a> {
         match self.standstill(timer, park_until).plan(|| self.shared.clock.now()) {
             Plan::Release => Err(Exit::Released),
             Plan::Park { until, until_deadline } => {
+                let until = self.looks_again_at(until);
                 Err(Exit::Park { until, until_deadline, wakes: self.events.wakes() })
             }
             Plan::Wait(at_most) => {
@@ -319,6 +323,16 @@ impl<'a> Drive<'a> {
                 let fact = next_fact(&mut self.writes, self.claim.state(), at_most, saturation).await;
                 self.take_fact(fact)
             }
+        }
+    }
+
+    /// Returns until when the run is parked at most, if it could be parked until this time. A store
+    /// in this process has no row that could be removed by hand.
+    fn looks_again_at(&self, until: Timestamp) -> Timestamp {
+        if self.workflow.cell().awaits_children() && !self.shared.client.store().in_process() {
+            until.min(self.shared.clock.now() + CHILD_LOOK_INTERVAL)
+        } else {
+            until
         }
     }
 
@@ -439,6 +453,10 @@ impl<'a> Drive<'a> {
 async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttempt>, Exit> {
     if let Some(unreadable) = UnreadablePayload::in_place_of(&run.input) {
         return Err(Exit::Unreadable(unreadable.into()));
+    }
+    if let Some(why) = &run.unreadable {
+        let error = DatabaseError::new(DatabaseErrorKind::Corrupt, "understand the run's row", why.clone());
+        return Err(Exit::Unreadable(error));
     }
     // Only an earlier claim can have written rows, and the first claim of a fork with a history has
     // epoch 2.

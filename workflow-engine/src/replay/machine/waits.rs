@@ -41,6 +41,12 @@ impl Machine {
         self.external.are_awaited()
     }
 
+    /// Returns whether the run waits for the end of a child.
+    #[must_use]
+    pub fn awaits_children(&self) -> bool {
+        self.external.are_children_awaited()
+    }
+
     /// Takes the results of a look: the first signals, whether there are more, and the children
     /// that have ended. Records the waits for which nothing was found.
     pub fn looked(&mut self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>, now: Timestamp) {

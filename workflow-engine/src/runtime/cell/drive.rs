@@ -77,6 +77,11 @@ impl RunCell {
         lock(&self.inner).machine.awaits_external_events()
     }
 
+    /// Returns whether the run waits for the end of a child.
+    pub fn awaits_children(&self) -> bool {
+        lock(&self.inner).machine.awaits_children()
+    }
+
     /// Passes on what a look has found: see `Machine::looked`.
     pub fn looked(&self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>) {
         lock(&self.inner).machine.looked(signals, more, ended, self.port.now());
