@@ -162,7 +162,7 @@ pub fn start(run: &NewRun) -> Write {
 /// Returns a signal that is sent once.
 #[must_use]
 pub fn signal(run_id: RunId, name: &str, payload: &str) -> NewSignal {
-    NewSignal { run_id, name: name.into(), payload: payload.into(), key: SignalKey::generate() }
+    NewSignal { run_id, name: name.into(), payload: payload.into(), key: SignalKey::generate(), limit: None }
 }
 
 /// Returns the write by which a step consumes the signal with this number.

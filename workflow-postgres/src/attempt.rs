@@ -1,6 +1,8 @@
 //! Attempts of steps.
 
-use sqlx::postgres::PgArguments;
+use std::collections::HashSet;
+
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 
@@ -76,6 +78,23 @@ impl<'w> Rows<'w> {
             .bind(rows.iter().map(|row| row.started_at.as_micros()).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.write.row.completed_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
     }
+}
+
+/// Returns the indexes of those of these attempts whose rows are final already.
+pub(super) async fn find_final(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    attempts: &[&AttemptWrite],
+) -> Result<HashSet<usize>, Failure> {
+    let query = sql
+        .find_final_attempts
+        .query()
+        .bind(attempts.iter().map(|write| write.claim.run_id.as_uuid()).collect::<Vec<_>>())
+        .bind(attempts.iter().map(|write| write.row.step_key.as_str()).collect::<Vec<_>>())
+        .bind(attempts.iter().map(|write| write.row.attempt).collect::<Vec<_>>());
+    let rows = query.fetch_all(connection).await?;
+    let index = |row: &PgRow| Ok(usize::try_from(row.try_get::<i32, _>("number")? - 1).unwrap_or(usize::MAX));
+    rows.iter().map(index).collect()
 }
 
 /// Writes attempts whose claims have passed the fence. Returns the number of written rows: rows

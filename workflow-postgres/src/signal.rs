@@ -12,8 +12,8 @@ use super::fence::ids;
 use super::row;
 use super::sql::Sql;
 
-/// Inserts signals to runs that the fence has locked and that have not ended. Returns run and key
-/// of each new one.
+/// Inserts signals to runs that the fence has locked, that have not ended, and whose inboxes have
+/// room. Returns run and key of each new one.
 pub(super) async fn insert(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -27,7 +27,23 @@ pub(super) async fn insert(
         .bind(ids(signals.iter().map(|signal| &signal.run_id)))
         .bind(signals.iter().map(|signal| signal.name.as_str()).collect::<Vec<_>>())
         .bind(signals.iter().map(|signal| signal.key.as_str()).collect::<Vec<_>>())
-        .bind(signals.iter().map(|signal| signal.payload.as_str()).collect::<Vec<_>>());
+        .bind(signals.iter().map(|signal| signal.payload.as_str()).collect::<Vec<_>>())
+        .bind(signals.iter().map(|signal| signal.limit.map(i64::from)).collect::<Vec<_>>());
+    let rows = query.fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row::run_id(row)?, row.try_get("key")?))).collect()
+}
+
+/// Returns run and key of those of these signals whose key the inbox has.
+pub(super) async fn find(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    signals: &[&NewSignal],
+) -> Result<HashSet<(RunId, String)>, Failure> {
+    let query = sql
+        .find_signals
+        .query()
+        .bind(ids(signals.iter().map(|signal| &signal.run_id)))
+        .bind(signals.iter().map(|signal| signal.key.as_str()).collect::<Vec<_>>());
     let rows = query.fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row::run_id(row)?, row.try_get("key")?))).collect()
 }

@@ -8,8 +8,9 @@ use sqlx::{Connection, PgConnection};
 use workflow_engine::faults::{failpoint_error, planted};
 use workflow_engine::model::{Claim, Clock, NewRun, NewSignal, RunId, RunStatus, StoredError, WorkerId};
 use workflow_engine::store::{
-    AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite,
-    EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write, apply,
+    AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
+    CrashesWrite, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write,
+    apply,
 };
 
 use super::context::Context;
@@ -84,12 +85,20 @@ impl BatchTarget for SlowPath<'_> {
         signal::consume(self.connection, self.sql, consumed).await
     }
 
+    async fn find_final(&mut self, attempts: &[&AttemptWrite]) -> Result<HashSet<usize>, Failure> {
+        attempt::find_final(self.connection, self.sql, attempts).await
+    }
+
     async fn record_attempts(&mut self, rows: &[AttemptRow<'_>]) -> Result<(), Failure> {
         attempt::record(self.connection, self.sql, rows).await.map(drop)
     }
 
     async fn insert_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, Failure> {
         signal::insert(self.connection, self.sql, self.clock, signals).await
+    }
+
+    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, Failure> {
+        signal::find(self.connection, self.sql, signals).await
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), Failure> {

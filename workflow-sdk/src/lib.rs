@@ -69,18 +69,20 @@ pub use client::{
     Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
 };
 pub use ctx::{
-    BodyError, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map, Misfit,
-    Race, Replayed, Scope, Select, Shield, Sleep, Step, StepValue, Timeout, Transaction, WaitForApproval, WaitForSignal,
+    BodyError, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map,
+    Misfit, Race, Replayed, Scope, Select, Shield, Sleep, Step, StepValue, Timeout, Transaction, WaitForApproval,
+    WaitForSignal,
 };
 #[cfg(feature = "encryption")]
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};
 pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
-    AttemptStatus, Breaker, CodecError, CodedPayload, Decision, ErrorKind, HistoryError, InvalidBreaker, InvalidName,
-    Lane, NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun,
-    Retry, Run, RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError,
-    Timestamp, TypedPayload, UnreadablePayload, UnreadableReason,
+    AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind, HistoryError,
+    InvalidBreaker, InvalidName, InvalidTags, Lane, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal, OnParentEnd,
+    Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run, RunFilter, RunHistory, RunId,
+    RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload, UnreadablePayload,
+    UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};

@@ -1,5 +1,7 @@
 //! Attempts of steps.
 
+use std::collections::HashSet;
+
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
@@ -22,6 +24,17 @@ pub(super) async fn record_held(
     write: &AttemptWrite,
 ) -> Result<bool, DatabaseError> {
     Ok(upsert(connection, &UPSERT_HELD, &AttemptRow::of(vec![write])).await? == 1)
+}
+
+/// Returns the indexes of those of these attempts whose rows are final already.
+pub(super) async fn find_final(
+    connection: &mut SqliteConnection,
+    attempts: &[&AttemptWrite],
+) -> Result<HashSet<usize>, DatabaseError> {
+    let wanted: Vec<_> = attempts.iter().map(|write| write.identity()).collect();
+    let query = sqlx::query_scalar(sql::FIND_FINAL_ATTEMPTS).bind(serde_json::to_string(&wanted).during(OPERATION)?);
+    let found: Vec<i64> = query.fetch_all(connection).await.during(OPERATION)?;
+    Ok(found.into_iter().filter_map(|index| usize::try_from(index).ok()).collect())
 }
 
 /// Writes attempts whose claims have passed the fence. Returns the number of written rows: rows

@@ -12,17 +12,31 @@ use super::{row, sql};
 
 const OPERATION: &str = "send signals";
 
-/// Inserts signals to runs that exist and have not ended. Returns run and key of each new one.
+/// Inserts signals to runs that exist and have not ended and whose inboxes have room. Returns run
+/// and key of each new one.
 pub(super) async fn insert(
     connection: &mut SqliteConnection,
     signals: &[&NewSignal],
     now: Timestamp,
 ) -> Result<HashSet<(RunId, String)>, DatabaseError> {
-    let rows: Vec<_> =
-        signals.iter().map(|signal| (signal.run_id, &signal.name, signal.key.as_str(), &signal.payload)).collect();
+    let rows: Vec<_> = signals
+        .iter()
+        .map(|signal| (signal.run_id, &signal.name, signal.key.as_str(), &signal.payload, signal.limit))
+        .collect();
     let query = sqlx::query(sql::INSERT_SIGNALS).bind(serde_json::to_string(&rows).during(OPERATION)?);
     let inserted = query.bind(now.as_micros()).fetch_all(connection).await.during(OPERATION)?;
     inserted.iter().map(|row| Ok((row::id(row, "run_id")?, row::get(row, "key")?))).collect()
+}
+
+/// Returns run and key of those of these signals whose key the inbox has.
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    signals: &[&NewSignal],
+) -> Result<HashSet<(RunId, String)>, DatabaseError> {
+    let wanted: Vec<_> = signals.iter().map(|signal| (signal.run_id, signal.key.as_str())).collect();
+    let query = sqlx::query(sql::FIND_SIGNALS).bind(serde_json::to_string(&wanted).during(OPERATION)?);
+    let found = query.fetch_all(connection).await.during(OPERATION)?;
+    found.iter().map(|row| Ok((row::id(row, "run_id")?, row::get(row, "key")?))).collect()
 }
 
 /// Takes signals out of the inboxes.

@@ -8,9 +8,9 @@ use sqlx::SqliteConnection;
 use workflow_engine::faults::{failpoint_error, planted};
 use workflow_engine::model::{Claim, NewRun, NewSignal, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 use workflow_engine::store::{
-    AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite,
-    DatabaseError, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write,
-    apply,
+    AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
+    CrashesWrite, DatabaseError, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState,
+    StartOutcome, Write, apply,
 };
 
 use super::database::Database;
@@ -76,12 +76,20 @@ impl BatchTarget for SlowPath<'_> {
         signal::consume(self.connection, consumed).await
     }
 
+    async fn find_final(&mut self, attempts: &[&AttemptWrite]) -> Result<HashSet<usize>, DatabaseError> {
+        attempt::find_final(self.connection, attempts).await
+    }
+
     async fn record_attempts(&mut self, rows: &[AttemptRow<'_>]) -> Result<(), DatabaseError> {
         attempt::record(self.connection, rows).await.map(drop)
     }
 
     async fn insert_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, DatabaseError> {
         signal::insert(self.connection, signals, self.now).await
+    }
+
+    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, DatabaseError> {
+        signal::find(self.connection, signals).await
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), DatabaseError> {

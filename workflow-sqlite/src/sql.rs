@@ -75,10 +75,12 @@ statements! {
     EXPIRE_RUNS = "expire_runs.sql";
     FIND_DUE_LANES = "find_due_lanes.sql";
     FIND_DUE_RUNS = "find_due_runs.sql";
+    FIND_FINAL_ATTEMPTS = "find_final_attempts.sql";
     FIND_NEXT_DUE = "find_next_due.sql";
     FIND_PARENTS = "find_parents.sql";
     FIND_RUN = "find_run.sql";
     FIND_SCHEMA_TABLE = "find_schema_table.sql";
+    FIND_SIGNALS = "find_signals.sql";
     FIND_STARTED_RUNS = "find_started_runs.sql";
     FORGET_INTERRUPTION = "forget_interruption.sql";
     INSERT_RUNS = "insert_runs.sql";
@@ -103,9 +105,9 @@ statements! {
     READ_INPUTS = "read_inputs.sql";
     READ_JOURNAL_MODE = "read_journal_mode.sql";
     READ_MAIN_FILE = "read_main_file.sql";
+    READ_MISSING = "read_missing.sql";
     READ_PUBLISHED = "read_published.sql";
     READ_RUN = "read_run.sql";
-    READ_MISSING = "read_missing.sql";
     READ_SCHEMA_VERSION = "read_schema_version.sql";
     READ_SQLITE_VERSION = "read_sqlite_version.sql";
     READ_STATUSES = "read_statuses.sql";

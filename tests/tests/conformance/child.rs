@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use workflow_engine::model::{Claim, NewRun, StartTime};
 use workflow_engine::store::{Outcome, RunEnd, Write};
-use workflow_sdk::{CancelOutcome, OnParentEnd, Run, RunFilter, RunId, RunStatus, Timestamp};
+use workflow_sdk::{CancelOutcome, OnParentEnd, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
     LEASE, attempt, begin_child, child_of, claim_request, end, end_in_family, error, keyed, lane_of, new_run, park,
     park_write, signal, succeed, succeeded,
@@ -117,6 +117,31 @@ pub async fn a_child_start_applied_again_creates_one_child(fixture: Fixture) {
     let runs = fixture.store.list(&RunFilter::new()).await.unwrap();
     assert_eq!(runs.iter().filter(|run| run.depth == 1).count(), 2);
     assert_eq!(fixture.history(parent.run_id).await.len(), 2);
+}
+
+pub async fn a_final_step_starts_no_child(fixture: Fixture) {
+    let parent = fixture.held().await;
+    let child = child_of(parent.run_id, "child", OnParentEnd::Cancel);
+    applied(&fixture.write(attempt(parent, succeeded("child", 1, "1"))).await);
+    let before = fixture.snapshot(parent.run_id).await;
+    applied(&fixture.write(begin_child(parent, &child)).await);
+    assert!(!exists(&fixture, child.id).await, "no row leads to the child");
+    assert_eq!(fixture.snapshot(parent.run_id).await, before);
+    // In one batch it is the same.
+    let other = child_of(parent.run_id, "other", OnParentEnd::Cancel);
+    let batch = [attempt(parent, succeeded("other", 2, "2")), begin_child(parent, &other)];
+    fixture.commit(&batch).await.iter().for_each(applied);
+    assert!(!exists(&fixture, other.id).await, "no row leads to the child");
+    // A child that ends its step at once is started, and a repeated commit changes nothing.
+    let detached = child_of(parent.run_id, "detached", OnParentEnd::Abandon);
+    let mut write = begin_child(parent, &detached);
+    if let Write::Attempt(write) = &mut write {
+        write.row = StepAttempt { kind: StepKind::Child, ..succeeded("detached", 3, "3") };
+    }
+    for _ in 0..2 {
+        applied(&fixture.write(write.clone()).await);
+        assert!(exists(&fixture, detached.id).await);
+    }
 }
 
 pub async fn a_child_whose_key_is_taken_leaves_nothing(fixture: Fixture) {

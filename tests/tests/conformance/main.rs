@@ -279,6 +279,7 @@ workflow_tests::cases! {
         due_versions_are_found,
     }
     signal {
+        a_full_inbox_takes_no_signal,
         signal_numbers_increase_in_each_run,
         an_inbox_reports_a_cancel_request,
         concurrent_senders_keep_their_order,
@@ -308,6 +309,7 @@ workflow_tests::cases! {
         a_child_is_claimed_with_its_parent,
         a_stale_claim_starts_nothing,
         a_child_start_applied_again_creates_one_child,
+        a_final_step_starts_no_child,
         a_child_whose_key_is_taken_leaves_nothing,
         the_first_of_two_children_with_a_key_in_a_batch_is_started,
         the_end_of_a_child_wakes_its_parent,

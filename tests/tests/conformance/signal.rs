@@ -395,3 +395,31 @@ pub async fn pending_approvals_of_unfinished_runs_are_listed(fixture: Fixture) {
     applied(&fixture.write(park(first, Timestamp::FAR_FUTURE)).await);
     assert_eq!(approvals(&fixture, None).await, [(first.run_id, "ship".into())]);
 }
+
+pub async fn a_full_inbox_takes_no_signal(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let run_id = claim.run_id;
+    let limited = |name: &str, limit: u32| NewSignal { limit: Some(limit), ..signal(run_id, name, "1") };
+    assert_eq!(send(&fixture, limited("paid", 0)).await, SignalOutcome::Full);
+    let first = NewSignal { key: SignalKey::Given("k".into()), ..limited("paid", 2) };
+    assert_eq!(send(&fixture, first.clone()).await, SignalOutcome::Accepted);
+    // Of three in one batch, the first fits.
+    let batch = [1, 2, 3].map(|_| Write::Signal(limited("paid", 2)));
+    let outcomes: Vec<SignalOutcome> = fixture.commit(&batch).await.iter().map(signaled).collect();
+    assert_eq!(outcomes, [SignalOutcome::Accepted, SignalOutcome::Full, SignalOutcome::Full]);
+    let before = fixture.run(run_id).await.wakes;
+    assert_eq!(send(&fixture, limited("other", 2)).await, SignalOutcome::Full);
+    assert_eq!(fixture.run(run_id).await.wakes, before, "a refused signal wakes nothing");
+    // A signal that is in the inbox is answered as always.
+    assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated);
+    // Other inboxes, other limits and signals without a limit are not affected.
+    let elsewhere = fixture.started().await;
+    assert_eq!(send(&fixture, NewSignal { run_id: elsewhere, ..limited("paid", 2) }).await, SignalOutcome::Accepted);
+    assert_eq!(send(&fixture, limited("paid", 3)).await, SignalOutcome::Accepted);
+    assert_eq!(send(&fixture, signal(run_id, "paid", "1")).await, SignalOutcome::Accepted);
+    // A consumed signal makes room, although an older one still waits: four wait, then three.
+    applied(&fixture.write(consume(claim, received("wait", 1, "1"), 2)).await);
+    assert_eq!(send(&fixture, limited("paid", 3)).await, SignalOutcome::Full);
+    assert_eq!(send(&fixture, limited("paid", 4)).await, SignalOutcome::Accepted);
+    assert_eq!(send(&fixture, limited("paid", 4)).await, SignalOutcome::Full);
+}

@@ -169,6 +169,7 @@ impl Model {
                 name: "paid".into(),
                 payload: "7".into(),
                 key: key.map_or_else(SignalKey::generate, |key| SignalKey::Given(format!("signal-{key}"))),
+                limit: None,
             }),
             Operation::Cancel { run } => Write::Cancel(self.any_run(*run)?.id),
             Operation::Terminate { run } => Write::Terminate(self.any_run(*run)?.id),

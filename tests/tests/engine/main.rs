@@ -204,6 +204,7 @@ workflow_tests::cases! {
         a_key_makes_one_signal,
         a_workflow_sends_a_signal_once,
         a_signal_that_cannot_be_taken_is_refused,
+        a_signal_to_a_full_inbox_is_refused,
         an_approval_is_listed_and_decided_once,
         an_escalated_approval_is_no_longer_listed,
     }
@@ -314,8 +315,10 @@ workflow_tests::cases! {
         a_newer_schema,
         options_out_of_range,
         an_input_that_cannot_be_stored,
+        an_input_that_its_own_check_refuses,
         a_value_of_a_step_that_cannot_be_stored,
         names_that_cannot_be_stored,
+        tags_over_their_limit,
         a_step_whose_name_cannot_be_stored,
         a_step_inside_a_step,
         a_worker_that_cannot_work,

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, ConnectError, PayloadError, RunFilter};
+use workflow_sdk::{
+    ClientError, ConnectError, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, PayloadError, RunFilter, Workflow,
+};
 use workflow_tests::{Database, Live, LocalWorker};
 use workflow_worker::{Worker, WorkerError};
 
@@ -229,6 +231,34 @@ pub async fn an_input_that_cannot_be_stored(db: Live) {
     db.client.start(echo, nested(127)).await.unwrap();
 }
 
+/// An amount whose decoder has a check of its own.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "i64")]
+struct Cents(i64);
+
+impl TryFrom<i64> for Cents {
+    type Error = String;
+
+    fn try_from(cents: i64) -> Result<Self, String> {
+        if cents > 0 { Ok(Self(cents)) } else { Err(format!("an amount of {cents} cents cannot be charged")) }
+    }
+}
+
+pub async fn an_input_that_its_own_check_refuses(db: Live) {
+    #[workflow]
+    async fn charge(ctx: &Ctx, amount: Cents) -> Result<i64> {
+        Ok(amount.0 + ctx.signal::<Cents>("more").await?.map_or(0, |more| more.0))
+    }
+    let error = db.client.start(charge, Cents(-1)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, ClientError::Payload(PayloadError::RoundTrip { .. })), "{error:?}");
+    assert!(text.contains("an amount of -1 cents cannot be charged"), "the starter gets the reason: {text}");
+    nothing_is_stored(&db.client).await;
+    let run = db.client.start(charge, Cents(1)).await.unwrap();
+    let error = run.signal("more", &Cents(-2)).await.unwrap_err().to_string();
+    assert!(error.contains("an amount of -2 cents cannot be charged"), "{error}");
+}
+
 pub async fn a_value_of_a_step_that_cannot_be_stored(db: Live) {
     #[workflow]
     async fn values(ctx: &Ctx) -> Result<Vec<String>> {
@@ -303,6 +333,31 @@ pub async fn names_that_cannot_be_stored(db: Live) {
     let longest = "q".repeat(255);
     let run = client.start(echo, json!(1)).key(&longest).queue(&longest).tag(&longest, &longest).await.unwrap();
     assert_eq!(run.run().await.unwrap().key.as_deref(), Some(longest.as_str()));
+}
+
+pub async fn tags_over_their_limit(db: Live) {
+    let tagged = |count: usize, bytes: usize| {
+        let start = db.client.start(echo, json!(1));
+        (0..count).fold(start, |start, number| start.tag(format!("{number:03}"), "x".repeat(bytes - 3)))
+    };
+    for (count, bytes) in [(MAX_TAGS + 1, 4), (MAX_TAGS, 258)] {
+        let error = tagged(count, bytes).await.unwrap_err();
+        let expected = InvalidTags::TooMany { count, bytes: count * bytes };
+        assert!(matches!(&error, ClientError::Tags(found) if *found == expected), "{error:?}");
+    }
+    nothing_is_stored(&db.client).await;
+    let run = tagged(MAX_TAGS, MAX_TAG_BYTES / MAX_TAGS).await.unwrap();
+    assert_eq!(run.run().await.unwrap().tags.len(), MAX_TAGS);
+    // The mark of a fork does not count.
+    run.fork().await.unwrap();
+    let error = run.fork().tag("more", "").await.unwrap_err();
+    assert!(matches!(error, ClientError::Tags(_)), "{error:?}");
+    // Tags and input have one limit together.
+    let client = db.connect().payload_limit(100).await.unwrap();
+    client.start(echo, json!("x".repeat(90))).tag("tag", "value").await.unwrap();
+    let error = client.start(echo, json!("x".repeat(90))).tag("tag", "a value").await.unwrap_err();
+    let is_too_large = matches!(&error, ClientError::Payload(PayloadError::TooLarge { bytes: 102, limit: 100, .. }));
+    assert!(is_too_large, "{error:?}");
 }
 
 pub async fn a_step_whose_name_cannot_be_stored(db: Live) {

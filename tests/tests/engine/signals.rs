@@ -160,6 +160,31 @@ pub async fn a_signal_that_cannot_be_taken_is_refused(db: Live) {
     working.stop().await;
 }
 
+pub async fn a_signal_to_a_full_inbox_is_refused(db: Live) {
+    #[workflow]
+    async fn floods(ctx: &Ctx, to: RunId) -> Result<String> {
+        let mut sent = Vec::new();
+        for number in 0..2 {
+            let signal = ctx.send_signal(to, PAID, &number).retry(Retry::none());
+            sent.push(signal.await.map_err(|error| error.to_string()));
+        }
+        Ok(format!("{sent:?}"))
+    }
+    let client = db.connect().signal_limit(2).await.unwrap();
+    let run = client.start(two_payments, ()).await.unwrap();
+    run.signal(PAID, &1).await.unwrap();
+    let working = LocalWorker::start(Worker::new(client.clone(), ()).register(floods));
+    let flooded = client.start(floods, run.id()).await.unwrap().result().await.unwrap();
+    assert!(flooded.starts_with("[Ok(Accepted), Err(") && flooded.contains("is full"), "{flooded}");
+    let error = run.signal(PAID, &3).await.unwrap_err();
+    assert!(matches!(error, ClientError::InboxFull { run_id, limit: 2 } if run_id == run.id()), "{error:?}");
+    working.stop().await;
+    // The run takes the signals, and other clients have other limits.
+    let working = LocalWorker::start(db.worker(()).register(two_payments));
+    assert_eq!(run.result().await.unwrap(), (Some(1), Some(0)));
+    working.stop().await;
+}
+
 #[workflow]
 async fn ship(ctx: &Ctx) -> Result<String> {
     let decision = match ctx.approval("ship").to("ops").timeout(HOUR).await? {

@@ -62,7 +62,7 @@ async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
         for n in 1..=plan.program.signals() {
             sleep(Duration::from_millis(plan.gap_millis)).await;
             let key = SignalKey::Given(n.to_string());
-            let new = NewSignal { run_id: id, name: SIGNAL.into(), payload: signal(n).to_string(), key };
+            let new = NewSignal { run_id: id, name: SIGNAL.into(), payload: signal(n).to_string(), key, limit: None };
             acknowledged(client, Write::Signal(new)).await;
         }
     };

@@ -1,6 +1,7 @@
 //! Checks names. They come from authors and applications, are written to both databases and to log
 //! lines, and are compared byte by byte.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The kind of thing that a refused name was for.
@@ -70,7 +71,8 @@ fn shown(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
-/// Checks a name. Range: 1 to 255 bytes without control characters.
+/// Checks a name. Range: 1 to 255 bytes without control characters, which include line breaks and
+/// controls of the writing direction.
 ///
 /// # Errors
 /// [`InvalidName`] with the reason.
@@ -82,10 +84,18 @@ pub fn check_name(subject: NameSubject, name: &str) -> Result<(), InvalidName> {
     if name.len() > MAX_NAME_BYTES {
         return refuse(format!("is {} bytes long", name.len()));
     }
-    match name.char_indices().find(|(_, c)| c.is_control()) {
+    match name.char_indices().find(|(_, c)| is_control(*c)) {
         Some((at, c)) => refuse(format!("has the control character {c:?} at byte {at}")),
         None => Ok(()),
     }
+}
+
+/// Returns whether a character changes how the text around it is shown: a control, a line break, or
+/// a control of the writing direction. With one of these a name could look like another one, or
+/// like a line of a log.
+fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Checks the name of a scope as [`check_name`] does, and refuses a `/`. A slash separates the
@@ -110,11 +120,52 @@ pub fn check_queue(name: &str) -> Result<(), InvalidName> {
     check_name(NameSubject::Queue, name)
 }
 
+/// The largest number of tags of a run. A list with a filter by tag reads the tags of every run.
+pub const MAX_TAGS: usize = 64;
+
+/// The largest size of the names and values of all tags of a run, in bytes.
+pub const MAX_TAG_BYTES: usize = 16 * 1024;
+
+/// The reason why the tags of a run are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidTags {
+    /// The name or the value of a tag is not allowed.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// There are too many tags, or they are too long.
+    #[error(
+        "{count} tags of {bytes} bytes are refused; a run has at most {MAX_TAGS} tags of {MAX_TAG_BYTES} bytes \
+         together: keep other data in its input"
+    )]
+    TooMany {
+        /// The number of tags.
+        count: usize,
+        /// The size of their names and values.
+        bytes: usize,
+    },
+}
+
+/// Checks the tags of a run, and returns their size in bytes.
+///
+/// # Errors
+/// [`InvalidTags`] with the reason.
+pub fn check_tags(tags: &BTreeMap<String, String>) -> Result<usize, InvalidTags> {
+    let bytes = tags.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if tags.len() > MAX_TAGS || bytes > MAX_TAG_BYTES {
+        return Err(InvalidTags::TooMany { count: tags.len(), bytes });
+    }
+    for (name, value) in tags {
+        check_tag(name, value)?;
+    }
+    Ok(bytes)
+}
+
 /// Checks the name and the value of a tag as [`check_name`] does. The value may also be empty.
 ///
 /// # Errors
 /// [`InvalidName`] with the reason.
-pub fn check_tag(name: &str, value: &str) -> Result<(), InvalidName> {
+fn check_tag(name: &str, value: &str) -> Result<(), InvalidName> {
     check_name(NameSubject::Tag, name)?;
     if value.is_empty() { Ok(()) } else { check_name(NameSubject::Tag, value) }
 }

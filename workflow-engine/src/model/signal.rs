@@ -12,7 +12,12 @@ pub struct NewSignal {
     /// Identifies the signal among those of the run. A second signal with the same key changes
     /// nothing.
     pub key: SignalKey,
+    /// The number of signals that may wait in the inbox, this one included. `None`: no limit.
+    pub limit: Option<u32>,
 }
+
+/// The default of [`NewSignal::limit`] for signals of clients and of workflows.
+pub const DEFAULT_SIGNAL_LIMIT: u32 = 10_000;
 
 /// The key by which a signal that is sent twice is recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +83,8 @@ pub enum SignalOutcome {
     Finished,
     /// The run does not exist.
     Unknown,
+    /// As many signals as the sender's limit allows wait in the run's inbox. Nothing was changed.
+    Full,
 }
 
 /// A signal in the inbox of a run.

@@ -16,7 +16,9 @@ pub use cell::{InBody, RunCell, RunSettings, TransactionCommit};
 pub use compensation::{ArmedCompensation, CompensationFuture};
 pub use error::{BoxError, Error, ErrorExt, Result, ok};
 pub use fingerprint::fingerprint;
-pub use payload::{DEFAULT_PAYLOAD_LIMIT, PayloadError, decode, encode, encode_readable, round_trip};
+pub use payload::{
+    DEFAULT_PAYLOAD_LIMIT, PayloadError, decode, encode, encode_readable, round_trip, round_trip_for_caller,
+};
 pub use poller::{Polled, Poller, WorkflowFuture, panic_error};
 pub use port::{BodyAttempt, BodyHooks, Port, PortFuture};
 pub(crate) use step_error::keep_typed;

@@ -55,6 +55,18 @@ pub enum PayloadError {
     },
 }
 
+impl PayloadError {
+    /// Returns the error without the value that its reason quotes.
+    fn unquoted(self) -> Self {
+        match self {
+            Self::RoundTrip { subject, type_name, source } => {
+                Self::RoundTrip { subject, type_name, source: unquoted(source) }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Returns the value as JSON text, and the value that this text decodes to. Every later reader gets
 /// the decoded value, so the first reader must get it too.
 ///
@@ -69,11 +81,29 @@ pub fn round_trip<T>(
 where
     T: Serialize + DeserializeOwned,
 {
+    let (text, value) = round_trip_for_caller(subject, value, limit).map_err(PayloadError::unquoted)?;
+    Ok((text, value))
+}
+
+/// Does what [`round_trip`] does, for the code that supplied the value. The error quotes the value
+/// and has the reason of an author's own check (`#[serde(try_from = "..")]`), so it must reach
+/// neither the database nor the log.
+///
+/// # Errors
+/// See [`round_trip`].
+pub fn round_trip_for_caller<T>(
+    subject: &(impl fmt::Display + ?Sized),
+    value: &T,
+    limit: usize,
+) -> Result<(String, T), PayloadError>
+where
+    T: Serialize + DeserializeOwned,
+{
     let text = encode(subject, value, limit)?;
     let value = decode(&text).map_err(|source| PayloadError::RoundTrip {
         subject: subject.to_string(),
         type_name: std::any::type_name::<T>(),
-        source: unquoted(source),
+        source,
     })?;
     Ok((text, value))
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::faults::planted;
-use crate::model::{Claim, Effect, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
+use crate::model::{AttemptStatus, Claim, Effect, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
 
 use super::attempt_row::AttemptRow;
 use super::batch_target::{BatchTarget, ConsumedSignal};
@@ -170,11 +170,28 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     /// Starts the children of these attempts. Returns the indexes of the attempts whose child's key
     /// another run has, with that run.
     async fn start_children(&mut self, passed: &[(usize, &AttemptWrite)]) -> Result<HashMap<usize, RunId>, T::Error> {
-        let children = passed.iter().filter_map(|(index, write)| match &write.effect {
-            Effect::Start(child) => Some((*index, child.as_ref())),
-            Effect::None | Effect::Consume { .. } => None,
-        });
-        let (indexes, children): (Vec<usize>, Vec<&NewRun>) = children.unzip();
+        let mut written_finally = HashSet::new();
+        let mut parents = Vec::new();
+        for (index, write) in passed {
+            let is_new = !written_finally.contains(&write.identity());
+            if let Effect::Start(child) = &write.effect
+                && is_new
+            {
+                parents.push((*index, *write, child.as_ref()));
+            }
+            if write.row.status != AttemptStatus::Running {
+                written_finally.insert(write.identity());
+            }
+        }
+        if parents.is_empty() {
+            return Ok(HashMap::new());
+        }
+        // A row that is final stays as it is, so nothing would lead to a child that it did not
+        // start.
+        let writes: Vec<&AttemptWrite> = parents.iter().map(|(_, write, _)| *write).collect();
+        let is_final = self.target.find_final(&writes).await?;
+        let open = parents.into_iter().zip(0..).filter(|(_, place)| !is_final.contains(place));
+        let (indexes, children): (Vec<usize>, Vec<&NewRun>) = open.map(|((index, _, child), _)| (index, child)).unzip();
         if children.is_empty() {
             return Ok(HashMap::new());
         }
@@ -209,12 +226,18 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         if !woken.is_empty() {
             self.target.wake_runs(&woken).await?;
         }
+        // Of two signals with one key in a batch, the first made the row.
+        let key_of = |signal: &NewSignal| (signal.run_id, signal.key.as_str().to_owned());
+        let refused: Vec<&NewSignal> = open.into_iter().filter(|signal| !new.contains(&key_of(signal))).collect();
+        let repeated = if refused.is_empty() { HashSet::new() } else { self.target.find_signals(&refused).await? };
+        let is_full = |key: &(RunId, String)| !repeated.contains(key);
+        let refused: HashSet<(RunId, String)> = refused.into_iter().map(key_of).filter(is_full).collect();
         for (index, signal) in self.writes.signals.iter() {
             let outcome = match fence.status(signal.run_id) {
                 None => SignalOutcome::Unknown,
                 Some(status) if status.is_terminal() => SignalOutcome::Finished,
-                // Of two signals with one key in a batch, the first made the row.
-                Some(_) if new.remove(&(signal.run_id, signal.key.as_str().to_owned())) => SignalOutcome::Accepted,
+                Some(_) if new.remove(&key_of(signal)) => SignalOutcome::Accepted,
+                Some(_) if refused.contains(&key_of(signal)) => SignalOutcome::Full,
                 Some(_) => signal.key.repeat_outcome(),
             };
             self.outcomes.set(index, Outcome::Signaled(outcome));

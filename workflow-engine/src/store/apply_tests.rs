@@ -62,6 +62,10 @@ impl BatchTarget for Recorder {
         self.note(format!("consume {} signals", consumed.len()), ())
     }
 
+    async fn find_final(&mut self, attempts: &[&AttemptWrite]) -> Result<HashSet<usize>, MissingOutcome> {
+        self.note(format!("find final ones of {} attempts", attempts.len()), HashSet::new())
+    }
+
     async fn record_attempts(&mut self, rows: &[AttemptRow<'_>]) -> Result<(), MissingOutcome> {
         self.note(format!("record {} attempts", rows.len()), ())
     }
@@ -69,6 +73,10 @@ impl BatchTarget for Recorder {
     async fn insert_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, MissingOutcome> {
         let new = signals.iter().map(|signal| (signal.run_id, signal.key.as_str().to_owned())).collect();
         self.note(format!("insert {} signals", signals.len()), new)
+    }
+
+    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, MissingOutcome> {
+        self.note(format!("find {} signals", signals.len()), HashSet::new())
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), MissingOutcome> {
@@ -184,7 +192,7 @@ fn park(claim: Claim) -> Write {
 
 fn signal(run_id: RunId) -> Write {
     let key = SignalKey::Given("key".into());
-    Write::Signal(NewSignal { run_id, name: "paid".into(), payload: "1".into(), key })
+    Write::Signal(NewSignal { run_id, name: "paid".into(), payload: "1".into(), key, limit: None })
 }
 
 /// One write of each kind, the kind that is applied last first.
@@ -229,6 +237,7 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "lock 7 claims, 14 changed runs",
         "mark fork",
         "copy history",
+        "find final ones of 1 attempts",
         "insert runs child",
         "consume 1 signals",
         "record 2 attempts",

@@ -21,11 +21,11 @@ impl<'w> AttemptRow<'w> {
     /// statement touches a row twice.
     #[must_use]
     pub fn of(mut writes: Vec<&'w AttemptWrite>) -> Vec<Self> {
-        writes.sort_by(|a, b| identity(a).cmp(&identity(b)));
+        writes.sort_by(|a, b| a.identity().cmp(&b.identity()));
         let mut rows: Vec<Self> = Vec::with_capacity(writes.len());
         for write in writes {
             match rows.last_mut() {
-                Some(row) if identity(row.write) == identity(write) => {
+                Some(row) if row.write.identity() == write.identity() => {
                     if row.write.row.status == AttemptStatus::Running {
                         row.write = write;
                     }
@@ -47,8 +47,12 @@ impl<'w> AttemptRow<'w> {
     }
 }
 
-fn identity(write: &AttemptWrite) -> (RunId, &str, i64) {
-    (write.claim.run_id, &write.row.step_key, write.row.attempt)
+impl AttemptWrite {
+    /// Returns what identifies the row: the run, the step and the number of the attempt.
+    #[must_use]
+    pub fn identity(&self) -> (RunId, &str, i64) {
+        (self.claim.run_id, &self.row.step_key, self.row.attempt)
+    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use super::fence::Fence;
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
 use super::{
-    CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, EndWrite, ParkWrite, RetryWrite, ReviveWrite,
-    StartOutcome,
+    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, EndWrite, ParkWrite, RetryWrite,
+    ReviveWrite, StartOutcome,
 };
 
 /// An open transaction to which [`apply`](super::apply()) applies a batch.
@@ -52,13 +52,25 @@ pub trait BatchTarget: Send {
         consumed: &[ConsumedSignal<'_>],
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Returns the indexes of those of these attempts whose rows are final already.
+    fn find_final(
+        &mut self,
+        attempts: &[&AttemptWrite],
+    ) -> impl Future<Output = Result<HashSet<usize>, Self::Error>> + Send;
+
     /// Inserts rows of attempts, or updates those that are still running. A row that is final stays
     /// as it is.
     fn record_attempts(&mut self, rows: &[AttemptRow<'_>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Inserts signals whose key the run's inbox does not have. Returns run and key of each new
-    /// row.
+    /// Inserts signals whose key the run's inbox does not have, unless their limit of waiting
+    /// signals is reached. Returns run and key of each new row.
     fn insert_signals(
+        &mut self,
+        signals: &[&NewSignal],
+    ) -> impl Future<Output = Result<HashSet<(RunId, String)>, Self::Error>> + Send;
+
+    /// Returns run and key of those of these signals whose key the run's inbox has.
+    fn find_signals(
         &mut self,
         signals: &[&NewSignal],
     ) -> impl Future<Output = Result<HashSet<(RunId, String)>, Self::Error>> + Send;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use workflow_engine::model::{
     Decision, Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal,
 };
-use workflow_engine::runtime::round_trip;
+use workflow_engine::runtime::round_trip_for_caller;
 use workflow_engine::store::{Outcome, WaitingApproval, Write};
 
 use super::{Client, ClientError};
@@ -67,10 +67,11 @@ impl Decide {
         let Self { client, run_id, key, decision } = self;
         let since = client.asked_since(run_id, &key).await?;
         let subject = format!("decision about {key:?} of run {run_id}");
-        let (payload, _) = round_trip(&subject, &decision, client.payload_limit())?;
+        let (payload, _) = round_trip_for_caller(&subject, &decision, client.payload_limit())?;
         let name = approval_signal(&key, since);
         // One key per approval: if two people decide at the same moment, the first decision counts.
-        let signal = NewSignal { run_id, payload, key: SignalKey::Given(name.clone()), name };
+        // A full inbox must not keep a decision out; there is one per approval.
+        let signal = NewSignal { run_id, payload, key: SignalKey::Given(name.clone()), name, limit: None };
         match client.commit(Write::Signal(signal)).await? {
             Outcome::Signaled(SignalOutcome::Unknown) => Err(ClientError::UnknownRun { run_id }),
             Outcome::Signaled(outcome) => Ok(outcome),

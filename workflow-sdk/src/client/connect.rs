@@ -2,7 +2,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use workflow_engine::model::{Clock, PayloadCodec};
+use workflow_engine::model::{Clock, DEFAULT_SIGNAL_LIMIT, PayloadCodec};
 use workflow_engine::observe::{Observer, Observers};
 use workflow_engine::runtime::DEFAULT_PAYLOAD_LIMIT;
 use workflow_engine::store::{Coding, ConnectError, Store, StoreOptions, redact};
@@ -16,6 +16,7 @@ pub struct Connect {
     to: Database,
     options: StoreOptions,
     payload_limit: usize,
+    signal_limit: u32,
     coding: Coding,
     observers: Observers,
 }
@@ -35,6 +36,7 @@ impl Connect {
             to,
             options: StoreOptions::default(),
             payload_limit: DEFAULT_PAYLOAD_LIMIT,
+            signal_limit: DEFAULT_SIGNAL_LIMIT,
             coding: Coding::default(),
             observers: Observers::default(),
         }
@@ -61,6 +63,15 @@ impl Connect {
     pub fn payload_limit(mut self, bytes: usize) -> Self {
         const MAX: usize = 64 * 1024 * 1024;
         self.payload_limit = bytes.min(MAX);
+        self
+    }
+
+    /// Sets how many signals may wait in the inbox of a run. A signal to a full inbox is refused
+    /// with [`ClientError::InboxFull`](crate::ClientError::InboxFull); a step that sends one fails
+    /// and is retried by its policy. Decisions about approvals do not count. Default: 10,000.
+    /// Range: any; with 0, every signal is refused.
+    pub fn signal_limit(mut self, signals: u32) -> Self {
+        self.signal_limit = signals;
         self
     }
 
@@ -124,7 +135,7 @@ impl IntoFuture for Connect {
                 Database::Url(url) => open(&url, self.options).await?,
                 Database::Open(store) => store,
             };
-            Ok(Client::observed(store, self.payload_limit, self.coding, self.observers))
+            Ok(Client::observed(store, (self.payload_limit, self.signal_limit), self.coding, self.observers))
         })
     }
 }

@@ -1,6 +1,6 @@
 use crate::transaction::TransactionOver;
 use workflow_engine::executor::ExecutorStopped;
-use workflow_engine::model::{InvalidName, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload};
+use workflow_engine::model::{InvalidName, InvalidTags, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload};
 use workflow_engine::runtime::PayloadError;
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome};
 
@@ -45,6 +45,21 @@ pub enum ClientError {
     /// A name cannot be stored.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// There are too many tags, or they are too long.
+    #[error(transparent)]
+    Tags(InvalidTags),
+    /// The inbox of the run holds as many signals as [`Connect::signal_limit`] allows.
+    ///
+    /// [`Connect::signal_limit`]: crate::Connect::signal_limit
+    #[error(
+        "the inbox of run {run_id} is full: {limit} signals wait in it; let the run take some, or raise signal_limit"
+    )]
+    InboxFull {
+        /// The run.
+        run_id: RunId,
+        /// The limit.
+        limit: u32,
+    },
     /// The input cannot be stored.
     #[error(transparent)]
     Payload(#[from] PayloadError),
@@ -171,6 +186,15 @@ impl From<DatabaseError> for ClientError {
         match error.source.downcast::<UnreadablePayload>() {
             Ok(unreadable) => Self::Unreadable(*unreadable),
             Err(source) => Self::Database(DatabaseError { source, ..error }),
+        }
+    }
+}
+
+impl From<InvalidTags> for ClientError {
+    fn from(error: InvalidTags) -> Self {
+        match error {
+            InvalidTags::Name(error) => Self::Name(error),
+            error => Self::Tags(error),
         }
     }
 }

@@ -10,11 +10,12 @@ use serde_json::Value;
 
 use workflow_engine::model::{
     ForkPoint, Lane, NameSubject, NewRun, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue,
-    check_tag, find_fork_point,
+    check_tags, find_fork_point,
 };
 use workflow_engine::runtime::{PayloadError, encode_readable};
 use workflow_engine::store::{ForkWrite, Outcome, StartOutcome, Write};
 
+use super::start::check_size;
 use super::start::same_input;
 use super::{Client, ClientError, RunHandle};
 
@@ -144,9 +145,7 @@ impl<O> Fork<O> {
         if let Some(queue) = &self.queue {
             check_queue(queue)?;
         }
-        for (name, value) in &self.tags {
-            check_tag(name, value)?;
-        }
+        check_tags(&self.tags)?;
         let source = self.client.run(self.source).await?;
         if let Some(unreadable) = UnreadablePayload::in_place_of(&source.input).filter(|_| input.is_none()) {
             return Err(unreadable.into());
@@ -157,6 +156,9 @@ impl<O> Fork<O> {
         };
         let mut tags = source.tags;
         tags.extend(self.tags);
+        tags.remove(FORKED_FROM);
+        let input = input.unwrap_or(source.input);
+        check_size(&source.lane.workflow, &input, &tags, self.client.payload_limit())?;
         tags.insert(FORKED_FROM.into(), self.source.to_string());
         let new = NewRun {
             id: RunId::generate(),
@@ -165,7 +167,7 @@ impl<O> Fork<O> {
                 workflow: source.lane.workflow,
                 version: self.version.unwrap_or(source.lane.version),
             },
-            input: input.unwrap_or(source.input),
+            input,
             key: self.key,
             start: StartTime::Now,
             deadline: self.deadline,

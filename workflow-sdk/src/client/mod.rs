@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::workflow::Workflow;
 use workflow_engine::executor::Executor;
-use workflow_engine::model::{NameSubject, Run, RunFilter, RunId, StepAttempt, check_name};
+use workflow_engine::model::{DEFAULT_SIGNAL_LIMIT, NameSubject, Run, RunFilter, RunId, StepAttempt, check_name};
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{
     CodedStore, Coding, DatabaseError, DatabaseErrorKind, Outcome, PauseOutcome, ResumeOutcome, Store, Write,
@@ -74,6 +74,7 @@ struct Inner {
     executor: Executor,
     results: Arc<ResultWatch>,
     payload_limit: usize,
+    signal_limit: u32,
     coding: Coding,
     observers: Observers,
 }
@@ -94,7 +95,7 @@ impl Client {
 
     /// Connects to a database in memory: the `MemoryDatabase` of crate `workflow-testing`. Each
     /// client on one database behaves like a separate process. Only the options
-    /// [`Connect::payload_limit`] and [`Connect::codec`] apply.
+    /// [`Connect::payload_limit`], [`Connect::signal_limit`] and [`Connect::codec`] apply.
     ///
     /// # Errors
     /// None.
@@ -106,15 +107,20 @@ impl Client {
     #[doc(hidden)]
     #[must_use]
     pub fn over(store: Arc<dyn Store>, payload_limit: usize) -> Self {
-        Self::observed(store, payload_limit, Coding::default(), Observers::default())
+        Self::observed(store, (payload_limit, DEFAULT_SIGNAL_LIMIT), Coding::default(), Observers::default())
     }
 
     /// Returns a client over an open store, with a codec and observers.
-    fn observed(store: Arc<dyn Store>, payload_limit: usize, coding: Coding, observers: Observers) -> Self {
+    fn observed(
+        store: Arc<dyn Store>,
+        (payload_limit, signal_limit): (usize, u32),
+        coding: Coding,
+        observers: Observers,
+    ) -> Self {
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
         let executor = Executor::start(Arc::clone(&store), observers.clone());
         let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.notifier()));
-        Self(Arc::new(Inner { store, executor, results, payload_limit, coding, observers }))
+        Self(Arc::new(Inner { store, executor, results, payload_limit, signal_limit, coding, observers }))
     }
 
     /// Starts a run of this workflow. Returns a builder: set its options, then await it.
@@ -372,6 +378,13 @@ impl Client {
     #[must_use]
     pub fn payload_limit(&self) -> usize {
         self.0.payload_limit
+    }
+
+    /// Returns how many signals may wait in the inbox of a run. For the worker.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn signal_limit(&self) -> u32 {
+        self.0.signal_limit
     }
 
     /// Returns the codec of payloads. For the worker.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use workflow_engine::model::NamesSignal;
 use workflow_engine::model::{NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, check_name};
-use workflow_engine::runtime::{PayloadError, round_trip};
+use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{Outcome, Write};
 
 use super::within::commit_within;
@@ -27,11 +27,12 @@ impl SendSignal {
     {
         let name = name.signal_name();
         let subject = format!("signal {name:?} to run {run_id}");
-        let signal = round_trip(&subject, payload, client.payload_limit()).map(|(payload, _)| NewSignal {
+        let signal = round_trip_for_caller(&subject, payload, client.payload_limit()).map(|(payload, _)| NewSignal {
             run_id,
             name: name.to_owned(),
             payload,
             key: SignalKey::generate(),
+            limit: Some(client.signal_limit()),
         });
         Self { client: client.clone(), signal }
     }
@@ -60,8 +61,8 @@ impl SendSignal {
         transaction: &mut T,
     ) -> Result<SignalOutcome, ClientError> {
         let (client, signal) = self.checked()?;
-        let run_id = signal.run_id;
-        answer(run_id, commit_within(&client, transaction, &Write::Signal(signal)).await?)
+        let (run_id, limit) = (signal.run_id, client.signal_limit());
+        answer(run_id, limit, commit_within(&client, transaction, &Write::Signal(signal)).await?)
     }
 
     fn checked(self) -> Result<(Client, NewSignal), ClientError> {
@@ -102,8 +103,8 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`ClientError::UnknownRun`], [`ClientError::Payload`],
-    /// [`ClientError::Name`] or [`ClientError::Database`]. A signal to a run that has ended is not
-    /// an error: see [`SignalOutcome`](crate::SignalOutcome).
+    /// [`ClientError::Name`], [`ClientError::InboxFull`] or [`ClientError::Database`]. A signal to
+    /// a run that has ended is not an error: see [`SignalOutcome`](crate::SignalOutcome).
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the signal may or may not have been sent. Send it again
@@ -123,14 +124,15 @@ impl IntoFuture for SendSignal {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (client, signal) = self.checked()?;
-            let run_id = signal.run_id;
-            answer(run_id, client.commit(Write::Signal(signal)).await?)
+            let (run_id, limit) = (signal.run_id, client.signal_limit());
+            answer(run_id, limit, client.commit(Write::Signal(signal)).await?)
         })
     }
 }
 
-fn answer(run_id: RunId, outcome: Outcome) -> Result<SignalOutcome, ClientError> {
+fn answer(run_id: RunId, limit: u32, outcome: Outcome) -> Result<SignalOutcome, ClientError> {
     match outcome {
+        Outcome::Signaled(SignalOutcome::Full) => Err(ClientError::InboxFull { run_id, limit }),
         Outcome::Signaled(SignalOutcome::Unknown) => Err(ClientError::UnknownRun { run_id }),
         Outcome::Signaled(outcome) => Ok(outcome),
         other => Err(ClientError::unexpected(other)),

@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{
-    Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue, check_tag,
+    Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue, check_tags,
 };
-use workflow_engine::runtime::{PayloadError, round_trip};
+use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
 
 use super::within::commit_within;
@@ -41,7 +41,7 @@ impl<O> Start<O> {
 
     fn new<I: Serialize + DeserializeOwned>(client: &Client, workflow: String, version: String, input: &I) -> Self {
         let subject = format!("input of workflow {workflow:?}");
-        let run = round_trip(&subject, input, client.payload_limit()).map(|(input, _)| NewRun {
+        let run = round_trip_for_caller(&subject, input, client.payload_limit()).map(|(input, _)| NewRun {
             id: RunId::generate(),
             lane: Lane { queue: DEFAULT_QUEUE.into(), workflow, version },
             input,
@@ -113,7 +113,9 @@ impl<O> Start<O> {
     }
 
     /// Adds a tag to find the run by; a second value under the same name replaces the first.
-    /// Default: none. Range: 1 to 255 bytes each, no control characters; the value may be empty.
+    /// Default: none. Range: 1 to 255 bytes each, no control characters; the value may be empty. At
+    /// most [`MAX_TAGS`](crate::MAX_TAGS) tags of [`MAX_TAG_BYTES`](crate::MAX_TAG_BYTES) together,
+    /// which count in [`Connect::payload_limit`](crate::Connect::payload_limit).
     pub fn tag(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.set(|run| {
             run.tags.insert(name.into(), value.into());
@@ -147,11 +149,24 @@ impl<O> Start<O> {
         if let Some(key) = &run.key {
             check_name(NameSubject::Key, key)?;
         }
-        for (name, value) in &run.tags {
-            check_tag(name, value)?;
-        }
+        check_size(&run.lane.workflow, &run.input, &run.tags, self.client.payload_limit())?;
         Ok((self.client, run))
     }
+}
+
+/// Checks the tags of a new run. They count in the limit of its input.
+pub(super) fn check_size(
+    workflow: &str,
+    input: &str,
+    tags: &BTreeMap<String, String>,
+    limit: usize,
+) -> Result<(), ClientError> {
+    let bytes = input.len() + check_tags(tags)?;
+    if bytes > limit {
+        let subject = format!("input of workflow {workflow:?} with its tags");
+        return Err(PayloadError::TooLarge { subject, bytes, limit }.into());
+    }
+    Ok(())
 }
 
 impl Start<Value> {

@@ -102,6 +102,7 @@ impl<S> Ctx<S> {
             let signal = signal.clone().map(|signal| NewSignal { key, ..signal });
             Box::pin(async move {
                 match cell.port().signal(signal?).await? {
+                    SignalOutcome::Full => Err(Error::msg(format!("the inbox of run {run_id} is full"))),
                     SignalOutcome::Unknown => Err(Error::fatal(format!("there is no run {run_id} in this database"))),
                     outcome => Ok(outcome),
                 }
@@ -119,7 +120,7 @@ impl<S> Ctx<S> {
         let subject = format!("signal {name:?} to run {run_id}");
         let (payload, _) =
             round_trip(&subject, payload, self.cell.payload_limit()).map_err(|error| refused(error.to_string()))?;
-        Ok(NewSignal { run_id, name: name.to_owned(), payload, key: SignalKey::generate() })
+        Ok(NewSignal { run_id, name: name.to_owned(), payload, key: SignalKey::generate(), limit: None })
     }
 }
 

@@ -3,9 +3,15 @@
 use std::collections::btree_map::Entry;
 
 use workflow_engine::model::{AttemptStatus, StepAttempt};
-use workflow_engine::store::AttemptRow;
+use workflow_engine::store::{AttemptRow, AttemptWrite};
 
 use super::tables::Tables;
+
+/// Returns whether the row of this attempt is final.
+pub(super) fn is_final(tables: &Tables, write: &AttemptWrite) -> bool {
+    let row = tables.attempt(write.claim.run_id, &write.row.step_key, write.row.attempt);
+    row.is_some_and(|row| row.status != AttemptStatus::Running)
+}
 
 /// Writes an attempt whose claim holds. Returns `false` if its row was final already, so that
 /// nothing was written.

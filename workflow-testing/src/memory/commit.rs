@@ -9,9 +9,9 @@ use futures::FutureExt;
 use workflow_engine::faults::failpoint;
 use workflow_engine::model::{Claim, NewRun, NewSignal, RunId, RunStatus, StoredError, Timestamp, WorkerId};
 use workflow_engine::store::{
-    Asked, AttemptRow, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite, CrashesWrite,
-    DatabaseError, DatabaseErrorKind, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState,
-    StartOutcome, Write, apply,
+    Asked, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
+    CrashesWrite, DatabaseError, DatabaseErrorKind, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite,
+    ReviveWrite, RunState, StartOutcome, Write, apply,
 };
 
 use super::tables::Tables;
@@ -70,6 +70,10 @@ impl BatchTarget for Batch<'_> {
         Ok(())
     }
 
+    async fn find_final(&mut self, attempts: &[&AttemptWrite]) -> Result<HashSet<usize>, DatabaseError> {
+        Ok((0..attempts.len()).filter(|index| attempt::is_final(self.tables, attempts[*index])).collect())
+    }
+
     async fn record_attempts(&mut self, rows: &[AttemptRow<'_>]) -> Result<(), DatabaseError> {
         for row in rows {
             attempt::record(self.tables, *row);
@@ -80,6 +84,11 @@ impl BatchTarget for Batch<'_> {
     async fn insert_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, DatabaseError> {
         let new = signals.iter().filter(|signal| signal::insert(self.tables, signal));
         Ok(new.map(|signal| (signal.run_id, signal.key.as_str().to_owned())).collect())
+    }
+
+    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, DatabaseError> {
+        let found = signals.iter().filter(|signal| signal::has_key(self.tables, signal));
+        Ok(found.map(|signal| (signal.run_id, signal.key.as_str().to_owned())).collect())
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), DatabaseError> {

@@ -7,12 +7,19 @@ use workflow_engine::store::ConsumedSignal;
 
 use super::tables::{SignalRow, Tables};
 
-/// Inserts a signal, and returns `false` if the inbox has its key already.
+/// Returns whether the inbox has the key of this signal.
+pub(super) fn has_key(tables: &Tables, signal: &NewSignal) -> bool {
+    tables.signals(signal.run_id).any(|(_, row)| row.key == signal.key.as_str())
+}
+
+/// Inserts a signal, and returns `false` if the inbox has its key already or no room.
 pub(super) fn insert(tables: &mut Tables, signal: &NewSignal) -> bool {
-    let key = signal.key.as_str();
-    if tables.signals(signal.run_id).any(|(_, row)| row.key == key) {
+    let waiting = || tables.signals(signal.run_id).filter(|(_, row)| row.consumed_by.is_none()).count();
+    let is_full = signal.limit.is_some_and(|limit| waiting() >= limit as usize);
+    if is_full || has_key(tables, signal) {
         return false;
     }
+    let key = signal.key.as_str();
     let inbox = tables.signals_mut(signal.run_id);
     let seq = inbox.last_key_value().map_or(0, |(last, _)| *last) + 1;
     let (name, payload) = (signal.name.clone(), signal.payload.clone());

@@ -74,6 +74,7 @@ impl Port for DrivePort {
 
     fn signal(&self, signal: NewSignal) -> PortFuture<workflow_sdk::Result<SignalOutcome>> {
         let executor = self.client.executor().clone();
+        let signal = NewSignal { limit: Some(self.client.signal_limit()), ..signal };
         Box::pin(async move {
             match executor.commit(Write::Signal(signal)).await? {
                 Outcome::Signaled(outcome) => Ok(outcome),
