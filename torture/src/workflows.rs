@@ -381,11 +381,11 @@ fn block(together: &Barrier, milliseconds: u64) {
 pub async fn stuck(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
     ctx.step("stuck", async || {
         let (site, key, attempt) = (ctx.state(), ctx.idempotency_key(), ctx.attempt());
-        site.ledger.append(Fact::Begin, &key, attempt);
+        site.ledger.append(Fact::Begin, key, attempt);
         while !site.gate("stuck").exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        site.ledger.append(Fact::End, &key, attempt);
+        site.ledger.append(Fact::End, key, attempt);
         Ok::<_, Error>(n)
     })
     .await

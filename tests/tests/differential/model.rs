@@ -7,8 +7,8 @@ use std::time::Duration;
 use uuid::Uuid;
 use workflow_engine::model::{Claim, Clock, Effect, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, ClaimRequest, ContinueWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite, ReviveWrite,
-    RunEnd, Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite,
+    ReviveWrite, RunEnd, Write,
 };
 use workflow_sdk::{AttemptStatus, OnParentEnd, Parent, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders;
@@ -142,6 +142,10 @@ impl Model {
                     Limit::All => 1000,
                 };
                 self.claim(process, *worker, limit, lanes)
+            }
+            Operation::Crashes { claim, crashes, is_alone } => {
+                let (crashes, lone_crashes, is_alone) = (*crashes, *crashes / 2, *is_alone);
+                Write::Crashes(CrashesWrite { claim: self.pick(claim)?, crashes, lone_crashes, is_alone })
             }
             Operation::Retry { claim, until } => Write::Retry(RetryWrite {
                 claim: self.pick(claim)?,

@@ -119,6 +119,11 @@ pub enum Operation {
         limit: Limit,
         lanes: Vec<usize>,
     },
+    Crashes {
+        claim: Pick,
+        crashes: i64,
+        is_alone: bool,
+    },
     Retry {
         claim: Pick,
         until: When,
@@ -270,6 +275,9 @@ fn special() -> impl Strategy<Value = Operation> {
         }),
         2 => (pick(), any::<bool>()).prop_map(|(claim, succeeds)| Operation::End { claim, succeeds, family: true }),
         1 => (pick(), when()).prop_map(|(claim, until)| Operation::Retry { claim, until }),
+        1 => (pick(), 0_i64..3, any::<bool>()).prop_map(|(claim, crashes, is_alone)| Operation::Crashes {
+            claim, crashes, is_alone,
+        }),
         1 => pick().prop_map(|claim| Operation::Continue { claim }),
         1 => (run.clone(), 1_i64..6).prop_map(|(run, before)| Operation::Fork { run, before }),
         1 => (run.clone(), 1_i64..=2).prop_map(|(run, attempt)| Operation::Revive { run, attempt }),

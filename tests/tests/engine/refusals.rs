@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{
-    ClientError, ConnectError, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, PayloadError, RunFilter, Workflow,
-};
+use workflow_sdk::{ClientError, ConnectError, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, PayloadError, RunFilter};
 use workflow_tests::{Database, Live, LocalWorker};
 use workflow_worker::{Worker, WorkerError};
 

@@ -12,8 +12,8 @@ use crate::model::{
 
 use super::{
     AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
-    EndWrite, Fence, ForkWrite, Locks, MissingOutcome, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunEnd, RunState,
-    SortedBatch, StartOutcome, Write, apply, apply_within,
+    CrashesWrite, EndWrite, Fence, ForkWrite, Locks, MissingOutcome, Outcome, ParkWrite, RetryWrite, ReviveWrite,
+    RunEnd, RunState, SortedBatch, StartOutcome, Write, apply, apply_within,
 };
 
 /// A target that stores nothing: it notes each call, and answers that claims hold and that runs are
@@ -101,6 +101,10 @@ impl BatchTarget for Recorder {
 
     async fn revive_run(&mut self, _: &ReviveWrite) -> Result<bool, MissingOutcome> {
         self.note("revive run", true)
+    }
+
+    async fn set_crashes(&mut self, writes: &[&CrashesWrite]) -> Result<(), MissingOutcome> {
+        self.note(format!("set crashes of {} runs", writes.len()), ())
     }
 
     async fn pause_run(&mut self, _: RunId) -> Result<Option<RunStatus>, MissingOutcome> {
@@ -217,6 +221,7 @@ fn every_kind() -> Vec<Write> {
         park(claim()),
         end(claim()),
         signal(RunId::generate()),
+        Write::Crashes(CrashesWrite { claim: claim(), crashes: 1, lone_crashes: 0, is_alone: true }),
         attempt(claim(), Effect::Start(Box::new(run("child")))),
         attempt(claim(), Effect::Consume { seq: 1 }),
         Write::Fork(Box::new(fork)),
@@ -234,13 +239,14 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
     let outcomes = apply_to(&mut target, &every_kind()).unwrap();
     let expected = [
         "insert runs start fork",
-        "lock 7 claims, 14 changed runs",
+        "lock 8 claims, 15 changed runs",
         "mark fork",
         "copy history",
         "find final ones of 1 attempts",
         "insert runs child",
         "consume 1 signals",
         "record 2 attempts",
+        "set crashes of 1 runs",
         "insert 1 signals",
         "wake 1 runs",
         "finish 1 ends, 1 parks",
@@ -263,7 +269,7 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
     assert_eq!(target.calls, expected);
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
     let operators = ["claimed", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
-    let claims = ["applied", "applied", "applied", "applied", "applied", "signaled", "applied", "applied"];
+    let claims = ["applied", "applied", "applied", "applied", "applied", "signaled", "applied", "applied", "applied"];
     assert_eq!(names, [&operators[..], &claims[..], &["started", "started"]].concat());
 }
 

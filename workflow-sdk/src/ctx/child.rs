@@ -14,7 +14,7 @@ use crate::Result;
 use crate::workflow::Workflow;
 use workflow_engine::model::{
     ErrorKind, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name, check_queue,
-    check_tag,
+    check_tags,
 };
 use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
 use workflow_engine::runtime::{decode, round_trip};
@@ -158,9 +158,8 @@ impl<'a, O> Child<'a, O> {
     pub fn tag(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
         self.set(|run| {
-            check_tag(&name, &value).map_err(|error| error.to_string())?;
             run.tags.insert(name, value);
-            Ok(())
+            check_tags(&run.tags).map(drop).map_err(|error| error.to_string())
         })
     }
 

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-
 use crate::{Error, Result};
 use workflow_engine::faults::planted;
 use workflow_engine::model::{Breaker, ErrorKind, Retry, StoredError};
