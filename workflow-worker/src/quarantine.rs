@@ -248,6 +248,7 @@ mod tests {
             started_at: Timestamp::from_micros(0),
             lease_until: Timestamp::from_micros(0),
             error: None,
+            unreadable: None,
         }
     }
 
