@@ -6,6 +6,7 @@ mod events;
 mod exit;
 mod external_events;
 mod finish;
+mod history;
 mod poll;
 mod port;
 mod transaction;
@@ -16,16 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{run_retry_delay, steps_to_retry};
 use workflow_engine::observe::Event;
 use workflow_engine::replay::{ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next};
-use workflow_engine::runtime::{RunCell, RunSettings};
+use workflow_engine::runtime::RunCell;
 use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox, RetryWrite};
 use workflow_sdk::internal::Entry;
-use workflow_sdk::{
-    DatabaseError, DatabaseErrorKind, ErrorKind, StepAttempt, StoredError, Timestamp, UnreadablePayload,
-};
+use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp};
 
 use self::alone::drive_alone;
 use self::crashes::CrashRecord;
@@ -33,6 +31,7 @@ use self::events::name_of;
 use self::exit::{Exit, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
 use self::external_events::{CHILD_LOOK_INTERVAL, ExternalEvents, read_events};
 use self::finish::{finish, report};
+use self::history::{load_history, settings_of};
 use self::poll::DrivenWorkflow;
 use self::port::DrivePort;
 use self::wait::{Fact, Plan, Standstill, next_fact, next_fact_without_database};
@@ -447,35 +446,5 @@ impl<'a> Drive<'a> {
         let again = steps_to_retry(&history, Some(&error));
         let until = self.shared.clock.now() + delay;
         Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
-    }
-}
-
-async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttempt>, Exit> {
-    if let Some(unreadable) = UnreadablePayload::in_place_of(&run.input) {
-        return Err(Exit::Unreadable(unreadable.into()));
-    }
-    if let Some(why) = &run.unreadable {
-        let error = DatabaseError::new(DatabaseErrorKind::Corrupt, "understand the run's row", why.clone());
-        return Err(Exit::Unreadable(error));
-    }
-    // Only an earlier claim can have written rows, and the first claim of a fork with a history has
-    // epoch 2.
-    if run.claim.epoch == 1 {
-        return Ok(Vec::new());
-    }
-    failpoint_error("drive.before_history").map_err(|fault| Exit::Unreadable(fault.into()))?;
-    shared.client.store().history(run.claim.run_id).await.map_err(Exit::Unreadable)
-}
-
-fn settings_of(run: &ClaimedRun, payload_limit: usize) -> RunSettings {
-    RunSettings {
-        run_id: run.claim.run_id,
-        epoch: run.claim.epoch,
-        generation: run.generation,
-        depth: run.depth,
-        lane: run.lane.clone(),
-        attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
-        started_at: run.started_at,
-        payload_limit,
     }
 }

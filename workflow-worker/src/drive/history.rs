@@ -1,0 +1,41 @@
+//! The state with which a drive begins: the history and the settings of its run.
+
+use workflow_engine::faults::failpoint_error;
+use workflow_engine::runtime::RunSettings;
+use workflow_engine::store::ClaimedRun;
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, StepAttempt, UnreadablePayload};
+
+use super::exit::Exit;
+use crate::shared::Shared;
+
+/// Reads the history of a claimed run. A run whose row cannot be understood has none.
+pub(super) async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Vec<StepAttempt>, Exit> {
+    if let Some(unreadable) = UnreadablePayload::in_place_of(&run.input) {
+        return Err(Exit::Unreadable(unreadable.into()));
+    }
+    if let Some(why) = &run.unreadable {
+        let error = DatabaseError::new(DatabaseErrorKind::Corrupt, "understand the run's row", why.clone());
+        return Err(Exit::Unreadable(error));
+    }
+    // Only an earlier claim can have written rows, and the first claim of a fork with a history has
+    // epoch 2.
+    if run.claim.epoch == 1 {
+        return Ok(Vec::new());
+    }
+    failpoint_error("drive.before_history").map_err(|fault| Exit::Unreadable(fault.into()))?;
+    shared.client.store().history(run.claim.run_id).await.map_err(Exit::Unreadable)
+}
+
+/// Returns the settings of the run's cell.
+pub(super) fn settings_of(run: &ClaimedRun, payload_limit: usize) -> RunSettings {
+    RunSettings {
+        run_id: run.claim.run_id,
+        epoch: run.claim.epoch,
+        generation: run.generation,
+        depth: run.depth,
+        lane: run.lane.clone(),
+        attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        started_at: run.started_at,
+        payload_limit,
+    }
+}
