@@ -17,6 +17,8 @@ pub(super) struct ExternalEvents {
     waits: BTreeMap<CallId, Box<BegunWait>>,
     /// The calls that wait for the end of a child, by child.
     children: BTreeMap<RunId, CallId>,
+    /// The children that an earlier drive has started and that no look has been handed yet.
+    recorded_children: Vec<RunId>,
     /// Whether the drive has to look: a wait has begun, or an event may have occurred, since the
     /// last look.
     look_is_due: bool,
@@ -51,7 +53,8 @@ impl ExternalEvents {
         }
         let names: BTreeSet<&str> = self.waits.values().map(|wait| wait.name.as_str()).collect();
         let signals = names.into_iter().map(str::to_owned).collect();
-        Some(AwaitedEvents { signals, children: self.children.keys().copied().collect() })
+        let children = self.children.keys().copied().collect();
+        Some(AwaitedEvents { signals, children, recorded_children: std::mem::take(&mut self.recorded_children) })
     }
 
     /// Notes that an awaited event may have occurred.
@@ -123,8 +126,11 @@ impl ExternalEvents {
         self.children.insert(run_id, id);
     }
 
-    /// Makes the drive look, although no event may have occurred since the last look.
-    pub(super) fn request_look(&mut self) {
+    /// Notes that a call waits for the end of a child that an earlier drive has started. The drive
+    /// then has to look for it.
+    pub(super) fn await_recorded_child(&mut self, id: CallId, run_id: RunId) {
+        self.await_child(id, run_id);
+        self.recorded_children.push(run_id);
         self.look_is_due = true;
     }
 

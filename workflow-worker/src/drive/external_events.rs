@@ -18,16 +18,11 @@ pub(super) struct ExternalEvents {
     wakes: i64,
     /// The wake sequence of the claim when the drive last looked at it.
     wake_seq: u64,
-    /// Whether the next look at children also looks for children whose rows are gone. Once per
-    /// drive, because only a hand removes a row; never for children that this drive has started.
-    looks_for_missing: bool,
 }
 
 impl ExternalEvents {
-    /// The events of a run with this number of wakes. `is_new`: no earlier drive has started
-    /// children.
-    pub(super) fn new(wakes: i64, is_new: bool) -> Self {
-        Self { wakes, wake_seq: 0, looks_for_missing: !is_new }
+    pub(super) fn new(wakes: i64) -> Self {
+        Self { wakes, wake_seq: 0 }
     }
 
     pub(super) fn wakes(&self) -> i64 {
@@ -53,7 +48,6 @@ pub(super) async fn read_events(
     store: &dyn Store,
     run_id: RunId,
     awaited: &AwaitedEvents,
-    events: &mut ExternalEvents,
 ) -> Result<(Option<Inbox>, Vec<ChildEnd>), DatabaseError> {
     failpoint_error("drive.before_look")?;
     let inbox = store.inbox(run_id, &awaited.signals).await?;
@@ -70,8 +64,8 @@ pub(super) async fn read_events(
         }
     }
     let mut ends: Vec<ChildEnd> = ended.into_iter().map(child_end).collect();
-    if !awaited.children.is_empty() && std::mem::take(&mut events.looks_for_missing) {
-        ends.extend(store.missing(&awaited.children).await?.into_iter().map(missing_child));
+    if !awaited.recorded_children.is_empty() {
+        ends.extend(store.missing(&awaited.recorded_children).await?.into_iter().map(missing_child));
     }
     Ok((inbox, ends))
 }

@@ -114,7 +114,7 @@ impl<'a> Drive<'a> {
             workflow: DrivenWorkflow::begin(entry, cell, run.input.clone(), Arc::<DrivePort>::clone(&port)),
             port,
             writes: UnansweredWrites::default(),
-            events: ExternalEvents::new(run.wakes, run.claim.epoch == 1),
+            events: ExternalEvents::new(run.wakes),
             saturation: shared.saturation.watch(),
             crashes: CrashRecord::new(run, slot),
             has_warned_of_size: false,
@@ -279,7 +279,7 @@ impl<'a> Drive<'a> {
         // counts as news.
         self.claim.state().watch_wakes(Some(self.events.wakes()));
         let store = self.shared.client.store().as_ref();
-        match read_events(store, self.run.claim.run_id, &awaited, &mut self.events).await {
+        match read_events(store, self.run.claim.run_id, &awaited).await {
             Ok((inbox, ended)) => self.take_events(inbox.ok_or(Exit::Lost)?, ended),
             // An exit now would interrupt a body that no crash has interrupted.
             Err(error) if error.kind.is_transient() && self.workflow.cell().is_running() => {

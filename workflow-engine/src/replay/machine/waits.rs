@@ -136,8 +136,8 @@ impl Machine {
             Some((note.run_id, step.last.started_at))
         });
         if let Some((run_id, started_at)) = begun {
-            self.external.request_look();
-            return self.await_child(id, run_id, started_at);
+            self.external.await_recorded_child(id, run_id);
+            return self.wait_for_child(id, run_id, started_at);
         }
         let now = self.time.tick(now);
         let run_id = derived_run_id(self.run_id, &format!("child {} of generation {}", key, self.generation), now);
@@ -151,11 +151,11 @@ impl Machine {
             return self.decide_as(id, now, Record { output: Some(output), ..begun }, outcome);
         }
         self.record(id, Record { output: json(&ChildNote { run_id }), ..begun });
-        self.await_child(id, run_id, now);
+        self.external.await_child(id, run_id);
+        self.wait_for_child(id, run_id, now);
     }
 
-    fn await_child(&mut self, id: CallId, run_id: RunId, started_at: Timestamp) {
-        self.external.await_child(id, run_id);
+    fn wait_for_child(&mut self, id: CallId, run_id: RunId, started_at: Timestamp) {
         self.timers.begin_external_wait(None, id);
         self.calls.set_phase(id, Phase::AwaitingChild { run_id, started_at });
     }
