@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::pulse::Pulse;
+use crate::pulse::{AwakeClock, Pulse};
 use crate::wakeup::Wakeup;
 
 /// An instruction to a drive. A later variant overrules an earlier one.
@@ -54,7 +54,7 @@ pub(crate) struct ClaimState {
 }
 
 impl ClaimState {
-    pub(crate) fn new(valid_until: Instant) -> Self {
+    pub(crate) fn new(valid_until: Instant, awake: AwakeClock) -> Self {
         let current = Snapshot {
             directive: Directive::Continue,
             cancel_requested: false,
@@ -66,7 +66,7 @@ impl ClaimState {
             current: Mutex::new(current),
             wakeup: Wakeup::default(),
             renewed: Notify::new(),
-            polling: Pulse::default(),
+            polling: Pulse::new(awake),
         }
     }
 

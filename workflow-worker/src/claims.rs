@@ -10,16 +10,25 @@ use workflow_engine::model::Claim;
 use workflow_sdk::RunId;
 
 use crate::claim_state::{ClaimState, Directive};
+use crate::pulse::AwakeClock;
 
 /// The claims that this worker holds. The drives, the lease thread and the shutdown meet here.
 ///
 /// Each change is applied outside of the table's lock, because it wakes a drive.
 #[derive(Debug, Default)]
-pub(crate) struct ClaimTable(Mutex<BTreeMap<Claim, Arc<ClaimState>>>);
+pub(crate) struct ClaimTable {
+    states: Mutex<BTreeMap<Claim, Arc<ClaimState>>>,
+    /// Measures the polls of the workflows.
+    awake: AwakeClock,
+}
 
 impl ClaimTable {
+    pub(crate) fn new(awake: AwakeClock) -> Self {
+        Self { states: Mutex::default(), awake }
+    }
+
     fn states(&self) -> MutexGuard<'_, BTreeMap<Claim, Arc<ClaimState>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a claim. The table has it until the returned guard is dropped.
@@ -28,7 +37,7 @@ impl ClaimTable {
     /// refused.
     pub(crate) fn insert(self: &Arc<Self>, claim: Claim, valid_until: Instant) -> ClaimGuard {
         self.direct_run(claim.run_id, Directive::Lost);
-        let state = Arc::new(ClaimState::new(valid_until));
+        let state = Arc::new(ClaimState::new(valid_until, self.awake.clone()));
         self.states().insert(claim, Arc::clone(&state));
         ClaimGuard { table: Arc::clone(self), claim, state }
     }

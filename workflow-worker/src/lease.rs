@@ -16,7 +16,7 @@ use workflow_sdk::DatabaseError;
 
 use crate::claim_state::Directive;
 use crate::claims::ClaimTable;
-use crate::pulse::Pulse;
+use crate::pulse::{AwakeClock, Pulse};
 use crate::shared::Shared;
 use crate::{LapsedLease, WorkerError};
 
@@ -24,6 +24,9 @@ use crate::{LapsedLease, WorkerError};
 /// a row belongs to a dead process, because a living one whose connection breaks takes its lock
 /// again sooner.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often a lease is renewed while it lasts.
+const RENEWALS_PER_LEASE: u32 = 3;
 
 /// After a poll of so many leases, the lease of a run is not renewed any more. The same holds for
 /// all leases if the runtime polls nothing.
@@ -60,7 +63,10 @@ impl LeaseThread {
             liveness: shared.pace(LIVENESS_INTERVAL, RARE_LIVENESS_INTERVAL),
             in_process: shared.client.store().in_process(),
             lapsed_lease: shared.options.lapsed_lease,
+            awake: shared.awake.clone(),
+            renewed_at: Instant::now(),
             pulse: Arc::clone(&shared.pulse),
+            has_warned_of_runtime: false,
             warned: HashSet::new(),
             unlocked: Vec::new(),
         };
@@ -135,8 +141,13 @@ struct LeaseKeeper {
     /// The store is in this process.
     in_process: bool,
     lapsed_lease: LapsedLease,
+    awake: AwakeClock,
+    /// The last tick that advanced the clock.
+    renewed_at: Instant,
     /// Beats as long as the worker's runtime polls its tasks.
     pulse: Arc<Pulse>,
+    /// The log has a line about the present silence of the runtime.
+    has_warned_of_runtime: bool,
     /// The claims whose long polls are in the log.
     warned: HashSet<Claim>,
     /// The workers whose lock was free at the last look.
@@ -159,7 +170,7 @@ impl LeaseKeeper {
     }
 
     async fn keep(mut self, mut session: Box<dyn LeaseSession>, mut stopping: watch::Receiver<bool>) {
-        let mut renewal = interval(self.lease / 3);
+        let mut renewal = interval(self.lease / RENEWALS_PER_LEASE);
         let mut liveness = interval(self.liveness);
         let lapse = give_up_lapsed(Arc::clone(&self.claims), self.lease / 6);
         let drops_bodies = !self.in_process && self.lapsed_lease == LapsedLease::DropBodies;
@@ -214,9 +225,16 @@ impl LeaseKeeper {
         if self.in_process {
             return claims;
         }
+        let now = Instant::now();
+        self.awake.advance(now - self.renewed_at, self.lease / RENEWALS_PER_LEASE * 2);
+        self.renewed_at = now;
         let longest = self.lease * LEASES_WITHOUT_ANSWER;
-        if self.pulse.age().is_some_and(|age| age > longest) {
+        let is_silent = !claims.is_empty() && self.pulse.age().is_some_and(|age| age > longest);
+        if is_silent && !self.has_warned_of_runtime {
             tracing::error!(claims = claims.len(), "the worker's runtime has stopped to poll; no lease is renewed");
+        }
+        self.has_warned_of_runtime = is_silent;
+        if is_silent {
             return Vec::new();
         }
         let stuck = self.claims.polled_longer_than(self.lease);

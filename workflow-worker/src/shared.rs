@@ -13,7 +13,7 @@ use crate::WorkerOptions;
 use crate::circuits::Circuits;
 use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
-use crate::pulse::Pulse;
+use crate::pulse::{AwakeClock, Pulse};
 use crate::quarantine::{Admission, Quarantine};
 use crate::registry::Registry;
 use crate::saturation::Saturation;
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) saturation: Saturation,
     pub(crate) quarantine: Arc<Quarantine>,
     pub(crate) circuits: Arc<Circuits>,
+    /// Advances with the lease thread.
+    pub(crate) awake: AwakeClock,
     /// Beats as long as the runtime polls its tasks.
     pub(crate) pulse: Arc<Pulse>,
     /// Observes bodies in a test.
@@ -49,17 +51,19 @@ impl Shared {
         registry: Registry,
         body_hooks: Option<Arc<dyn BodyHooks>>,
     ) -> Arc<Self> {
+        let awake = AwakeClock::default();
         Arc::new(Self {
             id: WorkerId::generate(),
             lanes: registry.lanes(&options.queues),
             permits: Arc::new(Semaphore::new(options.concurrency as usize)),
             drives: watch::Sender::new(()),
             clock: Arc::new(DatabaseClock::unread()),
-            claims: Arc::default(),
+            claims: Arc::new(ClaimTable::new(awake.clone())),
             saturation: Saturation::new(),
             quarantine: Quarantine::of_process(),
             circuits: Arc::default(),
-            pulse: Arc::default(),
+            pulse: Arc::new(Pulse::new(awake.clone())),
+            awake,
             body_hooks,
             warned: Warned::default(),
             client,

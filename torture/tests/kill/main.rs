@@ -75,6 +75,7 @@ workflow_tests::cases! {
     }
     stopped_process {
         a_stopped_worker_that_comes_back_writes_nothing,
+        a_worker_stopped_for_many_leases_does_not_take_itself_for_stuck,
         a_worker_stopped_before_its_commit_changes_nothing,
         a_worker_stopped_before_the_body_of_a_transaction_begins_none,
     }

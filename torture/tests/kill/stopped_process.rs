@@ -1,6 +1,9 @@
 //! A process that is stopped and continued.
 
+use std::time::{Duration, SystemTime};
+
 use rustix::process::Signal;
+use workflow_sdk::Timestamp;
 use workflow_tests::{Database, until};
 
 use workflow_torture::testbed::Testbed;
@@ -50,6 +53,33 @@ pub async fn a_stopped_worker_that_comes_back_writes_nothing(database: Database)
     );
     stopped.assert_no_errors();
     successor.assert_no_errors();
+    testbed.sweep().await;
+}
+
+/// After many leases, the lease thread may run again before the threads of the worker. That must
+/// not look as if the worker were stuck.
+pub async fn a_worker_stopped_for_many_leases_does_not_take_itself_for_stuck(database: Database) {
+    let testbed = Testbed::new(database).await;
+    let mut settings = testbed.settings();
+    let lease = Duration::from_millis(500);
+    settings.lease = Some(500);
+    let run = testbed.start_gated(7).await;
+    let stopped = testbed.spawn("stopped", &settings);
+    testbed.begins_in(&stopped).await;
+    testbed.stop(&stopped).await;
+    let lapsed_at = testbed.client.run(run.id).await.expect("read the run").available_at;
+    until("many leases have passed", async || {
+        let now = Timestamp::from(SystemTime::now());
+        (now > lapsed_at + 6 * lease).then_some(())
+    })
+    .await;
+    stopped.signal(Signal::CONT);
+    testbed.open_gate("one");
+    testbed.open_gate("two");
+    testbed.all_end(&[run]).await;
+    testbed.check(&[run], &[stopped.pid()]).await;
+    assert_eq!(testbed.crashes_counted().await, 0);
+    stopped.assert_no_errors();
     testbed.sweep().await;
 }
 
