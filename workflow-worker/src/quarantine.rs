@@ -105,7 +105,11 @@ impl Quarantine {
 
     fn slot(self: &Arc<Self>, state: &mut State, is_alone: bool) -> QuarantineSlot {
         state.driven += 1;
-        QuarantineSlot { quarantine: Arc::clone(self), is_alone: AtomicBool::new(is_alone) }
+        QuarantineSlot {
+            quarantine: Arc::clone(self),
+            is_alone: AtomicBool::new(is_alone),
+            is_ending: AtomicBool::new(!is_alone),
+        }
     }
 
     /// Waits until a run must be driven alone, and returns its claim.
@@ -193,12 +197,15 @@ pub(crate) struct QuarantineSlot {
     quarantine: Arc<Quarantine>,
     /// The run is driven alone.
     is_alone: AtomicBool,
+    /// The write that ends the isolation was sent.
+    is_ending: AtomicBool,
 }
 
 impl QuarantineSlot {
-    /// Whether the run is driven alone.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.is_alone.load(Ordering::Relaxed)
+    /// Whether the caller is the first that writes the end of the isolation. An end by time must
+    /// not overwrite the cleared crashes.
+    pub(crate) fn take_end(&self) -> bool {
+        !self.is_ending.swap(true, Ordering::Relaxed)
     }
 
     /// Lets other runs begin beside this one, if it was driven alone.
@@ -286,7 +293,8 @@ mod tests {
         assert!(futures::poll!(&mut turn).is_pending());
         drop(other);
         let slot = turn.await.unwrap();
-        assert!(slot.is_alone() && admitted(&quarantine, 0).is_none());
+        assert!(admitted(&quarantine, 0).is_none());
+        assert!(slot.take_end() && !slot.take_end(), "one caller writes the end");
         assert!(quarantine.open().now_or_never().is_none());
         slot.end_isolation();
         assert!(admitted(&quarantine, 0).is_some(), "its time alone is over");

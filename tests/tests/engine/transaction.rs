@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
+use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{self, AssertSqlSafe, Connection};
 use workflow_sdk::{
@@ -389,6 +390,42 @@ async fn with_fault(db: &Live, fault: Fault) -> (Vec<String>, u32) {
     let attempt = run.result().await.unwrap();
     worker.stop().await;
     (effects(db).await, attempt)
+}
+
+/// The first outcome of a run with a crash clears it while the body of a transaction is open, which
+/// on SQLite keeps every other write waiting.
+pub async fn a_body_goes_on_while_the_crashes_of_its_run_are_cleared(db: Live) {
+    #[workflow]
+    async fn debit_beside(ctx: &Ctx<Shop>) -> Result<u64> {
+        let shop = ctx.state();
+        let body = async |_tx: Tx| {
+            shop.probe.note("body");
+            shop.probe.pass("body").await;
+            Ok::<_, Error>(1)
+        };
+        let beside = ctx.step("beside", async || {
+            shop.probe.pass("beside").await;
+            Ok::<_, Error>(2)
+        });
+        let (paid, beside) = futures::try_join!(ctx.transaction("debit", body), beside)?;
+        Ok(paid + beside)
+    }
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    let shop = Shop::new(&db).await;
+    let run = client.start(debit_beside, ()).await.unwrap();
+    db.raw().await.execute("UPDATE workflow_runs SET crashes = 1").await;
+    let gate = store.block(|write| matches!(write, Write::Attempt(write) if write.row.step_key == "beside"));
+    let worker = LocalWorker::start(Worker::new(client.clone(), shop.clone()).register(debit_beside));
+    shop.probe.noted("body").await;
+    shop.probe.open("beside");
+    gate.reached().await;
+    gate.open();
+    shop.probe.open("body");
+    assert_eq!(run.result().await.unwrap(), 3);
+    assert_eq!((shop.probe.times("body"), run.run().await.unwrap().epoch), (1, 1));
+    assert_eq!(db.raw().await.number("SELECT crashes FROM workflow_runs").await, 0);
+    worker.stop().await;
 }
 
 pub async fn a_commit_whose_reply_was_lost_is_not_repeated(db: Live) {

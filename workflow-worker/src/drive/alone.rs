@@ -25,19 +25,35 @@ pub(super) async fn drive_alone(shared: &Shared, run: &ClaimedRun, claim: ClaimG
     }
     tracing::warn!(%run_id, workflow, crashes, "the run is driven alone");
     let mut driven = Box::pin(drive_to_exit(shared, run, claim, &slot));
+    // Beside the drive: a transaction that a body holds could keep the write waiting.
     tokio::select! {
         biased;
         ended = &mut driven => return ended,
-        () = tokio::time::sleep(lone_time(crashes)) => {}
-    }
-    // The drive itself may have ended the isolation, or be about to.
-    if slot.is_alone() {
-        if let Err(exit) = set_alone(shared, run, false).await {
+        ended = end_isolation(shared, run, &slot) => if let Err(exit) = ended {
             return (exit, false);
         }
-        slot.end_isolation();
     }
     driven.await
+}
+
+/// Ends the isolation after the time of the run, unless its first outcome ends it.
+async fn end_isolation(shared: &Shared, run: &ClaimedRun, slot: &QuarantineSlot) -> Result<(), Exit> {
+    tokio::time::sleep(lone_time(run.crashes)).await;
+    if !slot.take_end() {
+        return Ok(());
+    }
+    // A long transaction of the run may keep this write waiting for longer than the executor does.
+    while let Err(exit) = set_alone(shared, run, false).await {
+        match exit {
+            Exit::Unreadable(error) if error.kind.is_transient() => {
+                tracing::warn!(run_id = %run.claim.run_id, error = &error as &dyn std::error::Error,
+                    "the run stays alone: the end of its isolation was not written, trying again");
+            }
+            exit => return Err(exit),
+        }
+    }
+    slot.end_isolation();
+    Ok(())
 }
 
 /// Waits until the process drives no other run, or the claim is not to be driven any more.

@@ -36,28 +36,29 @@ impl<'a> CrashRecord<'a> {
         }
     }
 
-    /// Clears the run after its first outcome under this claim: the code before it did not kill its
-    /// worker. The outcome and this write are usually committed together.
-    pub(super) async fn clear(&mut self, shared: &Shared) -> Result<(), Exit> {
+    /// Returns the write that clears the run, once, after its first outcome under this claim: the
+    /// code before it did not kill its worker. The outcome and this write are usually committed
+    /// together.
+    pub(super) fn take_write(&mut self) -> Option<CrashesWrite> {
         if self.state != State::HasOutcome {
-            return Ok(());
+            return None;
         }
         self.state = State::Clear;
-        let claim = self.run.claim;
-        set(shared, CrashesWrite { claim, crashes: 0, lone_crashes: 0, is_alone: false }).await?;
-        // Not earlier: what begins now may kill this worker too.
+        self.slot.take_end();
+        Some(CrashesWrite { claim: self.run.claim, crashes: 0, lone_crashes: 0, is_alone: false })
+    }
+
+    /// Takes note that the write is committed. Not earlier: what begins now may kill this worker
+    /// too.
+    pub(super) fn written(&self) {
         self.slot.end_isolation();
-        Ok(())
     }
 }
 
 /// Writes whether the run is driven alone from now on.
 pub(super) async fn set_alone(shared: &Shared, run: &ClaimedRun, is_alone: bool) -> Result<(), Exit> {
     let ClaimedRun { claim, crashes, lone_crashes, .. } = *run;
-    set(shared, CrashesWrite { claim, crashes, lone_crashes, is_alone }).await
-}
-
-async fn set(shared: &Shared, write: CrashesWrite) -> Result<(), Exit> {
+    let write = CrashesWrite { claim, crashes, lone_crashes, is_alone };
     match shared.executor().commit(Write::Crashes(write)).await {
         Ok(Outcome::Applied) => Ok(()),
         // It is written again by a later claim.

@@ -248,7 +248,7 @@ impl<'a> Drive<'a> {
     /// Sends the records and begins to commit the transactions that the run has ready.
     async fn send_records(&mut self) -> Result<(), Exit> {
         if !self.workflow.cell().has_records() {
-            return self.crashes.clear(self.shared).await;
+            return self.send_crashes().await;
         }
         let mut records = self.workflow.cell().take_outbox().into_iter();
         while !records.as_slice().is_empty() {
@@ -263,7 +263,17 @@ impl<'a> Drive<'a> {
         for commit in self.workflow.cell().take_commits() {
             self.writes.begin_commit(self.shared.client.clone(), self.run.claim, commit);
         }
-        self.crashes.clear(self.shared).await
+        self.send_crashes().await
+    }
+
+    /// Clears the crashes of the run after its first outcome under this claim. Does not wait for
+    /// the commit: a transaction that a body holds could keep it waiting.
+    async fn send_crashes(&mut self) -> Result<(), Exit> {
+        if let Some(write) = self.crashes.take_write() {
+            let room = self.shared.executor().reserve().await.map_err(|_| Exit::Lost)?;
+            self.writes.send_crashes(room, write);
+        }
+        Ok(())
     }
 
     /// Looks for the external events that the run waits for, unless nothing can have come since the
@@ -375,6 +385,7 @@ impl<'a> Drive<'a> {
         match answer {
             Answer::Committed => cell.committed(),
             Answer::KeyTaken(by) => cell.key_taken(by),
+            Answer::CrashesWritten => self.crashes.written(),
             Answer::TransactionEnded { call, position, result } => {
                 if result.is_ok() {
                     self.crashes.note_outcome();

@@ -10,16 +10,17 @@ use workflow_engine::faults::failpoint;
 use workflow_engine::model::Claim;
 use workflow_engine::replay::{CallId, OutboxRow};
 use workflow_engine::runtime::TransactionCommit;
-use workflow_engine::store::{AttemptWrite, Outcome, Write};
+use workflow_engine::store::{AttemptWrite, CrashesWrite, Outcome, Write};
 use workflow_sdk::{Client, DatabaseError, DatabaseErrorKind, ErrorKind, RunId, StoredError};
 
 use super::transaction::{CommitEnd, TransactionCommits};
 
-/// The records and the transactions of a drive that were sent and have no answer yet.
+/// The records, the crashes and the transactions of a drive that were sent and have no answer yet.
 #[derive(Debug, Default)]
 pub(super) struct UnansweredWrites {
     /// In the order in which the executor answers them.
     records: VecDeque<PendingOutcome>,
+    crashes: Option<PendingOutcome>,
     transactions: TransactionCommits,
 }
 
@@ -34,6 +35,8 @@ pub(super) enum Answer {
     Refused(StoredError),
     /// The oldest record was not written.
     NotWritten(DatabaseError),
+    /// The crashes of the run are committed.
+    CrashesWritten,
     /// The commit of a transactional step ended.
     TransactionEnded {
         /// The call of the step.
@@ -57,6 +60,11 @@ impl UnansweredWrites {
         self.records.push_back(room.send(Write::Attempt(AttemptWrite { claim, row, effect })));
     }
 
+    /// Sends the crashes of the run to the executor. They are sent once at most.
+    pub(super) fn send_crashes(&mut self, room: SendPermit<'_>, write: CrashesWrite) {
+        self.crashes = Some(room.send(Write::Crashes(write)));
+    }
+
     /// Begins to commit the transaction of a step.
     pub(super) fn begin_commit(&mut self, client: Client, claim: Claim, commit: TransactionCommit) {
         self.transactions.begin(client, claim, commit);
@@ -64,7 +72,7 @@ impl UnansweredWrites {
 
     /// Whether every write has its answer.
     pub(super) fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.transactions.is_empty()
+        self.records.is_empty() && self.crashes.is_none() && self.transactions.is_empty()
     }
 
     pub(super) fn has_records(&self) -> bool {
@@ -75,7 +83,10 @@ impl UnansweredWrites {
     /// dropped loses no answer.
     pub(super) fn next_answer(&mut self) -> impl Future<Output = Answer> {
         poll_fn(|context| match self.poll_record(context) {
-            Poll::Pending => self.transactions.poll_next(context).map(transaction_answer),
+            Poll::Pending => match self.poll_crashes(context) {
+                Poll::Pending => self.transactions.poll_next(context).map(transaction_answer),
+                answer => answer,
+            },
             answer => answer,
         })
     }
@@ -92,6 +103,17 @@ impl UnansweredWrites {
         let outcome = ready!(oldest.poll_unpin(context)).ok();
         self.records.pop_front();
         Poll::Ready(record_answer(outcome))
+    }
+
+    fn poll_crashes(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
+        let Some(crashes) = &mut self.crashes else { return Poll::Pending };
+        let outcome = ready!(crashes.poll_unpin(context)).ok();
+        self.crashes = None;
+        Poll::Ready(match outcome {
+            Some(Outcome::Applied) => Answer::CrashesWritten,
+            Some(Outcome::Refused(error)) => Answer::NotWritten(error),
+            Some(_) | None => Answer::Lost,
+        })
     }
 }
 
