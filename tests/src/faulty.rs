@@ -61,6 +61,8 @@ pub struct FaultyStore {
     transaction_faults: Mutex<VecDeque<Fault>>,
     /// How many reads of an inbox still fail.
     inboxes: AtomicUsize,
+    /// Reads of ended runs so far.
+    ended_reads: AtomicUsize,
     /// Keeps the order of the commits, of which some wait at a gate.
     order: CommitOrder,
     /// Calls of `commit` that have not returned.
@@ -81,6 +83,7 @@ impl FaultyStore {
             gate: Mutex::default(),
             transaction_faults: Mutex::default(),
             inboxes: AtomicUsize::new(0),
+            ended_reads: AtomicUsize::new(0),
             order: CommitOrder::default(),
             under_way: AtomicUsize::new(0),
             overlapping: AtomicUsize::new(0),
@@ -133,6 +136,12 @@ impl FaultyStore {
     #[must_use]
     pub fn overlapping(&self) -> usize {
         self.overlapping.load(SeqCst)
+    }
+
+    /// Returns how often the store was asked which of some runs have ended.
+    #[must_use]
+    pub fn ended_reads(&self) -> usize {
+        self.ended_reads.load(SeqCst)
     }
 
     fn gate_of(&self, writes: &[Write]) -> Option<Arc<Gate>> {
@@ -234,6 +243,7 @@ impl Store for FaultyStore {
     }
 
     async fn ended(&self, ids: &[RunId]) -> Result<Vec<EndedRun>, DatabaseError> {
+        self.ended_reads.fetch_add(1, SeqCst);
         self.inner.ended(ids).await
     }
 

@@ -17,8 +17,8 @@ use super::lock_file::{HeldLock, LockFiles};
 use super::writer::WriterGuard;
 use super::{row, sql};
 
-/// The lease session of a worker. Each statement is a transaction of its own, so dropping a call
-/// never leaves a transaction open.
+/// The lease session of a worker. A call that is dropped leaves no transaction open: each statement
+/// is a transaction of its own, except those that release a dead worker.
 #[derive(Debug)]
 struct Session {
     database: Arc<Database>,
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Releases claims and forgets the worker in one transaction, so that each death is counted
-    /// once. A transaction that is dropped is rolled back before the next statement.
+    /// once. A transaction that is dropped is rolled back at once by the driver's thread.
     async fn release(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
         const OPERATION: &str = "release a dead worker's claims";
         let (id, now) = (worker.to_string(), self.database.now().as_micros());

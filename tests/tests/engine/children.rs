@@ -1,8 +1,11 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
-use workflow_sdk::{MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind, Timestamp};
-use workflow_tests::{Live, LocalWorker};
+use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind, Timestamp};
+use workflow_tests::{FaultyStore, Live, LocalWorker};
+use workflow_worker::Worker;
 
 use super::{failure, holds, reaches};
 
@@ -167,6 +170,30 @@ pub async fn a_parent_learns_that_the_row_of_its_child_is_gone(db: Live) {
     let error = row.error.unwrap();
     assert!(error.message.contains("its row was removed"), "{error}");
     second.stop().await;
+    working.stop().await;
+}
+
+/// A later drive of the parent looks for the end of its child while the start of the child is on
+/// its way to the database.
+pub async fn a_child_whose_start_is_not_committed_is_not_missing(db: Live) {
+    #[workflow]
+    async fn waits_first(ctx: &Ctx) -> Result<u64> {
+        ctx.signal::<()>("go").await?;
+        ctx.child(double, 4).await
+    }
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    let worker = Worker::new(client.clone(), ()).register(double).register(waits_first).linger(Duration::ZERO);
+    let working = LocalWorker::start(worker);
+    let run = client.start(waits_first, ()).await.unwrap();
+    reaches(&run, RunStatus::Parked).await;
+    let gate = store.block(|write| matches!(write, Write::Attempt(write) if write.row.step_key == "double"));
+    let before = store.ended_reads();
+    run.signal("go", &()).await.unwrap();
+    gate.reached().await;
+    holds("the parent has looked", async || store.ended_reads() > before).await;
+    gate.open();
+    assert_eq!(run.result().await.unwrap(), 8);
     working.stop().await;
 }
 
