@@ -50,7 +50,7 @@ BEGIN INSERT INTO audit_claims (run_id, generation, epoch, worker_id)
 CREATE TRIGGER audit_crash AFTER UPDATE ON workflow_runs WHEN NEW.crashes > OLD.crashes
 BEGIN INSERT INTO audit VALUES ('crash', OLD.id, NEW.crashes); END;
 CREATE TRIGGER audit_taken_over AFTER UPDATE ON workflow_runs WHEN NEW.epoch = OLD.epoch + 1 AND OLD.status = 'running'
-BEGIN INSERT INTO audit VALUES ('taken', OLD.id, OLD.worker_id); END;
+BEGIN INSERT INTO audit VALUES ('taken', OLD.id, coalesce(OLD.worker_id, 'none')); END;
 CREATE TRIGGER audit_uncounted AFTER UPDATE ON workflow_runs
 WHEN NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running' AND NEW.crashes <> OLD.crashes
 BEGIN INSERT INTO audit VALUES ('uncounted', OLD.id, OLD.status || ': ' || OLD.crashes || ' became ' || NEW.crashes); END;

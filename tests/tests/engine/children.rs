@@ -191,6 +191,8 @@ pub async fn a_child_whose_start_is_not_committed_is_not_missing(db: Live) {
     let before = store.ended_reads();
     run.signal("go", &()).await.unwrap();
     gate.reached().await;
+    // Through another executor, because the first one waits at the gate.
+    db.client.signal(run.id(), "other", &()).await.unwrap();
     holds("the parent has looked", async || store.ended_reads() > before).await;
     gate.open();
     assert_eq!(run.result().await.unwrap(), 8);

@@ -68,8 +68,7 @@ pub(super) fn dual(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// A claim of a free run counts no crash. A claim of a run that a dead or late worker holds counts
-/// one.
+/// A claim counts no crash, whatever it finds: the release of a dead worker's claims has counted it.
 pub(super) fn counted(evidence: &Evidence, found: &mut Found) {
     noted(evidence, &["uncounted"], found);
 }

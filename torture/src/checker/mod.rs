@@ -90,7 +90,7 @@ pub const CHECKS: &[Check] = &[
     Check { invariant: "I-Tree", holds: "a child exists exactly if its parent recorded it", find: waits::children },
     Check { invariant: "I-Tree", holds: "no child outlives a parent that cancels it", find: waits::orphans },
     Check { invariant: "I-Attempts", holds: "no more attempts than the policy allows", find: bodies::attempts },
-    Check { invariant: "I-Attempts", holds: "a claim counts the crash that it finds", find: claims::counted },
+    Check { invariant: "I-Attempts", holds: "a claim counts no crash: the death did", find: claims::counted },
     Check { invariant: "I-Attempts", holds: "no innocent run fails because of crashes", find: claims::innocent },
     Check { invariant: "I-Answer", holds: "a run ends as expected", find: answers::expected },
     Check { invariant: "I-Clean", holds: "the database is whole, and had no deadlocks", find: clean::database },

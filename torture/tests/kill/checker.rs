@@ -176,7 +176,10 @@ const CHANGES: &[(&str, &str)] = &[
     ("I-Mono", "UPDATE workflow_runs SET status = 'failed' WHERE status = 'succeeded'"),
     ("I-Mono", "UPDATE workflow_runs SET completed_at = created_at - 1"),
     ("I-Fence", "UPDATE workflow_runs SET epoch = epoch + 2"),
-    ("I-Attempts", "UPDATE workflow_runs SET status = 'running'; UPDATE workflow_runs SET epoch = epoch + 1"),
+    (
+        "I-Attempts",
+        "UPDATE workflow_runs SET status = 'running'; UPDATE workflow_runs SET epoch = epoch + 1, crashes = crashes + 1",
+    ),
     ("I-NoDual", "UPDATE workflow_runs SET available_at = available_at - 1"),
     ("I-One", "UPDATE step_attempts SET output = '1' WHERE kind = 'step' AND status = 'succeeded'"),
     (

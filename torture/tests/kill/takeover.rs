@@ -93,15 +93,16 @@ pub async fn a_worker_cut_off_and_its_successor_never_both_commit(database: Data
     testbed.sweep().await;
 }
 
-/// Removes the liveness lock of this worker: ends the session that holds it, or deletes its file.
+/// Removes the liveness lock of this worker: ends the session that holds it, or puts another file
+/// in the place of the locked one. Without a file, the worker would count as unknown for a while.
 async fn cut(testbed: &Testbed, raw: &mut workflow_tests::RawConnection, worker: &str) {
     match testbed.database {
         Database::Memory => unreachable!("these cases do not run on the in-memory store"),
         Database::Sqlite => {
             let file = testbed.directory().join("test.db-workers").join(format!("{worker}.lock"));
-            match std::fs::remove_file(file) {
+            match std::fs::remove_file(&file) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("remove a lock file: {error}"),
-                _ => {}
+                _ => drop(std::fs::File::create(file).expect("create a lock file")),
             }
         }
         Database::Postgres => {

@@ -46,8 +46,8 @@ pub struct AwaitedEvents {
     pub signals: Vec<String>,
     /// The ids of children.
     pub children: Vec<RunId>,
-    /// Those of the children that an earlier drive has started, once each. Their rows exist, unless
-    /// they were removed by hand.
+    /// The ids of those children that an earlier drive has started, once each. Their rows exist,
+    /// unless they were removed by hand.
     pub recorded_children: Vec<RunId>,
 }
 

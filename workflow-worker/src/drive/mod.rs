@@ -9,6 +9,7 @@ mod finish;
 mod history;
 mod poll;
 mod port;
+mod retry;
 mod transaction;
 mod wait;
 mod writes;
@@ -17,12 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use workflow_engine::model::{run_retry_delay, steps_to_retry};
 use workflow_engine::observe::Event;
 use workflow_engine::replay::{ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next};
 use workflow_engine::runtime::RunCell;
-use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox, RetryWrite};
-use workflow_sdk::internal::Entry;
+use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox};
 use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp};
 
 use self::alone::drive_alone;
@@ -432,30 +431,5 @@ impl<'a> Drive<'a> {
         if self.workflow.drop_future() {
             tracing::warn!(run_id = %self.run.claim.run_id, "a destructor in the workflow panicked");
         }
-    }
-
-    /// Returns [`Exit::Retry`] in place of a failure after which the policy of the workflow tries
-    /// the run again. The steps of the next attempt follow from the recorded history, so every
-    /// record has its answer first.
-    async fn or_retry(&mut self, exit: Exit) -> Result<Exit, Exit> {
-        // A run that was told to end is not tried again.
-        let Exit::Ended(Err(error), None) = exit else { return Ok(exit) };
-        let ClaimedRun { claim, lane, attempt, .. } = self.run;
-        let policy = self.shared.registry.entry(lane).and_then(Entry::retry);
-        let Some(delay) = run_retry_delay(policy, claim.run_id, *attempt, &error) else {
-            return Ok(Exit::Ended(Err(error), None));
-        };
-        // The run was told to end, and failed by itself before the interruption was delivered.
-        if let Some(Interrupted { by, .. }) = self.workflow.cell().interrupted() {
-            return Ok(Exit::Ended(Err(by.error()), Some(by)));
-        }
-        while self.writes.has_records() {
-            let answer = self.writes.next_record_answer().await;
-            self.take_answer(answer)?;
-        }
-        let history = self.shared.client.store().history(claim.run_id).await.map_err(Exit::Unreadable)?;
-        let again = steps_to_retry(&history, Some(&error));
-        let until = self.shared.clock.now() + delay;
-        Ok(Exit::Retry(Box::new(RetryWrite { claim: *claim, until, again, error })))
     }
 }
