@@ -54,6 +54,10 @@ BEGIN INSERT INTO audit VALUES ('taken', OLD.id, coalesce(OLD.worker_id, 'none')
 CREATE TRIGGER audit_uncounted AFTER UPDATE ON workflow_runs
 WHEN NEW.epoch = OLD.epoch + 1 AND NEW.status = 'running' AND NEW.crashes <> OLD.crashes
 BEGIN INSERT INTO audit VALUES ('uncounted', OLD.id, OLD.status || ': ' || OLD.crashes || ' became ' || NEW.crashes); END;
+CREATE TRIGGER audit_uncounted_death AFTER UPDATE ON workflow_runs
+WHEN NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running' AND NEW.available_at < OLD.available_at
+    AND NEW.crashes <> OLD.crashes + 1
+BEGIN INSERT INTO audit VALUES ('uncounted', OLD.id, 'a death: ' || OLD.crashes || ' became ' || NEW.crashes); END;
 CREATE TRIGGER audit_released AFTER UPDATE ON workflow_runs
 WHEN NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running' AND NEW.available_at < OLD.available_at
 BEGIN INSERT INTO audit VALUES ('released', OLD.id, coalesce(OLD.worker_id, 'none')); END;
@@ -137,6 +141,10 @@ BEGIN
     END IF;
     IF NEW.epoch = OLD.epoch AND OLD.status = 'running' AND NEW.status = 'running'
         AND NEW.available_at < OLD.available_at THEN
+        IF NEW.crashes <> OLD.crashes + 1 THEN
+            INSERT INTO {schema}.audit
+                VALUES ('uncounted', OLD.id, 'a death: ' || OLD.crashes || ' became ' || NEW.crashes);
+        END IF;
         INSERT INTO {schema}.audit VALUES ('released', OLD.id, coalesce(OLD.worker_id::text, 'none'));
     END IF;
     RETURN NULL;

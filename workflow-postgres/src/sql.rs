@@ -81,6 +81,9 @@ impl fmt::Display for Statement {
 fn with_planted_bugs(text: &'static str) -> &'static str {
     let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
     let text = altered("uncounted-crash", text, "crashes = r.crashes + 1", "crashes = r.crashes");
+    let text = altered("blame-beside-others", text, "CASE WHEN r.alone_epoch = r.epoch THEN", "CASE WHEN true THEN");
+    let counts = "SET epoch = r.epoch + 1, crashes = r.crashes + (r.status = 'running')::integer,";
+    let text = altered("lapse-counts-crash", text, "SET epoch = r.epoch + 1,", counts);
     let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
     let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
     altered("fast-path-unfenced-end", text, " AND r.epoch = f.epoch", "")

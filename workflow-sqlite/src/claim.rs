@@ -9,6 +9,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
+use workflow_engine::faults::altered;
 use workflow_engine::model::{Claim, Lane, RunId, StoredError, Timestamp};
 use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError};
 
@@ -63,6 +64,9 @@ pub(super) fn take(
     due: &[RunId],
     now: Timestamp,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>, DatabaseError> {
+    let claim = "SET epoch = epoch + 1,";
+    let counts = "SET epoch = epoch + 1, crashes = crashes + (status = 'running'),";
+    let script = altered("lapse-counts-crash", script, claim, counts);
     let due = Arc::<str>::from(serde_json::to_string(due).during(OPERATION)?);
     let query = sqlx::query(script).bind(request.worker.to_string()).bind((now + request.lease).as_micros());
     Ok(query.bind(now.as_micros()).bind(Arc::clone(&due)).bind(due))

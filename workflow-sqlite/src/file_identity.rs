@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use workflow_engine::faults::planted;
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
 
 /// After a pause as long as this, the files are checked before a commit too, not only after it.
@@ -43,6 +44,7 @@ impl FileIdentity {
         *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         match self.files.iter().find(|(path, known)| identity(path) != Some(*known)) {
             None => Ok(()),
+            Some(_) if planted("unchecked-files") => Ok(()),
             Some((path, _)) => {
                 let why = format!(
                     "the file {path:?} was removed, moved or replaced while it was in use, so nothing more is \

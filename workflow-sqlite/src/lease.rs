@@ -150,6 +150,8 @@ impl Session {
             true => {
                 let release_claims =
                     altered("uncounted-crash", sql::RELEASE_CLAIMS, "crashes = crashes + 1", "crashes = crashes");
+                let release_claims =
+                    altered("blame-beside-others", release_claims, "iif(alone_epoch = epoch,", "iif(true,");
                 let release = sqlx::query(release_claims).bind(id).bind(now).execute(&mut *transaction);
                 release.await.during(OPERATION)?.rows_affected()
             }

@@ -6,9 +6,12 @@
 //! [`KINDS`] and one more file beside this one: a function that causes faults in a [`Round`] until
 //! enough were delivered.
 
+mod bombs;
 mod cluster;
 mod disk;
 mod equal;
+mod files;
+mod hang;
 mod kill;
 mod load;
 pub mod planted;
@@ -20,6 +23,7 @@ mod report;
 mod rolling;
 mod round;
 mod skew;
+mod stops;
 mod wire;
 mod zombie;
 
@@ -140,6 +144,42 @@ pub const KINDS: &[Kind] = &[
         round: 25,
         has_own_servers: false,
         run: |part| Box::pin(zombie::round(part)),
+    },
+    Kind {
+        name: "stops",
+        what: "all workers are stopped (SIGSTOP) at once for half a lease to 8 leases, and continue",
+        delivered: "a worker ran a body when it was stopped",
+        databases: BOTH,
+        round: 10,
+        has_own_servers: false,
+        run: |part| Box::pin(stops::round(part)),
+    },
+    Kind {
+        name: "bombs",
+        what: "runs abort their process, beside runs with long steps; each must fail, and no other run",
+        delivered: "the run aborted a process",
+        databases: BOTH,
+        round: 4,
+        has_own_servers: false,
+        run: |part| Box::pin(bombs::round(part)),
+    },
+    Kind {
+        name: "hang",
+        what: "a step blocks its thread until another worker has taken its run over",
+        delivered: "the run was taken over",
+        databases: BOTH,
+        round: 10,
+        has_own_servers: false,
+        run: |part| Box::pin(hang::round(part)),
+    },
+    Kind {
+        name: "files",
+        what: "a file of the database is moved away or replaced for a while, and put back",
+        delivered: "something was acknowledged within the second before",
+        databases: &[Database::Sqlite],
+        round: 10,
+        has_own_servers: false,
+        run: |part| Box::pin(files::round(part)),
     },
     Kind {
         name: "races",

@@ -11,7 +11,16 @@ use workflow_tests::Database;
 use super::Kind;
 
 /// The count of a campaign of this kind that searches for a bug.
-const COUNTS: &[(&str, usize)] = &[("kill", 400), ("programs", 2000), ("zombie", 48), ("power", 5)];
+const COUNTS: &[(&str, usize)] = &[
+    ("kill", 400),
+    ("programs", 2000),
+    ("zombie", 48),
+    ("power", 5),
+    ("stops", 10),
+    ("bombs", 4),
+    ("hang", 2),
+    ("files", 10),
+];
 
 /// The result of the search for one bug.
 #[derive(Clone, Debug)]

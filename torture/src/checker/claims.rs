@@ -68,7 +68,8 @@ pub(super) fn dual(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// A claim counts no crash, whatever it finds: the release of a dead worker's claims has counted it.
+/// A claim counts no crash, whatever it finds: the release of a dead worker's claims has counted
+/// it.
 pub(super) fn counted(evidence: &Evidence, found: &mut Found) {
     noted(evidence, &["uncounted"], found);
 }
@@ -92,7 +93,8 @@ pub(super) fn innocent(evidence: &Evidence, found: &mut Found) {
         if run.crashes > evidence.max_crashes {
             found.add(id, format!("{} crashes are counted, and the limit is {}", run.crashes, evidence.max_crashes));
         }
-        if run.error.as_deref().is_some_and(|error| error.contains("\"crash_loop\"")) {
+        let is_guilty = run.workflow == "aborter";
+        if !is_guilty && run.error.as_deref().is_some_and(|error| error.contains("\"crash_loop\"")) {
             found.add(id, format!("the run failed because of its crashes: {:?}", run.error));
         }
     }

@@ -24,6 +24,24 @@ pub async fn zombies_come_back(database: Database) {
     slice("zombie", database, 3).await;
 }
 
+pub async fn a_stopped_machine_goes_on(database: Database) {
+    slice("stops", database, 2).await;
+}
+
+pub async fn hung_runs_are_taken_over(database: Database) {
+    slice("hang", database, 1).await;
+}
+
+pub async fn bombs_fail_and_no_other_run(database: Database) {
+    slice("bombs", database, 1).await;
+}
+
+pub async fn nothing_is_acknowledged_while_a_file_is_away(database: Database) {
+    if database == Database::Sqlite {
+        slice("files", database, 2).await;
+    }
+}
+
 pub async fn programs_return_the_predicted_results(database: Database) {
     slice("programs", database, 60).await;
 }

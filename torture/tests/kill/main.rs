@@ -90,6 +90,10 @@ workflow_tests::cases! {
     campaign {
         workers_die,
         zombies_come_back,
+        a_stopped_machine_goes_on,
+        hung_runs_are_taken_over,
+        bombs_fail_and_no_other_run,
+        nothing_is_acknowledged_while_a_file_is_away,
         programs_return_the_predicted_results,
         clients_race,
     }

@@ -104,6 +104,31 @@ pub const BUGS: &[PlantedBug] = &[
         Some("kill"),
     ),
     PlantedBug::new(
+        "lapse-counts-crash",
+        "the claim of a run whose lease has ended counts a crash: a stopped machine makes runs fail",
+        conformance("lease::only_the_death_of_its_worker_counts_a_crash_of_a_run", "panicked"),
+        Some("stops"),
+    ),
+    PlantedBug::new(
+        "blame-beside-others",
+        "each death counts a lone crash: runs fail because of their neighbours",
+        conformance("lease::only_the_death_of_its_worker_counts_a_crash_of_a_run", "panicked"),
+        Some("bombs"),
+    ),
+    PlantedBug::new(
+        "renewed-hang",
+        "the lease of a run that blocks its thread is renewed for ever: no other worker takes it over",
+        kill("campaign::hung_runs_are_taken_over", "I-Live"),
+        Some("hang"),
+    ),
+    PlantedBug::new(
+        "unchecked-files",
+        "commits to a file that was moved away are acknowledged: they are lost with it",
+        kill("campaign::nothing_is_acknowledged_while_a_file_is_away", "I-Ack"),
+        Some("files"),
+    )
+    .only(&["sqlite"]),
+    PlantedBug::new(
         "normal-sync",
         "commits do not wait for the disk (synchronous NORMAL; synchronous_commit off): a power cut loses acknowledged writes",
         Check::Campaign,
