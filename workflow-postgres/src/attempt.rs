@@ -6,7 +6,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 
-use workflow_engine::model::{RUNNING_ROW_DELAY, StepKind, Timestamp};
+use workflow_engine::model::{Claim, RUNNING_ROW_DELAY, StepKind, Timestamp};
 use workflow_engine::store::{AttemptRow, AttemptWrite};
 
 use super::error::Failure;
@@ -33,6 +33,12 @@ impl<'w> Rows<'w> {
     /// Returns `true` if there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Returns the claim of the only row; `None` if there are several or none.
+    pub(super) fn only(&self) -> Option<Claim> {
+        let [row] = self.rows.as_slice() else { return None };
+        Some(row.write.claim)
     }
 
     /// Returns `true` if all rows are what most rows are: new, the first attempt of a step, and a

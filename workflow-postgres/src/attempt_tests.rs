@@ -3,9 +3,9 @@
 use sqlx::Connection;
 
 use workflow_engine::model::{AttemptStatus, Claim, Effect, StepAttempt, StepKind};
-use workflow_engine::store::{AttemptWrite, DatabaseErrorKind, Outcome, Store, Write};
+use workflow_engine::store::{AttemptWrite, DatabaseError, DatabaseErrorKind, Outcome, Store, Write};
 
-use super::fixture_tests::{LEASE, START, TestResult, fixture, until_one_waits};
+use super::fixture_tests::{Fixture, LEASE, START, TestResult, fixture, until_one_waits};
 
 fn attempt(claim: Claim, key: &str, status: AttemptStatus) -> Write {
     let ended = status != AttemptStatus::Running;
@@ -24,10 +24,13 @@ fn attempt(claim: Claim, key: &str, status: AttemptStatus) -> Write {
     Write::Attempt(AttemptWrite { claim, row, effect: Effect::None })
 }
 
-#[tokio::test]
-async fn an_attempt_that_another_transaction_records_meanwhile_is_tried_again() -> TestResult {
-    let fixture = fixture().await?;
-    let claim = fixture.started_claim().await?;
+/// Commits these attempts while another transaction has inserted the attempt "a" of the run, and
+/// commits it once our commit waits.
+async fn committed_beside_theirs(
+    fixture: &Fixture,
+    claim: Claim,
+    ours: &[Write],
+) -> TestResult<Result<Vec<Outcome>, DatabaseError>> {
     let mut other = fixture.connect().await?;
     let mut transaction = other.begin().await?;
     let insert = format!(
@@ -37,18 +40,38 @@ async fn an_attempt_that_another_transaction_records_meanwhile_is_tried_again() 
     );
     let insert = sqlx::query(sqlx::AssertSqlSafe(insert)).bind(claim.run_id.as_uuid());
     insert.execute(&mut *transaction).await?;
-    let ours = [attempt(claim, "a", AttemptStatus::Succeeded)];
-    let committing = fixture.store.commit(&ours);
     let theirs = async {
-        until_one_waits(&fixture).await?;
+        until_one_waits(fixture).await?;
         TestResult::Ok(transaction.commit().await?)
     };
-    let (refused, theirs) = tokio::join!(committing, theirs);
+    let (committed, theirs) = tokio::join!(fixture.store.commit(ours), theirs);
     theirs?;
-    assert!(matches!(&refused, Err(error) if error.kind == DatabaseErrorKind::Busy), "{refused:?}");
-    let outcomes = fixture.store.commit(&ours).await?;
+    Ok(committed)
+}
+
+/// The only write of a batch takes the fast path, even for a worker that is not recorded, and then
+/// the slow one.
+#[tokio::test]
+async fn an_attempt_that_another_transaction_records_meanwhile_stays_theirs() -> TestResult {
+    let fixture = fixture().await?;
+    let claim = fixture.started_claim().await?;
+    let outcomes = committed_beside_theirs(&fixture, claim, &[attempt(claim, "a", AttemptStatus::Succeeded)]).await??;
     assert!(matches!(outcomes[..], [Outcome::Applied]), "{outcomes:?}");
     let history = fixture.store.history(claim.run_id).await?;
     assert_eq!(history.iter().map(|row| row.output.as_deref()).collect::<Vec<_>>(), [Some("\"theirs\"")]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn attempts_of_which_another_transaction_records_one_meanwhile_are_tried_again() -> TestResult {
+    let fixture = fixture().await?;
+    let claim = fixture.started_claim().await?;
+    let ours = ["a", "b"].map(|key| attempt(claim, key, AttemptStatus::Succeeded));
+    let refused = committed_beside_theirs(&fixture, claim, &ours).await?;
+    assert!(matches!(&refused, Err(error) if error.kind == DatabaseErrorKind::Busy), "{refused:?}");
+    let outcomes = fixture.store.commit(&ours).await?;
+    assert!(matches!(outcomes[..], [Outcome::Applied, Outcome::Applied]), "{outcomes:?}");
+    let history = fixture.store.history(claim.run_id).await?;
+    assert_eq!(history[0].output.as_deref(), Some("\"theirs\""));
     Ok(())
 }

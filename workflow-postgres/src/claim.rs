@@ -112,7 +112,8 @@ async fn claim_from(
     request: &ClaimRequest,
     cursor: Option<Cursor>,
 ) -> Result<Vec<PgRow>, Failure> {
-    let query = sql.parts(Parts::CLAIM_RUNS).query().bind(clock.fixed().map(Timestamp::as_micros));
+    let parts = Parts::CLAIM_RUNS.resumed(cursor.is_some());
+    let query = sql.parts(parts).query().bind(clock.fixed().map(Timestamp::as_micros));
     Ok(bind_cursor(bind(query, request, request.limit), cursor).fetch_all(connection).await?)
 }
 

@@ -65,6 +65,8 @@ async fn attempts_of_a_run_are_recorded_though_the_batch_claims_the_run_anew() -
              CREATE TRIGGER look AFTER INSERT ON {schema}.step_attempts FOR EACH ROW EXECUTE FUNCTION {schema}.look();",
         )
         .await?;
+    // A claim that is not full, so that the next one begins at the beginning.
+    fixture.store.commit(&[claim_write(fixture.worker, 5)]).await?;
     fixture.clock.advance(LEASE * 2);
     let batch = [claim_write(fixture.worker, 5), step(claims[0]), step(claims[1])];
     let outcomes = fixture.store.commit(&batch).await?;

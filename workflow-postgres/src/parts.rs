@@ -6,29 +6,53 @@
 //!
 //! A file of a part has common table expressions and, behind `-- Answers`, the columns that the
 //! part adds to the first row of the answer. Its parameters count from `$1`; [`Parts::text`]
-//! renumbers them. Three holes are filled in: `{after}` is true once everything that comes before
+//! renumbers them. These holes are filled in: `{after}` is true once everything that comes before
 //! the part has been done and the claims of the batch hold; `{none_lost}` adds the test of claims
-//! that the fence cache does not know; `{returning}` makes recorded attempts countable.
+//! that the fence cache does not know; `{returning}` makes recorded attempts countable; `{lapsed}`
+//! and `{or_lapsed}` add the runs whose leases have ended to a claim.
 
 use std::fmt::{self, Write};
 
 /// Which parts a statement has. Parameters are bound in the order of the fields, after the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Parts {
-    /// Locks the rows of this process's workers and checks the claims of recorded attempts.
-    pub(super) owners: bool,
+    pub(super) fence: PartsFence,
     pub(super) starts: bool,
     pub(super) attempts: bool,
     /// Ends and parks.
     pub(super) releases: bool,
     pub(super) claim: bool,
+    /// The claim also takes runs whose leases have ended.
+    pub(super) lapsed: bool,
     /// Claims that the fence cache does not know, attempts that are not new first successes, parks,
     /// or ends with an error: the checks and columns that most batches do not need.
     pub(super) unusual: bool,
 }
 
-const NONE: Parts =
-    Parts { owners: false, starts: false, attempts: false, releases: false, claim: false, unusual: false };
+/// Adds the runs of `find_lapsed.sql` to the due runs of `claim_runs.sql`.
+const OR_LAPSED: &str = "UNION ALL SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.lane FROM lapsed";
+
+/// What a statement locks, and how it checks the claims of the attempts that it records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum PartsFence {
+    /// Nothing: the claims have passed the fence, or there are no attempts.
+    #[default]
+    None,
+    /// The run of the batch's only write.
+    Run,
+    /// The rows of this process's workers.
+    Owners,
+}
+
+const NONE: Parts = Parts {
+    fence: PartsFence::None,
+    starts: false,
+    attempts: false,
+    releases: false,
+    claim: false,
+    lapsed: false,
+    unusual: false,
+};
 
 impl Parts {
     /// Starts runs.
@@ -38,17 +62,26 @@ impl Parts {
     /// Ends and parks runs.
     pub(super) const RELEASE_CLAIMS: Self = Self { releases: true, unusual: true, ..NONE };
     /// Claims runs.
-    pub(super) const CLAIM_RUNS: Self = Self { claim: true, ..NONE };
+    pub(super) const CLAIM_RUNS: Self = Self { claim: true, lapsed: true, ..NONE };
+
+    /// Leaves out the part that a claim does not need if it resumes from a cursor.
+    pub(super) fn resumed(self, is_resumed: bool) -> Self {
+        Self { lapsed: self.lapsed && !is_resumed, ..self }
+    }
 
     /// The files of the parts, in the order in which the statement has them.
     fn files(self) -> Vec<&'static str> {
         let mut files = Vec::new();
-        if self.owners {
-            files.push(include_str!("sql/parts/lock_owners.sql"));
-            if self.unusual {
-                files.push(include_str!("sql/parts/find_lost_claims.sql"));
+        match self.fence {
+            PartsFence::None => {}
+            PartsFence::Run => files.push(include_str!("sql/parts/check_run.sql")),
+            PartsFence::Owners => {
+                files.push(include_str!("sql/parts/lock_owners.sql"));
+                if self.unusual {
+                    files.push(include_str!("sql/parts/find_lost_claims.sql"));
+                }
+                files.push(include_str!("sql/parts/check_claims.sql"));
             }
-            files.push(include_str!("sql/parts/check_claims.sql"));
         }
         if self.starts {
             files.push(include_str!("sql/parts/start_runs.sql"));
@@ -77,11 +110,17 @@ impl Parts {
         let mut parameters = 1;
         let (mut expressions, mut answers) = (Vec::new(), vec![("{now}".to_owned(), "now".to_owned())]);
         let mut after = String::from("true");
+        let (lapsed, _) = split(prepare(include_str!("sql/parts/find_lapsed.sql")));
+        let (lapsed, or_lapsed) = match self.lapsed {
+            true => (format!("{lapsed}, "), OR_LAPSED),
+            false => (String::new(), ""),
+        };
         for file in self.files() {
             let (text, answer) = split(prepare(file));
-            let (text, count) = renumbered(text, parameters);
+            let text = text.replace("{lapsed}", &lapsed).replace("{or_lapsed}", or_lapsed);
+            let (text, count) = renumbered(&text, parameters);
             let none_lost = if self.unusual { "AND NOT EXISTS (SELECT FROM lost)" } else { "" };
-            let returning = if self.owners { "" } else { "RETURNING 1" };
+            let returning = if self.fence == PartsFence::None { "RETURNING 1" } else { "" };
             let text = text.replace("{after}", &after).replace("{none_lost}", none_lost);
             expressions.push(text.replace("{returning}", returning));
             if let Some((expression, name)) = answer {
@@ -100,7 +139,7 @@ impl Parts {
             }
             parameters += count;
         }
-        if self.attempts && !self.owners {
+        if self.attempts && self.fence == PartsFence::None {
             let count = "(SELECT count(*) FROM recorded) + (SELECT count(*) FROM updated)";
             answers.push((count.into(), "recorded".into()));
         }
@@ -128,22 +167,30 @@ impl Parts {
     #[cfg(test)]
     pub(super) fn all() -> Vec<Self> {
         let flag = |bits: u32, place: u32| bits & 1 << place != 0;
+        let fences = [PartsFence::None, PartsFence::Run, PartsFence::Owners];
         let of = |bits| Self {
-            owners: flag(bits, 0),
-            starts: flag(bits, 1),
-            attempts: flag(bits, 2),
-            releases: flag(bits, 3),
-            claim: flag(bits, 4),
+            starts: flag(bits, 0),
+            attempts: flag(bits, 1),
+            releases: flag(bits, 2),
+            claim: flag(bits, 3),
+            lapsed: flag(bits, 4),
             unusual: flag(bits, 5),
+            fence: PartsFence::None,
         };
         let is_used = |parts: &Self| {
             let changes = parts.starts || parts.attempts || parts.releases;
             let owners = parts.attempts || parts.claim && (parts.starts || parts.releases);
-            let fast = (changes || parts.claim) && parts.owners == owners;
+            let is_fenced = match parts.fence {
+                PartsFence::None => !owners,
+                PartsFence::Run => parts.attempts && !parts.starts && !parts.releases && !parts.claim,
+                PartsFence::Owners => owners,
+            };
+            let fast = (changes || parts.claim) && is_fenced && (parts.claim || !parts.lapsed);
             let slow = [Self::START_RUNS, Self::RECORD_ATTEMPTS, Self::RELEASE_CLAIMS, Self::CLAIM_RUNS];
             fast && (!parts.unusual || parts.attempts || parts.releases) || slow.contains(parts)
         };
-        (0..64).map(of).filter(is_used).collect()
+        let fenced = |parts: Self| fences.map(|fence| Self { fence, ..parts });
+        (0..64).map(of).flat_map(fenced).filter(is_used).collect()
     }
 }
 
@@ -151,8 +198,10 @@ impl Parts {
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("batch:")?;
-        let names = ["owners", "starts", "attempts", "releases", "claim", "unusual"];
-        let flags = [self.owners, self.starts, self.attempts, self.releases, self.claim, self.unusual];
+        let names = ["run", "owners", "starts", "attempts", "releases", "claim", "lapsed", "unusual"];
+        let fences = [self.fence == PartsFence::Run, self.fence == PartsFence::Owners];
+        let flags = [self.starts, self.attempts, self.releases, self.claim, self.lapsed, self.unusual];
+        let flags = fences.into_iter().chain(flags);
         names.iter().zip(flags).filter(|(_, flag)| *flag).try_for_each(|(name, _)| write!(f, " {name}"))
     }
 }
@@ -187,24 +236,29 @@ mod tests {
 
     #[test]
     fn a_part_counts_its_parameters_from_the_last_one_of_the_part_before() {
-        let all = Parts { owners: true, starts: true, attempts: true, releases: true, claim: true, unusual: true };
-        for parts in [all, Parts { unusual: false, ..all }, Parts::CLAIM_RUNS] {
+        let (fence, starts, attempts, releases) = (PartsFence::Owners, true, true, true);
+        let all = Parts { fence, starts, attempts, releases, claim: true, lapsed: true, unusual: true };
+        let lone = Parts { fence: PartsFence::Run, attempts, ..NONE };
+        for parts in [all, Parts { unusual: false, ..all }, all.resumed(true), Parts::CLAIM_RUNS, lone] {
             let text = parts.text(|file| file);
             let (_, count) = renumbered(&text, 0);
             // The time is put in later.
             for number in 2..=count {
                 assert!(text.contains(&format!("${number}")), "{parts:?}: ${number} of {count}\n{text}");
             }
-            assert!(!text.contains("{after}") && !text.contains("{returning}") && !text.contains("-- "), "{text}");
+            let holes = ["{after}", "{none_lost}", "{returning}", "{lapsed}", "{or_lapsed}", "-- "];
+            assert!(holes.iter().all(|hole| !text.contains(hole)), "{text}");
         }
     }
 
     #[test]
     fn what_waits_for_nothing_comes_after_what_may_wait() {
-        let text = Parts { owners: true, starts: true, attempts: true, releases: true, claim: true, unusual: false }
-            .text(|file| file);
+        let (starts, attempts, releases, claim) = (true, true, true, true);
+        let parts =
+            Parts { fence: PartsFence::Owners, starts, attempts, releases, claim, lapsed: true, unusual: false };
+        let text = parts.text(|file| file);
         let at = |name: &str| text.find(&format!("{name} AS ")).unwrap_or(usize::MAX);
-        let order = ["seen", "locked", "verdict", "started", "recorded", "finished", "due", "claimed"];
+        let order = ["seen", "locked", "verdict", "started", "recorded", "finished", "lapsed", "due", "claimed"];
         assert!(order.is_sorted_by_key(|name| at(name)), "{text}");
     }
 }

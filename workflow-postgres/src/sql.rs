@@ -20,7 +20,7 @@ use sqlx::{AssertSqlSafe, Postgres};
 use workflow_engine::faults::altered;
 use workflow_engine::model::Timestamp;
 
-use super::parts::Parts;
+use super::parts::{Parts, PartsFence};
 
 /// The time is stable within a statement, so an index condition may use it. As a subquery it is
 /// computed once, not once per row.
@@ -42,7 +42,7 @@ impl Statement {
     fn composed(parts: Parts, schema: &str) -> Self {
         let prepare = |text| {
             let text = with_planted_bugs(text);
-            if parts.owners { with_bugs_of_fast_path(text) } else { text }
+            if parts.fence == PartsFence::None { text } else { with_bugs_of_fast_path(text) }
         };
         Self::of(format_args!("{parts}"), &parts.text(prepare), schema)
     }
@@ -56,6 +56,11 @@ impl Statement {
     /// Returns a query, which is prepared once per connection.
     pub(super) fn query(&self) -> Query<'static, Postgres, PgArguments> {
         sqlx::query(self.safe())
+    }
+
+    /// Returns a query with these parameters, which is prepared once per connection.
+    pub(super) fn query_with(&self, parameters: PgArguments) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query_with(self.safe(), parameters)
     }
 
     /// The text is safe: it has only our own constants and the schema's name, which `connect` has

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::{Execute, PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{NewRun, RunId, Timestamp, WorkerId};
@@ -21,7 +21,7 @@ use crate::context::{Context, Memory};
 use crate::error::Failure;
 use crate::fence_cache::{FenceCache, Versions};
 use crate::ownership::Workers;
-use crate::parts::Parts;
+use crate::parts::{Parts, PartsFence};
 use crate::{claim, fence, start};
 
 /// See the [module](self).
@@ -51,23 +51,34 @@ impl BatchStatement {
         let request = claim.as_ref().and_then(|_| batch.claims.first()).map(|(_, request)| *request);
         let rows = Rows::by_novelty(batch.attempts);
         let (attempts, releases) = (!rows.is_empty(), !batch.releases.is_empty());
-        let usual = rows.are_first_successes() && batch.releases.are_plain_ends() && batch.asked.is_empty();
+        let has_others = releases || claim.is_some() || !starts.is_empty() || !batch.claims.is_empty();
+        let fence = match (rows.only(), attempts || claim.is_some() && (releases || !starts.is_empty())) {
+            (Some(_), _) if !has_others => PartsFence::Run,
+            (_, true) => PartsFence::Owners,
+            (_, false) => PartsFence::None,
+        };
+        let asked = if fence == PartsFence::Owners { batch.asked } else { BTreeMap::new() };
+        let usual = rows.are_first_successes() && batch.releases.are_plain_ends() && asked.is_empty();
         let parts = Parts {
-            owners: attempts || claim.is_some() && (releases || !starts.is_empty()),
+            fence,
             starts: !starts.is_empty(),
             attempts,
             releases,
             claim: claim.is_some(),
+            lapsed: claim.is_some(),
             unusual: !usual,
         };
         let none = Workers::default();
-        let locked = if parts.owners { workers } else { &none };
+        let locked = if fence == PartsFence::Owners { workers } else { &none };
         let mut query = sql.parts(parts).query().bind(clock.fixed().map(Timestamp::as_micros));
-        if parts.owners {
+        if let (PartsFence::Run, Some(claim)) = (fence, rows.only()) {
+            query = query.bind(claim.run_id.as_uuid()).bind(claim.epoch);
+        }
+        if fence == PartsFence::Owners {
             query = query.bind(locked.uuids());
             if parts.unusual {
-                query = query.bind(fence::ids(batch.asked.keys()));
-                query = query.bind(batch.asked.values().copied().collect::<Vec<_>>());
+                query = query.bind(fence::ids(asked.keys()));
+                query = query.bind(asked.values().copied().collect::<Vec<_>>());
             }
             let known = if batch.relies_on_cache { cache.versions(locked) } else { vec![None; locked.ids().len()] };
             query = query.bind(locked.uuids()).bind(known);
@@ -90,7 +101,7 @@ impl BatchStatement {
             claim,
             later_claims,
             locked: locked.ids().to_vec(),
-            asked: batch.asked,
+            asked,
             releasing: batch.releases.runs(),
         })
     }
@@ -107,17 +118,21 @@ impl BatchStatement {
     ) -> Result<Fast, Failure> {
         let request = self.claim.as_ref().and_then(|claim| writes.get(claim.index)).and_then(Write::as_claim);
         let cursor = request.and_then(|request| memory.lock().cursor.of(request, Instant::now()));
-        let query = if request.is_some() { claim::bind_cursor(self.query, cursor) } else { self.query };
+        let query = match request {
+            Some(_) => claim::bind_cursor(resumed(self.query, self.parts, context, cursor.is_some())?, cursor),
+            None => self.query,
+        };
         let rows = match query.fetch_all(&mut *connection).await.map_err(Failure::from) {
             // An attempt that was taken for a new one has a row.
             Err(failure) if failure.is_recorded() => return Ok(Fast::ClaimLost),
             rows => rows?,
         };
         let first = rows.first().ok_or_else(|| Failure::corrupt("a batch answered nothing"))?;
-        if self.parts.owners && !first.try_get::<bool, _>("holds")? {
+        if self.parts.fence != PartsFence::None && !first.try_get::<bool, _>("holds")? {
             return Ok(Fast::ClaimLost);
         }
-        let versions = if self.parts.owners { versions(first, self.locked)? } else { Versions::new() };
+        let versions =
+            if self.parts.fence == PartsFence::Owners { versions(first, self.locked)? } else { Versions::new() };
         memory.lock().fences.add_checked(&versions, self.asked);
         let finished: Option<Vec<Uuid>> = if self.parts.releases { first.try_get("finished")? } else { None };
         let is_left = |run: &RunId| finished.as_ref().is_some_and(|finished| !finished.contains(&run.as_uuid()));
@@ -138,6 +153,20 @@ impl BatchStatement {
         answer.rows = rows;
         Ok(Fast::Done(Box::new(answer)))
     }
+}
+
+/// Leaves out of the statement what a claim does not need that resumes from a cursor.
+fn resumed(
+    mut query: Query<'static, Postgres, PgArguments>,
+    parts: Parts,
+    Context { sql, .. }: Context<'_>,
+    is_resumed: bool,
+) -> Result<Query<'static, Postgres, PgArguments>, Failure> {
+    if !is_resumed {
+        return Ok(query);
+    }
+    let parameters = query.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
+    Ok(sql.parts(parts.resumed(true)).query_with(parameters))
 }
 
 /// Reads the versions of the rows that the statement has locked.

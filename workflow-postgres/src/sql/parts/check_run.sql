@@ -1,0 +1,11 @@
+-- Called by: parts.rs instead of lock_owners.sql and check_claims.sql, in a batch that is one attempt.
+-- $1 is its run, $2 the epoch under which its writer holds it. One row is cheaper to lock than the
+-- rows of the workers are to compare.
+-- Guarantees: if `holds` is true, the claim holds until the commit, because the run is locked. If
+-- it is false, the part that follows changes nothing.
+held AS MATERIALIZED (
+    SELECT r.epoch = $2::bigint AND r.status = 'running' AS holds FROM {schema}.workflow_runs AS r WHERE r.id = $1::uuid
+    FOR NO KEY UPDATE
+)
+-- Answers
+COALESCE((SELECT held.holds FROM held), false) AS holds
