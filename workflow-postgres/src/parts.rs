@@ -32,7 +32,7 @@ pub(super) struct Parts {
 /// Adds the runs of `find_lapsed.sql` to the due runs of `claim_runs.sql`.
 const OR_LAPSED: &str = "UNION ALL SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.lane FROM lapsed";
 
-/// What a statement locks, and how it checks the claims of the attempts that it records.
+/// The rows that a statement locks to check the claims of the attempts that it records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum PartsFence {
     /// Nothing: the claims have passed the fence, or there are no attempts.

@@ -1,6 +1,6 @@
--- Called by: parts.rs instead of lock_owners.sql and check_claims.sql, in a batch that is one attempt.
--- $1 is its run, $2 the epoch under which its writer holds it. One row is cheaper to lock than the
--- rows of the workers are to compare.
+-- Called by: parts.rs instead of lock_owners.sql and check_claims.sql, in a batch that is one
+-- attempt. $1 is its run, $2 the epoch under which its writer holds it. To lock one row is cheaper
+-- than to compare the rows of the workers.
 -- Guarantees: if `holds` is true, the claim holds until the commit, because the run is locked. If
 -- it is false, the part that follows changes nothing.
 held AS MATERIALIZED (

@@ -1,7 +1,7 @@
--- Called by: parts.rs, before claim_runs.sql, whose parameters it has, unless the claim resumes from
--- a cursor.
--- Guarantees: `lapsed` has runs of these lanes whose lease has ended, the longest due first, at most
--- $4 of each lane. A run is passed over while its worker commits a batch, and the row of that
+-- Called by: parts.rs, before claim_runs.sql, whose parameters it has, unless the claim resumes
+-- from a cursor.
+-- Guarantees: `lapsed` has runs of these lanes whose lease has ended, the longest due first, at
+-- most $4 of each lane. A run is passed over while its worker commits a batch, and the row of that
 -- worker gets another version (ownership.rs). Skips runs that another transaction holds.
 lapsed AS MATERIALIZED (
     SELECT run.place, run.id, run.available_at, run.holder, lane.number AS lane
