@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, Effect, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
+use workflow_engine::model::{Claim, Effect, KeyReuse, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ParkWrite, RunEnd, Write,
 };
@@ -38,6 +38,7 @@ pub fn new_run() -> NewRun {
         // A number that no log has by itself: see `log_secrets.rs`.
         input: r#"{"order":42000000000042}"#.into(),
         key: None,
+        key_reuse: KeyReuse::Never,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

@@ -8,7 +8,8 @@ use sqlx::{AssertSqlSafe, Connection, Either, Executor, PgConnection, Row, SqlSa
 use uuid::Uuid;
 
 use workflow_engine::model::{
-    AttemptStatus, Claim, Clock, Effect, Lane, NewRun, RunId, StartTime, StepAttempt, StepKind, Timestamp, WorkerId,
+    AttemptStatus, Claim, Clock, Effect, KeyReuse, Lane, NewRun, RunId, StartTime, StepAttempt, StepKind, Timestamp,
+    WorkerId,
 };
 use workflow_engine::store::{
     AttemptWrite, ClaimRequest, ClaimedRun, EndWrite, Outcome, RunEnd, Store, StoreOptions, Write,
@@ -206,6 +207,7 @@ pub(super) fn new_run() -> NewRun {
         lane: lane(),
         input: "null".into(),
         key: None,
+        key_reuse: KeyReuse::Never,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

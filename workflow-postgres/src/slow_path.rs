@@ -61,6 +61,10 @@ pub(super) struct SlowPath<'c> {
 impl BatchTarget for SlowPath<'_> {
     type Error = Failure;
 
+    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), Failure> {
+        start::free_keys(self.connection, self.sql, runs).await
+    }
+
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, Failure> {
         let started = start::start(self.connection, self.sql, self.clock, runs).await?;
         if planted("child-outside-transaction") && runs.iter().any(|run| run.parent.is_some()) {

@@ -178,6 +178,7 @@ statements! {
     find_unlocked_workers,
     find_worker,
     forget_interruption,
+    free_keys,
     insert_schema_version,
     insert_signals,
     insert_worker,

@@ -16,6 +16,15 @@ use super::parts::Parts;
 use super::row;
 use super::sql::Sql;
 
+/// Takes the keys of these starts away from failed and canceled runs.
+pub(super) async fn free_keys(connection: &mut PgConnection, sql: &Sql, runs: &[&NewRun]) -> Result<(), Failure> {
+    let runs = in_order_of_keys(runs);
+    let query = sql.free_keys.query().bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>());
+    let query = query.bind(runs.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>());
+    query.bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>()).execute(connection).await?;
+    Ok(())
+}
+
 /// Starts runs. Returns the outcome of each, in order.
 pub(super) async fn start(
     connection: &mut PgConnection,

@@ -28,6 +28,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "find_signals",
         "find_started_runs",
         "forget_interruption",
+        "free_keys",
         "insert_signals",
         "lock_families",
         "lock_runs",

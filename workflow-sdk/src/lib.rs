@@ -79,10 +79,10 @@ pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
     AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind, HistoryError,
-    InvalidBreaker, InvalidName, InvalidTags, Lane, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal, OnParentEnd,
-    Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run, RunFilter, RunHistory, RunId,
-    RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload, UnreadablePayload,
-    UnreadableReason,
+    InvalidBreaker, InvalidName, InvalidTags, KeyReuse, Lane, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal,
+    OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run, RunFilter, RunHistory,
+    RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
+    UnreadablePayload, UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};

@@ -112,7 +112,8 @@ async fn apply_single(writer: &mut WriterGuard, writes: &[Write], now: Timestamp
 
 fn is_ordinary(write: &Write) -> bool {
     match write {
-        Write::Start(_) | Write::Park(_) | Write::Claim(_) => true,
+        Write::Start(run) => !run.may_take_key(),
+        Write::Park(_) | Write::Claim(_) => true,
         Write::Attempt(write) => matches!(write.effect, Effect::None),
         Write::End(write) => !write.has_family(),
         _ => false,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use workflow_engine::model::{
-    AttemptStatus, Claim, Clock, Lane, NewRun, Run, RunId, StartTime, StepAttempt, StepKind, Timestamp, WorkerId,
+    AttemptStatus, Claim, Clock, KeyReuse, Lane, NewRun, Run, RunId, StartTime, StepAttempt, StepKind, Timestamp,
+    WorkerId,
 };
 use workflow_engine::store::{
     AttemptWrite, ClaimRequest, ClaimedRun, EndWrite, Outcome, ParkWrite, RunEnd, Store, StoreOptions, Write,
@@ -88,6 +89,7 @@ pub(super) fn new_run() -> NewRun {
         lane: lane(),
         input: "null".into(),
         key: None,
+        key_reuse: KeyReuse::Never,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

@@ -51,6 +51,10 @@ impl<'c> SlowPath<'c> {
 impl BatchTarget for SlowPath<'_> {
     type Error = DatabaseError;
 
+    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), DatabaseError> {
+        start::free_keys(self.connection, runs).await
+    }
+
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, DatabaseError> {
         let started = start::start(self.connection, runs, self.now).await?;
         if planted("child-outside-transaction") && runs.iter().any(|run| run.parent.is_some()) {

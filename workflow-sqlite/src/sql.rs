@@ -82,6 +82,7 @@ statements! {
     FIND_SCHEMA_TABLE = "find_schema_table.sql";
     FIND_SIGNALS = "find_signals.sql";
     FIND_STARTED_RUNS = "find_started_runs.sql";
+    FREE_KEYS = "free_keys.sql";
     FORGET_INTERRUPTION = "forget_interruption.sql";
     INSERT_RUNS = "insert_runs.sql";
     INSERT_SCHEMA_VERSION = "insert_schema_version.sql";

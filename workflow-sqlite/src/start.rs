@@ -70,6 +70,15 @@ impl<'a> Starts<'a> {
     }
 }
 
+/// Takes the keys of these starts away from failed and canceled runs.
+pub(super) async fn free_keys(connection: &mut SqliteConnection, runs: &[&NewRun]) -> Result<(), DatabaseError> {
+    const OPERATION: &str = "free the keys of failed runs";
+    let rows: Vec<_> = runs.iter().map(|run| (&run.lane.workflow, &run.key, run.id)).collect();
+    let query = sqlx::query(sql::FREE_KEYS).bind(serde_json::to_string(&rows).during(OPERATION)?);
+    query.execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
 /// Starts runs and returns the outcome of each, in their order. Of several with one key or one id,
 /// the first is started.
 pub(super) async fn start(

@@ -37,6 +37,7 @@ workflow_tests::cases! {
     start {
         a_run_is_stored_as_it_was_started,
         a_key_that_exists_returns_its_run,
+        a_start_may_take_the_key_of_a_run_that_failed_or_was_canceled,
         the_first_of_two_starts_with_a_key_in_one_batch_creates_the_run,
         concurrent_starts_with_a_key_create_one_run,
         a_key_belongs_to_its_workflow,

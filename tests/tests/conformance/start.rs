@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, StartTime};
-use workflow_engine::store::StartOutcome;
+use workflow_engine::model::{KeyReuse, NewRun, StartTime};
+use workflow_engine::store::{RunEnd, StartOutcome, Write};
 use workflow_sdk::{RunFilter, RunStatus};
-use workflow_tests::builders::{claim_request, keyed, lane_of, new_run, start, succeed};
+use workflow_tests::builders::{claim_request, end, error, keyed, lane_of, new_run, start, succeed};
 use workflow_tests::outcome::{created, started};
 use workflow_tests::{Fixture, outcome};
 
@@ -51,6 +51,35 @@ pub async fn a_key_that_exists_returns_its_run(fixture: Fixture) {
     assert_eq!(fixture.start(&second).await, existing);
     assert_eq!(fixture.store.run(second.id).await.unwrap(), None);
     assert_eq!(fixture.snapshot(first.id).await, before);
+}
+
+pub async fn a_start_may_take_the_key_of_a_run_that_failed_or_was_canceled(fixture: Fixture) {
+    let again = || NewRun { key_reuse: KeyReuse::AfterFailure, ..keyed("order-42") };
+    let holder = async || fixture.store.find("checkout", "order-42").await.unwrap();
+    let existing = |run: &NewRun| StartOutcome::Existing { id: run.id, input: run.input.clone() };
+    let first = again();
+    assert_eq!(fixture.start(&first).await, StartOutcome::Created);
+    assert_eq!(fixture.start(&again()).await, existing(&first), "it is pending");
+    let failed = end(fixture.claim_only().await.claim, RunEnd::Failed(error("no luck")));
+    outcome::applied(&fixture.write(failed).await);
+    assert_eq!(fixture.start(&keyed("order-42")).await, existing(&first), "that start takes no key");
+    assert_eq!(fixture.start(&first).await, StartOutcome::Created, "a commit whose reply was lost");
+    assert_eq!(holder().await, Some(first.id));
+
+    // Beside another start with the key, and one of another workflow.
+    let (second, other) = (again(), NewRun { lane: lane_of("default", "refund", "1"), ..again() });
+    let outcomes = fixture.commit(&[start(&second), start(&again()), start(&other)]).await;
+    created(&outcomes[0]);
+    assert_eq!(started(&outcomes[1]), existing(&second));
+    created(&outcomes[2]);
+    assert_eq!((holder().await, fixture.run(first.id).await.key), (Some(second.id), None));
+    assert_eq!(fixture.run(first.id).await.status, RunStatus::Failed);
+
+    fixture.write(Write::Cancel(second.id)).await;
+    let third = again();
+    assert_eq!(fixture.start(&third).await, StartOutcome::Created, "a pending run is canceled at once");
+    outcome::applied(&fixture.write(succeed(fixture.claim_only().await.claim, "1")).await);
+    assert_eq!(fixture.start(&again()).await, existing(&third), "it has succeeded");
 }
 
 pub async fn the_first_of_two_starts_with_a_key_in_one_batch_creates_the_run(fixture: Fixture) {

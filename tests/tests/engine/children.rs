@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{DEFAULT_PAYLOAD_LIMIT, MAX_CHILD_DEPTH, OnParentEnd, RunId, StepKind, Timestamp};
@@ -231,6 +232,24 @@ pub async fn a_child_has_the_version_the_tags_and_the_delay_of_its_call(db: Live
     let [child] = children.as_slice() else { panic!("{children:?}") };
     assert_eq!((child.lane.version.as_str(), child.tags.len()), ("9", 1));
     assert_eq!(child.available_at.since(child.created_at), HOUR);
+    working.stop().await;
+}
+
+/// Starts children of workflows that it knows by their names only.
+#[workflow]
+async fn dispatch(ctx: &Ctx, name: String) -> Result<(Value, String, String)> {
+    let output = ctx.child_by_name(name, &json!(4)).await?;
+    let bad_input = ctx.child_by_name("double", &json!("four")).await.unwrap_err();
+    let bad_name = ctx.child_by_name("", &json!(4)).await.unwrap_err();
+    Ok((output, bad_input.kind().to_string(), bad_name.to_string()))
+}
+
+pub async fn a_child_is_started_by_name(db: Live) {
+    let working = LocalWorker::start(db.worker(()).register(double).register(dispatch).linger(Duration::ZERO));
+    let run = db.client.start(dispatch, "double".to_string()).await.unwrap();
+    let (output, bad_input, bad_name) = run.result().await.unwrap();
+    assert_eq!((output, bad_input.as_str()), (json!(8), "refused"));
+    assert!(bad_name.contains("workflow name") && bad_name.contains("empty"), "{bad_name}");
     working.stop().await;
 }
 

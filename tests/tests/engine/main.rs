@@ -191,6 +191,7 @@ workflow_tests::cases! {
         a_child_whose_start_is_not_committed_is_not_missing,
         a_key_of_another_run_is_refused,
         a_child_has_the_version_the_tags_and_the_delay_of_its_call,
+        a_child_is_started_by_name,
         the_input_of_a_child_may_be_as_large_as_the_limit,
         a_child_whose_deadline_has_passed_fails_without_a_step,
         a_thousand_children_resume_their_parent_a_few_times,

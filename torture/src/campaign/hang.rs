@@ -10,11 +10,12 @@ use crate::ledger::Fact;
 use crate::worker_process::WorkerProcess;
 use crate::workflows;
 
-/// The lease of every worker, in milliseconds.
-const LEASE: u64 = 1000;
+/// The lease of every worker, in milliseconds. It is longer than a busy machine delays a thread:
+/// otherwise the run would be taken over although its lease is renewed.
+const LEASE: u64 = 3000;
 
 /// A hung run loses its lease after three leases. Another worker needs about one more to claim it.
-const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(20);
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(40);
 
 /// A thread more than there are hung runs, so that the others go on.
 const THREADS: usize = 3;

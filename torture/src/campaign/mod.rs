@@ -148,7 +148,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "stops",
         what: "all workers are stopped (SIGSTOP) at once for half a lease to 8 leases, and continue",
-        delivered: "a worker ran a body when it was stopped",
+        delivered: "a worker held a claim when it was stopped",
         databases: BOTH,
         round: 10,
         has_own_servers: false,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::sleep;
-use workflow_engine::model::{Lane, NewRun, NewSignal, SignalKey, StartTime};
+use workflow_engine::model::{KeyReuse, Lane, NewRun, NewSignal, SignalKey, StartTime};
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::{Client, RunId, Workflow};
 
@@ -44,6 +44,7 @@ async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
         lane,
         input: serde_json::to_string(&plan.program).expect("a program is JSON"),
         key: Some(id.to_string()),
+        key_reuse: KeyReuse::Never,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

@@ -41,7 +41,7 @@ pub use name::check_scope;
 pub use name::{InvalidName, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, NameSubject, check_name, check_queue, check_tags};
 pub use payload_codec::{CodecError, CodedPayload, PayloadCodec, PayloadContext, PayloadPlace};
 pub use retry::Retry;
-pub use run::{Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
+pub use run::{KeyReuse, Lane, NewRun, OnParentEnd, Parent, Run, RunStatus};
 pub use run_filter::RunFilter;
 pub use run_history::{HistoryError, RecordedRun, RunHistory};
 pub use run_retry::{run_retry_delay, steps_to_retry};

@@ -140,6 +140,19 @@ pub struct Parent {
     pub on_end: OnParentEnd,
 }
 
+/// What a start does whose idempotency key belongs to an ended run. A run that has not ended keeps
+/// its key in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyReuse {
+    /// The start returns that run, however it ended.
+    #[default]
+    Never,
+    /// If that run failed or was canceled, the start creates a new run with the key, and the ended
+    /// run has no key any more. A run that succeeded is returned.
+    AfterFailure,
+}
+
 /// A run that is to be started.
 #[derive(Clone, Debug)]
 pub struct NewRun {
@@ -151,6 +164,8 @@ pub struct NewRun {
     pub input: String,
     /// The idempotency key. It is unique per workflow name.
     pub key: Option<String>,
+    /// Whether the run may take the key of an ended run.
+    pub key_reuse: KeyReuse,
     /// The time at which the run may start.
     pub start: StartTime,
     /// The time at which the run fails if it has not ended.
@@ -161,6 +176,14 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// The number of ancestors: 0 for a run without a parent.
     pub depth: i64,
+}
+
+impl NewRun {
+    /// Whether the start may take its key away from an ended run.
+    #[must_use]
+    pub fn may_take_key(&self) -> bool {
+        self.key.is_some() && self.key_reuse == KeyReuse::AfterFailure
+    }
 }
 
 /// A run as it is stored in the database.

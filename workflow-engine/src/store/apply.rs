@@ -94,6 +94,10 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
+        let freeing: Vec<&NewRun> = runs.iter().copied().filter(|run| run.may_take_key()).collect();
+        if !freeing.is_empty() {
+            self.target.free_keys(&freeing).await?;
+        }
         let mut started = self.target.insert_runs(&runs).await?.into_iter();
         for (index, outcome) in starts.indexes().zip(started.by_ref()) {
             self.outcomes.set(index, Outcome::Started(outcome));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use crate::model::{
-    AttemptStatus, Claim, Effect, ErrorKind, Lane, NewRun, NewSignal, Parent, RunId, RunStatus, SignalKey, StartTime,
-    StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
+    AttemptStatus, Claim, Effect, ErrorKind, KeyReuse, Lane, NewRun, NewSignal, Parent, RunId, RunStatus, SignalKey,
+    StartTime, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
 };
 
 use super::{
@@ -36,6 +36,10 @@ impl Recorder {
 
 impl BatchTarget for Recorder {
     type Error = MissingOutcome;
+
+    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), MissingOutcome> {
+        self.note(format!("free {} keys", runs.len()), ())
+    }
 
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, MissingOutcome> {
         let names: Vec<&str> = runs.iter().map(|run| run.lane.workflow.as_str()).collect();
@@ -156,6 +160,7 @@ fn run(workflow: &str) -> NewRun {
         lane: Lane { queue: "default".into(), workflow: workflow.into(), version: "1".into() },
         input: "null".into(),
         key: None,
+        key_reuse: KeyReuse::Never,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

@@ -25,6 +25,11 @@ pub trait BatchTarget: Send {
     /// An error of the database.
     type Error: From<MissingOutcome>;
 
+    /// Takes the keys of these starts away from failed and canceled runs, before
+    /// [`BatchTarget::insert_runs`]. Changes nothing for a start whose run exists, because it was
+    /// made by an earlier commit whose reply was lost.
+    fn free_keys(&mut self, runs: &[&NewRun]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
     /// Inserts runs and returns the outcome of each, in their order. Of several with one key or one
     /// id, the first is inserted. A run whose id is taken is the run itself, made by an earlier
     /// commit whose reply was lost: its outcome is [`StartOutcome::Created`].

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::Location;
 
-use workflow_engine::model::{Effect, Lane, NewRun, StartTime};
+use workflow_engine::model::{Effect, KeyReuse, Lane, NewRun, StartTime};
 use workflow_engine::replay::{ChildCall, Machine};
 use workflow_sdk::{AttemptStatus, Ctx, ErrorKind, OnParentEnd, Result, StepKind, StoredError};
 
@@ -137,6 +137,7 @@ fn new_run() -> NewRun {
         lane: Lane { queue: "q".into(), workflow: "kid".into(), version: "1".into() },
         input: "null".into(),
         key: None,
+        key_reuse: KeyReuse::Never,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

@@ -74,7 +74,7 @@ impl<'w> FastPath<'w> {
 
     fn add(&mut self, index: usize, write: &'w Write) -> Option<()> {
         match write {
-            Write::Start(run) => self.starts.push(run),
+            Write::Start(run) if !run.may_take_key() => self.starts.push(run),
             Write::Attempt(write) if matches!(write.effect, Effect::None) => self.attempts.push(write),
             // The slow path answers a write that cannot be stored, and a second release of a run.
             Write::End(write) if !write.has_family() => {

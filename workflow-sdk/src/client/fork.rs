@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use workflow_engine::model::{
-    ForkPoint, Lane, NameSubject, NewRun, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue,
-    check_tags, find_fork_point,
+    ForkPoint, KeyReuse, Lane, NameSubject, NewRun, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_name,
+    check_queue, check_tags, find_fork_point,
 };
 use workflow_engine::runtime::{PayloadError, encode_readable};
 use workflow_engine::store::{ForkWrite, Outcome, StartOutcome, Write};
@@ -169,6 +169,7 @@ impl<O> Fork<O> {
             },
             input,
             key: self.key,
+            key_reuse: KeyReuse::Never,
             start: StartTime::Now,
             deadline: self.deadline,
             tags,

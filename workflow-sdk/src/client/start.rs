@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{
-    Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue, check_tags,
+    KeyReuse, Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue,
+    check_tags,
 };
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
@@ -46,6 +47,7 @@ impl<O> Start<O> {
             lane: Lane { queue: DEFAULT_QUEUE.into(), workflow, version },
             input,
             key: None,
+            key_reuse: KeyReuse::Never,
             start: StartTime::Now,
             deadline: None,
             tags: BTreeMap::new(),
@@ -67,6 +69,24 @@ impl<O> Start<O> {
     /// none. Range: 1 to 255 bytes, no control characters.
     pub fn key(self, key: impl Into<String>) -> Self {
         self.set(|run| run.key = Some(key.into()))
+    }
+
+    /// Sets what this start does if its key belongs to an ended run. Default: [`KeyReuse::Never`].
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[workflow]
+    /// # async fn checkout(ctx: &Ctx, order: u64) -> Result<()> { Ok(()) }
+    /// # async fn start(client: &Client) -> Result<(), ClientError> {
+    /// use workflow_sdk::KeyReuse;
+    ///
+    /// // A second try of an order whose run failed is a new run.
+    /// let run = client.start(checkout, 42).key("order-42").key_reuse(KeyReuse::AfterFailure).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key_reuse(self, reuse: KeyReuse) -> Self {
+        self.set(|run| run.key_reuse = reuse)
     }
 
     /// Sets the id of the run, for tests: the random values of a run depend on its id.

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::Result;
+use crate::client::DEFAULT_VERSION;
 use crate::workflow::Workflow;
 use workflow_engine::model::{
-    ErrorKind, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name, check_queue,
-    check_tags,
+    ErrorKind, KeyReuse, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name,
+    check_queue, check_tags,
 };
 use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
 use workflow_engine::runtime::{decode, round_trip};
@@ -62,12 +65,51 @@ impl<S> Ctx<S> {
     #[track_caller]
     pub fn child<W: Workflow>(&self, workflow: W, input: W::Input) -> Child<'_, W::Output> {
         let (_, location) = (workflow, Location::caller());
-        let run = self.child_run::<W>(&input);
-        let call = run.as_ref().map_err(Clone::clone).and_then(|_| self.call_own(W::NAME, location));
+        self.begin_child(W::NAME, self.child_run(W::NAME, W::VERSION, &input), location)
+    }
+
+    /// Starts a child of a workflow that this program need not know, with its input and output as
+    /// JSON, and waits for its result. The version is [`DEFAULT_VERSION`] unless
+    /// [`Child::version`] sets another one. See [`Ctx::child`].
+    ///
+    /// # Errors
+    /// Awaiting it returns what [`Ctx::child`] returns, and [`Refused`](ErrorKind::Refused) for an
+    /// invalid name. The child itself fails if its workflow does not take this input.
+    ///
+    /// # Cancel safety
+    /// See [`Ctx::child`].
+    ///
+    /// ```
+    /// use serde_json::{Value, json};
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn dispatch(ctx: &Ctx, task: String) -> Result<Value> {
+    ///     ctx.child_by_name(task, &json!({ "cents": 100 })).version("2").await
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn child_by_name(&self, workflow: impl Into<String>, input: &Value) -> Child<'_, Value> {
+        let (workflow, location) = (workflow.into(), Location::caller());
+        let is_valid = check_name(NameSubject::Workflow, &workflow).map_err(|error| refused(error.to_string()));
+        let run = is_valid.and_then(|()| self.child_run(&workflow, DEFAULT_VERSION, input));
+        self.begin_child(&workflow, run, location)
+    }
+
+    fn begin_child<O>(
+        &self,
+        key: &str,
+        run: Result<NewRun, StoredError>,
+        location: &'static Location<'static>,
+    ) -> Child<'_, O> {
+        let call = run.as_ref().map_err(Clone::clone).and_then(|_| self.call_own(key, location));
         Child { cell: &self.cell, call, run, on_parent_end: OnParentEnd::Cancel, output: PhantomData }
     }
 
-    fn child_run<W: Workflow>(&self, input: &W::Input) -> Result<NewRun, StoredError> {
+    fn child_run<I>(&self, workflow: &str, version: &str, input: &I) -> Result<NewRun, StoredError>
+    where
+        I: Serialize + DeserializeOwned,
+    {
         let settings = self.cell.settings();
         if settings.depth >= MAX_CHILD_DEPTH {
             return Err(refused(format!(
@@ -76,14 +118,15 @@ impl<S> Ctx<S> {
                 settings.run_id
             )));
         }
-        let subject = format!("input of child {:?} of run {}", W::NAME, settings.run_id);
+        let subject = format!("input of child {workflow:?} of run {}", settings.run_id);
         let (input, _) =
             round_trip(&subject, input, settings.payload_limit).map_err(|error| refused(error.to_string()))?;
         Ok(NewRun {
             id: settings.run_id,
-            lane: Lane { queue: settings.lane.queue.clone(), workflow: W::NAME.into(), version: W::VERSION.into() },
+            lane: Lane { queue: settings.lane.queue.clone(), workflow: workflow.into(), version: version.into() },
             input,
             key: None,
+            key_reuse: KeyReuse::Never,
             start: StartTime::Now,
             deadline: None,
             tags: BTreeMap::new(),

@@ -48,6 +48,11 @@ struct Batch<'t> {
 impl BatchTarget for Batch<'_> {
     type Error = DatabaseError;
 
+    async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), DatabaseError> {
+        runs.iter().for_each(|run| start::free_key(self.tables, run));
+        Ok(())
+    }
+
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, DatabaseError> {
         Ok(runs.iter().map(|run| start::start(self.tables, run, self.now)).collect())
     }

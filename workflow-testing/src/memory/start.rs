@@ -1,6 +1,6 @@
 //! Starts of runs.
 
-use workflow_engine::model::{NewRun, Run, Timestamp};
+use workflow_engine::model::{NewRun, Run, RunStatus, Timestamp};
 use workflow_engine::store::StartOutcome;
 
 use super::tables::Tables;
@@ -19,6 +19,17 @@ pub(super) fn start(tables: &mut Tables, new: &NewRun, now: Timestamp) -> StartO
     }
     tables.insert(row(new, now));
     StartOutcome::Created
+}
+
+/// Takes the key of this start away from a failed or canceled run.
+pub(super) fn free_key(tables: &mut Tables, new: &NewRun) {
+    let held = new.key.as_deref().and_then(|key| tables.keyed(&new.lane.workflow, key));
+    let is_free = |run: &&Run| matches!(run.status, RunStatus::Failed | RunStatus::Canceled);
+    if let Some(id) = held.filter(is_free).map(|run| run.id)
+        && tables.run(new.id).is_none()
+    {
+        tables.free_key(id);
+    }
 }
 
 /// A run is due at its start, but also at its deadline, because a worker must fail it then.

@@ -61,6 +61,16 @@ impl Tables {
         self.run(*self.keys.get(&(workflow.to_owned(), key.to_owned()))?)
     }
 
+    /// Takes the key of a run away.
+    pub(super) fn free_key(&mut self, id: RunId) {
+        if let Some(run) = self.runs.get_mut(&id)
+            && let Some(key) = run.key.take()
+        {
+            self.keys.remove(&(run.lane.workflow.clone(), key));
+            self.changed = true;
+        }
+    }
+
     /// Returns the children of a run.
     pub(super) fn children(&self, parent: RunId) -> Vec<RunId> {
         self.children.get(&parent).into_iter().flatten().copied().collect()

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::memory::MemoryDatabase;
 use workflow_engine::model::{
-    AttemptStatus, Claim, Clock, Effect, Lane, NewRun, RunId, StartTime, StepAttempt, StepKind, Timestamp, WorkerId,
+    AttemptStatus, Claim, Clock, Effect, KeyReuse, Lane, NewRun, RunId, StartTime, StepAttempt, StepKind, Timestamp,
+    WorkerId,
 };
 use workflow_engine::store::{
     AttemptWrite, ClaimRequest, DatabaseErrorKind, ForeignTransaction, Outcome, StartOutcome, StepCommit,
@@ -22,6 +23,7 @@ fn new_run(key: Option<&str>) -> NewRun {
         lane: Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() },
         input: "1".into(),
         key: key.map(Into::into),
+        key_reuse: KeyReuse::Never,
         start: StartTime::Now,
         deadline: None,
         tags: std::collections::BTreeMap::new(),

@@ -1,0 +1,12 @@
+-- Called by: start.rs, before start_runs.sql, with starts that may take the key of a failed or
+-- canceled run, in the order of their keys.
+-- Guarantees: such a run has no key any more. Changes nothing for a start that was committed
+-- before. Finds the runs by index.
+UPDATE {schema}.workflow_runs AS r
+SET key = NULL
+FROM (SELECT unnest($1::text[]) AS workflow, unnest($2::text[]) AS key, unnest($3::uuid[]) AS id) AS s
+CROSS JOIN LATERAL (
+    SELECT o.id FROM {schema}.workflow_runs AS o WHERE o.workflow_name = s.workflow AND o.key = s.key LIMIT 1
+) AS held
+WHERE r.id = held.id AND r.key = s.key AND r.status IN ('failed', 'canceled')
+  AND (SELECT n.id FROM {schema}.workflow_runs AS n WHERE n.id = s.id) IS NULL
