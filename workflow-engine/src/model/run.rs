@@ -140,8 +140,8 @@ pub struct Parent {
     pub on_end: OnParentEnd,
 }
 
-/// What a start does whose idempotency key belongs to an ended run. A run that has not ended keeps
-/// its key in any case.
+/// The answer to a start whose idempotency key belongs to an ended run. A run that has not ended
+/// keeps its key in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyReuse {

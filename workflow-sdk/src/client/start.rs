@@ -81,7 +81,8 @@ impl<O> Start<O> {
     /// use workflow_sdk::KeyReuse;
     ///
     /// // A second try of an order whose run failed is a new run.
-    /// let run = client.start(checkout, 42).key("order-42").key_reuse(KeyReuse::AfterFailure).await?;
+    /// let start = client.start(checkout, 42).key("order-42");
+    /// let run = start.key_reuse(KeyReuse::AfterFailure).await?;
     /// # Ok(())
     /// # }
     /// ```
