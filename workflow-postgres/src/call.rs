@@ -1,3 +1,4 @@
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -77,14 +78,16 @@ impl PostgresStore {
 
     /// Takes a connection of the pool, for a call with this deadline.
     pub(super) async fn begin_call_within(&self, operation: &'static str, limit: Limit) -> Result<Call, DatabaseError> {
+        self.refuse_if_closed(operation)?;
         let acquire = async { Ok(self.pool.acquire().await?) };
         let connection = limit.run(acquire).await.map_err(|failure| failure.during(operation))?;
         Ok(Call { connection, operation, limit, sound: false })
     }
 
-    /// Fails if the store was closed, for calls that use no connection of the pool.
+    /// Fails if the store or its pool was closed. A call that uses no connection of the pool could
+    /// go on, but a store half of whose calls succeed would help no caller.
     pub(super) fn refuse_if_closed(&self, operation: &'static str) -> Result<(), DatabaseError> {
-        if !self.pool.is_closed() {
+        if !self.closed.load(Ordering::Acquire) && !self.pool.is_closed() {
             return Ok(());
         }
         Err(DatabaseError::new(DatabaseErrorKind::Unreachable, operation, sqlx::Error::PoolClosed))

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgListener};
-use sqlx::{Executor, PgConnection};
+use sqlx::postgres::PgListener;
+use sqlx::{Executor, PgConnection, PgPool};
 
 use workflow_engine::store::{DatabaseError, Listener};
 
@@ -44,7 +44,8 @@ pub(super) async fn notify_within(connection: &mut PgConnection, sql: &Sql, chan
 
 /// A source of hints: notifications on a connection of its own.
 pub(super) struct PostgresListener {
-    options: PgConnectOptions,
+    /// Has the connect options of its connection.
+    pool: PgPool,
     sql: Arc<Sql>,
     channel: String,
     origin: String,
@@ -56,7 +57,7 @@ impl PostgresListener {
     /// Connects and listens.
     pub(super) async fn open(store: &PostgresStore) -> Result<Self, DatabaseError> {
         let mut hints = Self {
-            options: store.options.clone(),
+            pool: store.pool.clone(),
             sql: Arc::clone(&store.sql),
             channel: store.channel.clone(),
             origin: store.origin.clone(),
@@ -70,7 +71,8 @@ impl PostgresListener {
         let connect = async {
             // A pool of its own, because the driver's listener knows no other way to connect with
             // given options.
-            let pool = pool_of(1, &self.sql).connect_lazy_with(self.options.clone());
+            let options = self.pool.connect_options().as_ref().clone();
+            let pool = pool_of(1, &self.sql).connect_lazy_with(options);
             let mut listener = PgListener::connect_with(&pool).await?;
             listener.listen(&self.channel).await?;
             Ok(listener)

@@ -3,8 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{Connection, PgConnection, PgPool, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{Claim, Clock, Lane, Timestamp, WorkerId};
@@ -21,7 +20,8 @@ use super::start::micros;
 
 /// The connection of one worker, which holds its liveness lock.
 pub(super) struct PostgresLease {
-    options: PgConnectOptions,
+    /// Has the connect options of its sessions.
+    pool: PgPool,
     sql: Arc<Sql>,
     clock: Clock,
     worker: WorkerId,
@@ -48,7 +48,7 @@ impl PostgresLease {
     pub(super) async fn open(store: &PostgresStore, worker: WorkerId, lanes: &[Lane]) -> Result<Self, DatabaseError> {
         let lanes = serde_json::to_string(lanes).map_err(|error| Failure::invalid(error).during("record a worker"))?;
         let mut lease = Self {
-            options: store.options.clone(),
+            pool: store.pool.clone(),
             sql: Arc::clone(&store.sql),
             clock: store.clock.clone(),
             worker,
@@ -67,7 +67,7 @@ impl PostgresLease {
     async fn take_session(&mut self) -> Result<Session, Failure> {
         let mut session = match self.session.take() {
             Some(session) => session,
-            None => Session { connection: connect(&self.options, &self.sql).await?, locked: false },
+            None => Session { connection: connect(&self.pool.connect_options(), &self.sql).await?, locked: false },
         };
         if !session.locked {
             self.lock(&mut session).await?;

@@ -12,10 +12,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use sqlx::PgPool;
-use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Semaphore;
 
 use workflow_engine::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
@@ -30,6 +30,9 @@ pub use sqlx::PgConnection;
 
 /// The transaction of the driver, as an application uses it.
 pub type PgTransaction<'c> = sqlx::Transaction<'c, sqlx::Postgres>;
+
+/// The pool of the driver, as an application uses it.
+pub type Pool = PgPool;
 
 /// The kind of this database, as errors show it.
 pub const DATABASE: &str = "PostgreSQL";
@@ -93,6 +96,8 @@ mod ownership_tests;
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
+mod pool_tests;
+#[cfg(test)]
 mod read_tests;
 #[cfg(test)]
 mod turn_tests;
@@ -113,10 +118,15 @@ pub fn claim_statement(schema: &str) -> String {
 /// A store in a schema of a PostgreSQL database.
 pub struct PostgresStore {
     id: StoreId,
+    /// Connections for reads and for the transactions of steps. Its connect options are also those
+    /// of the connections outside the pool: the executor's, the lease's and the listener's. They
+    /// are read for each connection, because an application may replace them, for example when a
+    /// password changes.
     pool: PgPool,
+    /// `true` if the application uses the pool too, so that it must stay open.
+    is_shared: bool,
+    closed: AtomicBool,
     session: Session,
-    /// Options of the connections outside the pool: the executor's, the lease's and the listener's.
-    options: PgConnectOptions,
     sql: Arc<Sql>,
     clock: Clock,
     channel: String,
@@ -129,11 +139,12 @@ pub struct PostgresStore {
 /// Shows no password, which the driver's options do.
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (host, port) = (self.options.get_host(), self.options.get_port());
+        let options = self.pool.connect_options();
+        let (host, port) = (options.get_host(), options.get_port());
         f.debug_struct("PostgresStore")
             .field("host", &host)
             .field("port", &port)
-            .field("database", &self.options.get_database())
+            .field("database", &options.get_database())
             .field("channel", &self.channel)
             .finish_non_exhaustive()
     }
@@ -231,9 +242,12 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        // The pool waits for its connections to come back, but a connection whose server is gone
-        // may never come back.
-        let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
+        self.closed.store(true, Ordering::Release);
+        if !self.is_shared {
+            // The pool waits for its connections to come back, but a connection whose server is
+            // gone may never come back.
+            let _ = tokio::time::timeout(call::DEADLINE, self.pool.close()).await;
+        }
         self.session.close().await;
     }
 

@@ -1,8 +1,9 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row};
 use tokio::sync::Semaphore;
 
 use workflow_engine::store::{ConnectError, DatabaseErrorKind, StoreId, StoreOptions, redact};
@@ -30,30 +31,69 @@ impl PostgresStore {
     /// # Errors
     /// [`ConnectError`]. Nothing but a migration was changed.
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
-        let connect_options = parse(url)?;
-        let sql = Arc::new(Sql::load(&options.schema));
-        let mut connection =
-            connect(&connect_options, &sql).await.map_err(|failure| refused(url, failure, "connect"))?;
-        check_server(&mut connection, &sql, url).await?;
-        let migrated = migrate(&mut connection, &sql, &options.schema).await;
-        match migrated.map_err(|failure| refused(url, failure, "migrate the schema"))? {
-            Migrated::UpToDate => {}
-            Migrated::Newer { found, known } => return Err(ConnectError::NewerSchema { found, known }),
+        let sql = Sql::load(&options.schema);
+        let pool = pool(&options, &sql).connect_lazy_with(parse(url)?);
+        prepare(&pool, &sql, url, &options.schema).await?;
+        Ok(Self::over(pool, false, sql, options))
+    }
+
+    /// Does what [`PostgresStore::open`] does over a pool of the application, which stays open when
+    /// the store is closed.
+    ///
+    /// # Errors
+    /// [`ConnectError`]. Nothing but a migration was changed.
+    pub async fn open_pool(pool: PgPool, options: StoreOptions) -> Result<Self, ConnectError> {
+        if pool.is_closed() {
+            return Err(ConnectError::UnsuitablePool { reason: "it is closed" });
         }
-        // The connection is not needed any more, so an error while it closes does not matter.
-        let _ = Limit::from_now().run(async { Ok(connection.close().await?) }).await;
-        Ok(Self {
+        let sql = Sql::load(&options.schema);
+        let url = pool.connect_options().to_url_lossy().to_string();
+        prepare(&pool, &sql, &url, &options.schema).await?;
+        check_pool(&pool, &sql, &url).await?;
+        Ok(Self::over(pool, true, sql, options))
+    }
+
+    fn over(pool: PgPool, is_shared: bool, sql: Sql, options: StoreOptions) -> Self {
+        let connections = pool.options().get_max_connections() as usize;
+        Self {
             id: StoreId::next(),
             session: Session::default(),
-            pool: pool(&options, &sql).connect_lazy_with(connect_options.clone()),
-            options: connect_options,
-            sql,
+            pool,
+            is_shared,
+            closed: AtomicBool::new(false),
+            sql: Arc::new(sql),
             clock: options.clock,
             channel: format!("workflow_{}", options.schema),
             origin: uuid::Uuid::new_v4().simple().to_string(),
-            transactions: Arc::new(Semaphore::new((options.pool_size as usize / 2).max(1))),
-        })
+            transactions: Arc::new(Semaphore::new((connections / 2).max(1))),
+        }
     }
+}
+
+/// Checks the server and brings the schema up to date, on a connection with the pool's options.
+async fn prepare(pool: &PgPool, sql: &Sql, url: &str, schema: &str) -> Result<(), ConnectError> {
+    let connecting = connect(&pool.connect_options(), sql).await;
+    let mut connection = connecting.map_err(|failure| refused(url, failure, "connect"))?;
+    check_server(&mut connection, sql, url).await?;
+    let migrated = migrate(&mut connection, sql, schema).await;
+    match migrated.map_err(|failure| refused(url, failure, "migrate the schema"))? {
+        Migrated::UpToDate => {}
+        Migrated::Newer { found, known } => return Err(ConnectError::NewerSchema { found, known }),
+    }
+    // The connection is not needed any more, so an error while it closes does not matter.
+    let _ = Limit::from_now().run(async { Ok(connection.close().await?) }).await;
+    Ok(())
+}
+
+/// Fails if a connection of the application's pool cannot read the tables: the pool may set another
+/// role than its connect options have.
+async fn check_pool(pool: &PgPool, sql: &Sql, url: &str) -> Result<(), ConnectError> {
+    let read = async {
+        let mut connection = pool.acquire().await?;
+        sql.read_schema_version.query().fetch_one(&mut *connection).await?;
+        Ok(())
+    };
+    Limit::from_now().run(read).await.map_err(|failure| refused(url, failure, "read on a connection of the pool"))
 }
 
 /// Opens a connection outside the pool, with the settings of our sessions.

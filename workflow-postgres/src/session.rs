@@ -165,7 +165,7 @@ impl PostgresStore {
         }
         // A commit that was dropped half-way has left no connection, and may have released claims.
         self.session.memory.forget();
-        connect_session(&self.options, &self.sql).await
+        connect_session(&self.pool.connect_options(), &self.sql).await
     }
 }
 

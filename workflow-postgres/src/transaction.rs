@@ -23,6 +23,11 @@ use super::{PostgresStore, attempt, fence, read};
 const BEGIN_OPERATION: &str = "begin a transaction";
 const COMMIT_OPERATION: &str = "commit a transaction";
 
+/// Begins the transaction of a step. It states what it needs, because the connection may be one of
+/// the application's pool, which has other settings.
+const BEGIN_STEP: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+     SET LOCAL synchronous_commit = on; SET LOCAL idle_in_transaction_session_timeout = '60s'";
+
 /// The driver's manager, which counts transactions, so that an author's transaction inside this one
 /// becomes a savepoint.
 type Manager = <Postgres as Database>::TransactionManager;
@@ -47,13 +52,14 @@ pub(super) async fn begin(
     store: &PostgresStore,
     claim: Claim,
 ) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
+    store.refuse_if_closed(BEGIN_OPERATION)?;
     let opening = async {
         // It fails only if the semaphore is closed, which never happens.
         let permit = Arc::clone(&store.transactions).acquire_owned().await.ok();
         let transaction = store.pool.acquire().await?;
         let sql = Arc::clone(&store.sql);
         let mut opened = PostgresTransaction { id: store.id, transaction, sound: false, sql, _permit: permit };
-        Manager::begin(&mut opened.transaction, Some(SqlStr::from_static(BEGIN))).await?;
+        Manager::begin(&mut opened.transaction, Some(SqlStr::from_static(BEGIN_STEP))).await?;
         let fence = fence::read(&mut opened.transaction, &store.sql, claim).await?;
         if fence.refusal(claim).is_some() {
             Manager::rollback(&mut opened.transaction).await?;

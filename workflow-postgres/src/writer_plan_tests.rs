@@ -75,7 +75,7 @@ async fn no_statement_of_the_executor_reads_a_table_whole() -> TestResult {
 async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
     let sql = &fixture.store.sql;
     let mut connection =
-        connect_session(&fixture.store.options, sql).await.map_err(|failure| failure.during("test"))?;
+        connect_session(&fixture.store.pool.connect_options(), sql).await.map_err(|failure| failure.during("test"))?;
     for (file, statement) in statements(sql) {
         let types = parameter_types(&mut connection, &file, &statement).await?;
         let lines = plan(&mut connection, &statement, &types).await?;

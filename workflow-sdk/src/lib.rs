@@ -32,7 +32,7 @@
 //!   [`Shield`], [`Compensation`], [`Retry`], [`Breaker`], [`Error`], [`ErrorExt`] and
 //!   [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
-//!   [`ClientError`], [`ApplicationTransaction`].
+//!   [`ClientError`], [`ApplicationPool`], [`ApplicationTransaction`].
 //! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
 //! * Before a deploy: `testing::replay`, `Worker::preflight` of the crate `workflow-worker`,
 //!   [`Divergence`].
@@ -65,8 +65,9 @@ mod workflow;
 pub mod prelude;
 
 pub use client::{
-    ApplicationTransaction, Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide,
-    Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream, SendSignal, Start,
+    ApplicationPool, ApplicationTransaction, Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE,
+    DEFAULT_VERSION, Decide, Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream,
+    SendSignal, Start,
 };
 pub use ctx::{
     BodyError, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map,

@@ -1,5 +1,6 @@
 //! The connections and the clock that the parts of this store share.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,6 @@ use super::file_identity::FileIdentity;
 use super::writer::{Writer, WriterGuard};
 
 /// An open database.
-#[derive(Debug)]
 pub(super) struct Database {
     pub(super) id: StoreId,
     pub(super) clock: Clock,
@@ -27,18 +27,27 @@ pub(super) struct Database {
 }
 
 /// The parts that only a database in a file has.
-#[derive(Debug)]
 pub(super) struct DatabaseFile {
     /// The real path, without links, so that every process derives the same paths from it.
     pub(super) path: PathBuf,
     /// Opens a further connection.
     pub(super) connect: SqliteConnectOptions,
-    /// Connections that only read.
+    /// Connections that only read; or the application's pool, of which reads take a connection.
     pub(super) readers: SqlitePool,
+    /// `true` if the application uses the readers too, so that they must stay open.
+    pub(super) readers_are_shared: bool,
     /// The files that are open.
     pub(super) identity: FileIdentity,
     /// A connection that keeps the files beside the database in place. `None` once it is closed.
     pub(super) anchor: Mutex<Option<SqliteConnection>>,
+}
+
+/// Shows no connect options, which may have a key.
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.file.as_ref().map(|file| &file.path);
+        f.debug_struct("Database").field("id", &self.id).field("path", &path).finish_non_exhaustive()
+    }
 }
 
 /// A connection to read from.
@@ -65,11 +74,13 @@ impl Database {
 
     /// A connection to read from.
     pub(super) async fn reader(&self) -> Result<Reader, DatabaseError> {
+        const OPERATION: &str = "acquire a connection";
+        self.check_open(OPERATION)?;
         match &self.file {
             Some(file) => {
                 // Before the pool opens a connection, which may lead to other files.
-                self.check_files("acquire a connection")?;
-                Ok(Reader::Pooled(file.readers.acquire().await.during("acquire a connection")?))
+                self.check_files(OPERATION)?;
+                Ok(Reader::Pooled(file.readers.acquire().await.during(OPERATION)?))
             }
             None => Ok(Reader::Shared(self.writer.lock().await?)),
         }
@@ -83,7 +94,9 @@ impl Database {
     /// Ends all connections that belong to no session.
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        if let Some(file) = &self.file {
+        if let Some(file) = &self.file
+            && !file.readers_are_shared
+        {
             file.readers.close().await;
         }
         self.writer.close().await;

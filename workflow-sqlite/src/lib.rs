@@ -18,6 +18,9 @@ pub use sqlx::SqliteConnection;
 /// The transaction of the driver, as an application uses it.
 pub type SqliteTransaction<'c> = sqlx::Transaction<'c, sqlx::Sqlite>;
 
+/// The pool of the driver, as an application uses it.
+pub type Pool = sqlx::SqlitePool;
+
 /// The kind of this database, as errors show it.
 pub const DATABASE: &str = "SQLite";
 
@@ -43,6 +46,7 @@ mod migrate;
 mod open;
 mod ownerless;
 mod pause;
+mod pool;
 mod read;
 mod retry;
 mod row;
@@ -74,6 +78,8 @@ mod lease_tests;
 #[cfg(test)]
 mod open_tests;
 #[cfg(test)]
+mod pool_tests;
+#[cfg(test)]
 mod read_tests;
 
 use database::Database;
@@ -96,6 +102,16 @@ impl SqliteStore {
     /// [`ConnectError`] if the database cannot be opened, checked or migrated.
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
         let database = open::open(url, options).await?;
+        Ok(Self { database: Arc::new(database), turn: tokio::sync::Mutex::default() })
+    }
+
+    /// Opens the database of a pool of the application, and brings its schema up to date. Reads use
+    /// the pool, which stays open when the store is closed.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the database cannot be opened, checked or migrated, or does not suit.
+    pub async fn open_pool(pool: Pool, options: StoreOptions) -> Result<Self, ConnectError> {
+        let database = open::open_pool(pool, options).await?;
         Ok(Self { database: Arc::new(database), turn: tokio::sync::Mutex::default() })
     }
 

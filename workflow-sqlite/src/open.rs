@@ -1,10 +1,10 @@
 //! Opens a database: first the checks, then WAL, then the migrations, then the readers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{ConnectOptions, SqliteConnection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
 use workflow_engine::store::{ConnectError, DatabaseError, DatabaseErrorKind, StoreId, StoreOptions, redact};
@@ -16,6 +16,7 @@ use super::error::{DEADLINE, During, sqlite_code, within_deadline};
 use super::file_identity::FileIdentity;
 use super::location::{self, Location};
 use super::migrate::{self, MigrateError};
+use super::pool;
 use super::sql;
 use super::writer::Writer;
 
@@ -28,14 +29,47 @@ const OLDEST_SQLITE: &str = "3.51.3";
 
 /// Opens the database at the URL.
 pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, ConnectError> {
+    let connect = with_settings(SqliteConnectOptions::new());
     let (path, connect) = match location::parse(url)? {
-        Location::Memory => (None, connect_options().filename(":memory:")),
+        Location::Memory => (None, connect.filename(":memory:")),
         Location::File(path) => {
             let path = location::prepare(&path, url)?;
-            let connect = connect_options().filename(&path);
+            let connect = connect.filename(&path);
             (Some(path), connect)
         }
     };
+    open_connections(url, path, connect, Readers::Own, options).await
+}
+
+/// Opens the database of the application's pool. The pool stays open when the database is closed.
+pub(super) async fn open_pool(pool: SqlitePool, options: StoreOptions) -> Result<Database, ConnectError> {
+    let file = pool::find_file(&pool).await?;
+    let url = format!("sqlite://{}", file.display());
+    let path = location::prepare(&file, &url)?;
+    // The pool's options, because they may have a key, a VFS or collations that the file needs. But
+    // always WAL, because each of our connections would set another mode among the options.
+    let connect = with_settings(pool.connect_options().as_ref().clone());
+    let connect = connect.journal_mode(SqliteJournalMode::Wal).filename(&path);
+    let database = open_connections(&url, Some(path), connect, Readers::Shared(pool.clone()), options).await?;
+    pool::check(&pool, &url).await?;
+    Ok(database)
+}
+
+/// The connections to read from.
+enum Readers {
+    /// A pool of the store's own.
+    Own,
+    /// The pool of the application.
+    Shared(SqlitePool),
+}
+
+async fn open_connections(
+    url: &str,
+    path: Option<PathBuf>,
+    connect: SqliteConnectOptions,
+    readers: Readers,
+    options: StoreOptions,
+) -> Result<Database, ConnectError> {
     let opening = open_writer(&connect, path.is_some());
     let opened = within_deadline("open the database", async { Ok(opening.await) }).await;
     let connection =
@@ -46,17 +80,21 @@ pub(super) async fn open(url: &str, options: StoreOptions) -> Result<Database, C
         Some(path) => {
             let anchor = within_deadline("open the database", open_anchor(&connect)).await;
             let anchor = anchor.map_err(|error| explain(error.into(), url, Some(&path)))?;
-            let readers = readers(connect.clone(), options.pool_size);
+            let (readers, readers_are_shared) = match readers {
+                Readers::Own => (own_readers(connect.clone(), options.pool_size), false),
+                Readers::Shared(pool) => (pool, true),
+            };
             let identity = FileIdentity::of(&path);
-            Some(DatabaseFile { path, connect, readers, identity, anchor: Mutex::new(Some(anchor)) })
+            let anchor = Mutex::new(Some(anchor));
+            Some(DatabaseFile { path, connect, readers, readers_are_shared, identity, anchor })
         }
     };
     Ok(Database { id: StoreId::next(), clock: options.clock, writer, file, closed: false.into() })
 }
 
-/// Returns the options of every connection.
-fn connect_options() -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
+/// Returns these options with the settings of our connections.
+fn with_settings(options: SqliteConnectOptions) -> SqliteConnectOptions {
+    options
         .busy_timeout(BUSY_TIMEOUT)
         .row_buffer_size(512)
         .pragma("synchronous", altered("normal-sync", "FULL", "FULL", "NORMAL"))
@@ -67,7 +105,7 @@ fn connect_options() -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-fn readers(connect: SqliteConnectOptions, size: u32) -> sqlx::SqlitePool {
+fn own_readers(connect: SqliteConnectOptions, size: u32) -> sqlx::SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(size)
         .acquire_timeout(DEADLINE)
@@ -97,13 +135,28 @@ impl From<DatabaseError> for OpenError {
 }
 
 async fn open_writer(connect: &SqliteConnectOptions, in_file: bool) -> Result<SqliteConnection, OpenError> {
-    let mut connection = connect.connect().await.during("open the database")?;
+    let mut connection = connect_writer(connect).await?;
     check_library(&mut connection).await?;
     if in_file {
         use_wal(&mut connection).await?;
     }
     migrate::migrate(&mut connection).await.map_err(OpenError::Migrate)?;
     Ok(connection)
+}
+
+/// Opens the connection, which may switch the file to WAL. See [`use_wal`].
+async fn connect_writer(connect: &SqliteConnectOptions) -> Result<SqliteConnection, DatabaseError> {
+    loop {
+        match connect.connect().await.during("open the database") {
+            Err(error) if error.kind == DatabaseErrorKind::Busy => pause().await,
+            settled => return settled,
+        }
+    }
+}
+
+/// Waits before the next try to get the file alone.
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(2..20))).await;
 }
 
 /// Refuses an old library before the switch to WAL, because its WAL mode can damage databases.
@@ -127,9 +180,7 @@ pub(super) fn is_old(found: &str) -> bool {
 async fn use_wal(connection: &mut SqliteConnection) -> Result<(), DatabaseError> {
     loop {
         match try_wal(connection).await {
-            Err(error) if error.kind == DatabaseErrorKind::Busy => {
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(2..20))).await;
-            }
+            Err(error) if error.kind == DatabaseErrorKind::Busy => pause().await,
             settled => return settled,
         }
     }

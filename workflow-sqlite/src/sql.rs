@@ -105,6 +105,7 @@ statements! {
     READ_INBOX = "read_inbox.sql";
     READ_INPUTS = "read_inputs.sql";
     READ_JOURNAL_MODE = "read_journal_mode.sql";
+    READ_LOCKING_MODE = "read_locking_mode.sql";
     READ_MAIN_FILE = "read_main_file.sql";
     READ_MISSING = "read_missing.sql";
     READ_PUBLISHED = "read_published.sql";

@@ -8,6 +8,7 @@ use std::time::Duration;
 use workflow_sdk::{ClientError, RunHandle, RunStatus, StoredError};
 use workflow_tests::{Database, Live, until};
 
+mod application_pools;
 mod application_transactions;
 mod authoring;
 mod batches_in_line;
@@ -273,6 +274,11 @@ workflow_tests::cases! {
         a_codec_that_fails_or_panics_affects_one_write,
         a_batch_in_line_is_encoded_like_any_other,
         the_limit_counts_the_plain_text,
+    }
+    application_pools {
+        runs_work_over_a_pool_of_the_application,
+        reads_take_a_connection_of_the_pool_and_writes_do_not,
+        a_pool_that_the_application_closed_is_refused,
     }
     application_transactions {
         a_run_exists_if_its_transaction_commits,

@@ -45,6 +45,12 @@ pub enum ConnectError {
         /// The largest.
         max: u32,
     },
+    /// The application's pool cannot be used.
+    #[error("workflows cannot use this connection pool: {reason}")]
+    UnsuitablePool {
+        /// Says what is wrong with the pool, and what to do.
+        reason: &'static str,
+    },
     /// The database file or its directory cannot be created or written.
     #[error("cannot write the database file {path:?}; its directory must exist and be writable for this user")]
     NotWritable {

@@ -7,7 +7,7 @@ use workflow_engine::observe::{Observer, Observers};
 use workflow_engine::runtime::DEFAULT_PAYLOAD_LIMIT;
 use workflow_engine::store::{Coding, ConnectError, Store, StoreOptions, redact};
 
-use super::{Client, open};
+use super::{ApplicationPool, Client, open};
 
 /// A builder for a connection: set its options, then await it.
 #[must_use = "nothing is connected until this is awaited"]
@@ -26,6 +26,8 @@ pub struct Connect {
 pub(super) enum Database {
     /// The database at this URL.
     Url(String),
+    /// The database of a pool of the application.
+    Pool(Arc<dyn ApplicationPool>),
     /// A store that is open already.
     Open(Arc<dyn Store>),
 }
@@ -44,7 +46,8 @@ impl Connect {
 
     /// Sets the number of connections for reads and, on PostgreSQL, for the transactions of steps.
     /// The executor uses one more; a worker opens another one for its lease, and one for
-    /// notifications. Default: 8. Range: 1 to 1000.
+    /// notifications. Not used by [`Client::from_pool`]: that pool has a size already. Default: 8.
+    /// Range: 1 to 1000.
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.options.pool_size = connections;
         self
@@ -133,6 +136,10 @@ impl IntoFuture for Connect {
         Box::pin(async move {
             let store = match self.to {
                 Database::Url(url) => open(&url, self.options).await?,
+                Database::Pool(pool) => {
+                    self.options.check()?;
+                    pool.open(self.options).await?
+                }
                 Database::Open(store) => store,
             };
             Ok(Client::observed(store, (self.payload_limit, self.signal_limit), self.coding, self.observers))
@@ -144,6 +151,7 @@ impl std::fmt::Debug for Connect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let to = match &self.to {
             Database::Url(url) => redact(url),
+            Database::Pool(pool) => format!("a pool of {}", pool.database()),
             Database::Open(store) => format!("{store:?}"),
         };
         f.debug_struct("Connect").field("to", &to).field("options", &self.options).finish()
