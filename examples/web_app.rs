@@ -76,7 +76,9 @@ impl From<ClientError> for Problem {
             ClientError::UnknownRun { .. } => StatusCode::NOT_FOUND,
             ClientError::KeyConflict { .. } => StatusCode::CONFLICT,
             ClientError::Name(_) | ClientError::Payload(_) => StatusCode::BAD_REQUEST,
-            ClientError::Database(_) | ClientError::Stopped(_) => StatusCode::SERVICE_UNAVAILABLE,
+            ClientError::Database(_) | ClientError::TimedOut { .. } | ClientError::Stopped(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self(status, error.to_string())

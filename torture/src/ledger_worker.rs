@@ -14,7 +14,7 @@ use crate::workflows::{
     sleepy, stuck, unlucky, waiter, waits,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use workflow_sdk::Client;
+use workflow_sdk::{Client, ClientError};
 use workflow_worker::Worker;
 
 /// Runs a worker with these settings until it is asked to end.
@@ -112,13 +112,13 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
 /// Starts runs for ever, four at a time.
 async fn start_runs(client: &Client, settings: &WorkerSettings) -> Result<(), Box<dyn Error>> {
     let ledger = Ledger::inside(&settings.directory);
-    let starter = async |first: u64| -> Result<(), workflow_sdk::ClientError> {
+    let starter = async |first: u64| -> Result<(), ClientError> {
         for n in (first..).step_by(4) {
             // Each run has a key, so that its start can be repeated whatever became of the first
             // one.
             let key = format!("start-{n}");
             let mut started = client.start(fan, n).key(&key).await;
-            while let Err(workflow_sdk::ClientError::Database(error)) = &started {
+            while let Err(error @ (ClientError::Database(_) | ClientError::TimedOut { .. })) = &started {
                 eprintln!("start {n} again: {error}");
                 started = client.start(fan, n).key(&key).await;
             }

@@ -50,7 +50,7 @@ pub(super) async fn fixture() -> TestResult<Fixture> {
 
 pub(super) async fn fixture_with_pool(pool_size: u32) -> TestResult<Fixture> {
     let (schema, clock) = (new_schema(), Clock::manual(START));
-    let options = StoreOptions { pool_size, schema: schema.clone(), clock: clock.clone() };
+    let options = StoreOptions { pool_size, schema: schema.clone(), clock: clock.clone(), ..StoreOptions::default() };
     let store = PostgresStore::open(&url()?, options).await?;
     Ok(Fixture { store, schema, clock, worker: WorkerId::generate() })
 }
@@ -94,7 +94,12 @@ impl Fixture {
 
     /// Opens another store on the schema, as another process does.
     pub(super) async fn second(&self) -> TestResult<PostgresStore> {
-        let options = StoreOptions { pool_size: 4, schema: self.schema.clone(), clock: self.clock.clone() };
+        let options = StoreOptions {
+            pool_size: 4,
+            schema: self.schema.clone(),
+            clock: self.clock.clone(),
+            ..StoreOptions::default()
+        };
         Ok(PostgresStore::open(&url()?, options).await?)
     }
 

@@ -176,9 +176,7 @@ impl Store for PostgresStore {
     }
 
     async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError> {
-        let mut call = self.begin_call("find a run").await?;
-        let result = call.limit().run(read::find(call.connection(), &self.sql, workflow, key)).await;
-        call.end(result)
+        read_call!(self, "find a run", connection => read::find(connection, &self.sql, workflow, key))
     }
 
     async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use tokio::task::JoinHandle;
 
-use workflow_engine::model::{Clock, RunFilter};
+use workflow_engine::model::RunFilter;
 use workflow_engine::store::{ConnectError, Store, StoreOptions};
 
 use super::PostgresStore;
@@ -34,7 +34,7 @@ async fn execute(session: &mut PgConnection, statements: &str) -> TestResult {
 }
 
 fn connect(schema: &str) -> TestResult<JoinHandle<Result<PostgresStore, ConnectError>>> {
-    let options = StoreOptions { pool_size: 1, schema: schema.into(), clock: Clock::default() };
+    let options = StoreOptions { pool_size: 1, schema: schema.into(), ..StoreOptions::default() };
     let url = url()?;
     Ok(tokio::spawn(async move { PostgresStore::open(&url, options).await }))
 }

@@ -33,7 +33,7 @@ impl PostgresStore {
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self, ConnectError> {
         let sql = Sql::load(&options.schema);
         let pool = pool(&options, &sql).connect_lazy_with(parse(url)?);
-        prepare(&pool, &sql, url, &options.schema).await?;
+        prepare(&pool, &sql, url, &options).await?;
         Ok(Self::over(pool, false, sql, options))
     }
 
@@ -48,8 +48,8 @@ impl PostgresStore {
         }
         let sql = Sql::load(&options.schema);
         let url = pool.connect_options().to_url_lossy().to_string();
-        prepare(&pool, &sql, &url, &options.schema).await?;
-        check_pool(&pool, &sql, &url).await?;
+        prepare(&pool, &sql, &url, &options).await?;
+        check_pool(&pool, &sql, &url, options.connect_timeout).await?;
         Ok(Self::over(pool, true, sql, options))
     }
 
@@ -71,11 +71,15 @@ impl PostgresStore {
 }
 
 /// Checks the server and brings the schema up to date, on a connection with the pool's options.
-async fn prepare(pool: &PgPool, sql: &Sql, url: &str, schema: &str) -> Result<(), ConnectError> {
-    let connecting = connect(&pool.connect_options(), sql).await;
-    let mut connection = connecting.map_err(|failure| refused(url, failure, "connect"))?;
-    check_server(&mut connection, sql, url).await?;
-    let migrated = migrate(&mut connection, sql, schema).await;
+async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) -> Result<(), ConnectError> {
+    let connecting = async {
+        let connecting = connect_now(&pool.connect_options(), sql).await;
+        let mut connection = connecting.map_err(|failure| refused(url, failure, "connect"))?;
+        check_server(&mut connection, sql, url).await?;
+        Ok(connection)
+    };
+    let mut connection = within(options.connect_timeout, url, connecting).await?;
+    let migrated = migrate(&mut connection, sql, &options.schema).await;
     match migrated.map_err(|failure| refused(url, failure, "migrate the schema"))? {
         Migrated::UpToDate => {}
         Migrated::Newer { found, known } => return Err(ConnectError::NewerSchema { found, known }),
@@ -87,23 +91,35 @@ async fn prepare(pool: &PgPool, sql: &Sql, url: &str, schema: &str) -> Result<()
 
 /// Fails if a connection of the application's pool cannot read the tables: the pool may set another
 /// role than its connect options have.
-async fn check_pool(pool: &PgPool, sql: &Sql, url: &str) -> Result<(), ConnectError> {
+async fn check_pool(pool: &PgPool, sql: &Sql, url: &str, timeout: Duration) -> Result<(), ConnectError> {
     let read = async {
         let mut connection = pool.acquire().await?;
         sql.read_schema_version.query().fetch_one(&mut *connection).await?;
-        Ok(())
+        Ok::<_, Failure>(())
     };
-    Limit::from_now().run(read).await.map_err(|failure| refused(url, failure, "read on a connection of the pool"))
+    let read = async { read.await.map_err(|failure| refused(url, failure, "read on a connection of the pool")) };
+    within(timeout, url, read).await
+}
+
+/// Fails if the database does not answer in this time.
+async fn within<T>(
+    timeout: Duration,
+    url: &str,
+    answer: impl Future<Output = Result<T, ConnectError>>,
+) -> Result<T, ConnectError> {
+    let late = |_| Err(ConnectError::TimedOut { url: redact(url), after: timeout });
+    tokio::time::timeout(timeout, answer).await.unwrap_or_else(late)
 }
 
 /// Opens a connection outside the pool, with the settings of our sessions.
 pub(super) async fn connect(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
-    let connect = async {
-        let mut connection = PgConnection::connect_with(options).await?;
-        sql.configure_session.query().execute(&mut connection).await?;
-        Ok(connection)
-    };
-    Limit::from_now().run(connect).await
+    Limit::from_now().run(connect_now(options, sql)).await
+}
+
+async fn connect_now(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
+    let mut connection = PgConnection::connect_with(options).await?;
+    sql.configure_session.query().execute(&mut connection).await?;
+    Ok(connection)
 }
 
 /// Returns the options of a pool whose connections have the settings of our sessions.
@@ -182,8 +198,7 @@ fn unknown_parameters(url: &str) -> Vec<&str> {
 }
 
 async fn check_server(connection: &mut PgConnection, sql: &Sql, url: &str) -> Result<(), ConnectError> {
-    let check = async { Ok(sql.check_server.query().fetch_one(connection).await?) };
-    let row = Limit::from_now().run(check).await;
+    let row = sql.check_server.query().fetch_one(connection).await.map_err(Failure::from);
     let server = row.and_then(|row| {
         Ok(Server {
             standby: row.try_get("standby")?,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use sqlx::Row;
 
-use workflow_engine::model::{Clock, RunFilter};
+use workflow_engine::model::RunFilter;
 use workflow_engine::store::{ConnectError, DatabaseErrorKind, Store, StoreOptions};
 
 use super::PostgresStore;
@@ -10,7 +10,7 @@ use super::call::Limit;
 use super::fixture_tests::{TestResult, fixture, fixture_with_pool, new_schema, url};
 
 fn options(schema: &str) -> StoreOptions {
-    StoreOptions { pool_size: 1, schema: schema.into(), clock: Clock::default() }
+    StoreOptions { pool_size: 1, schema: schema.into(), ..StoreOptions::default() }
 }
 
 #[tokio::test]

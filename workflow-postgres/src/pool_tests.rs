@@ -1,14 +1,13 @@
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-use workflow_engine::model::Clock;
 use workflow_engine::store::{ConnectError, Store, StoreOptions};
 
 use super::PostgresStore;
 use super::fixture_tests::{TestResult, fixture, url};
 
 fn options(schema: &str) -> StoreOptions {
-    StoreOptions { pool_size: 1, schema: schema.into(), clock: Clock::default() }
+    StoreOptions { pool_size: 1, schema: schema.into(), ..StoreOptions::default() }
 }
 
 #[tokio::test]

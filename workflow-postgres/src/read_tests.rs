@@ -103,6 +103,23 @@ async fn a_read_survives_connections_that_were_cut_in_the_pool() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_run_is_found_although_the_connections_of_the_pool_were_cut() -> TestResult {
+    let fixture = fixture().await?;
+    let run = NewRun { key: Some("order-42".into()), ..new_run() };
+    fixture.store.commit(&[Write::Start(run.clone())]).await?;
+    let find = || fixture.store.find(&run.lane.workflow, "order-42");
+    futures::future::try_join_all((0..4).map(|_| find())).await?;
+    fixture
+        .execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE query LIKE '-- %{schema}%' AND query NOT LIKE '-- batch%' AND pid <> pg_backend_pid()",
+        )
+        .await?;
+    assert_eq!(find().await?, Some(run.id));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_closed_store_is_unreachable() -> TestResult {
     let fixture = fixture().await?;
     fixture.store.close().await;

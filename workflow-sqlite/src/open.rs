@@ -70,10 +70,13 @@ async fn open_connections(
     readers: Readers,
     options: StoreOptions,
 ) -> Result<Database, ConnectError> {
-    let opening = open_writer(&connect, path.is_some());
-    let opened = within_deadline("open the database", async { Ok(opening.await) }).await;
-    let connection =
-        opened.unwrap_or_else(|late| Err(late.into())).map_err(|error| explain(error, url, path.as_deref()))?;
+    let opening = tokio::time::timeout(options.connect_timeout, open_writer(&connect, path.is_some()));
+    let timed_out = |_| ConnectError::TimedOut { url: redact(url), after: options.connect_timeout };
+    let opened = opening.await.map_err(timed_out)?;
+    let mut connection = opened.map_err(|error| explain(error, url, path.as_deref()))?;
+    let migrating = async { Ok(migrate::migrate(&mut connection).await.map_err(OpenError::Migrate)) };
+    let migrated = within_deadline("migrate the database", migrating).await;
+    migrated.unwrap_or_else(|late| Err(late.into())).map_err(|error| explain(error, url, path.as_deref()))?;
     let writer = Writer::new(connection, connect.clone(), path.is_none());
     let file = match path {
         None => None,
@@ -140,7 +143,6 @@ async fn open_writer(connect: &SqliteConnectOptions, in_file: bool) -> Result<Sq
     if in_file {
         use_wal(&mut connection).await?;
     }
-    migrate::migrate(&mut connection).await.map_err(OpenError::Migrate)?;
     Ok(connection)
 }
 

@@ -39,6 +39,7 @@ mod saga;
 mod shutdown;
 mod signals;
 mod streams;
+mod timeouts;
 mod transaction;
 mod unreadable_rows;
 
@@ -279,6 +280,10 @@ workflow_tests::cases! {
         runs_work_over_a_pool_of_the_application,
         reads_take_a_connection_of_the_pool_and_writes_do_not,
         a_pool_that_the_application_closed_is_refused,
+    }
+    timeouts {
+        a_call_ends_although_the_database_does_not_answer,
+        a_client_whose_database_does_not_answer_is_refused,
     }
     application_transactions {
         a_run_exists_if_its_transaction_commits,

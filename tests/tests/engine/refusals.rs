@@ -169,6 +169,15 @@ pub async fn options_out_of_range(db: Live) {
         assert!(matches!(error, ConnectError::InvalidPoolSize { .. }), "{error:?}");
         assert_eq!(error.to_string(), format!("pool size {size} is out of range; use 1 to 1000 connections"));
     }
+    for time in [Duration::ZERO, Duration::from_secs(3601), Duration::MAX] {
+        for (option, connect) in
+            [("timeout", db.connect().timeout(time)), ("call_timeout", db.connect().call_timeout(time))]
+        {
+            let error = connect_error(connect).await;
+            assert!(matches!(error, ConnectError::InvalidTimeout { .. }), "{error:?}");
+            assert_eq!(error.to_string(), format!("{option} {time:?} is refused; use 1ms to 3600s"));
+        }
+    }
     for name in ["", "Orders", "1st", "a-b", "a\"; DROP SCHEMA public", &"x".repeat(32)] {
         let error = connect_error(db.connect().schema(name)).await;
         assert!(matches!(error, ConnectError::InvalidSchema { .. }), "{error:?}");

@@ -260,10 +260,12 @@ where
     let begun = Instant::now();
     loop {
         match ask().await {
-            Err(ClientError::Database(error)) if begun.elapsed() > PATIENCE => {
+            Err(error @ (ClientError::Database(_) | ClientError::TimedOut { .. })) if begun.elapsed() > PATIENCE => {
                 return Err(format!("the database could not be reached for {PATIENCE:?}: {error}"));
             }
-            Err(ClientError::Database(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(ClientError::Database(_) | ClientError::TimedOut { .. }) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
             other => return Ok(other),
         }
     }

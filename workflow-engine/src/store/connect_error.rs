@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::DatabaseError;
 
 /// Why a client could not connect. The database was not changed, except that a migration may have
@@ -44,6 +46,28 @@ pub enum ConnectError {
         min: u32,
         /// The largest.
         max: u32,
+    },
+    /// A time-out is too short or too long.
+    #[error("{option} {value:?} is refused; use {shortest:?} to {longest:?}")]
+    InvalidTimeout {
+        /// The name of the option.
+        option: &'static str,
+        /// The time that was asked for.
+        value: Duration,
+        /// The shortest accepted time.
+        shortest: Duration,
+        /// The longest accepted time.
+        longest: Duration,
+    },
+    /// The database did not answer in time. It may answer a later try.
+    #[error(
+        "database {url:?} did not answer within {after:?}; check the host, the port, and what lies between, or raise the timeout of the connect"
+    )]
+    TimedOut {
+        /// The URL without its password.
+        url: String,
+        /// How long the connect waited.
+        after: Duration,
     },
     /// The application's pool cannot be used.
     #[error("workflows cannot use this connection pool: {reason}")]

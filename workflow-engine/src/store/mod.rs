@@ -54,7 +54,7 @@ pub use connect_error::ConnectError;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use locks::Locks;
-pub use options::StoreOptions;
+pub use options::{StoreOptions, check_timeout};
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
 pub use outcomes::{MissingOutcome, Outcomes};
 pub use redact::redact;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::model::Clock;
 
 use super::ConnectError;
@@ -11,6 +13,9 @@ pub struct StoreOptions {
     /// The PostgreSQL schema that holds the tables; it is created if missing. SQLite ignores it.
     /// Default: `workflow`. Range: 1 to 31 of `a-z`, `0-9`, `_`, not beginning with a digit.
     pub schema: String,
+    /// The longest time for the database to answer while a store is opened, without migrations.
+    /// Default: 30 seconds. Range: 1 ms to 1 hour.
+    pub connect_timeout: Duration,
     /// The source of time. Default: the database's clock on PostgreSQL, the host's clock on SQLite.
     pub clock: Clock,
 }
@@ -21,13 +26,20 @@ impl StoreOptions {
     /// The largest [`StoreOptions::pool_size`]: a mistyped size must not take the last connection
     /// of a server.
     pub const MAX_POOL_SIZE: u32 = 1000;
+    /// The default of [`StoreOptions::connect_timeout`].
+    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
     /// The default of [`StoreOptions::schema`].
     pub const DEFAULT_SCHEMA: &'static str = "workflow";
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { pool_size: Self::DEFAULT_POOL_SIZE, schema: Self::DEFAULT_SCHEMA.into(), clock: Clock::default() }
+        Self {
+            pool_size: Self::DEFAULT_POOL_SIZE,
+            schema: Self::DEFAULT_SCHEMA.into(),
+            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            clock: Clock::default(),
+        }
     }
 }
 
@@ -35,9 +47,11 @@ impl StoreOptions {
     /// Checks the options before a database is touched.
     ///
     /// # Errors
-    /// [`ConnectError::InvalidPoolSize`], [`ConnectError::InvalidSchema`].
+    /// [`ConnectError::InvalidPoolSize`], [`ConnectError::InvalidTimeout`],
+    /// [`ConnectError::InvalidSchema`].
     pub fn check(&self) -> Result<(), ConnectError> {
         check_pool_size(self.pool_size)?;
+        check_timeout("timeout", self.connect_timeout)?;
         check_schema(&self.schema)
     }
 }
@@ -47,6 +61,19 @@ fn check_pool_size(size: u32) -> Result<(), ConnectError> {
         return Ok(());
     }
     Err(ConnectError::InvalidPoolSize { size, min: 1, max: StoreOptions::MAX_POOL_SIZE })
+}
+
+/// Checks a time-out of this name.
+///
+/// # Errors
+/// [`ConnectError::InvalidTimeout`].
+pub fn check_timeout(option: &'static str, value: Duration) -> Result<(), ConnectError> {
+    const SHORTEST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_secs(3600);
+    if (SHORTEST..=LONGEST).contains(&value) {
+        return Ok(());
+    }
+    Err(ConnectError::InvalidTimeout { option, value, shortest: SHORTEST, longest: LONGEST })
 }
 
 /// Checks the schema name. It becomes part of statements, so it may hold nothing that needs

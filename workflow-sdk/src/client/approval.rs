@@ -152,7 +152,7 @@ impl Client {
     }
 
     async fn read_approvals(&self, run_id: Option<RunId>) -> Result<Vec<PendingApproval>, ClientError> {
-        let approvals = self.store().approvals(run_id, MAX_APPROVALS).await?;
+        let approvals = self.read(self.store().approvals(run_id, MAX_APPROVALS)).await?;
         Ok(approvals.into_iter().map(PendingApproval::from).collect())
     }
 

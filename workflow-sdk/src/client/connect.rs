@@ -1,12 +1,14 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use workflow_engine::model::{Clock, DEFAULT_SIGNAL_LIMIT, PayloadCodec};
 use workflow_engine::observe::{Observer, Observers};
 use workflow_engine::runtime::DEFAULT_PAYLOAD_LIMIT;
-use workflow_engine::store::{Coding, ConnectError, Store, StoreOptions, redact};
+use workflow_engine::store::{Coding, ConnectError, Store, StoreOptions, check_timeout, redact};
 
+use super::timeout::DEFAULT_CALL_TIMEOUT;
 use super::{ApplicationPool, Client, open};
 
 /// A builder for a connection: set its options, then await it.
@@ -17,6 +19,7 @@ pub struct Connect {
     options: StoreOptions,
     payload_limit: usize,
     signal_limit: u32,
+    call_timeout: Option<Duration>,
     coding: Coding,
     observers: Observers,
 }
@@ -39,6 +42,7 @@ impl Connect {
             options: StoreOptions::default(),
             payload_limit: DEFAULT_PAYLOAD_LIMIT,
             signal_limit: DEFAULT_SIGNAL_LIMIT,
+            call_timeout: None,
             coding: Coding::default(),
             observers: Observers::default(),
         }
@@ -75,6 +79,41 @@ impl Connect {
     /// Range: any; with 0, every signal is refused.
     pub fn signal_limit(mut self, signals: u32) -> Self {
         self.signal_limit = signals;
+        self
+    }
+
+    /// Sets how long the database may take to answer while the client connects. The time of a
+    /// migration does not count; it has 10 minutes on PostgreSQL and 30 seconds on SQLite. A server
+    /// that refuses the connection is reported at once. Default: 30 seconds. Range: 1 ms to 1 hour.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:")
+    ///     .timeout(Duration::from_secs(5))
+    ///     .call_timeout(Duration::from_secs(2))
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a call of this client waits for the database, for example while it is away.
+    /// After that time the call fails with
+    /// [`ClientError::TimedOut`](crate::ClientError::TimedOut), which says whether its effect is
+    /// unknown: a write that was queued is still committed if the database comes back soon. A call
+    /// that reads before it writes, such as [`Client::cancel`], has this time for each.
+    ///
+    /// Waits for a run ([`RunHandle::result`](crate::RunHandle::result), streams) have no limit;
+    /// nor have exports and calls `within` a transaction of the application, and workers have their
+    /// own patience. Default: 30 seconds; none for [`Client::in_memory`]. Range: 1 ms to 1 hour.
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.call_timeout = Some(timeout);
         self
     }
 
@@ -134,6 +173,11 @@ impl IntoFuture for Connect {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
+            if let Some(timeout) = self.call_timeout {
+                check_timeout("call_timeout", timeout)?;
+            }
+            let is_in_memory = matches!(self.to, Database::Open(_));
+            let call_timeout = self.call_timeout.or((!is_in_memory).then_some(DEFAULT_CALL_TIMEOUT));
             let store = match self.to {
                 Database::Url(url) => open(&url, self.options).await?,
                 Database::Pool(pool) => {
@@ -142,7 +186,8 @@ impl IntoFuture for Connect {
                 }
                 Database::Open(store) => store,
             };
-            Ok(Client::observed(store, (self.payload_limit, self.signal_limit), self.coding, self.observers))
+            let limits = (self.payload_limit, self.signal_limit);
+            Ok(Client::observed(store, limits, call_timeout, self.coding, self.observers))
         })
     }
 }

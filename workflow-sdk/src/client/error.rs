@@ -1,10 +1,14 @@
+use std::time::Duration;
+
 use crate::transaction::TransactionOver;
 use workflow_engine::executor::ExecutorStopped;
 use workflow_engine::model::{InvalidName, InvalidTags, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload};
 use workflow_engine::runtime::PayloadError;
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome};
 
-/// Why a call of a client failed. Nothing was changed unless the variant says otherwise.
+/// Why a call of a client failed. Nothing was changed unless the variant says otherwise. Every call
+/// that needs the database can fail with [`Database`](Self::Database) and
+/// [`TimedOut`](Self::TimedOut), every write with [`Stopped`](Self::Stopped).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -157,6 +161,24 @@ pub enum ClientError {
     /// The codec of this program cannot decode a payload that the call needs.
     #[error(transparent)]
     Unreadable(#[from] UnreadablePayload),
+    /// The database did not answer within [`Connect::call_timeout`].
+    ///
+    /// [`Connect::call_timeout`]: crate::Connect::call_timeout
+    #[error(
+        "the database did not answer within {after:?}; {}",
+        if *effect_unknown {
+            "the write may still take effect: repeat it with the same key, or look whether it did"
+        } else {
+            "this call changes nothing"
+        }
+    )]
+    TimedOut {
+        /// How long the call waited.
+        after: Duration,
+        /// `true` if the write was queued already: it may have had its effect, or may have it
+        /// later. `false` for a read, and for a write that was not queued.
+        effect_unknown: bool,
+    },
     /// The database answered with an error. If its kind is
     /// [`Unreachable`](DatabaseErrorKind::Unreachable) or [`Busy`](DatabaseErrorKind::Busy), the
     /// call may or may not have had its effect.

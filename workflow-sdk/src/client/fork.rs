@@ -181,7 +181,7 @@ impl<O> Fork<O> {
 }
 
 async fn position(client: &Client, source: RunId, key: String) -> Result<i64, ClientError> {
-    match find_fork_point(&client.store().history(source).await?, &key) {
+    match find_fork_point(&client.read(client.store().history(source)).await?, &key) {
         ForkPoint::Before(position) => Ok(position),
         ForkPoint::Unknown(keys) => Err(ClientError::UnknownStep { run_id: source, near: nearest(&key, keys), key }),
     }

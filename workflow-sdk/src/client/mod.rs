@@ -16,10 +16,12 @@ mod retry_run;
 mod signal;
 mod start;
 mod stream;
+mod timeout;
 mod within;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -77,6 +79,8 @@ struct Inner {
     results: Arc<ResultWatch>,
     payload_limit: usize,
     signal_limit: u32,
+    /// `None`: calls wait as long as the store lets them.
+    call_timeout: Option<Duration>,
     coding: Coding,
     observers: Observers,
 }
@@ -109,20 +113,21 @@ impl Client {
     #[doc(hidden)]
     #[must_use]
     pub fn over(store: Arc<dyn Store>, payload_limit: usize) -> Self {
-        Self::observed(store, (payload_limit, DEFAULT_SIGNAL_LIMIT), Coding::default(), Observers::default())
+        Self::observed(store, (payload_limit, DEFAULT_SIGNAL_LIMIT), None, Coding::default(), Observers::default())
     }
 
     /// Returns a client over an open store, with a codec and observers.
     fn observed(
         store: Arc<dyn Store>,
         (payload_limit, signal_limit): (usize, u32),
+        call_timeout: Option<Duration>,
         coding: Coding,
         observers: Observers,
     ) -> Self {
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, coding.clone()));
         let executor = Executor::start(Arc::clone(&store), observers.clone());
         let results = ResultWatch::new(Arc::clone(&store), Arc::clone(executor.notifier()));
-        Self(Arc::new(Inner { store, executor, results, payload_limit, signal_limit, coding, observers }))
+        Self(Arc::new(Inner { store, executor, results, payload_limit, signal_limit, call_timeout, coding, observers }))
     }
 
     /// Starts a run of this workflow. Returns a builder: set its options, then await it.
@@ -207,7 +212,7 @@ impl Client {
     pub async fn find<W: Workflow>(&self, workflow: W, key: &str) -> Result<Option<RunHandle<W::Output>>, ClientError> {
         let _ = workflow;
         check_name(NameSubject::Key, key)?;
-        let found = self.0.store.find(W::NAME, key).await?;
+        let found = self.read(self.0.store.find(W::NAME, key)).await?;
         Ok(found.map(|id| RunHandle::new(self.clone(), id)))
     }
 
@@ -216,7 +221,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::UnknownRun`], [`ClientError::Database`].
     pub async fn run(&self, id: RunId) -> Result<Run, ClientError> {
-        self.0.store.run(id).await?.ok_or(ClientError::UnknownRun { run_id: id })
+        self.read(self.0.store.run(id)).await?.ok_or(ClientError::UnknownRun { run_id: id })
     }
 
     /// Reads every attempt of every step of a run: outcomes in the order of their delivery, then
@@ -227,7 +232,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::UnknownRun`], [`ClientError::Database`].
     pub async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, ClientError> {
-        let history = self.0.store.history(id).await?;
+        let history = self.read(self.0.store.history(id)).await?;
         if history.is_empty() {
             self.run(id).await?;
         }
@@ -240,7 +245,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Database`] if the database cannot be reached.
     pub async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, ClientError> {
-        Ok(self.0.store.list(filter).await?)
+        self.read(self.0.store.list(filter)).await
     }
 
     /// Tries a failed run again from where it failed. Returns a builder: set its options, then
@@ -345,20 +350,22 @@ impl Client {
     pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
         let store = &self.0.store;
         let run = self.run(id).await?;
-        let history = match store.history(id).await {
+        let history = match self.read(store.history(id)).await {
             _ if run.status.is_terminal() => Vec::new(),
             // The run's own row still shows what the run waits for.
-            Err(DatabaseError { kind: DatabaseErrorKind::Codec | DatabaseErrorKind::Corrupt, .. }) => Vec::new(),
+            Err(
+                ClientError::Unreadable(_)
+                | ClientError::Database(DatabaseError {
+                    kind: DatabaseErrorKind::Codec | DatabaseErrorKind::Corrupt,
+                    ..
+                }),
+            ) => Vec::new(),
             history => history?,
         };
         // Read even if the run is not due yet: it may become due before the time is read.
-        let workers = if run.status.is_terminal() { Vec::new() } else { store.workers().await? };
-        let now = store.next_due(&[]).await?.now;
+        let workers = if run.status.is_terminal() { Vec::new() } else { self.read(store.workers()).await? };
+        let now = self.read(store.next_due(&[])).await?.now;
         Ok(Explanation::of(&run, &history, &workers, now))
-    }
-
-    pub(crate) async fn commit(&self, write: Write) -> Result<Outcome, ClientError> {
-        Ok(self.0.executor.commit(write).await?)
     }
 
     /// Returns the executor of this process. For the worker.

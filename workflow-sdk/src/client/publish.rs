@@ -24,7 +24,7 @@ impl Client {
     pub async fn state<T: DeserializeOwned>(&self, id: RunId, name: impl AsRef<str>) -> Result<Option<T>, ClientError> {
         let name = name.as_ref();
         check_name(NameSubject::Published, name)?;
-        let Some(text) = self.store().published(id, name).await? else {
+        let Some(text) = self.read(self.store().published(id, name)).await? else {
             self.run(id).await?;
             return Ok(None);
         };

@@ -59,7 +59,7 @@ impl<O> RetryRun<O> {
         if run.status != RunStatus::Failed {
             return Err(ClientError::NotFailed { run_id, status: run.status });
         }
-        let history = self.client.store().history(run_id).await?;
+        let history = self.client.read(self.client.store().history(run_id)).await?;
         if history.iter().any(|row| row.kind == StepKind::Compensation) {
             return Err(ClientError::Compensated { run_id });
         }
@@ -69,7 +69,7 @@ impl<O> RetryRun<O> {
             Some(StartTime::Now | StartTime::After(_)) => None,
         };
         if let Some(deadline) = deadline
-            && deadline <= self.client.store().next_due(&[]).await?.now
+            && deadline <= self.client.read(self.client.store().next_due(&[])).await?.now
         {
             return Err(ClientError::DeadlinePassed { run_id, deadline });
         }

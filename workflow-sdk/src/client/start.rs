@@ -19,7 +19,7 @@ use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
 
 use super::within::commit_within;
-use super::{Client, ClientError, RunHandle};
+use super::{Client, ClientError, RunHandle, timeout};
 
 /// The default queue of a run, and the queue that a worker serves by default.
 pub const DEFAULT_QUEUE: &str = "default";
@@ -218,14 +218,23 @@ pub(super) async fn start_many<O>(
     let runs = starts.map(|start| start.checked().map(|(_, run)| run)).collect::<Result<Vec<_>, _>>()?;
     let mut pending = Vec::with_capacity(runs.len());
     for run in runs {
-        pending.push((run.clone(), client.executor().send(Write::Start(run)).await?));
+        let limit = client.call_limit();
+        pending.push((run.clone(), client.queue(limit, Write::Start(run)).await.map_err(of_many)?));
     }
     let mut handles = Vec::with_capacity(pending.len());
     for (run, outcome) in pending {
-        let outcome = outcome.await.map_err(|_| workflow_engine::executor::ExecutorStopped)?;
+        let outcome = timeout::outcome(client.call_limit(), outcome).await?;
         handles.push(answer_outcome(client.clone(), &run, outcome)?);
     }
     Ok(handles)
+}
+
+/// Returns the error of one start of many: others may have been queued before.
+fn of_many(error: ClientError) -> ClientError {
+    match error {
+        ClientError::TimedOut { after, .. } => ClientError::TimedOut { after, effect_unknown: true },
+        error => error,
+    }
 }
 
 fn answer_outcome<O>(client: Client, run: &NewRun, outcome: Outcome) -> Result<RunHandle<O>, ClientError> {

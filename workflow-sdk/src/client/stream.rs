@@ -148,7 +148,7 @@ impl Source {
     }
 
     async fn page(&self, after: i64) -> Result<Vec<EmittedItem>, ClientError> {
-        Ok(self.client.store().emitted(self.run_id, &self.name, after, PAGE).await?)
+        self.client.read(self.client.store().emitted(self.run_id, &self.name, after, PAGE)).await
     }
 
     fn decode<T: DeserializeOwned>(&self, item: &EmittedItem) -> Result<T, ClientError> {
