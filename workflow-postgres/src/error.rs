@@ -65,6 +65,12 @@ impl Failure {
         error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>()).is_some_and(is_recorded_meanwhile)
     }
 
+    /// `true` if the server or a pooler refused what the client sent as against the protocol.
+    pub(super) fn is_protocol_violation(&self) -> bool {
+        let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+        error.and_then(|error| error.code()).is_some_and(|code| code == "08P01")
+    }
+
     /// `true` if the tables are missing, as in another database than the one that was connected to.
     pub(super) fn is_missing_table(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);

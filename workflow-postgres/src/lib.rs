@@ -60,6 +60,7 @@ mod ownerless;
 mod ownership;
 mod parts;
 mod pause;
+mod pooler;
 mod read;
 mod retry;
 mod row;

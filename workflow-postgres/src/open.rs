@@ -1,6 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row};
@@ -12,6 +12,7 @@ use super::PostgresStore;
 use super::call::Limit;
 use super::error::Failure;
 use super::migrate::{Migrated, migrate};
+use super::pooler::lends_transactions;
 use super::session::Session;
 use super::sql::Sql;
 
@@ -21,6 +22,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection that rested for longer is checked before it is used, and has this time to answer.
 pub(super) const REST: Duration = Duration::from_secs(1);
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The connections of a client with one worker beside the pool: for writes, hints and the lease.
+const OWN_CONNECTIONS: u32 = 3;
 
 /// The oldest supported server, by major version.
 const OLDEST: u32 = 14;
@@ -72,13 +76,33 @@ impl PostgresStore {
 
 /// Checks the server and brings the schema up to date, on a connection with the pool's options.
 async fn prepare(pool: &PgPool, sql: &Sql, url: &str, options: &StoreOptions) -> Result<(), ConnectError> {
+    let begun = Instant::now();
+    let left = || options.connect_timeout.saturating_sub(begun.elapsed());
+    let connect_options = pool.connect_options();
     let connecting = async {
-        let connecting = connect_now(&pool.connect_options(), sql).await;
-        let mut connection = connecting.map_err(|failure| refused(url, failure, "connect"))?;
-        check_server(&mut connection, sql, url).await?;
-        Ok(connection)
+        let connecting = PgConnection::connect_with(&connect_options).await;
+        connecting.map_err(|error| refused(url, error.into(), "connect"))
     };
     let mut connection = within(options.connect_timeout, url, connecting).await?;
+    // Before anything is set on the connection, which may be another client's next.
+    let lends = lends_transactions(&mut connection, &connect_options);
+    match tokio::time::timeout(left(), lends).await {
+        Ok(Ok(false)) => {}
+        Ok(Ok(true)) => return Err(ConnectError::TransactionPooler { url: redact(url) }),
+        Ok(Err(failure)) if failure.kind != DatabaseErrorKind::Busy => {
+            return Err(refused(url, failure, "open a second connection"));
+        }
+        Ok(Err(_)) | Err(_) => {
+            let needed = pool.options().get_max_connections().saturating_add(OWN_CONNECTIONS);
+            return Err(ConnectError::TooFewConnections { url: redact(url), needed });
+        }
+    }
+    let checking = async {
+        let configured = sql.configure_session.query().execute(&mut connection).await;
+        configured.map_err(|error| refused(url, error.into(), "connect"))?;
+        check_server(&mut connection, sql, url).await
+    };
+    within(left(), url, checking).await?;
     let migrated = migrate(&mut connection, sql, &options.schema).await;
     match migrated.map_err(|failure| refused(url, failure, "migrate the schema"))? {
         Migrated::UpToDate => {}
@@ -113,13 +137,12 @@ async fn within<T>(
 
 /// Opens a connection outside the pool, with the settings of our sessions.
 pub(super) async fn connect(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
-    Limit::from_now().run(connect_now(options, sql)).await
-}
-
-async fn connect_now(options: &PgConnectOptions, sql: &Sql) -> Result<PgConnection, Failure> {
-    let mut connection = PgConnection::connect_with(options).await?;
-    sql.configure_session.query().execute(&mut connection).await?;
-    Ok(connection)
+    let connect = async {
+        let mut connection = PgConnection::connect_with(options).await?;
+        sql.configure_session.query().execute(&mut connection).await?;
+        Ok(connection)
+    };
+    Limit::from_now().run(connect).await
 }
 
 /// Returns the options of a pool whose connections have the settings of our sessions.
@@ -166,7 +189,9 @@ fn parse(url: &str) -> Result<PgConnectOptions, ConnectError> {
     for name in unknown_parameters(url) {
         tracing::warn!(name, "the database URL has a parameter that is not known, and that is passed over");
     }
-    Ok(options.application_name("workflow"))
+    // Poolers refuse this startup parameter unless they are told to ignore it. No value of ours is
+    // a float, and the default of every supported server loses none of its digits.
+    Ok(options.application_name("workflow").extra_float_digits(None))
 }
 
 /// Returns the names of the parameters that the driver ignores.

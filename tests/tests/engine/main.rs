@@ -32,6 +32,7 @@ mod parking;
 mod patch;
 mod pause;
 mod planted;
+mod poolers;
 mod preflight;
 mod refusals;
 mod retry;

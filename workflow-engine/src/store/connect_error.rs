@@ -69,6 +69,24 @@ pub enum ConnectError {
         /// How long the connect waited.
         after: Duration,
     },
+    /// A pooler before the server lends its connections for single transactions or statements.
+    #[error(
+        "between this program and database {url:?} is a pooler that lends connections for single transactions; locks, settings and notifications of a session would get lost, or reach other clients: give the user or the database a pool in session mode, or connect to the server directly"
+    )]
+    TransactionPooler {
+        /// The URL without its password.
+        url: String,
+    },
+    /// The server, or a pooler before it, gave no second connection.
+    #[error(
+        "database {url:?}, or a pooler before it, gave no second connection; a client with a worker needs {needed}: raise the pool size of the pooler or max_connections of the server, or lower pool_size"
+    )]
+    TooFewConnections {
+        /// The URL without its password.
+        url: String,
+        /// The connections that a client with one worker uses.
+        needed: u32,
+    },
     /// The application's pool cannot be used.
     #[error("workflows cannot use this connection pool: {reason}")]
     UnsuitablePool {
