@@ -25,6 +25,12 @@ impl EventRecorder {
         self.lock().iter().filter(|(id, _)| *id == run).map(|(_, event)| event.clone()).collect()
     }
 
+    /// Returns the runs with this event, in the order of the events.
+    #[must_use]
+    pub fn runs_with(&self, event: &str) -> Vec<RunId> {
+        self.lock().iter().filter(|(_, recorded)| recorded == event).map(|(run, _)| *run).collect()
+    }
+
     /// Waits until the run has had this event.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! Claims of due runs.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use sqlx::postgres::{PgArguments, PgRow};
@@ -8,9 +9,9 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{Clock, Lane, Timestamp};
-use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun};
+use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, distinct_lanes};
 
-use super::claim_cursor::Cursor;
+use super::claim_cursor::{Cursor, Cursors};
 use super::context::{Context, Memory};
 use super::error::Failure;
 use super::parts::Parts;
@@ -23,12 +24,9 @@ use super::start::micros;
 pub(super) struct Lanes<'l>(Vec<&'l Lane>);
 
 impl<'l> Lanes<'l> {
-    /// Returns these lanes without duplicates.
+    /// Returns these lanes in their order.
     pub(super) fn of(lanes: &'l [Lane]) -> Self {
-        let mut lanes: Vec<&Lane> = lanes.iter().collect();
-        lanes.sort_unstable();
-        lanes.dedup();
-        Self(lanes)
+        Self(distinct_lanes(lanes))
     }
 
     /// Binds queues, workflows and versions.
@@ -50,51 +48,71 @@ impl<'l> Lanes<'l> {
     }
 }
 
-/// Claims due runs, the longest due first.
+/// Claims due runs, from the lanes in turns.
 pub(super) async fn claim(
     connection: &mut PgConnection,
     sql: &Sql,
     clock: &Clock,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
-    claimed(claim_from(connection, sql, clock, request, None).await?, request)
+    let mut rows = claim_from(connection, sql, clock, request, &Cursors::new()).await?;
+    let now = time_of(&rows)?;
+    Ok(Claimed { runs: in_order(runs(&mut rows, request, now)?), now })
 }
 
-/// Claims due runs from the cursor that the last claim left, and from the beginning if that was not
-/// enough.
+/// Claims what another claim has left. Returns each run with the time since which it was due.
+pub(super) async fn claim_rest(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    clock: &Clock,
+    rest: &ClaimRequest,
+) -> Result<Vec<(Timestamp, ClaimedRun)>, Failure> {
+    let mut rows = claim_from(connection, sql, clock, rest, &Cursors::new()).await?;
+    // The time of this statement, and not that of the claim before it.
+    let now = time_of(&rows)?;
+    runs(&mut rows, rest, now)
+}
+
+/// Claims due runs from the cursors that earlier claims left, and from the beginning if that was
+/// not enough.
 pub(super) async fn claim_resumed(
     connection: &mut PgConnection,
     Context { sql, clock, .. }: Context<'_>,
     memory: &Memory,
     request: &ClaimRequest,
 ) -> Result<Claimed, Failure> {
-    let cursor = memory.lock().cursor.of(request, Instant::now());
-    let rows = claim_from(connection, sql, clock, request, cursor).await?;
-    let found = save_cursor(memory, (request, request.limit), cursor, &rows)?;
-    let mut claimed = claimed(rows, request)?;
-    if cursor.is_some()
+    let cursors = memory.lock().cursor.of(request, Instant::now());
+    let mut rows = claim_from(connection, sql, clock, request, &cursors).await?;
+    let found = save_cursors(memory, (request, request.limit), &cursors, &rows)?;
+    let now = time_of(&rows)?;
+    let mut runs = runs(&mut rows, request, now)?;
+    if !cursors.is_empty()
         && let Some(rest) = rest_of(request, found)
     {
-        claimed.runs.extend(claim(connection, sql, clock, &rest).await?.runs);
+        runs.extend(claim_rest(connection, sql, clock, &rest).await?);
     }
-    Ok(claimed)
+    Ok(Claimed { runs: in_order(runs), now })
 }
 
-/// Saves where the claim with these rows, of at most `limit` runs, has ended. Returns the number of
-/// its runs.
-pub(super) fn save_cursor(
+/// Saves where the claim with these rows, of at most `limit` runs, has ended in each lane. Returns
+/// the number of its runs.
+pub(super) fn save_cursors(
     memory: &Memory,
     (request, limit): (&ClaimRequest, u32),
-    resumed: Option<Cursor>,
+    resumed: &Cursors,
     rows: &[PgRow],
 ) -> Result<usize, Failure> {
-    let (mut count, mut last) = (0, None);
+    let (mut count, mut last) = (0, BTreeMap::<i64, Cursor>::new());
     for row in rows.iter().filter(|row| is_claimed(row)) {
         count += 1;
-        last = last.max(Some(position(row)?));
+        let cursor = position(row)?;
+        last.entry(row.try_get("lane")?).and_modify(|last| *last = cursor.max(*last)).or_insert(cursor);
     }
-    let full_until = last.filter(|_| count >= limit as usize);
-    memory.lock().cursor.save(request, resumed.is_some(), full_until, Instant::now());
+    let lanes = Lanes::of(&request.lanes);
+    let cursors = last.into_iter().map(|(lane, cursor)| Ok((lanes.numbered(lane)?.clone(), cursor)));
+    let cursors: Cursors = cursors.collect::<Result<_, Failure>>()?;
+    let full_until = Some(cursors).filter(|_| count >= limit as usize);
+    memory.lock().cursor.save(request, !resumed.is_empty(), full_until, Instant::now());
     Ok(count)
 }
 
@@ -110,11 +128,11 @@ async fn claim_from(
     sql: &Sql,
     clock: &Clock,
     request: &ClaimRequest,
-    cursor: Option<Cursor>,
+    cursors: &Cursors,
 ) -> Result<Vec<PgRow>, Failure> {
-    let parts = Parts::CLAIM_RUNS.resumed(cursor.is_some());
+    let parts = Parts::CLAIM_RUNS.resumed(!cursors.is_empty());
     let query = sql.parts(parts).query().bind(clock.fixed().map(Timestamp::as_micros));
-    Ok(bind_cursor(bind(query, request, request.limit), cursor).fetch_all(connection).await?)
+    Ok(bind_cursors(bind(query, request, request.limit), request, cursors).fetch_all(connection).await?)
 }
 
 /// Binds a claim of at most `limit` runs.
@@ -127,23 +145,25 @@ pub(super) fn bind<'q>(
     query.bind(i64::from(limit)).bind(request.worker.as_uuid()).bind(micros(request.lease))
 }
 
-/// Binds where a claim begins to look, after [`bind`].
-pub(super) fn bind_cursor<'q>(
+/// Binds where a claim begins to look in each of its lanes, after [`bind`].
+pub(super) fn bind_cursors<'q>(
     query: Query<'q, Postgres, PgArguments>,
-    cursor: Option<Cursor>,
+    request: &ClaimRequest,
+    cursors: &Cursors,
 ) -> Query<'q, Postgres, PgArguments> {
-    let (at, id) = cursor.map_or((i64::MIN, Uuid::nil()), |(at, id)| (at.as_micros(), id.as_uuid()));
-    query.bind(at).bind(id)
+    let beginning = (i64::MIN, Uuid::nil());
+    let from = |lane| cursors.get(lane).map_or(beginning, |(at, id)| (at.as_micros(), id.as_uuid()));
+    let (times, ids): (Vec<i64>, Vec<Uuid>) = Lanes::of(&request.lanes).0.into_iter().map(from).unzip();
+    query.bind(times).bind(ids)
 }
 
-/// Reads the rows of a claim: the longest due run comes first. There is always a row with the time.
-pub(super) fn claimed(mut rows: Vec<PgRow>, request: &ClaimRequest) -> Result<Claimed, Failure> {
-    let now = time_of(&rows)?;
-    let runs = runs(&mut rows, request, now)?.into_iter().map(|(_, run)| run);
-    Ok(Claimed { runs: runs.collect(), now })
+/// Returns these claimed runs, the longest due first.
+pub(super) fn in_order(mut runs: Vec<(Timestamp, ClaimedRun)>) -> Vec<ClaimedRun> {
+    runs.sort_by_key(|(due_at, run)| (*due_at, run.claim.run_id));
+    runs.into_iter().map(|(_, run)| run).collect()
 }
 
-/// Returns the time of a statement that may claim.
+/// Returns the time of a statement that may claim. There is always a row with the time.
 pub(super) fn time_of(rows: &[PgRow]) -> Result<Timestamp, Failure> {
     row::time(rows.first().ok_or_else(|| Failure::corrupt("a statement answered nothing"))?, "now")
 }

@@ -1,13 +1,14 @@
 //! Where a claim begins to look for waiting runs.
 //!
 //! The index of due runs keeps the old entry of a claimed run until a vacuum, once per minute at
-//! best. A claim takes the longest due runs, so it would walk over all these entries first.
-//! Therefore a claim that follows a full claim begins where that one ended.
+//! best. A claim takes the longest due runs of a lane, so it would walk over all these entries
+//! first. Therefore a claim that follows a full claim begins where claims of the lane ended before.
 //!
 //! A run that has been due for longer and came later is passed over meanwhile: one that was
 //! resumed, that another claim had locked, or whose start took long to commit. The next claim from
 //! the beginning finds it. That is a claim after one that was not full, or after [`LONGEST`].
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use workflow_engine::model::{Lane, RunId, Timestamp, WorkerId};
@@ -16,22 +17,24 @@ use workflow_engine::store::ClaimRequest;
 /// Time after which a claim begins at the beginning again.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// A position in the order in which runs are claimed.
+/// A position in the order in which the runs of a lane are claimed.
 pub(super) type Cursor = (Timestamp, RunId);
 
-/// Where the next claim begins: at the beginning, unless the last claim left a cursor.
+/// Where a claim begins. It looks at the lanes without a cursor from the beginning.
+pub(super) type Cursors = HashMap<Lane, Cursor>;
+
+/// Where the next claim begins: at the beginning, unless the last claim left cursors.
 #[derive(Debug)]
 pub(super) struct ClaimCursor {
     left: Option<Left>,
     longest: Duration,
 }
 
-/// The cursor that a full claim leaves, and the claims that may resume from it.
+/// The cursors that full claims leave to the next claim of their worker.
 #[derive(Debug)]
 struct Left {
     worker: WorkerId,
-    lanes: Vec<Lane>,
-    cursor: Cursor,
+    cursors: Cursors,
     /// When a claim last began at the beginning.
     since: Instant,
 }
@@ -48,27 +51,27 @@ impl ClaimCursor {
         Self { left: None, longest }
     }
 
-    /// Forgets the cursor.
+    /// Forgets the cursors.
     pub(super) fn forget(&mut self) {
         self.left = None;
     }
 
-    /// Returns the cursor from which this claim resumes; `None` if it begins at the beginning.
-    pub(super) fn of(&self, request: &ClaimRequest, now: Instant) -> Option<Cursor> {
-        let left = self.left.as_ref().filter(|left| {
-            left.worker == request.worker
-                && left.lanes == request.lanes
-                && now.duration_since(left.since) < self.longest
-        });
-        left.map(|left| left.cursor)
+    /// Returns the cursors from which this claim resumes; none if it begins at the beginning.
+    pub(super) fn of(&self, request: &ClaimRequest, now: Instant) -> Cursors {
+        let resumes = |left: &&Left| left.worker == request.worker && now.duration_since(left.since) < self.longest;
+        self.left.as_ref().filter(resumes).map(|left| left.cursors.clone()).unwrap_or_default()
     }
 
-    /// Saves the position of the last run of this claim if the claim was full; otherwise forgets
-    /// the cursor. `resumed` says whether the claim began at a cursor.
-    pub(super) fn save(&mut self, request: &ClaimRequest, resumed: bool, full_until: Option<Cursor>, now: Instant) {
-        let since = self.left.take().filter(|_| resumed).map_or(now, |left| left.since);
-        let (worker, lanes) = (request.worker, &request.lanes);
-        self.left = full_until.map(|cursor| Left { worker, lanes: lanes.clone(), cursor, since });
+    /// Saves the positions of the last runs of this claim if the claim was full; otherwise forgets
+    /// all cursors. `resumed` says whether the claim began at cursors. A lane of which the claim
+    /// took no run then keeps its cursor.
+    pub(super) fn save(&mut self, request: &ClaimRequest, resumed: bool, full_until: Option<Cursors>, now: Instant) {
+        let left = self.left.take().filter(|left| resumed && left.worker == request.worker);
+        self.left = full_until.map(|last| {
+            let (mut cursors, since) = left.map_or((Cursors::new(), now), |left| (left.cursors, left.since));
+            cursors.extend(last);
+            Left { worker: request.worker, cursors, since }
+        });
     }
 }
 
@@ -78,41 +81,48 @@ mod tests {
 
     use super::*;
 
+    fn lane(workflow: &str) -> Lane {
+        Lane { queue: "default".into(), workflow: workflow.into(), version: "1".into() }
+    }
+
     fn request(worker: WorkerId) -> ClaimRequest {
-        let lane = Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() };
-        ClaimRequest { worker, lanes: vec![lane], limit: 2, lease: Duration::from_secs(30) }
+        ClaimRequest { worker, lanes: vec![lane("a"), lane("b")], limit: 2, lease: Duration::from_secs(30) }
     }
 
-    fn at(micros: i64) -> Cursor {
-        (Timestamp::from_micros(micros), uuid::Uuid::nil().into())
+    fn at<const N: usize>(cursors: [(&str, i64); N]) -> Cursors {
+        let cursor = |(workflow, micros)| (lane(workflow), (Timestamp::from_micros(micros), uuid::Uuid::nil().into()));
+        cursors.into_iter().map(cursor).collect()
     }
 
     #[test]
-    fn a_claim_resumes_where_a_full_one_has_ended() {
+    fn a_claim_resumes_where_full_ones_have_ended_in_each_lane() {
         let (mut cursor, request, now) = (ClaimCursor::default(), request(WorkerId::generate()), Instant::now());
-        assert_eq!(cursor.of(&request, now), None);
-        cursor.save(&request, false, Some(at(7)), now);
-        assert_eq!(cursor.of(&request, now), Some(at(7)));
+        assert_eq!(cursor.of(&request, now), at([]));
+        cursor.save(&request, false, Some(at([("a", 7)])), now);
+        assert_eq!(cursor.of(&request, now), at([("a", 7)]));
+        cursor.save(&request, true, Some(at([("b", 3)])), now);
+        assert_eq!(cursor.of(&request, now), at([("a", 7), ("b", 3)]), "a lane without a run keeps its cursor");
+        let turned = ClaimRequest { lanes: vec![lane("b"), lane("a")], ..request.clone() };
+        assert_eq!(cursor.of(&turned, now), at([("a", 7), ("b", 3)]), "the order of the lanes does not matter");
         cursor.save(&request, true, None, now);
-        assert_eq!(cursor.of(&request, now), None, "the claim was not full");
+        assert_eq!(cursor.of(&request, now), at([]), "the claim was not full");
     }
 
     #[test]
-    fn a_claim_by_another_worker_or_of_other_lanes_begins_at_the_beginning() {
+    fn a_claim_by_another_worker_begins_at_the_beginning() {
         let (mut cursor, request, now) = (ClaimCursor::default(), request(WorkerId::generate()), Instant::now());
-        cursor.save(&request, false, Some(at(7)), now);
-        assert_eq!(cursor.of(&ClaimRequest { worker: WorkerId::generate(), ..request.clone() }, now), None);
-        assert_eq!(cursor.of(&ClaimRequest { lanes: Vec::new(), ..request.clone() }, now), None);
+        cursor.save(&request, false, Some(at([("a", 7)])), now);
+        assert_eq!(cursor.of(&ClaimRequest { worker: WorkerId::generate(), ..request }, now), at([]));
     }
 
     #[test]
     fn after_some_time_a_claim_begins_at_the_beginning_however_many_claims_are_full() {
         let (mut cursor, request, begun) = (ClaimCursor::default(), request(WorkerId::generate()), Instant::now());
-        cursor.save(&request, false, Some(at(7)), begun);
-        cursor.save(&request, true, Some(at(8)), begun + LONGEST / 2);
-        assert_eq!(cursor.of(&request, begun + LONGEST / 2), Some(at(8)));
-        assert_eq!(cursor.of(&request, begun + LONGEST), None);
-        cursor.save(&request, false, Some(at(9)), begun + LONGEST);
-        assert_eq!(cursor.of(&request, begun + LONGEST), Some(at(9)));
+        cursor.save(&request, false, Some(at([("a", 7)])), begun);
+        cursor.save(&request, true, Some(at([("a", 8)])), begun + LONGEST / 2);
+        assert_eq!(cursor.of(&request, begun + LONGEST / 2), at([("a", 8)]));
+        assert_eq!(cursor.of(&request, begun + LONGEST), at([]));
+        cursor.save(&request, false, Some(at([("a", 9)])), begun + LONGEST);
+        assert_eq!(cursor.of(&request, begun + LONGEST), at([("a", 9)]));
     }
 }

@@ -84,7 +84,7 @@ async fn a_short_claim_looks_at_all_due_runs() -> TestResult {
     let first = due_since(&fixture, 30).await?;
     assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [first]);
     let (second, longest_due) = (due_since(&fixture, 20).await?, due_since(&fixture, 40).await?);
-    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 2).await?, [second, longest_due]);
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 2).await?, [longest_due, second]);
     let last = due_since(&fixture, 50).await?;
     assert_eq!(
         claim_beside(&fixture, busy, fixture.worker, 1).await?,
@@ -136,6 +136,6 @@ async fn a_claim_beside_starts_resumes_too() -> TestResult {
     let longest_due = due_since(&fixture, 40).await?;
     assert_eq!(claim_within(&fixture, &[step(busy), start(), claim_write(fixture.worker, 1)]).await?, [second]);
     let claimed = claim_within(&fixture, &[step(busy), start(), claim_write(fixture.worker, 5)]).await?;
-    assert!(claimed.len() == 5 && claimed[0] == third && claimed[4] == longest_due, "{claimed:?}");
+    assert!(claimed.len() == 5 && claimed[..2] == [longest_due, third], "{claimed:?}");
     Ok(())
 }

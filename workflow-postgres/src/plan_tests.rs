@@ -30,7 +30,7 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
     fill(&fixture).await?;
     let mut connection = fixture.store.pool.acquire().await?;
     let claim = fixture.store.sql.parts(Parts::CLAIM_RUNS).text().replace("$6", "gen_random_uuid()");
-    let claim = claim.replace("$8::bigint, $9", "0, '00000000-0000-0000-0000-000000000000'");
+    let claim = claim.replace("$8::bigint[], $9", "'{0, 0}'::bigint[], array_fill(gen_random_uuid(), '{2}')");
     let claim = &claim.replace("$7", "30000000").replace("$1", "NULL");
     for analyzed in [false, true] {
         if analyzed {

@@ -1,7 +1,7 @@
 //! Claims of due runs.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use sqlx::{Row, Sqlite, SqliteConnection};
 
 use workflow_engine::faults::altered;
 use workflow_engine::model::{Claim, Lane, RunId, StoredError, Timestamp};
-use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError};
+use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError, distinct_lanes, take_turns};
 
 use super::error::{During, corrupt};
 use super::{row, sql};
@@ -21,7 +21,7 @@ const OPERATION: &str = "claim runs";
 /// The reason why the input of a run is not understood.
 const NOT_UTF8: &str = "input: it is not UTF-8";
 
-/// Claims due runs, the longest due first.
+/// Claims due runs, from the lanes in turns.
 pub(super) async fn claim(
     connection: &mut SqliteConnection,
     request: &ClaimRequest,
@@ -42,19 +42,25 @@ pub(super) async fn claim(
 
 /// Returns the lanes of a claim as `find_due_runs.sql` takes them.
 pub(super) fn lanes_of(request: &ClaimRequest) -> Result<String, DatabaseError> {
-    let lanes: Vec<_> = request.lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
+    let lanes: Vec<_> =
+        distinct_lanes(&request.lanes).into_iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
     serde_json::to_string(&lanes).during(OPERATION)
 }
 
-/// Selects the runs that have been due longest among those that `find_due_runs.sql` found in each
-/// lane.
+/// Selects from the runs that `find_due_runs.sql` found in each lane: the lanes in turns, and of
+/// each lane the longest due first. Returns the longest due run first.
 pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<RunId>, DatabaseError> {
-    let mut due: BTreeSet<(i64, RunId)> = BTreeSet::new();
+    let mut lanes = Vec::with_capacity(found.len());
     for lane in found {
-        due.append(&mut row::json(lane)?);
+        // Waiting runs come first, then those whose lease has ended.
+        let mut due: Vec<(i64, RunId)> = row::json(lane)?;
+        due.sort_unstable();
+        lanes.push(due);
     }
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-    Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
+    let mut due = take_turns(lanes, limit);
+    due.sort_unstable();
+    Ok(due.into_iter().map(|(_, id)| id).collect())
 }
 
 /// Returns the script, which is `CLAIM` or begins with it, with these runs as its parameters.

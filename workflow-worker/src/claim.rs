@@ -104,6 +104,7 @@ fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: Cl
     match outcome {
         Ok(claimed) => {
             shared.clock.set(claimed.now);
+            shared.lane_order.note(&claimed.runs);
             let more_are_due = claimed.runs.len() == permits.num_permits();
             start_drives(shared, claimed.runs, begun, permits);
             if more_are_due { Next::Claim } else { Next::Wait }
@@ -197,7 +198,7 @@ async fn unless_withheld(
 fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
     ClaimRequest {
         worker: shared.id,
-        lanes: shared.lanes.clone(),
+        lanes: shared.lane_order.next(),
         limit: u32::try_from(permits.num_permits()).unwrap_or(u32::MAX),
         lease: shared.options.lease,
     }

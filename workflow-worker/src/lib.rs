@@ -26,6 +26,7 @@ mod clock;
 mod drive;
 mod due;
 mod error;
+mod lane_order;
 mod lease;
 mod notifications;
 mod options;

@@ -13,6 +13,7 @@ use crate::WorkerOptions;
 use crate::circuits::Circuits;
 use crate::claims::ClaimTable;
 use crate::clock::DatabaseClock;
+use crate::lane_order::LaneOrder;
 use crate::pulse::{AwakeClock, Pulse};
 use crate::quarantine::{Admission, Quarantine};
 use crate::registry::Registry;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) options: WorkerOptions,
     pub(crate) registry: Registry,
     pub(crate) lanes: Vec<Lane>,
+    /// The turns of the lanes in the claims.
+    pub(crate) lane_order: LaneOrder,
     pub(crate) clock: Arc<DatabaseClock>,
     pub(crate) claims: Arc<ClaimTable>,
     pub(crate) permits: Arc<Semaphore>,
@@ -52,9 +55,11 @@ impl Shared {
         body_hooks: Option<Arc<dyn BodyHooks>>,
     ) -> Arc<Self> {
         let awake = AwakeClock::default();
+        let lanes = registry.lanes(&options.queues);
         Arc::new(Self {
             id: WorkerId::generate(),
-            lanes: registry.lanes(&options.queues),
+            lane_order: LaneOrder::new(lanes.clone()),
+            lanes,
             permits: Arc::new(Semaphore::new(options.concurrency as usize)),
             drives: watch::Sender::new(()),
             clock: Arc::new(DatabaseClock::unread()),

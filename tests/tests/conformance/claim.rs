@@ -1,11 +1,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, NewRun, StartTime, WorkerId};
+use workflow_engine::model::{Claim, Lane, NewRun, StartTime, WorkerId};
 use workflow_engine::store::{ClaimRequest, StartOutcome, Write};
 use workflow_sdk::{RunId, RunStatus, Timestamp};
 use workflow_tests::builders::{
-    LEASE, attempt, claim_by, claim_request, lane, lane_of, new_run, park, start, succeed, succeeded,
+    LEASE, attempt, claim_by, claim_request, lane, lane_of, new_run, park, park_write, signal, start, succeed,
+    succeeded,
 };
 use workflow_tests::{Fixture, outcome};
 
@@ -60,30 +61,83 @@ pub async fn claims_return_inputs_of_every_size(fixture: Fixture) {
     }
 }
 
-pub async fn the_longest_due_run_comes_first_over_all_lanes(fixture: Fixture) {
+pub async fn a_claim_takes_the_longest_due_run_of_each_lane_in_turns(fixture: Fixture) {
     let lanes = [lane(), lane_of("default", "refund", "1"), lane_of("slow", "checkout", "2")];
-    // The order of the delays is neither the order of the ids nor that of the lanes.
-    let mut runs: Vec<NewRun> = (0..30_u32)
-        .map(|number| NewRun {
-            lane: lanes[number as usize % 3].clone(),
-            start: StartTime::After(SECOND * (number * 7 % 30)),
-            ..new_run()
-        })
-        .collect();
-    fixture.commit(&runs.iter().map(start).collect::<Vec<_>>()).await;
+    // The order of the delays is neither the order of the ids nor that of the lanes. The last lane
+    // has been due for longest, and has the most runs.
+    let delays = [(0, [8, 6, 9, 7].as_slice()), (1, &[5]), (2, &[3, 0, 4, 2, 1])];
+    let mut due = [const { Vec::new() }; 3];
+    for (lane, delays) in delays {
+        for delay in delays {
+            let run = NewRun { lane: lanes[lane].clone(), start: StartTime::After(SECOND * *delay), ..new_run() };
+            fixture.start(&run).await;
+            due[lane].push((*delay, run.id));
+        }
+        due[lane].sort();
+    }
     fixture.advance(60 * SECOND);
 
-    runs.sort_by_key(|run| match run.start {
-        StartTime::After(delay) => delay,
-        _ => unreachable!(),
-    });
-    let expected: Vec<RunId> = runs.iter().map(|run| run.id).collect();
-    let mut found = Vec::new();
-    for limit in [1, 4, 10, 100] {
-        let request = ClaimRequest { lanes: lanes.to_vec(), ..claim_by(WorkerId::generate(), limit) };
-        found.extend(fixture.claim(&request).await.runs.iter().map(|run| run.claim.run_id));
+    // The lanes of each claim in their order, and from which lane each of its runs comes.
+    for (order, turns) in [
+        ([0, 1, 2], [0].as_slice()),
+        ([1, 2, 0], &[1, 2, 0, 2]),
+        ([0, 1, 2], &[0, 2]),
+        ([2, 0, 1], &[2, 0, 2]),
+        ([2, 0, 1], &[]),
+    ] {
+        let request = ClaimRequest {
+            lanes: order.map(|number| lanes[number].clone()).into(),
+            ..claim_by(WorkerId::generate(), turns.len().max(1) as u32)
+        };
+        let expected: HashSet<RunId> = turns.iter().map(|lane| due[*lane].remove(0).1).collect();
+        let found: HashSet<RunId> = fixture.claim(&request).await.runs.iter().map(|run| run.claim.run_id).collect();
+        assert_eq!(found, expected, "{order:?} {turns:?}");
     }
-    assert_eq!(found, expected);
+}
+
+/// Claims come alone, and in one batch with a step, as they do under load.
+pub async fn many_due_runs_of_one_lane_do_not_delay_another_lane(fixture: Fixture) {
+    let (flood, other) = (lane(), lane_of("default", "refund", "1"));
+    let of_other = || NewRun { lane: other.clone(), ..new_run() };
+    let worker = WorkerId::generate();
+    let _lease = fixture.store.open_lease(worker, &[flood.clone(), other.clone()]).await.expect("a lease");
+    let claim =
+        |lanes: [&Lane; 2], limit| ClaimRequest { lanes: lanes.map(Lane::clone).into(), ..claim_by(worker, limit) };
+    let (busy, parked) = (of_other(), of_other());
+    fixture.commit(&[start(&busy), start(&parked)]).await;
+    let held = fixture.claim(&claim([&flood, &other], 2)).await.runs;
+    let claim_of = |id| held.iter().map(|run| run.claim).find(|claim| claim.run_id == id).expect("it was due");
+    let busy = claim_of(busy.id);
+    outcome::applied(&fixture.write(park(claim_of(parked.id), Timestamp::FAR_FUTURE)).await);
+    fixture.started_many(100).await;
+
+    let mut steps = 0;
+    for beside in [false, true] {
+        let mut claim = async |lanes, limit| {
+            let step = attempt(busy, succeeded(&format!("page#{steps}"), steps + 1, "1"));
+            steps += i64::from(beside);
+            let writes = [step, Write::Claim(claim(lanes, limit))];
+            let outcome = fixture.commit(&writes[usize::from(!beside)..]).await.pop().expect("the claim's outcome");
+            outcome::claimed(outcome).runs.into_iter().map(|run| (run.lane, run.claim)).collect::<Vec<_>>()
+        };
+        // Full claims of the flood come before, so that later ones resume where they ended.
+        for _ in 0..2 {
+            let lanes: Vec<_> = claim([&other, &flood], 3).await.into_iter().map(|(lane, _)| lane).collect();
+            assert_eq!(lanes, [(); 3].map(|()| flood.clone()));
+        }
+        // A new run and a woken one take the turn of their lane.
+        let new = of_other();
+        fixture.start(&new).await;
+        let claimed = claim([&other, &flood], 1).await;
+        assert_eq!(claimed.iter().map(|(_, claim)| claim.run_id).collect::<Vec<_>>(), [new.id]);
+        fixture.advance(SECOND);
+        fixture.write(Write::Signal(signal(parked.id, "paid", "1"))).await;
+        let claimed = claim([&flood, &other], 2).await;
+        let woken = claimed.iter().find(|(_, claim)| claim.run_id == parked.id).expect("the woken run is claimed");
+        assert!(claimed.len() == 2 && claimed.iter().any(|(lane, _)| *lane == flood), "{claimed:?}");
+        let park = park_write(woken.1, 1 + i64::from(beside), Timestamp::FAR_FUTURE);
+        outcome::applied(&fixture.write(Write::Park(park)).await);
+    }
 }
 
 pub async fn a_claim_with_spare_capacity_finds_every_due_run(fixture: Fixture) {

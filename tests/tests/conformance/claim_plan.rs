@@ -109,9 +109,9 @@ async fn postgres_plans(raw: &mut RawConnection) {
     let now = CLOCK_START.as_micros();
     let lanes = "ARRAY['default'], ARRAY['checkout'], ARRAY['1']";
     let worker = "'00000000-0000-4000-8000-000000000000'";
-    let beginning = "'00000000-0000-0000-0000-000000000000'";
+    let beginning = "ARRAY['00000000-0000-0000-0000-000000000000'::uuid]";
     raw.execute(format!(
-        "PREPARE claim (bigint, text[], text[], text[], bigint, uuid, bigint, bigint, uuid) AS {}",
+        "PREPARE claim (bigint, text[], text[], text[], bigint, uuid, bigint, bigint[], uuid[]) AS {}",
         workflow_postgres::claim_statement(&schema)
     ))
     .await;
@@ -120,7 +120,10 @@ async fn postgres_plans(raw: &mut RawConnection) {
     // The settings of the engine's sessions, see configure_session.sql.
     raw.execute("SET plan_cache_mode = force_custom_plan; SET jit = off").await;
     for (name, call) in [
-        ("claim_runs", format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000, {}, {beginning})", i64::MIN + 1)),
+        (
+            "claim_runs",
+            format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000, ARRAY[{}], {beginning})", i64::MIN + 1),
+        ),
         ("find_next_due", format!("next ({now}, {lanes})")),
     ] {
         raw.execute("BEGIN").await;

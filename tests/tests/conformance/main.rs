@@ -52,7 +52,8 @@ workflow_tests::cases! {
     claim {
         a_claim_takes_the_run_and_returns_all_of_it,
         claims_return_inputs_of_every_size,
-        the_longest_due_run_comes_first_over_all_lanes,
+        a_claim_takes_the_longest_due_run_of_each_lane_in_turns,
+        many_due_runs_of_one_lane_do_not_delay_another_lane,
         a_claim_with_spare_capacity_finds_every_due_run,
         resumed_runs_are_not_starved_by_new_ones,
         a_lapsed_lease_takes_its_turn_among_waiting_runs,

@@ -15,6 +15,7 @@ mod batches_in_line;
 mod breaker;
 mod cancel;
 mod children;
+mod claims;
 mod client;
 mod codec;
 mod concurrency;
@@ -246,6 +247,9 @@ workflow_tests::cases! {
         a_running_body_is_dropped_at_the_deadline,
         no_body_begins_after_the_deadline,
         a_run_that_ends_in_time_has_no_deadline,
+    }
+    claims {
+        claims_take_turns_over_the_workflows_of_a_worker,
     }
     client {
         a_key_makes_one_run,

@@ -154,7 +154,7 @@ pub trait BatchTarget: Send {
     /// ever claimed ends.
     fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Claims due runs, the longest due first.
+    /// Claims due runs, from the lanes in turns.
     fn claim_runs(&mut self, request: &ClaimRequest) -> impl Future<Output = Result<Claimed, Self::Error>> + Send;
 }
 

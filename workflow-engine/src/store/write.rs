@@ -54,7 +54,7 @@ pub enum Write {
         /// because its function may clean up.
         patience: Duration,
     },
-    /// Claim due runs for a worker, the longest due first. Runs started in the same batch may be
+    /// Claim due runs for a worker, from its lanes in turns. Runs started in the same batch may be
     /// claimed ahead of older due runs, but only if the claim has spare capacity. While claims keep
     /// coming back full, a run that became due late may be skipped for at most 500 ms.
     Claim(ClaimRequest),
@@ -319,13 +319,14 @@ pub struct ContinueWrite {
     pub input: String,
 }
 
-/// Claims due runs of all these lanes, the longest due first. Each claim adds 1 to the run's epoch
-/// and sets its lease. Claims at most `limit` runs and skips runs that another transaction locks.
+/// Claims due runs of these lanes: one of each lane in turns, in the order of the lanes, and of
+/// each lane the longest due first. Each claim adds 1 to the run's epoch and sets its lease. Claims
+/// at most `limit` runs and skips runs that another transaction locks.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// The worker that claims.
     pub worker: WorkerId,
-    /// The lanes to claim from.
+    /// The lanes to claim from, in the order of their turns.
     pub lanes: Vec<Lane>,
     /// The largest number of runs.
     pub limit: u32,

@@ -4,11 +4,11 @@ use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use workflow_engine::model::{NewRun, RunId};
+use workflow_engine::model::{NewRun, RunId, Timestamp};
 use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, Outcome, StartOutcome, Write};
 
 use super::JoinedClaim;
-use crate::claim_cursor::Cursor;
+use crate::claim_cursor::Cursors;
 use crate::context::{Context, Memory};
 use crate::error::Failure;
 use crate::fence_cache::Versions;
@@ -29,9 +29,10 @@ pub(crate) struct Answer {
     pub(super) versions: Versions,
     pub(super) claim: Option<JoinedClaim>,
     /// Where that claim began to look.
-    pub(super) cursor: Option<Cursor>,
-    /// The runs that another statement has claimed because the first one did not see all due runs.
-    pub(super) rest: Vec<ClaimedRun>,
+    pub(super) cursors: Cursors,
+    /// The runs that another statement has claimed because the first one did not see all due runs,
+    /// each with the time since which it was due.
+    pub(super) rest: Vec<(Timestamp, ClaimedRun)>,
     /// The indexes of claims that follow the statement.
     pub(super) later_claims: Vec<usize>,
     /// The results of those claims, each with its index in the batch.
@@ -56,7 +57,7 @@ impl Answer {
         writes: &[Write],
     ) -> Result<(), Failure> {
         if let Some(rest) = self.rest_of_claim(memory, writes)? {
-            self.rest = claim::claim(&mut *connection, context.sql, context.clock, &rest).await?.runs;
+            self.rest = claim::claim_rest(&mut *connection, context.sql, context.clock, &rest).await?;
         }
         for index in &self.later_claims {
             if let Some(request) = writes.get(*index).and_then(Write::as_claim) {
@@ -67,16 +68,16 @@ impl Answer {
         Ok(())
     }
 
-    /// Saves the cursor of the statement's claim. Returns the claim of what the statement may have
+    /// Saves the cursors of the statement's claim. Returns the claim of what the statement may have
     /// left.
     fn rest_of_claim(&self, memory: &Memory, writes: &[Write]) -> Result<Option<ClaimRequest>, Failure> {
         let Some(joined) = &self.claim else { return Ok(None) };
         let Some(request) = writes.get(joined.index).and_then(Write::as_claim) else { return Ok(None) };
-        let found = claim::save_cursor(memory, (request, joined.limit), self.cursor, &self.rows)?;
+        let found = claim::save_cursors(memory, (request, joined.limit), &self.cursors, &self.rows)?;
         // A full claim has left something if a start that it should have taken was not new; a short
         // one, if it did not look from the beginning, or not at all.
         let is_full = found == joined.limit as usize;
-        let may_be_left = is_full || self.cursor.is_some() || !self.unfinished.is_empty();
+        let may_be_left = is_full || !self.cursors.is_empty() || !self.unfinished.is_empty();
         Ok(claim::rest_of(request, found + joined.taken.len()).filter(|_| may_be_left))
     }
 
@@ -123,10 +124,9 @@ impl Answer {
                 _ => None,
             });
             runs.extend(starts.filter(is_taken).map(|run| start::claimed_at_start(run, request, now)));
-            runs.sort_by_key(|(due_at, run)| (*due_at, run.claim.run_id));
         }
-        let mut runs: Vec<ClaimedRun> = runs.into_iter().map(|(_, run)| run).collect();
         runs.append(&mut self.rest);
+        let runs = claim::in_order(runs);
         memory.lock().fences.add_claimed(&self.versions, request.worker, &runs);
         Ok(Claimed { runs, now })
     }

@@ -1,4 +1,4 @@
-//! The statement of a batch with everything that it binds, but for the cursor of its claim.
+//! The statement of a batch with everything that it binds, but for the cursors of its claim.
 //!
 //! So it can be bound while another batch is under way: whatever it relies on, the statement checks
 //! itself when it is executed.
@@ -117,9 +117,12 @@ impl BatchStatement {
         writes: &[Write],
     ) -> Result<Fast, Failure> {
         let request = self.claim.as_ref().and_then(|claim| writes.get(claim.index)).and_then(Write::as_claim);
-        let cursor = request.and_then(|request| memory.lock().cursor.of(request, Instant::now()));
+        let cursors = request.map(|request| memory.lock().cursor.of(request, Instant::now())).unwrap_or_default();
         let query = match request {
-            Some(_) => claim::bind_cursor(resumed(self.query, self.parts, context, cursor.is_some())?, cursor),
+            Some(request) => {
+                let query = resumed(self.query, self.parts, context, !cursors.is_empty())?;
+                claim::bind_cursors(query, request, &cursors)
+            }
             None => self.query,
         };
         let rows = match query.fetch_all(&mut *connection).await.map_err(Failure::from) {
@@ -140,7 +143,7 @@ impl BatchStatement {
             unfinished: self.releasing.into_iter().filter(is_left).collect(),
             versions,
             claim: self.claim,
-            cursor,
+            cursors,
             later_claims: self.later_claims,
             ..Answer::default()
         };

@@ -2,9 +2,9 @@
 -- Guarantees: returns the runs of these lanes that have been due longest: per lane, up to the limit
 -- of waiting runs and up to the limit of running ones whose lease has ended. Each lane is one JSON
 -- array of [available_at, id], because a row or a statement per run would cost more than finding
--- the run. Reads only the runs that it returns, by the indexes of due and of running runs. The
--- limit is written +?, because SQLite prepares a statement with a bare parameter as limit again at
--- each use.
+-- the run. The lanes come in the order in which they were passed. Reads only the runs that it
+-- returns, by the indexes of due and of running runs. The limit is written +?, because SQLite
+-- prepares a statement with a bare parameter as limit again at each use.
 SELECT (
     SELECT json_group_array(json_array(available_at, id))
     FROM (

@@ -1,27 +1,25 @@
 //! Claims of due runs.
 
-use std::collections::BTreeSet;
-
 use workflow_engine::model::{Claim, RunId, RunStatus, Timestamp};
-use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun};
+use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, distinct_lanes, take_turns};
 
 use super::tables::Tables;
 
-/// Claims due runs, the longest due first.
+/// Claims due runs, from the lanes in turns.
 pub(super) fn claim(tables: &mut Tables, request: &ClaimRequest, now: Timestamp) -> Claimed {
     let due = find_due(tables, request, now);
     let runs = due.into_iter().filter_map(|id| take(tables, request, id, now)).collect();
     Claimed { runs, now }
 }
 
-/// Returns the runs that have been due longest, over all lanes.
+/// Selects the runs that have been due longest in each lane, the lanes in turns. Returns the
+/// longest due run first.
 fn find_due(tables: &Tables, request: &ClaimRequest, now: Timestamp) -> Vec<RunId> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-    let mut due: BTreeSet<(Timestamp, RunId)> = BTreeSet::new();
-    for lane in &request.lanes {
-        due.extend(tables.due(lane).take_while(|(at, _)| *at <= now).take(limit));
-    }
-    due.into_iter().take(limit).map(|(_, id)| id).collect()
+    let due = |lane| tables.due(lane).take_while(|(at, _)| *at <= now).take(limit).collect();
+    let mut due = take_turns(distinct_lanes(&request.lanes).into_iter().map(due).collect(), limit);
+    due.sort_unstable();
+    due.into_iter().map(|(_, id)| id).collect()
 }
 
 fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) -> Option<ClaimedRun> {

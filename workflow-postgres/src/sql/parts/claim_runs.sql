@@ -1,33 +1,39 @@
 -- Called by: parts.rs, as the last part, because it locks runs in the order in which they are due:
 -- after that, nothing may be waited for. $1-$3 are the lanes, $4 the limit, $5 the worker, $6 the
--- lease in microseconds. Waiting runs are looked for from the cursor ($7, $8) on (claim_cursor.rs).
--- A claim that begins at the beginning also takes the runs of find_lapsed.sql.
--- Guarantees: at most $4 runs, the longest due first over all lanes, each with a new epoch. Skips
--- runs that another transaction holds, or has changed since the statement began: their row has
--- moved, and the next claim finds it. `claimed` has the runs in no order. `lane` is the number of a
--- lane of $1-$3. `rest` is NULL for a run without any of the values that most runs do not have.
+-- lease in microseconds. Waiting runs are looked for from the cursor of their lane in $7 and $8 on
+-- (claim_cursor.rs). A claim that begins at the beginning also takes the runs of find_lapsed.sql.
+-- Guarantees: at most $4 runs, each with a new epoch: one of each lane in turns, in the order of
+-- the lanes, and of each lane the longest due first. Skips runs that another transaction holds, or
+-- has changed since the statement began: their row has moved, and the next claim finds it.
+-- `claimed` has the runs in no order. `lane` is the number of a lane of $1-$3. `rest` is NULL for a
+-- run without any of the values that most runs do not have.
 {lapsed}due AS MATERIALIZED (
     SELECT first.place, first.id, first.available_at, first.lane, {now} AS now
     FROM (
-        SELECT waiting.place, waiting.id, waiting.available_at, lane.number AS lane
-        FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS lane(queue, workflow, version, number)
-        CROSS JOIN LATERAL (
-            SELECT r.ctid AS place, r.id, r.available_at
-            FROM {schema}.workflow_runs AS r
-            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-                  = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
-              AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
-              AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
-              AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
-              AND (r.available_at, r.id) >= ($7::bigint, $8::uuid)
-            ORDER BY r.available_at, r.id
-            LIMIT $4
-            FOR NO KEY UPDATE SKIP LOCKED
-        ) AS waiting
-        {or_lapsed}
+        SELECT either.place, either.id, either.available_at, either.lane,
+               row_number() OVER (PARTITION BY either.lane ORDER BY either.available_at, either.id) AS turn
+        FROM (
+            SELECT waiting.place, waiting.id, waiting.available_at, lane.number AS lane
+            FROM unnest($1::text[], $2::text[], $3::text[], $7::bigint[], $8::uuid[])
+                 WITH ORDINALITY AS lane(queue, workflow, version, cursor_at, cursor_id, number)
+            CROSS JOIN LATERAL (
+                SELECT r.ctid AS place, r.id, r.available_at
+                FROM {schema}.workflow_runs AS r
+                WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
+                      = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
+                  AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
+                  AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+                  AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+                  AND (r.available_at, r.id) >= (lane.cursor_at, lane.cursor_id)
+                ORDER BY r.available_at, r.id
+                LIMIT $4
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS waiting
+            {or_lapsed}
+        ) AS either
     ) AS first
     WHERE {after}
-    ORDER BY first.available_at, first.id
+    ORDER BY first.turn, first.lane
     LIMIT $4
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r

@@ -1,0 +1,59 @@
+use workflow_sdk::prelude::*;
+use workflow_sdk::{Client, RunStatus};
+use workflow_tests::{EventRecorder, Live, LocalWorker};
+use workflow_worker::Worker;
+
+use crate::reaches;
+
+const GO: Signal<u32> = Signal::new("go");
+
+/// The due runs of one workflow.
+const FLOOD: usize = 200;
+
+/// The most runs that are claimed before every lane had its turn: the worker has two permits, two
+/// claims under way, and three lanes.
+const FEW: usize = 12;
+
+#[workflow]
+async fn flood(_: &Ctx, number: usize) -> Result<usize> {
+    Ok(number)
+}
+
+#[workflow]
+async fn lone(_: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+#[workflow]
+async fn patient(ctx: &Ctx) -> Result<u32> {
+    Ok(ctx.signal(GO).await?.unwrap_or_default())
+}
+
+fn worker(client: Client) -> LocalWorker {
+    LocalWorker::start(Worker::new(client, ()).register(flood).register(lone).register(patient).concurrency(2))
+}
+
+pub async fn claims_take_turns_over_the_workflows_of_a_worker(db: Live) {
+    let woken = db.client.start(patient, ()).await.unwrap();
+    let first = worker(db.client.clone());
+    reaches(&woken, RunStatus::Parked).await;
+    first.stop().await;
+
+    // The due runs of one workflow come before the run of another one, and before the signal.
+    for number in 0..FLOOD {
+        db.client.start(flood, number).await.unwrap();
+    }
+    let new = db.client.start(lone, ()).await.unwrap();
+    woken.signal(GO, &7).await.unwrap();
+
+    let recorder = EventRecorder::new();
+    let client = db.connect().observer(recorder.clone()).await.unwrap();
+    let second = worker(client);
+    assert_eq!(woken.result().await.unwrap(), 7);
+    new.result().await.unwrap();
+    for run in [new.id(), woken.id()] {
+        let before = recorder.runs_with("run_claimed").iter().take_while(|claimed| **claimed != run).count();
+        assert!(before < FEW, "{before} of {FLOOD} runs were claimed before a run of another workflow");
+    }
+    second.stop().await;
+}
