@@ -21,10 +21,11 @@ pub enum LapsedLease {
 
 /// The reaction of a worker to a workflow that awaits something, outside of its steps, that is not
 /// a call of its context. Such a wait is not durable, so the code after it may go another way on
-/// replay.
+/// replay. If nothing wakes it, the run keeps its place in the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ForeignAwait {
-    /// Logs a warning, once per workflow.
+    /// Logs a warning: once per workflow when such a wait ends, and once per run when it has lasted
+    /// for one lease.
     #[default]
     Warn,
     /// Fails the run. Meant for tests.

@@ -5,14 +5,16 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
+use workflow_sdk::Explanation;
 use workflow_sdk::prelude::*;
 use workflow_tests::log_capture::log_lines;
-use workflow_tests::{Live, LocalWorker};
-use workflow_worker::ForeignAwait;
+use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_worker::{ForeignAwait, WorkerOptions};
 
 use crate::failure;
 
 const SHORT: Duration = Duration::from_millis(20);
+const HOUR: Duration = Duration::from_secs(3600);
 
 #[workflow(allow(tokio_time))]
 async fn bare(ctx: &Ctx, name: String) -> Result<String> {
@@ -56,6 +58,87 @@ pub async fn a_bare_sleep_can_fail_the_run(db: Live) {
         "workflow \"bare\" awaited something that is not durable, outside of its steps; \
          after a crash it may go another way: put it into a step, or use ctx.sleep"
     );
+    worker.stop().await;
+}
+
+/// Waits in a foreign await, a body, a signal and a sleep. Only the first is a stall.
+#[workflow]
+async fn waits(ctx: &Ctx<Probe>, what: String) -> Result<()> {
+    ctx.step("charge", async || Ok::<_, Error>(())).await?;
+    match what.as_str() {
+        "foreign" => ctx.state().pass("foreign").await,
+        "body" => ctx.step("body", async || Ok::<_, Error>(ctx.state().pass("body").await)).await?,
+        "signal" => drop(ctx.signal(Signal::<()>::new("go")).await?),
+        _ => ctx.sleep(HOUR).await?,
+    }
+    Ok(())
+}
+
+fn stalls_of<O>(run: &RunHandle<O>) -> usize {
+    let id = run.id().to_string();
+    log_lines(&["WARN", "has awaited something that is not a call of its context", &id]).len()
+}
+
+pub async fn a_foreign_await_that_nothing_wakes_is_warned_of_once(db: Live) {
+    let probe = Probe::new();
+    // All runs stay in memory.
+    let worker = db.worker(probe.clone()).register(waits).lease(WorkerOptions::SHORTEST_LEASE).linger(HOUR);
+    let worker = LocalWorker::start(worker);
+    let mut others = Vec::new();
+    for what in ["body", "signal", "sleep"] {
+        others.push(db.client.start(waits, what.into()).await.unwrap());
+    }
+    // Two runs, one after the other: when the second one is warned of, the first one could have
+    // been warned of again.
+    let mut stalled = Vec::new();
+    for _ in 0..2 {
+        let run = db.client.start(waits, "foreign".into()).await.unwrap();
+        until("the worker warns", async || (stalls_of(&run) > 0).then_some(())).await;
+        stalled.push(run);
+    }
+    for run in &stalled {
+        let text = "workflow \"waits\" has awaited something that is not a call of its context for 200ms, \
+                    after \"charge\"; it keeps its place in the worker until that wakes it: \
+                    put it into a step, or use ctx.signal";
+        assert_eq!(log_lines(&["WARN", text, &run.id().to_string()]).len(), 1);
+        assert_eq!(run.status().await.unwrap(), RunStatus::Running);
+    }
+    assert_eq!(others.iter().map(stalls_of).collect::<Vec<_>>(), [0, 0, 0]);
+
+    // As if a minute had passed.
+    let mut raw = db.raw().await;
+    for change in [
+        "UPDATE workflow_runs SET created_at = created_at - 60000000, started_at = started_at - 60000000",
+        "UPDATE step_attempts SET started_at = started_at - 60000000, completed_at = completed_at - 60000000",
+    ] {
+        raw.execute(change).await;
+    }
+    for run in &stalled {
+        let said = run.explain().await.unwrap();
+        let Explanation::Stalled { worker, since } = &said else { panic!("{said}") };
+        assert_eq!(Some(*worker), run.run().await.unwrap().worker_id);
+        assert_eq!(Some(*since), run.history().await.unwrap()[0].completed_at);
+        let text = format!("but no step of it has begun or ended since {since}: its workflow awaits something");
+        assert!(said.to_string().contains(&text), "{said}");
+    }
+    for run in &others {
+        let said = run.explain().await.unwrap();
+        assert!(matches!(said, Explanation::Running { .. }), "{said}");
+    }
+    probe.open("foreign");
+    for run in stalled {
+        run.result().await.unwrap();
+    }
+    worker.abort().await;
+}
+
+pub async fn a_foreign_await_that_nothing_wakes_can_fail_the_run(db: Live) {
+    let worker = db.worker(Probe::new()).register(waits).lease(WorkerOptions::SHORTEST_LEASE);
+    let worker = LocalWorker::start(worker.foreign_await(ForeignAwait::Fail));
+    let run = db.client.start(waits, "foreign".into()).await.unwrap();
+    let error = failure(run.result().await);
+    assert_eq!((error.kind, error.fatal), (ErrorKind::Refused, true));
+    assert!(error.message.contains("has awaited something that is not a call of its context"), "{error}");
     worker.stop().await;
 }
 

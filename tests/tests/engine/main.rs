@@ -152,6 +152,8 @@ workflow_tests::cases! {
     foreign_awaits {
         a_bare_sleep_is_logged_once,
         a_bare_sleep_can_fail_the_run,
+        a_foreign_await_that_nothing_wakes_is_warned_of_once,
+        a_foreign_await_that_nothing_wakes_can_fail_the_run,
         calls_of_the_context_are_never_foreign,
         no_foreign_wake_is_lost,
         a_workflow_that_wakes_itself_goes_on,

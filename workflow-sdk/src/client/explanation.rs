@@ -1,10 +1,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 use workflow_engine::model::{
     AttemptStatus, ErrorKind, Lane, Run, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
 };
 use workflow_engine::store::WorkerRecord;
+
+/// The time without a step after which a claimed run counts as stalled. It is the longest time for
+/// which people wait without a doubt that something goes on (J. Nielsen, Response Times); a body is
+/// recorded as begun within milliseconds.
+const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The reason why a run waits, as far as the database shows it. Made by
 /// [`Client::explain`](crate::Client::explain).
@@ -37,6 +43,15 @@ pub enum Explanation {
         since: Timestamp,
         /// The steps whose bodies run. A body appears after it has run for a moment.
         steps: Vec<Awaited>,
+    },
+    /// A worker holds the run, and for more than ten seconds no step of it has begun or ended. Its
+    /// workflow awaits something that is not a call of its context, computes, or is in a
+    /// transaction. A run that a worker has just claimed looks like this for a moment.
+    Stalled {
+        /// The worker.
+        worker: WorkerId,
+        /// When a step last began or ended.
+        since: Timestamp,
     },
     /// The run waits for its start time.
     Scheduled {
@@ -123,8 +138,7 @@ impl Explanation {
             return Self::due(run, workers);
         }
         if let Some(worker) = run.worker_id {
-            let steps = awaited(history, |row| row.status == AttemptStatus::Running && has_body(row.kind));
-            return Self::Running { worker, since: run.started_at.unwrap_or(run.created_at), steps };
+            return Self::held(run, worker, history, now);
         }
         let at = run.available_at;
         match (&run.error, run.status) {
@@ -144,6 +158,17 @@ impl Explanation {
                 Self::Waiting { until: (at < Timestamp::FAR_FUTURE).then_some(at), on }
             }
         }
+    }
+
+    fn held(run: &Run, worker: WorkerId, history: &[StepAttempt], now: Timestamp) -> Self {
+        let begun = run.started_at.unwrap_or(run.created_at);
+        let moved = history.iter().map(|row| row.completed_at.unwrap_or(row.started_at)).fold(begun, Timestamp::max);
+        // A run with crashes may wait for its turn to be driven alone.
+        if run.crashes <= 1 && now.since(moved) > STALLED_AFTER && awaited(history, |_| true).is_empty() {
+            return Self::Stalled { worker, since: moved };
+        }
+        let steps = awaited(history, |row| row.status == AttemptStatus::Running && has_body(row.kind));
+        Self::Running { worker, since: begun, steps }
     }
 
     fn due(run: &Run, workers: &[WorkerRecord]) -> Self {
@@ -219,6 +244,12 @@ impl fmt::Display for Explanation {
                 write!(f, "the run is running on worker {worker}, first claimed at {since}")?;
                 list(f, ", in ", " and ", steps)
             }
+            Self::Stalled { worker, since } => write!(
+                f,
+                "the run is running on worker {worker}, but no step of it has begun or ended since {since}: its \
+                 workflow awaits something that is not a call of its context, computes, or is in a transaction; \
+                 the log of the worker says more"
+            ),
             Self::Scheduled { at } => write!(f, "the run starts at {at}"),
             Self::Retrying { at, attempt, error } => {
                 write!(f, "the run failed and is tried again at {at}, as attempt {attempt}: {}", one_line(error))

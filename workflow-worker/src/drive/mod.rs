@@ -6,6 +6,7 @@ mod events;
 mod exit;
 mod external_events;
 mod finish;
+mod foreign_await;
 mod history;
 mod poll;
 mod port;
@@ -22,7 +23,7 @@ use workflow_engine::observe::Event;
 use workflow_engine::replay::{ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next};
 use workflow_engine::runtime::RunCell;
 use workflow_engine::store::{ClaimedRun, INBOX_PAGE, Inbox};
-use workflow_sdk::{DatabaseError, ErrorKind, StoredError, Timestamp};
+use workflow_sdk::{DatabaseError, Timestamp};
 
 use self::alone::drive_alone;
 use self::crashes::CrashRecord;
@@ -35,7 +36,6 @@ use self::poll::DrivenWorkflow;
 use self::port::DrivePort;
 use self::wait::{Fact, Plan, Standstill, next_fact, next_fact_without_database};
 use self::writes::{Answer, UnansweredWrites};
-use crate::ForeignAwait;
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
 use crate::quarantine::{Admission, QuarantineSlot};
@@ -95,6 +95,8 @@ struct Drive<'a> {
     crashes: CrashRecord<'a>,
     /// Whether the log has a warning of the size of the history.
     has_warned_of_size: bool,
+    /// Whether the run was reported because it waits for something foreign and nothing else.
+    has_reported_stall: bool,
 }
 
 impl<'a> Drive<'a> {
@@ -117,6 +119,7 @@ impl<'a> Drive<'a> {
             saturation: shared.saturation.watch(),
             crashes: CrashRecord::new(run, slot),
             has_warned_of_size: false,
+            has_reported_stall: false,
             shared,
             run,
             claim,
@@ -320,7 +323,7 @@ impl<'a> Drive<'a> {
 
     /// Waits for one fact, unless the run is given back or parked.
     async fn wait(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<(), Exit> {
-        match self.standstill(timer, park_until).plan(|| self.shared.clock.now()) {
+        match self.standstill(timer, park_until)?.plan(|| self.shared.clock.now()) {
             Plan::Release => Err(Exit::Released),
             Plan::Park { until, until_deadline } => {
                 let until = self.looks_again_at(until);
@@ -344,10 +347,10 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn standstill(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Standstill {
+    fn standstill(&mut self, timer: Option<Timestamp>, park_until: Option<Timestamp>) -> Result<Standstill, Exit> {
         let is_draining = self.claim.state().snapshot().directive == Directive::Drain;
         let linger = self.shared.options.linger;
-        Standstill {
+        Ok(Standstill {
             is_drained: is_draining && !self.workflow.cell().is_running() && self.writes.is_empty(),
             timer,
             park_until,
@@ -356,7 +359,8 @@ impl<'a> Drive<'a> {
             is_saturated: self.saturation.see(),
             linger,
             linger_left: self.linger_left(linger),
-        }
+            until_stall_report: self.until_stall_report()?,
+        })
     }
 
     /// Returns how much longer the run stays in memory because an external event may come at any
@@ -409,22 +413,7 @@ impl<'a> Drive<'a> {
         if !self.workflow.wake_bodies() {
             return Ok(());
         }
-        let workflow = &self.run.lane.workflow;
-        let message = format!(
-            "workflow {workflow:?} awaited something that is not durable, outside of its steps; \
-             after a crash it may go another way: put it into a step, or use ctx.sleep"
-        );
-        match self.shared.options.foreign_await {
-            ForeignAwait::Fail => {
-                let error = StoredError::new(ErrorKind::Refused, message).fatal();
-                return Err(ended(Err(error), self.workflow.cell().interrupted()));
-            }
-            ForeignAwait::Warn if self.shared.first_warning(workflow) => {
-                tracing::warn!(run_id = %self.run.claim.run_id, "{message}");
-            }
-            ForeignAwait::Warn => {}
-        }
-        Ok(())
+        self.report_foreign_wake()
     }
 
     fn drop_workflow(&mut self) {

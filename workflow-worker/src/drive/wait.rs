@@ -31,6 +31,9 @@ pub(super) struct Standstill {
     /// How much longer the run stays in memory because an external event may come at any moment.
     /// `None` if it waits for no external event, or has waited long enough.
     pub(super) linger_left: Option<Duration>,
+    /// How much longer the run may wait for something foreign and nothing else, until that is
+    /// reported. `None` if it does not wait so, or was reported.
+    pub(super) until_stall_report: Option<Duration>,
 }
 
 /// The decision of a drive about a [`Standstill`].
@@ -62,7 +65,8 @@ impl Standstill {
         // A run that was told to end does not wait for its deadline, which may have passed.
         let look_at = [self.timer, self.grace_ends_at.or(self.deadline_at)].into_iter().flatten().min();
         let look_after = look_at.map_or(Duration::MAX, |at| at.since(now()));
-        Plan::Wait(look_after.min(self.linger_left.unwrap_or(Duration::MAX)))
+        let limits = [self.linger_left, self.until_stall_report].into_iter().flatten();
+        Plan::Wait(limits.fold(look_after, Duration::min))
     }
 
     fn parks(&self, until: Timestamp, now: Timestamp) -> bool {
@@ -151,6 +155,7 @@ mod tests {
             is_saturated: false,
             linger: LINGER,
             linger_left: None,
+            until_stall_report: None,
         }
     }
 
@@ -169,6 +174,14 @@ mod tests {
     #[test]
     fn a_run_that_waits_for_a_commit_needs_no_timer() {
         assert_eq!(standstill().plan(|| unreachable!("no decision needs the time")), Plan::Wait(Duration::MAX));
+    }
+
+    #[test]
+    fn a_run_that_waits_for_something_foreign_is_looked_at_again() {
+        let stalled = Standstill { until_stall_report: Some(Duration::from_secs(30)), ..standstill() };
+        assert_eq!(plan(stalled), wait(30));
+        assert_eq!(plan(Standstill { deadline_at: Some(after(5)), ..stalled }), wait(5));
+        assert_eq!(plan(Standstill { is_drained: true, ..stalled }), Plan::Release);
     }
 
     #[test]

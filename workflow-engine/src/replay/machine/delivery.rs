@@ -109,14 +109,25 @@ impl Machine {
     }
 
     fn park_until(&self) -> Option<Timestamp> {
+        self.timers.first_wait().filter(|_| self.only_waits())
+    }
+
+    /// Returns whether no call is active: the workflow waits only for something that is not a call
+    /// of its context.
+    #[must_use]
+    pub fn awaits_only_foreign(&self) -> bool {
+        self.timers.first().is_none() && self.timers.first_wait().is_none() && self.only_waits()
+    }
+
+    /// Returns whether every active call is a durable wait.
+    fn only_waits(&self) -> bool {
         // A signal may be unconsumed only because the run is held. The run has seen its wake, and
         // no other event would wake the run, so it must not park.
-        let may_park = self.bodies.are_over()
+        self.bodies.are_over()
             && !self.calls.has_idle()
             && self.records.are_committed()
             && self.deliveries.are_over()
-            && !self.external.any_wait_is_met();
-        self.timers.first_wait().filter(|_| may_park)
+            && !self.external.any_wait_is_met()
     }
 
     /// Makes the outcome of a call final: an error, or a value that the call has kept.

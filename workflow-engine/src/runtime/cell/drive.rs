@@ -120,6 +120,12 @@ impl RunCell {
         lock(&self.inner).machine.size()
     }
 
+    /// Returns whether no call is active: the workflow waits only for something that is not a call
+    /// of its context.
+    pub fn awaits_only_foreign(&self) -> bool {
+        lock(&self.inner).machine.awaits_only_foreign()
+    }
+
     /// Returns whether a body runs.
     pub fn is_running(&self) -> bool {
         lock(&self.inner).machine.is_running()
