@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
-use workflow_sdk::RunsWith;
+use workflow_sdk::{RunsWith, StepKind};
 
 use super::TestError;
 use super::commit_log::{CommitLog, Side};
@@ -50,7 +50,8 @@ pub struct CrashEverywhere<S, W: RunsWith<S>> {
     workflow: PhantomData<fn() -> W>,
 }
 
-/// The number of crashes that a workflow has survived.
+/// The number of crashes that a workflow has survived. Its `Display` form says so in one sentence,
+/// and whether marked effects were compared too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Survived {
@@ -58,7 +59,25 @@ pub struct Survived {
     pub commits: usize,
     /// The number of workers that died, each in a run of its own.
     pub crashes: usize,
+    /// The number of effects that stubs marked in the run without a crash. If it is 0, an effect
+    /// that happens twice does not show.
+    pub effects: usize,
 }
+
+impl fmt::Display for Survived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { commits, crashes, effects } = self;
+        write!(f, "survived {crashes} crashes around {commits} commits, ")?;
+        match effects {
+            0 => write!(f, "but {UNMARKED}"),
+            1 => f.write_str("with 1 marked effect"),
+            _ => write!(f, "with {effects} marked effects"),
+        }
+    }
+}
+
+const UNMARKED: &str = "no effect was marked, so an effect that happens twice does not show: mark the effects of stubs \
+                        with effect(..) or idempotent_effect(..)";
 
 impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
     pub(super) fn new(config: Arc<EnvConfig<S>>, input: &W::Input) -> Self {
@@ -83,6 +102,10 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
         let input = self.input.map_err(TestError::Input)?;
         let (first, _) = run_trial::<S, W>(&self.config, &input, CommitLog::default(), None).await?;
         refuse_unfinished(&first)?;
+        let effects = first.effects.len();
+        if effects == 0 && has_bodies(&first) {
+            tracing::warn!(workflow = W::NAME, "crash_everywhere: {UNMARKED}");
+        }
         let mut findings = findings_of::<W::Output>(&first, &first, None);
         let mut crashes = 0;
         if findings.is_empty() {
@@ -97,7 +120,7 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
         }
         let commits = first.commits.iter().filter(|commit| commit.has_changes).count();
         if findings.is_empty() {
-            return Ok(Survived { commits, crashes });
+            return Ok(Survived { commits, crashes, effects });
         }
         Err(TestError::NotCrashSafe(Box::new(CrashReport { workflow: W::NAME.into(), commits, crashes, findings })))
     }
@@ -125,6 +148,12 @@ pub(super) fn refuse_unfinished(trial: &Trial) -> Result<(), TestError> {
         }
         Ending::Succeeded(_) | Ending::Failed(_) | Ending::Canceled => Ok(()),
     }
+}
+
+/// Returns whether the run has steps whose effects a stub could mark. The effect of a transaction
+/// on the database needs no mark.
+fn has_bodies(trial: &Trial) -> bool {
+    trial.history.steps.iter().any(|row| matches!(row.kind, StepKind::Step | StepKind::Compensation))
 }
 
 fn findings_of<O: serde::de::DeserializeOwned>(first: &Trial, crashed: &Trial, same: Option<&Same<O>>) -> Vec<Finding> {

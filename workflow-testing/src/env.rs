@@ -109,7 +109,8 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
 
     /// Lets this much time pass. Timers, retries, deadlines and leases that end meanwhile do so in
     /// their order. The consequences of each are done before the next. Returns when everything
-    /// waits again. Months take milliseconds.
+    /// waits again. Time leaps to the next timer, so years in which nothing happens cost as much as
+    /// minutes.
     ///
     /// # Errors
     /// [`TestError::Worker`] if the worker has ended.
@@ -191,6 +192,9 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// a worker that dies before the commit, and once with a worker that dies after it. Each time
     /// another worker goes on. Returns a builder: await it.
     ///
+    /// Only marked effects can be found to happen twice. If none is marked, a warning in the log
+    /// and [`Survived::effects`](super::Survived::effects) say so.
+    ///
     /// Each run has a database, a worker and a state of its own, and the same input, id and start
     /// time. A worker that dies before the commit of a step's outcome has run the step's body. So
     /// the effect has happened, and the body runs again.
@@ -253,7 +257,7 @@ impl<S: Send + Sync + 'static> TestEnvBuilder<S> {
     ///
     /// The defaults are those of [`Worker`], with these exceptions. `linger` is zero, so every wait
     /// is parked and a replay reaches the code after it. `foreign_await` fails the run. `lease` and
-    /// `poll_interval` are a day, because the database has no other worker.
+    /// `poll_interval` are a year, because the database has no other worker.
     pub fn worker(mut self, configure: impl Fn(Worker<S>) -> Worker<S> + Send + Sync + 'static) -> Self {
         self.0.configure = Some(Arc::new(configure));
         self

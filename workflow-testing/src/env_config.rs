@@ -8,7 +8,7 @@ use std::time::Duration;
 use workflow_engine::runtime::BodyHooks;
 use workflow_sdk::{Client, RunId, RunsWith, Timestamp};
 
-use workflow_worker::{ForeignAwait, Worker};
+use workflow_worker::{ForeignAwait, Worker, WorkerOptions};
 
 use super::TestError;
 use super::body_hooks::EnvHooks;
@@ -20,8 +20,8 @@ use super::time::VirtualTime;
 
 /// The lease and the poll interval. No other worker uses the database and no hint is lost, so
 /// claims need no renewal and the worker need not poll. Shorter intervals would cost time when
-/// months pass in a moment.
-const ONE_DAY: Duration = Duration::from_secs(24 * 3600);
+/// years pass in a moment.
+const ONE_YEAR: Duration = WorkerOptions::LONGEST_TIME;
 
 type Register<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
 type Configure<S> = Arc<dyn Fn(Worker<S>) -> Worker<S> + Send + Sync>;
@@ -81,7 +81,7 @@ impl<S: Send + Sync + 'static> EnvConfig<S> {
         let worker = Worker::with_body_hooks(client, Arc::clone(state), Arc::clone(hooks));
         let worker = self.registered.iter().fold(worker, |worker, register| register(worker));
         let worker =
-            worker.lease(ONE_DAY).poll_interval(ONE_DAY).linger(Duration::ZERO).foreign_await(ForeignAwait::Fail);
+            worker.lease(ONE_YEAR).poll_interval(ONE_YEAR).linger(Duration::ZERO).foreign_await(ForeignAwait::Fail);
         Some(match &self.configure {
             Some(configure) => configure(worker),
             None => worker,

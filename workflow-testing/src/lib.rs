@@ -33,7 +33,7 @@
 //! run on any runtime, also on a plain `#[tokio::test]`. Time stands still until
 //! [`TestEnv::advance`] or [`TestRun::finish`] lets it pass. Then it leaps from timer to timer,
 //! each time when nothing else can go on. Durable sleeps, retries, timeouts, deadlines and
-//! `tokio::time` in stubs are such timers. 90 days take milliseconds.
+//! `tokio::time` in stubs are such timers. Years in which nothing happens cost as much as minutes.
 //!
 //! Virtual time works for a stub that answers from memory, at once or after a `tokio::time::sleep`.
 //! Other stubs behave like this:

@@ -18,7 +18,7 @@ use crate::claim_state::Directive;
 use crate::claims::ClaimTable;
 use crate::pulse::{AwakeClock, Pulse};
 use crate::shared::Shared;
-use crate::{LapsedLease, WorkerError};
+use crate::{LapsedLease, WorkerError, WorkerOptions};
 
 /// How often a worker looks for liveness locks that no process holds. A lock that is free twice in
 /// a row belongs to a dead process, because a living one whose connection breaks takes its lock
@@ -33,8 +33,8 @@ const RENEWALS_PER_LEASE: u32 = 3;
 const LEASES_WITHOUT_ANSWER: u32 = 3;
 
 /// How often a worker looks for free locks on a store in this process. There the end of a lease is
-/// enough, and on a paused clock months pass in a moment.
-const RARE_LIVENESS_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+/// enough, and on a paused clock years pass in a moment.
+const RARE_LIVENESS_INTERVAL: Duration = WorkerOptions::LONGEST_TIME;
 
 /// Renews a worker's claims. It is an OS thread with a runtime and a connection of its own, so that
 /// neither a blocking step nor a busy pool can starve it. On a store in this process it is a task
@@ -321,7 +321,8 @@ async fn give_up_lapsed(claims: Arc<ClaimTable>, period: Duration) {
     }
 }
 
-/// Beats while the worker's runtime polls its tasks, until the future is dropped.
+/// Beats while the worker's runtime polls its tasks, until the future is dropped. On a store in
+/// this process nothing looks at the beats.
 pub(crate) async fn beat(shared: Arc<Shared>) {
     let mut ticks = interval(shared.options.lease / 6);
     loop {

@@ -25,7 +25,7 @@ pub enum LapsedLease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ForeignAwait {
     /// Logs a warning: once per workflow when such a wait ends, and once per run when it has lasted
-    /// for one lease.
+    /// for one lease, or for 30 s if the lease is longer.
     #[default]
     Warn,
     /// Fails the run. Meant for tests.
@@ -40,7 +40,7 @@ pub struct WorkerOptions {
     /// the database. Default: 100. Range: 1 or more.
     pub concurrency: u32,
     /// How long a claim lasts without a renewal. The worker renews its claims three times per
-    /// lease. Default: 30 s. Range: 200 ms to a day.
+    /// lease. Default: 30 s. Range: 200 ms to a day; to a year on a store in memory.
     pub lease: Duration,
     /// A run that waits for a shorter time than this stays in memory, unless other runs need its
     /// place. A run that waits longer is parked. Default: 1 s. Range: up to a year.
@@ -138,12 +138,15 @@ impl WorkerOptions {
         steps >= Self::HISTORY_WARNING.min(self.history_limit) || bytes >= self.history_bytes_limit / 10
     }
 
-    pub(crate) fn check(&self) -> Result<(), WorkerError> {
+    /// Checks the options of a worker. `in_process`: its store is in this process, so no lease has
+    /// to end after a power failure.
+    pub(crate) fn check(&self, in_process: bool) -> Result<(), WorkerError> {
         if self.concurrency == 0 {
             return Err(WorkerError::ZeroConcurrency);
         }
+        let longest_lease = if in_process { Self::LONGEST_TIME } else { Self::LONGEST_LEASE };
         for (option, value, shortest, longest) in [
-            ("lease", self.lease, Self::SHORTEST_LEASE, Self::LONGEST_LEASE),
+            ("lease", self.lease, Self::SHORTEST_LEASE, longest_lease),
             ("linger", self.linger, Duration::ZERO, Self::LONGEST_TIME),
             ("grace", self.grace, Duration::ZERO, Self::LONGEST_TIME),
             ("cancel_grace", self.cancel_grace, Duration::ZERO, Self::LONGEST_TIME),

@@ -8,6 +8,7 @@ use workflow_engine::model::Lane;
 use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::DatabaseError;
 
+use crate::WorkerOptions;
 use crate::shared::Shared;
 
 /// How often a worker fails runs whose deadline passed while no worker served them. A run that a
@@ -22,9 +23,9 @@ const UNSERVED_FIRST: Duration = Duration::from_secs(5);
 /// run at once.
 const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often a worker does both on a store in this process. On a paused clock, months pass in a
+/// How often a worker does both on a store in this process. On a paused clock, years pass in a
 /// moment, and the worker should not look a million times in it.
-const RARE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+const RARE_INTERVAL: Duration = WorkerOptions::LONGEST_TIME;
 
 /// How long, after its deadline and the grace, a run that was claimed before is left to the workers
 /// that serve it. One of them may be about to come back.

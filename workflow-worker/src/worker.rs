@@ -218,7 +218,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         stop: impl Future<Output = ()> + Send,
         stop_at_once: impl Future<Output = ()> + Send,
     ) -> Result<(), WorkerError> {
-        self.options.check()?;
+        self.options.check(self.client.store().in_process())?;
         self.registry.check()?;
         let shared = Shared::new(self.client, self.options, self.registry, self.body_hooks);
         let mut lease = LeaseThread::start(&shared).await?;
@@ -226,7 +226,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let observers = shared.client.observers().clone();
         observers.event(&Event::WorkerStarted { worker: shared.id, lanes: shared.lanes.len() });
         let mut pulse = JoinSet::new();
-        pulse.spawn(beat(Arc::clone(&shared)));
+        if !shared.client.store().in_process() {
+            pulse.spawn(beat(Arc::clone(&shared)));
+        }
         let result = work(&shared, &mut lease, stop).await;
         if result.is_err() {
             // The running bodies could write nothing more, so they are not waited for.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use workflow_sdk::prelude::*;
 use workflow_testing::{CrashReport, Side, TestEnv, TestError, effect, idempotent_effect};
+use workflow_tests::log_capture::{LogCapture, log_lines};
 
 use crate::{DAY, HOUR};
 
@@ -66,6 +67,50 @@ async fn a_workflow_of_twenty_steps_survives_every_crash() {
     println!("{survived:?} took {:?}", started.elapsed());
     assert!(survived.commits >= 22, "{survived:?}");
     assert_eq!(survived.crashes, 2 * survived.commits);
+}
+
+#[workflow]
+async fn subscription(ctx: &Ctx<Bank>, cents: u64) -> Result<u64> {
+    let mut sum = 0;
+    for month in 0..12 {
+        let charge = || ctx.state().charge(cents, format!("{}-{month}", ctx.idempotency_key()));
+        sum += ctx.step("charge", charge).await?;
+        ctx.sleep(30 * DAY).await?;
+    }
+    Ok(sum)
+}
+
+#[tokio::test]
+async fn twelve_months_survive_every_crash() {
+    let env = TestEnv::with_state(Bank::default).register(subscription).await.unwrap();
+    let started = Instant::now();
+    let survived = env.crash_everywhere(subscription, 5).await.unwrap();
+    println!("{survived} took {:?}", started.elapsed());
+    assert_eq!(survived.effects, 12);
+    let said = format!("survived {} crashes around {} commits, ", survived.crashes, survived.commits);
+    assert_eq!(survived.to_string(), said + "with 12 marked effects");
+}
+
+#[workflow]
+async fn unmarked(ctx: &Ctx) -> Result<()> {
+    ctx.step("charge", async || Ok::<_, Error>(())).await
+}
+
+#[workflow]
+async fn only_waits(ctx: &Ctx) -> Result<()> {
+    ctx.sleep(HOUR).await
+}
+
+#[tokio::test]
+async fn a_workflow_without_a_marked_effect_is_warned_of() {
+    let _captured = LogCapture::start();
+    let env = TestEnv::new().register(unmarked).register(only_waits).await.unwrap();
+    let survived = env.crash_everywhere(unmarked, ()).await.unwrap();
+    assert_eq!(survived.effects, 0);
+    assert!(survived.to_string().contains("but no effect was marked"), "{survived}");
+    env.crash_everywhere(only_waits, ()).await.unwrap();
+    let warnings = |workflow| log_lines(&["WARN", "no effect was marked", workflow]).len();
+    assert_eq!((warnings("\"unmarked\""), warnings("\"only_waits\"")), (1, 0));
 }
 
 #[workflow]

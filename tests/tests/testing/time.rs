@@ -52,6 +52,33 @@ async fn ninety_days_pass_in_a_moment_and_not_one_day_before() {
     assert_eq!(env.now(), began + 90 * DAY);
 }
 
+#[workflow]
+async fn hibernate(ctx: &Ctx, days: u32) -> Result<()> {
+    ctx.sleep(days * DAY).await
+}
+
+/// A worker with a timer for each day would need more steps of time than the run may have.
+#[tokio::test]
+async fn time_leaps_over_the_years_in_which_nothing_happens() {
+    let env = TestEnv::new().register(hibernate).await.unwrap();
+    let began = env.now();
+    let run = env.start(hibernate, 90 * 365).await.unwrap();
+    run.finish().await.unwrap();
+    assert_eq!(env.now(), began + 90 * 365 * DAY);
+}
+
+#[workflow]
+async fn stuck(_: &Ctx) -> Result<()> {
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_workflow_that_awaits_something_foreign_for_ever_fails() {
+    let env = TestEnv::new().register(stuck).await.unwrap();
+    let failed = env.start(stuck, ()).await.unwrap().finish().await.unwrap_err().to_string();
+    assert!(failed.contains("has awaited something that is not a call of its context for 30s"), "{failed}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn any_runtime_works_and_a_run_is_followed_to_its_end() {
     let env = TestEnv::new().register(remind).start_time(Timestamp::from_micros(0)).await.unwrap();

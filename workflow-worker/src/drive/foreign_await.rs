@@ -6,7 +6,7 @@ use workflow_sdk::{ErrorKind, StoredError};
 
 use super::Drive;
 use super::exit::{Exit, ended};
-use crate::ForeignAwait;
+use crate::{ForeignAwait, WorkerOptions};
 
 impl Drive<'_> {
     /// Reports that something foreign has woken the workflow: once per workflow.
@@ -27,12 +27,14 @@ impl Drive<'_> {
     /// until that is reported. `None` if it waits for a call of its context too, or was reported.
     ///
     /// Such a run keeps its permit for as long as it waits, and nothing else shows it. It is
-    /// reported after one lease, as a workflow is that blocks its thread.
+    /// reported after one lease, as a workflow is that blocks its thread, but at the latest after a
+    /// usual lease.
     pub(super) fn until_stall_report(&mut self) -> Result<Option<Duration>, Exit> {
         if self.has_reported_stall || !self.writes.is_empty() || !self.workflow.cell().awaits_only_foreign() {
             return Ok(None);
         }
-        let left = self.shared.options.lease.saturating_sub(self.workflow.since_poll());
+        let limit = self.shared.options.lease.min(WorkerOptions::DEFAULT_LEASE);
+        let left = limit.saturating_sub(self.workflow.since_poll());
         if !left.is_zero() {
             return Ok(Some(left));
         }
@@ -40,9 +42,9 @@ impl Drive<'_> {
         let before = self.workflow.cell().snapshot().before;
         let place = before.map_or_else(|| "before its first call".into(), |call| format!("after {:?}", call.key));
         let message = format!(
-            "workflow {:?} has awaited something that is not a call of its context for {:?}, {place}; \
+            "workflow {:?} has awaited something that is not a call of its context for {limit:?}, {place}; \
              it keeps its place in the worker until that wakes it: put it into a step, or use ctx.signal",
-            self.run.lane.workflow, self.shared.options.lease
+            self.run.lane.workflow
         );
         self.fail_if_strict(&message)?;
         tracing::warn!(run_id = %self.run.claim.run_id, "{message}");
