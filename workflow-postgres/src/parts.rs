@@ -29,6 +29,9 @@ pub(super) struct Parts {
     pub(super) unusual: bool,
 }
 
+/// The columns of a claimed run.
+const CLAIMED: [&str; 7] = ["id", "epoch", "lane", "input", "due_at", "created_at", "rest"];
+
 /// Adds the runs of `find_lapsed.sql` to the due runs of `claim_runs.sql`.
 const OR_LAPSED: &str = "UNION ALL SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.lane FROM lapsed";
 
@@ -156,9 +159,9 @@ impl Parts {
         if self.claim {
             // The first row has the answers, the others are the claimed runs.
             let nulls = vec!["NULL"; answers.len()].join(", ");
-            text +=
-                ", NULL AS id, NULL AS epoch, NULL AS lane, NULL AS input, NULL AS due_at, NULL AS rest\nUNION ALL\n";
-            let _ = write!(text, "SELECT {nulls}, c.id, c.epoch, c.lane, c.input, c.due_at, c.rest FROM claimed AS c");
+            let (named, read) =
+                (CLAIMED.map(|name| format!(", NULL AS {name}")), CLAIMED.map(|name| format!(", c.{name}")));
+            let _ = write!(text, "{}\nUNION ALL\nSELECT {nulls}{} FROM claimed AS c", named.concat(), read.concat());
         }
         text
     }

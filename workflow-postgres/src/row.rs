@@ -72,6 +72,7 @@ pub(super) fn claimed_run(
         parent_run_id: rest.5,
         deadline_at: rest.6,
         cancel_requested: rest.7.is_some(),
+        created_at: time(row, "created_at")?,
         started_at: rest.8,
         lease_until,
         unreadable: error.as_ref().and_then(StoredError::why_not_understood),

@@ -96,6 +96,7 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
         parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
         deadline_at,
         cancel_requested: false,
+        created_at: now,
         started_at: now,
         lease_until: now + request.lease,
         error: None,

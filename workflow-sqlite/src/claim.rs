@@ -153,6 +153,7 @@ struct ClaimedRow(
     Option<String>,
     Option<String>,
     Option<i64>,
+    Timestamp,
 );
 
 impl ClaimedRow {
@@ -179,6 +180,7 @@ impl ClaimedRow {
             parent_run_id: parent.ok().flatten(),
             deadline_at,
             cancel_requested: cancel_requested_at.is_some(),
+            created_at: self.18,
             started_at,
             lease_until: self.14,
             error,

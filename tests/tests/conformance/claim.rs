@@ -15,6 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub async fn a_claim_takes_the_run_and_returns_all_of_it(fixture: Fixture) {
     let deadline = fixture.now() + 1000 * SECOND;
     let new = NewRun { deadline: Some(StartTime::At(deadline)), ..new_run() };
+    let created_at = fixture.now();
     fixture.start(&new).await;
     fixture.advance(SECOND);
 
@@ -28,7 +29,7 @@ pub async fn a_claim_takes_the_run_and_returns_all_of_it(fixture: Fixture) {
     assert_eq!(run.input, new.input);
     assert_eq!((run.wakes, run.crashes, run.cancel_requested), (0, 0, false));
     assert_eq!(run.deadline_at, Some(deadline));
-    assert_eq!(run.started_at, now);
+    assert_eq!((run.created_at, run.started_at), (created_at, now));
     assert_eq!(run.lease_until, now + LEASE);
     assert_eq!(run.error, None);
 
@@ -328,7 +329,8 @@ pub async fn a_claim_takes_runs_started_in_its_batch(fixture: Fixture) {
             (1, 0, 0, 1, 0, 0)
         );
         assert_eq!((run.lane, run.input, run.parent_run_id), (new.lane.clone(), new.input.clone(), None));
-        assert_eq!((run.started_at, run.lease_until), (now, now + LEASE));
+        let created_at = if run.claim.run_id == older.id { now - SECOND } else { now };
+        assert_eq!((run.created_at, run.started_at, run.lease_until), (created_at, now, now + LEASE));
         assert_eq!(run.deadline_at, (run.claim.run_id == deadline.id).then_some(now + 9 * SECOND));
         let stored = fixture.run(run.claim.run_id).await;
         assert_eq!((stored.status, stored.worker_id, stored.epoch), (RunStatus::Running, Some(request.worker), 1));

@@ -1,6 +1,6 @@
 //! Runs that continue as new, and runs that reach the limit of their history.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use workflow_sdk::prelude::*;
@@ -8,6 +8,29 @@ use workflow_tests::log_capture::log_lines;
 use workflow_tests::{Live, LocalWorker, Probe};
 
 use crate::{failure, reaches};
+
+pub async fn every_replay_and_generation_has_the_time_of_the_creation(db: Live) {
+    #[workflow]
+    async fn dated(ctx: &Ctx<Probe>, generation: u32) -> Result<()> {
+        ctx.state().note(format!("{:?}", ctx.created_at()));
+        ctx.sleep(Duration::from_millis(1)).await?;
+        ctx.step("work", async || ok(())).await?;
+        if generation < 2 { ctx.continue_as_new(generation + 1) } else { Ok(()) }
+    }
+    let probe = Probe::new();
+    // The first run is claimed by the commit that starts it, the second one later.
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(dated).linger(Duration::ZERO));
+    for delay in [Duration::ZERO, Duration::from_millis(5)] {
+        let run = db.client.start(dated, 0).delay(delay).await.unwrap();
+        run.result().await.unwrap();
+        let created = format!("{:?}", SystemTime::from(run.run().await.unwrap().created_at));
+        assert!(probe.times(&created) >= 3, "{created}: {:?}", probe.notes());
+    }
+    let mut notes = probe.notes();
+    notes.dedup();
+    assert_eq!(notes.len(), 2, "each run has one time: {notes:?}");
+    worker.stop().await;
+}
 
 pub async fn a_run_that_continues_keeps_its_handle_and_returns_its_last_result(db: Live) {
     #[workflow]

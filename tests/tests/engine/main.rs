@@ -105,6 +105,7 @@ workflow_tests::cases! {
         a_patch_name_used_twice_fails_the_run,
     }
     continue_as_new {
+        every_replay_and_generation_has_the_time_of_the_creation,
         a_run_that_continues_keeps_its_handle_and_returns_its_last_result,
         an_input_of_another_type_fails_the_run,
         a_history_that_reaches_its_limit_fails_the_run,

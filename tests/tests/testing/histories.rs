@@ -39,6 +39,22 @@ async fn a_replay_of_a_document_polls_once_for_each_recorded_step() {
     }
 }
 
+/// Names a step after the time of the creation, so another time is a divergence.
+#[workflow]
+async fn dated(ctx: &Ctx) -> Result<()> {
+    ctx.step(format!("{:?}", ctx.created_at()), async || ok(())).await
+}
+
+#[tokio::test]
+async fn a_replay_of_a_document_has_the_time_of_the_creation() {
+    let env = TestEnv::new().register(dated).await.unwrap();
+    let created = std::time::SystemTime::from(env.now());
+    let run = env.start(dated, ()).with(|start| start.delay(crate::DAY)).await.unwrap();
+    run.finish().await.unwrap();
+    run.assert_ran([format!("{created:?}")]).await;
+    replay(dated, (), &run.export().await.unwrap().to_json()).unwrap();
+}
+
 #[workflow]
 async fn order(ctx: &Ctx, customer: String) -> Result<String> {
     let lines = ctx.step("lines", || async { Ok::<_, Error>(vec![customer.clone(), "tea".into()]) }).await?;

@@ -77,6 +77,9 @@ pub struct RecordedRun {
     /// The number of ancestors: 0 for a run without a parent.
     #[serde(default)]
     pub depth: i64,
+    /// The time at which the run was created. If a document has none, a replay takes `started_at`.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
     /// The time at which a worker first claimed the run, or its creation time if none has.
     pub started_at: Timestamp,
     /// Whether the payloads of the run and its steps are placeholders. See [`RunHistory::redact`].
@@ -99,6 +102,7 @@ impl fmt::Debug for RecordedRun {
             .field("attempt", &self.attempt)
             .field("generation", &self.generation)
             .field("depth", &self.depth)
+            .field("created_at", &self.created_at)
             .field("started_at", &self.started_at)
             .finish()
     }
@@ -122,6 +126,7 @@ impl From<Run> for RecordedRun {
             attempt: run.attempt,
             generation: run.generation,
             depth: run.depth,
+            created_at: Some(run.created_at),
             started_at: run.started_at.unwrap_or(run.created_at),
             redacted: false,
         }

@@ -41,6 +41,8 @@ pub struct RunSettings {
     pub lane: Lane,
     /// The number of the run's attempt, from 1.
     pub attempt: u32,
+    /// The time at which the run was created.
+    pub created_at: Timestamp,
     /// The time at which the run, or its present generation, was first claimed.
     pub started_at: Timestamp,
     /// The largest payload, in bytes of JSON text.

@@ -176,6 +176,8 @@ pub struct ClaimedRun {
     pub deadline_at: Option<Timestamp>,
     /// `true` if a cancel was requested.
     pub cancel_requested: bool,
+    /// When it was created.
+    pub created_at: Timestamp,
     /// When it was first claimed.
     pub started_at: Timestamp,
     /// When this claim ends unless it is renewed.

@@ -66,6 +66,7 @@ fn replay_once(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Hal
         depth: run.depth,
         lane: Lane { queue: run.queue.clone(), workflow: run.workflow.clone(), version: run.version.clone() },
         attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        created_at: run.created_at.unwrap_or(run.started_at),
         started_at: run.started_at,
         payload_limit,
     };

@@ -232,6 +232,24 @@ impl<S> Ctx<S> {
         &self.cell.settings().lane.version
     }
 
+    /// Returns the time at which this run was created, by the clock of the database. It is the same
+    /// on every replay, in every attempt and in every generation of the run. For the present time
+    /// see [`Ctx::now`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn remind(ctx: &Ctx) -> Result<()> {
+    ///     // A week after the start, however long the run had to wait for a worker.
+    ///     ctx.sleep_until(ctx.created_at() + Duration::from_secs(7 * 24 * 3600)).await
+    /// }
+    /// ```
+    #[must_use]
+    pub fn created_at(&self) -> SystemTime {
+        self.cell.settings().created_at.into()
+    }
+
     /// Returns the number of the current attempt, from 1. Inside the body of a step this is the
     /// attempt of the step. Elsewhere it is the attempt of the run, which is 1 unless a failed run
     /// was retried by [`Workflow::RETRY`](crate::Workflow::RETRY) or

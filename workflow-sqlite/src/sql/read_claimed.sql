@@ -5,6 +5,7 @@
 -- such inputs.
 SELECT json_group_array(json_array(
     id, epoch, queue, workflow_name, version, wakes, crashes, attempt, generation, depth, parent_run_id, deadline_at,
-    cancel_requested_at, started_at, available_at, error, iif(octet_length(input) <= 16384, input, NULL), lone_crashes))
+    cancel_requested_at, started_at, available_at, error, iif(octet_length(input) <= 16384, input, NULL), lone_crashes,
+    created_at))
 FROM workflow_runs
 WHERE id IN (SELECT value FROM json_each(?))

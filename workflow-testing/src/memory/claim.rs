@@ -39,6 +39,7 @@ fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) 
             parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
             deadline_at: run.deadline_at,
             cancel_requested: run.cancel_requested_at.is_some(),
+            created_at: run.created_at,
             started_at: *run.started_at.get_or_insert(now.max(run.created_at)),
             lease_until: run.available_at,
             error: run.error.clone(),

@@ -102,6 +102,7 @@ mod tests {
             parent_run_id: None,
             deadline_at: None,
             cancel_requested: false,
+            created_at: Timestamp::from_micros(0),
             started_at: Timestamp::from_micros(0),
             lease_until: Timestamp::from_micros(0),
             error: None,

@@ -35,6 +35,7 @@ pub(super) fn settings_of(run: &ClaimedRun, payload_limit: usize) -> RunSettings
         depth: run.depth,
         lane: run.lane.clone(),
         attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        created_at: run.created_at,
         started_at: run.started_at,
         payload_limit,
     }

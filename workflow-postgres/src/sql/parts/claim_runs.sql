@@ -40,7 +40,7 @@
     SET epoch = r.epoch + 1, status = 'running', worker_id = $5,
         available_at = LEAST(due.now + $6::bigint, {far_future}), started_at = COALESCE(r.started_at, GREATEST(due.now, r.created_at))
     FROM due WHERE r.ctid = due.place
-    RETURNING r.id, r.epoch, due.lane, r.input, due.available_at AS due_at,
+    RETURNING r.id, r.epoch, due.lane, r.input, due.available_at AS due_at, r.created_at,
               CASE WHEN r.wakes <> 0 OR r.crashes <> 0 OR r.attempt <> 1 OR r.generation <> 0 OR r.depth <> 0 OR r.parent_run_id IS NOT NULL
                    OR r.deadline_at IS NOT NULL OR r.cancel_requested_at IS NOT NULL OR r.started_at <> due.now OR r.error IS NOT NULL
               THEN json_build_array(r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.deadline_at,
