@@ -6,7 +6,7 @@ UPDATE {schema}.workflow_runs AS r
 SET key = NULL
 FROM (SELECT unnest($1::text[]) AS workflow, unnest($2::text[]) AS key, unnest($3::uuid[]) AS id) AS s
 CROSS JOIN LATERAL (
-    SELECT o.id FROM {schema}.workflow_runs AS o WHERE o.workflow_name = s.workflow AND o.key = s.key LIMIT 1
+    SELECT o.ctid AS place FROM {schema}.workflow_runs AS o WHERE o.workflow_name = s.workflow AND o.key = s.key LIMIT 1
 ) AS held
-WHERE r.id = held.id AND r.key = s.key AND r.status IN ('failed', 'canceled')
+WHERE r.ctid = held.place AND r.workflow_name = s.workflow AND r.key = s.key AND r.status IN ('failed', 'canceled')
   AND (SELECT n.id FROM {schema}.workflow_runs AS n WHERE n.id = s.id) IS NULL
