@@ -130,7 +130,7 @@ async fn claim_from(
     request: &ClaimRequest,
     cursors: &Cursors,
 ) -> Result<Vec<PgRow>, Failure> {
-    let parts = Parts::CLAIM_RUNS.resumed(!cursors.is_empty());
+    let parts = Parts::CLAIM_RUNS.resumed(!cursors.is_empty()).with_lanes(request.lanes.len());
     let query = sql.parts(parts).query().bind(clock.fixed().map(Timestamp::as_micros));
     Ok(bind_cursors(bind(query, request, request.limit), request, cursors).fetch_all(connection).await?)
 }

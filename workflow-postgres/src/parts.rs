@@ -9,7 +9,8 @@
 //! renumbers them. These holes are filled in: `{after}` is true once everything that comes before
 //! the part has been done and the claims of the batch hold; `{none_lost}` adds the test of claims
 //! that the fence cache does not know; `{returning}` makes recorded attempts countable; `{lapsed}`
-//! and `{or_lapsed}` add the runs whose leases have ended to a claim.
+//! and `{or_lapsed}` add the runs whose leases have ended to a claim; `{turn}` is the turn in which a
+//! lane gives a run to a claim.
 
 use std::fmt::{self, Write};
 
@@ -24,6 +25,8 @@ pub(super) struct Parts {
     pub(super) claim: bool,
     /// The claim also takes runs whose leases have ended.
     pub(super) lapsed: bool,
+    /// The claim has several lanes, which take turns. With one lane the runs are in order already.
+    pub(super) turns: bool,
     /// Claims that the fence cache does not know, attempts that are not new first successes, parks,
     /// or ends with an error: the checks and columns that most batches do not need.
     pub(super) unusual: bool,
@@ -34,6 +37,9 @@ const CLAIMED: [&str; 7] = ["id", "epoch", "lane", "input", "due_at", "created_a
 
 /// Adds the runs of `find_lapsed.sql` to the due runs of `claim_runs.sql`.
 const OR_LAPSED: &str = "UNION ALL SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.lane FROM lapsed";
+
+/// The turn of a run among those of its lane.
+const TURN: &str = "row_number() OVER (PARTITION BY either.lane ORDER BY either.available_at, either.id)";
 
 /// The rows that a statement locks to check the claims of the attempts that it records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,6 +60,7 @@ const NONE: Parts = Parts {
     releases: false,
     claim: false,
     lapsed: false,
+    turns: false,
     unusual: false,
 };
 
@@ -64,12 +71,17 @@ impl Parts {
     pub(super) const RECORD_ATTEMPTS: Self = Self { attempts: true, unusual: true, ..NONE };
     /// Ends and parks runs.
     pub(super) const RELEASE_CLAIMS: Self = Self { releases: true, unusual: true, ..NONE };
-    /// Claims runs.
-    pub(super) const CLAIM_RUNS: Self = Self { claim: true, lapsed: true, ..NONE };
+    /// Claims runs of several lanes.
+    pub(super) const CLAIM_RUNS: Self = Self { claim: true, lapsed: true, turns: true, ..NONE };
 
     /// Leaves out the part that a claim does not need if it resumes from a cursor.
     pub(super) fn resumed(self, is_resumed: bool) -> Self {
         Self { lapsed: self.lapsed && !is_resumed, ..self }
+    }
+
+    /// Leaves out the turns of lanes unless there are several.
+    pub(super) fn with_lanes(self, lanes: usize) -> Self {
+        Self { turns: self.turns && lanes > 1, ..self }
     }
 
     /// The files of the parts, in the order in which the statement has them.
@@ -120,7 +132,8 @@ impl Parts {
         };
         for file in self.files() {
             let (text, answer) = split(prepare(file));
-            let text = text.replace("{lapsed}", &lapsed).replace("{or_lapsed}", or_lapsed);
+            let turn = if self.turns { TURN } else { "0" };
+            let text = text.replace("{lapsed}", &lapsed).replace("{or_lapsed}", or_lapsed).replace("{turn}", turn);
             let (text, count) = renumbered(&text, parameters);
             let none_lost = if self.unusual { "AND NOT EXISTS (SELECT FROM lost)" } else { "" };
             let returning = if self.fence == PartsFence::None { "RETURNING 1" } else { "" };
@@ -178,6 +191,7 @@ impl Parts {
             claim: flag(bits, 3),
             lapsed: flag(bits, 4),
             unusual: flag(bits, 5),
+            turns: flag(bits, 6),
             fence: PartsFence::None,
         };
         let is_used = |parts: &Self| {
@@ -188,12 +202,12 @@ impl Parts {
                 PartsFence::Run => parts.attempts && !parts.starts && !parts.releases && !parts.claim,
                 PartsFence::Owners => owners,
             };
-            let fast = (changes || parts.claim) && is_fenced && (parts.claim || !parts.lapsed);
+            let fast = (changes || parts.claim) && is_fenced && (parts.claim || !parts.lapsed && !parts.turns);
             let slow = [Self::START_RUNS, Self::RECORD_ATTEMPTS, Self::RELEASE_CLAIMS, Self::CLAIM_RUNS];
             fast && (!parts.unusual || parts.attempts || parts.releases) || slow.contains(parts)
         };
         let fenced = |parts: Self| fences.map(|fence| Self { fence, ..parts });
-        (0..64).map(of).flat_map(fenced).filter(is_used).collect()
+        (0..128).map(of).flat_map(fenced).filter(is_used).collect()
     }
 }
 
@@ -201,9 +215,9 @@ impl Parts {
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("batch:")?;
-        let names = ["run", "owners", "starts", "attempts", "releases", "claim", "lapsed", "unusual"];
+        let names = ["run", "owners", "starts", "attempts", "releases", "claim", "lapsed", "turns", "unusual"];
         let fences = [self.fence == PartsFence::Run, self.fence == PartsFence::Owners];
-        let flags = [self.starts, self.attempts, self.releases, self.claim, self.lapsed, self.unusual];
+        let flags = [self.starts, self.attempts, self.releases, self.claim, self.lapsed, self.turns, self.unusual];
         let flags = fences.into_iter().chain(flags);
         names.iter().zip(flags).filter(|(_, flag)| *flag).try_for_each(|(name, _)| write!(f, " {name}"))
     }
@@ -240,16 +254,16 @@ mod tests {
     #[test]
     fn a_part_counts_its_parameters_from_the_last_one_of_the_part_before() {
         let (fence, starts, attempts, releases) = (PartsFence::Owners, true, true, true);
-        let all = Parts { fence, starts, attempts, releases, claim: true, lapsed: true, unusual: true };
+        let all = Parts { fence, starts, attempts, releases, claim: true, lapsed: true, turns: true, unusual: true };
         let lone = Parts { fence: PartsFence::Run, attempts, ..NONE };
-        for parts in [all, Parts { unusual: false, ..all }, all.resumed(true), Parts::CLAIM_RUNS, lone] {
+        for parts in [all, Parts { unusual: false, ..all }, all.resumed(true), all.with_lanes(1), Parts::CLAIM_RUNS, lone] {
             let text = parts.text(|file| file);
             let (_, count) = renumbered(&text, 0);
             // The time is put in later.
             for number in 2..=count {
                 assert!(text.contains(&format!("${number}")), "{parts:?}: ${number} of {count}\n{text}");
             }
-            let holes = ["{after}", "{none_lost}", "{returning}", "{lapsed}", "{or_lapsed}", "-- "];
+            let holes = ["{after}", "{none_lost}", "{returning}", "{lapsed}", "{or_lapsed}", "{turn}", "-- "];
             assert!(holes.iter().all(|hole| !text.contains(hole)), "{text}");
         }
     }
@@ -258,7 +272,7 @@ mod tests {
     fn what_waits_for_nothing_comes_after_what_may_wait() {
         let (starts, attempts, releases, claim) = (true, true, true, true);
         let parts =
-            Parts { fence: PartsFence::Owners, starts, attempts, releases, claim, lapsed: true, unusual: false };
+            Parts { fence: PartsFence::Owners, starts, attempts, releases, claim, lapsed: true, turns: true, unusual: false };
         let text = parts.text(|file| file);
         let at = |name: &str| text.find(&format!("{name} AS ")).unwrap_or(usize::MAX);
         let order = ["seen", "locked", "verdict", "started", "recorded", "finished", "lapsed", "due", "claimed"];

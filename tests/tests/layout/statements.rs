@@ -39,7 +39,7 @@ fn statements_are_constants() {
             let holes: BTreeSet<&str> = text.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();
             for hole in holes {
                 let values = ["schema", "now", "far_future"];
-                let parts = ["after", "none_lost", "returning", "lapsed", "or_lapsed"];
+                let parts = ["after", "none_lost", "returning", "lapsed", "or_lapsed", "turn"];
                 let known = values.contains(&hole) || parts.contains(&hole);
                 assert!(driver == "workflow-postgres" && known, "{} has a hole {{{hole}}}", shown(&path));
             }

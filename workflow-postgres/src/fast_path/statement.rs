@@ -66,8 +66,10 @@ impl BatchStatement {
             releases,
             claim: claim.is_some(),
             lapsed: claim.is_some(),
+            turns: claim.is_some(),
             unusual: !usual,
         };
+        let parts = parts.with_lanes(request.map_or(0, |request| request.lanes.len()));
         let none = Workers::default();
         let locked = if fence == PartsFence::Owners { workers } else { &none };
         let mut query = sql.parts(parts).query().bind(clock.fixed().map(Timestamp::as_micros));

@@ -11,7 +11,7 @@
     SELECT first.place, first.id, first.available_at, first.lane, {now} AS now
     FROM (
         SELECT either.place, either.id, either.available_at, either.lane,
-               row_number() OVER (PARTITION BY either.lane ORDER BY either.available_at, either.id) AS turn
+               {turn} AS turn
         FROM (
             SELECT waiting.place, waiting.id, waiting.available_at, lane.number AS lane
             FROM unnest($1::text[], $2::text[], $3::text[], $7::bigint[], $8::uuid[])
@@ -33,7 +33,7 @@
         ) AS either
     ) AS first
     WHERE {after}
-    ORDER BY first.turn, first.lane
+    ORDER BY first.turn, first.lane, first.available_at, first.id
     LIMIT $4
 ), claimed AS (
     UPDATE {schema}.workflow_runs AS r
