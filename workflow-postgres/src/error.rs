@@ -71,6 +71,13 @@ impl Failure {
         error.and_then(|error| error.code()).is_some_and(|code| code == "08P01")
     }
 
+    /// `true` if a statement that was prepared on this connection is not there, or one that was not
+    /// prepared on it is: the session is not the connection's own.
+    pub(super) fn is_foreign_session(&self) -> bool {
+        let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+        error.and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "26000" | "42P05"))
+    }
+
     /// `true` if the tables are missing, as in another database than the one that was connected to.
     pub(super) fn is_missing_table(&self) -> bool {
         let error = self.source.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);

@@ -273,6 +273,9 @@ fn refused(url: &str, failure: Failure, operation: &'static str) -> ConnectError
     if failure.kind == DatabaseErrorKind::ReadOnly {
         return ConnectError::ReadOnly { url: redact(url) };
     }
+    if failure.is_foreign_session() {
+        return ConnectError::TransactionPooler { url: redact(url) };
+    }
     ConnectError::Database { url: redact(url), source: failure.during(operation) }
 }
 

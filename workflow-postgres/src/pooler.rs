@@ -24,9 +24,10 @@ pub(super) async fn lends_transactions(
     options: &PgConnectOptions,
 ) -> Result<bool, Failure> {
     let mut second = PgConnection::connect_with(options).await?;
+    let own = pid(connection).await?;
     let mut lends = false;
     for _ in 0..ROUNDS {
-        lends = is_lent(connection, &mut second).await?;
+        lends = is_lent(own, connection, &mut second).await?;
         if lends {
             break;
         }
@@ -36,10 +37,13 @@ pub(super) async fn lends_transactions(
     Ok(lends)
 }
 
-/// Returns `true` if the first connection has no session of its own: the second one gets its
-/// session, or it loses its session while the second one has a transaction open.
-async fn is_lent(first: &mut PgConnection, second: &mut PgConnection) -> Result<bool, Failure> {
-    let before = pid(first).await?;
+/// Returns `true` if the first connection does not keep the session of this process: it has got
+/// another one, or the second connection gets its session for a transaction.
+async fn is_lent(own: i32, first: &mut PgConnection, second: &mut PgConnection) -> Result<bool, Failure> {
+    // The pooler has this connection back last, so it probably lends this one next.
+    if pid(first).await? != own {
+        return Ok(true);
+    }
     if let Err(error) = sqlx::raw_sql(BEGIN).execute(&mut *second).await {
         let failure = Failure::from(error);
         // A pooler that lends single statements ends the connection.
@@ -50,7 +54,7 @@ async fn is_lent(first: &mut PgConnection, second: &mut PgConnection) -> Result<
         beside => beside?,
     };
     // The first one would wait for its session, if the pooler has no other.
-    let lent = beside == before || pid(first).await? != before;
+    let lent = beside == own || pid(first).await? != own;
     sqlx::raw_sql(ROLLBACK).execute(second).await?;
     Ok(lent)
 }
