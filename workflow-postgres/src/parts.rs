@@ -9,8 +9,8 @@
 //! renumbers them. These holes are filled in: `{after}` is true once everything that comes before
 //! the part has been done and the claims of the batch hold; `{none_lost}` adds the test of claims
 //! that the fence cache does not know; `{returning}` makes recorded attempts countable; `{lapsed}`
-//! and `{or_lapsed}` add the runs whose leases have ended to a claim; `{turn}` is the turn in which a
-//! lane gives a run to a claim.
+//! and `{or_lapsed}` add the runs whose leases have ended to a claim; `{turn}` is the turn in which
+//! a lane gives a run to a claim.
 
 use std::fmt::{self, Write};
 
@@ -256,7 +256,9 @@ mod tests {
         let (fence, starts, attempts, releases) = (PartsFence::Owners, true, true, true);
         let all = Parts { fence, starts, attempts, releases, claim: true, lapsed: true, turns: true, unusual: true };
         let lone = Parts { fence: PartsFence::Run, attempts, ..NONE };
-        for parts in [all, Parts { unusual: false, ..all }, all.resumed(true), all.with_lanes(1), Parts::CLAIM_RUNS, lone] {
+        for parts in
+            [all, Parts { unusual: false, ..all }, all.resumed(true), all.with_lanes(1), Parts::CLAIM_RUNS, lone]
+        {
             let text = parts.text(|file| file);
             let (_, count) = renumbered(&text, 0);
             // The time is put in later.
@@ -271,8 +273,16 @@ mod tests {
     #[test]
     fn what_waits_for_nothing_comes_after_what_may_wait() {
         let (starts, attempts, releases, claim) = (true, true, true, true);
-        let parts =
-            Parts { fence: PartsFence::Owners, starts, attempts, releases, claim, lapsed: true, turns: true, unusual: false };
+        let parts = Parts {
+            fence: PartsFence::Owners,
+            starts,
+            attempts,
+            releases,
+            claim,
+            lapsed: true,
+            turns: true,
+            unusual: false,
+        };
         let text = parts.text(|file| file);
         let at = |name: &str| text.find(&format!("{name} AS ")).unwrap_or(usize::MAX);
         let order = ["seen", "locked", "verdict", "started", "recorded", "finished", "lapsed", "due", "claimed"];
