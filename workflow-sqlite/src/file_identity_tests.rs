@@ -38,7 +38,7 @@ async fn nothing_is_acknowledged_after_a_file_was_removed_moved_or_replaced() {
             is_unreachable(&f, &what).await;
             let renewed = session.renew(&[claim], LEASE).await;
             assert_eq!(renewed.map_err(|error| error.kind), Err(DatabaseErrorKind::Unreachable), "{what}");
-            // The same file is back.
+            // The file is in its place again.
             fs::rename(&away, &path).unwrap();
             f.start().await;
             assert_eq!(session.renew(&[claim], LEASE).await.unwrap().len(), 1);

@@ -11,8 +11,8 @@ use crate::WorkerError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LapsedLease {
-    /// Drops the bodies at their next await and gives the run up. Another worker may run them at
-    /// the same time already.
+    /// Drops the bodies at their next await and gives the run up. Another worker may have begun
+    /// them meanwhile.
     #[default]
     DropBodies,
     /// Lets the bodies end. Their outcomes are stored if no other worker has claimed the run.

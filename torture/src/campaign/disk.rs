@@ -93,15 +93,7 @@ async fn limit(round: &mut Round) -> bool {
 /// Waits until every worker continues. Returns `true` if each one does.
 async fn goes_on(round: &mut Round) -> bool {
     let begun = Instant::now();
-    round.ledger.read();
-    let lines = round.ledger.lines.len();
-    let pids: Vec<u32> = round.workers.iter().map(WorkerProcess::pid).collect();
-    let ledger = &mut round.ledger;
-    let all_go_on = until(RECOVERY, || {
-        ledger.read();
-        pids.iter().all(|pid| ledger.lines[lines..].iter().any(|line| line.pid == *pid))
-    });
-    let all_go_on = all_go_on.await;
+    let all_go_on = round.all_continue(RECOVERY).await;
     let took = if begun.elapsed() < Duration::from_secs(5) { "continued within 5 s" } else { "continued later" };
     round.note(took, usize::from(all_go_on));
     all_go_on

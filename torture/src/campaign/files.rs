@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use super::wire::until;
 use super::{Part, Report, Round, RoundOptions};
 use crate::worker_process::WorkerProcess;
 
@@ -32,7 +31,7 @@ pub(super) async fn round(part: Part) -> Report {
         let (gone_at, back_at) = round.take_away(&file).await;
         round.report.faults += 1;
         round.report.delivered += usize::from(round.acknowledged_between(gone_at, back_at, &file));
-        if !round.goes_on().await {
+        if !round.all_continue(RECOVERY).await {
             round.violation("I-Live", format!("a worker had not continued {RECOVERY:?} after {file:?} was back"));
             break;
         }
@@ -82,21 +81,5 @@ impl Round {
             self.violation("I-Ack", format!("{line:?} was acknowledged while {file:?} was away"));
         }
         was_busy
-    }
-
-    /// Waits until every worker continues. Returns `true` if each one does.
-    async fn goes_on(&mut self) -> bool {
-        let since = Instant::now();
-        self.ledger.read();
-        let lines = self.ledger.lines.len();
-        let pids: Vec<u32> = self.workers.iter().map(WorkerProcess::pid).collect();
-        let ledger = &mut self.ledger;
-        let all_go_on = until(RECOVERY, || {
-            ledger.read();
-            pids.iter().all(|pid| ledger.lines[lines..].iter().any(|line| line.pid == *pid))
-        });
-        let all_go_on = all_go_on.await;
-        self.note("seconds until all continued", usize::try_from(since.elapsed().as_secs()).unwrap_or(usize::MAX));
-        all_go_on
     }
 }

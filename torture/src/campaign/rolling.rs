@@ -10,7 +10,6 @@ use super::load::patiently;
 use super::wire::until;
 use super::{Part, Report, Round, RoundOptions};
 use crate::ledger::Fact;
-use crate::worker_process::WorkerProcess;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use workflow_tests::RawConnection;
 
@@ -162,15 +161,7 @@ async fn migrate(round: &mut Round) -> bool {
             }
         }
     }
-    round.ledger.read();
-    let lines = round.ledger.lines.len();
-    let pids: Vec<u32> = round.workers.iter().map(WorkerProcess::pid).collect();
-    let ledger = &mut round.ledger;
-    let all_go_on = until(RECOVERY, || {
-        ledger.read();
-        pids.iter().all(|pid| ledger.lines[lines..].iter().any(|line| line.pid == *pid))
-    });
-    if !all_go_on.await {
+    if !round.all_continue(RECOVERY).await {
         round.violation("I-Live", "a worker did not continue during a migration".into());
     }
     let mut late = round.testbed.spawn("late", &round.settings);

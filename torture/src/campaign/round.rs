@@ -10,6 +10,7 @@ use workflow_engine::model::Clock;
 use workflow_sdk::Replayed;
 use workflow_sdk::testing::replay;
 
+use super::wire::until;
 use super::{Load, LoadResult, Part, Report, RoundViolation};
 use crate::checker::{self, Evidence, Violation};
 use crate::ledger::LedgerReader;
@@ -196,6 +197,20 @@ impl Round {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Waits until every living worker has written to the ledger again. Returns `false` if one has
+    /// not within this time.
+    pub async fn all_continue(&mut self, within: Duration) -> bool {
+        self.ledger.read();
+        let lines = self.ledger.lines.len();
+        let pids: Vec<u32> = self.workers.iter().map(WorkerProcess::pid).collect();
+        let ledger = &mut self.ledger;
+        until(within, || {
+            ledger.read();
+            pids.iter().all(|pid| ledger.lines[lines..].iter().any(|line| line.pid == *pid))
+        })
+        .await
     }
 
     /// Waits until all runs have ended, ends the workers, and checks the evidence.

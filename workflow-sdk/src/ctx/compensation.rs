@@ -55,7 +55,7 @@ impl<S: Send + Sync + 'static> Ctx<S> {
     ///
     /// A compensation runs after the function has returned. So its body does not borrow from the
     /// function: it receives the worker's state as an `Arc`, and a clone of `value`, which says
-    /// what to undo. A body that needs no value takes `()`. The body is called once per attempt.
+    /// what to undo; it is `()` if there is nothing to say. The body is called once per attempt.
     /// Like every step, it runs at least once. So give other systems a key that identifies the
     /// refund, for example one made of [`Ctx::run_id`].
     ///

@@ -158,7 +158,7 @@ impl<'a> Drive<'a> {
                 }
             }
             let next = self.workflow.next();
-            // What code that does not fit has published is not written.
+            // Values that were published by code that does not fit are not written.
             if !matches!(next, Next::Diverged(_) | Next::Passed(_)) {
                 self.check_size()?;
                 self.send_records().await?;
