@@ -1,5 +1,5 @@
 //! Waits for a person's approval, without a worker. If there is no decision in time, the run asks
-//! the next person.
+//! the next person. A second decision is answered with the first one.
 //!
 //! `cargo run --example approval`
 
@@ -31,6 +31,12 @@ async fn application(client: &Client) -> Result<String> {
             println!("{to} is asked about {:?}", asked.key);
             if to == "head of ops" {
                 client.approve(asked.run_id, &asked.key, "zoe").note("as agreed by phone").await?;
+                let late = client.reject(asked.run_id, &asked.key, "bob").await?;
+                if let SignalOutcome::Repeated(first) = late
+                    && let Some(decision) = first.decision()
+                {
+                    println!("bob is too late: already {decision} at {}", first.accepted_at);
+                }
                 return Ok(run.result().await?);
             }
         }

@@ -93,6 +93,8 @@ impl Claims {
         let request = ClaimRequest {
             worker: WorkerId::generate(),
             lanes: vec![lane(five_steps)],
+            limited: Vec::new(),
+            gated: Vec::new(),
             limit: args.limit,
             // The lease outlasts the benchmark: otherwise claimed runs would become due again.
             lease: Duration::from_secs(24 * 3600),
@@ -133,13 +135,26 @@ async fn fill(database: &Database, args: &Args) -> BoxResult<()> {
     let now = clock::now_micros();
     // `i` is the number of the row. The leases of ended runs lie in the past; sleeping runs become
     // due in an hour or later.
-    let own = format!("'{queue}', '{workflow}', '{version}'");
+    tables
+        .execute(&format!(
+            "INSERT INTO {{lanes}} (queue, workflow_name, version)
+             VALUES ('{queue}', '{workflow}', '{version}'), ('elsewhere', '{workflow}', '{version}'),
+                    ('{queue}', 'another', '{version}'), ('{queue}', '{workflow}', 'older')"
+        ))
+        .await?;
+    let number = |condition: &str| format!("(SELECT id FROM {{lanes}} WHERE {condition})");
+    let own = format!(
+        "'{workflow}', {}",
+        number(&format!("queue = '{queue}' AND workflow_name = '{workflow}' AND version = '{version}'"))
+    );
     let finished = format!("{own}, 'succeeded', '480', {now} - i, {now} - i");
     let sleeping = format!("{own}, 'parked', NULL, {now} + 3600000000 + i * 1000, NULL");
     let foreign = format!(
-        "CASE i % 3 WHEN 0 THEN 'elsewhere' ELSE '{queue}' END,
-         CASE i % 3 WHEN 1 THEN 'another' ELSE '{workflow}' END,
-         CASE i % 3 WHEN 2 THEN 'older' ELSE '{version}' END, 'pending', NULL, {now} - i, NULL"
+        "CASE i % 3 WHEN 1 THEN 'another' ELSE '{workflow}' END,
+         CASE i % 3 WHEN 0 THEN {} WHEN 1 THEN {} ELSE {} END, 'pending', NULL, {now} - i, NULL",
+        number("queue = 'elsewhere'"),
+        number("workflow_name = 'another'"),
+        number("version = 'older'"),
     );
     for (kind, (rows, columns)) in
         [(args.finished, finished), (args.sleeping, sleeping), (args.foreign, foreign)].into_iter().enumerate()
@@ -156,7 +171,7 @@ async fn fill(database: &Database, args: &Args) -> BoxResult<()> {
         };
         let insert = format!(
             "{numbers} INSERT INTO {{runs}}
-                 (id, queue, workflow_name, version, status, output, available_at, completed_at, input, epoch, created_at)
+                 (id, workflow_name, lane_id, status, output, available_at, completed_at, input, epoch, created_at)
              SELECT {id}, {columns}, '7', 1, {now} - i FROM n WHERE i <= {rows}"
         );
         tables.execute(&insert).await?;

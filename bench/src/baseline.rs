@@ -157,9 +157,9 @@ impl Bare {
                 let rows: Vec<_> = ids.iter().zip(seeds).map(|(id, seed)| json!([id, seed.to_string()])).collect();
                 sqlx::query(
                     "INSERT INTO workflow_runs
-                         (id, workflow_name, version, queue, status, key, available_at, deadline_at, created_at, depth,
-                          parent_run_id, parent_step_key, on_parent_end, tags, input)
-                     SELECT value ->> 0, 'one_step', '1', 'default', 'pending', NULL, ?2, NULL, ?2, 0, NULL, NULL, NULL, '{}',
+                         (id, workflow_name, lane_id, status, key, available_at, deadline_at, created_at, depth, parent_run_id,
+                          parent_step_key, on_parent_end, tags, input)
+                     SELECT value ->> 0, 'one_step', 1, 'pending', NULL, ?2, NULL, ?2, 0, NULL, NULL, NULL, '{}',
                             value ->> 1
                      FROM jsonb_each(?1)",
                 )
@@ -171,9 +171,9 @@ impl Bare {
             Self::Postgres(connection) => {
                 let insert = AssertSqlSafe(format!(
                     "INSERT INTO {}
-                         (id, workflow_name, version, queue, status, input, key, available_at, deadline_at, created_at, tags,
-                          depth, parent_run_id, parent_step_key, on_parent_end)
-                     SELECT id, 'one_step', '1', 'default', 'pending', input, NULL, $3, NULL, $3, '{{}}', 0, NULL, NULL, NULL
+                         (id, workflow_name, lane_id, status, input, key, available_at, deadline_at, created_at, tags, depth,
+                          parent_run_id, parent_step_key, on_parent_end)
+                     SELECT id, 'one_step', 1, 'pending', input, NULL, $3, NULL, $3, '{{}}', 0, NULL, NULL, NULL
                      FROM unnest($1::uuid[], $2::text[]) AS row(id, input)",
                     database.table("workflow_runs")
                 ));

@@ -8,16 +8,20 @@ mod baseline;
 mod clock;
 mod database;
 mod enqueue;
+mod events;
+mod fairness;
 mod fan_out;
 mod history;
 mod idle;
 mod latency;
+mod limits;
 mod process;
 mod proxy;
 mod report;
 mod rounds;
 mod samples;
 mod scale;
+mod schedules;
 mod server;
 mod signals;
 mod sleepers;
@@ -63,11 +67,19 @@ enum Bench {
     /// Measures the time from the start of a one-step run to its result, one run after the other.
     /// The baseline is one commit of the bare program.
     Latency(latency::Args),
+    /// Measures what the limit of a queue costs. The baseline is a queue without a limit.
+    Limits(limits::Args),
     /// Measures several worker processes, and what each run costs the database independently of the
     /// machine's speed. PostgreSQL only.
     Scale(scale::Args),
     /// Measures the time from sending a signal to a parked run until its next step runs.
     Signals(signals::Args),
+    /// Measures the emission of an event to many runs that wait for it, and the time until all of
+    /// them have gone on.
+    Events(events::Args),
+    /// Measures the delay of a run while a worker has tens of thousands of due runs of another
+    /// workflow.
+    Fairness(fairness::Args),
     /// Measures one run of many steps in a row, and its replay after the worker was killed.
     History(history::Args),
     /// Measures one run of many concurrent steps, and a map over many items.
@@ -79,6 +91,8 @@ enum Bench {
     Sleepers(sleepers::Args),
     /// Measures a claim among millions of runs that it must not take.
     Backlog(backlog::Args),
+    /// Measures how late runs are created that many schedules start in the same second.
+    Schedules(schedules::Args),
     /// Runs a worker for another benchmark, until its input ends.
     #[command(hide = true)]
     Worker(worker::Args),
@@ -103,13 +117,17 @@ async fn bench() -> BoxResult<()> {
         Bench::Enqueue(args) => enqueue::run(args).await,
         Bench::Idle(args) => idle::run(args).await,
         Bench::Latency(args) => latency::run(args).await,
+        Bench::Limits(args) => limits::run(args).await,
         Bench::Scale(args) => scale::run(args).await,
         Bench::Signals(args) => signals::run(args).await,
+        Bench::Events(args) => events::run(args).await,
+        Bench::Fairness(args) => fairness::run(args).await,
         Bench::History(args) => history::run(args).await,
         Bench::FanOut(args) => fan_out::run(args).await,
         Bench::Takeover(args) => takeover::run(args).await,
         Bench::Sleepers(args) => sleepers::run(args).await,
         Bench::Backlog(args) => backlog::run(args).await,
+        Bench::Schedules(args) => schedules::run(args).await,
         Bench::Worker(args) => worker::run(args).await,
     }
 }

@@ -42,6 +42,20 @@ pub(crate) async fn one_step(ctx: &Ctx, seed: u64) -> Result<u64> {
     Ok(seed + text.len() as u64)
 }
 
+/// Returns when its only step began, in microseconds since 1970.
+#[workflow]
+pub(crate) async fn moment(ctx: &Ctx) -> Result<i64> {
+    ctx.step("at", async || Ok::<_, Error>(now_micros())).await
+}
+
+/// Waits for the event "go" with this key. Returns when its step after that ran, in microseconds
+/// since 1970, or 0 if no event came.
+#[workflow]
+pub(crate) async fn awaiting(ctx: &Ctx, key: String) -> Result<i64> {
+    let went = ctx.event(GO).key(&key).await?.is_some();
+    ctx.step("at", async || Ok::<_, Error>(if went { now_micros() } else { 0 })).await
+}
+
 /// The signal that [`signaled`] waits for.
 pub(crate) const GO: Signal<u64> = Signal::new("go");
 
@@ -126,6 +140,8 @@ pub(crate) fn register(worker: Worker<()>) -> Worker<()> {
     worker
         .register(five_steps)
         .register(one_step)
+        .register(moment)
+        .register(awaiting)
         .register(signaled)
         .register(steps_in_a_row)
         .register(blocked_run)

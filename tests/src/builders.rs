@@ -33,12 +33,15 @@ pub fn lane_of(queue: &str, workflow: &str, version: &str) -> Lane {
 #[must_use]
 pub fn new_run() -> NewRun {
     NewRun {
+        gate: None,
         id: RunId::generate(),
         lane: lane(),
         // A number that no log has by itself: see `log_secrets.rs`.
         input: r#"{"order":42000000000042}"#.into(),
         key: None,
         key_reuse: KeyReuse::Never,
+        single: None,
+        priority: None,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),
@@ -62,7 +65,7 @@ pub fn claim_request() -> ClaimRequest {
 /// Returns a request for at most `limit` runs of [`lane`].
 #[must_use]
 pub fn claim_by(worker: WorkerId, limit: u32) -> ClaimRequest {
-    ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE }
+    ClaimRequest { worker, lanes: vec![lane()], limited: Vec::new(), gated: Vec::new(), limit, lease: LEASE }
 }
 
 /// Returns attempt 1 of a step, begun at [`CLOCK_START`].
@@ -121,7 +124,7 @@ pub fn attempt(claim: Claim, row: StepAttempt) -> Write {
 /// Returns the write that ends a run.
 #[must_use]
 pub fn end(claim: Claim, end: RunEnd) -> Write {
-    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end })
+    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, has_event_waits: false, end })
 }
 
 /// Returns the write that ends a run with this output.
@@ -189,5 +192,11 @@ pub fn begin_child(claim: Claim, child: &NewRun) -> Write {
 /// Returns the write that ends a run which has this parent, or may have children.
 #[must_use]
 pub fn end_in_family(claim: Claim, parent_run_id: Option<RunId>, has_children: bool) -> Write {
-    Write::End(EndWrite { claim, parent_run_id, has_children, end: RunEnd::Succeeded("1".into()) })
+    Write::End(EndWrite {
+        claim,
+        parent_run_id,
+        has_children,
+        has_event_waits: false,
+        end: RunEnd::Succeeded("1".into()),
+    })
 }

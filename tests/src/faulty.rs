@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, CommitOrder, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
-    Outcome, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener,
+    NextDue, Outcome, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
+    Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -267,8 +268,48 @@ impl Store for FaultyStore {
         self.inner.approvals(run, limit).await
     }
 
+    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
+        self.inner.schedule(name).await
+    }
+
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
+        self.inner.schedules(after, limit).await
+    }
+
+    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
+        self.inner.due_schedules(computed, limit).await
+    }
+
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
+        self.inner.queues().await
+    }
+
+    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
+        self.inner.running_in(queue, at_most).await
+    }
+
+    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
+        self.inner.running_behind(queue, gate).await
+    }
+
+    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
+        self.inner.limits().await
+    }
+
+    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
+        self.inner.waiting_lines(after, limit).await
+    }
+
+    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        self.inner.seats(lines).await
+    }
+
+    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
+        self.inner.seat_waits(run).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {

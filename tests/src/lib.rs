@@ -43,6 +43,16 @@ pub mod long_runs {}
 
 /// Compiles the examples of this page.
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/schedules.md")]
+pub mod schedules {}
+
+/// Compiles the examples of this page.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/starting-runs.md")]
+pub mod starting_runs {}
+
+/// Compiles the examples of this page.
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/testing.md")]
 pub mod testing {}
 

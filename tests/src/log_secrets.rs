@@ -44,8 +44,8 @@ const ERRORS: &[(&str, &str)] = &[("workflow_runs", "error"), ("step_attempts", 
 const NAMES: &[(&str, &str)] = &[
     ("workflow_runs", "workflow_name"),
     ("workflow_runs", "key"),
-    ("workflow_runs", "queue"),
-    ("workflow_runs", "version"),
+    ("workflow_lanes", "queue"),
+    ("workflow_lanes", "version"),
     ("step_attempts", "step_key"),
     ("workflow_signals", "name"),
 ];

@@ -67,7 +67,7 @@ pub fn claimed(outcome: Outcome) -> Claimed {
 #[track_caller]
 pub fn signaled(outcome: &Outcome) -> SignalOutcome {
     match outcome {
-        Outcome::Signaled(signaled) => *signaled,
+        Outcome::Signaled(signaled) => signaled.clone(),
         other => panic!("expected Signaled, got {other:?}"),
     }
 }

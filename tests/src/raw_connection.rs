@@ -28,6 +28,8 @@ impl RawConnection {
             }
             Some(schema) => {
                 let options = PgConnectOptions::from_str(url).expect("a URL").disable_statement_logging();
+                // PgBouncer refuses the parameter by default.
+                let options = options.extra_float_digits(None);
                 let mut raw = Self::Postgres(options.connect().await.expect("raw connection"));
                 raw.execute(format!("SET search_path TO {schema}")).await;
                 raw

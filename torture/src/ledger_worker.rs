@@ -8,10 +8,11 @@ use crate::ledger::{Fact, Ledger};
 use crate::program::{PLANNED, program};
 use crate::race_client::race;
 use crate::worker_process::WorkerSettings;
+use crate::workflows::limited::limited;
 use crate::workflows::rolled::{FirstVersion, SecondVersion, rolled};
 use crate::workflows::{
-    Site, Stubborn, aborter, blocker, chain, collect, debits, emitter, fan, gated, gatekeeper, leaf, pages, parent,
-    sleepy, stuck, unlucky, waiter, waits,
+    Site, Stubborn, aborter, announce, blocker, chain, collect, debits, emitter, fan, gated, gatekeeper, leaf, listen,
+    pages, parent, sleepy, stuck, unlucky, waiter, waits,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use workflow_sdk::{Client, ClientError};
@@ -88,10 +89,13 @@ async fn drive(client: Client, settings: WorkerSettings) -> Result<(), Box<dyn E
         .register(waits)
         .register(waiter)
         .register(collect)
+        .register(listen)
+        .register(announce)
         .register(leaf)
         .register(parent)
         .register(gatekeeper)
         .register(program)
+        .register(limited)
         .register(rolled)
         .register(FirstVersion)
         .concurrency(settings.concurrency)

@@ -7,6 +7,7 @@ pub mod checker;
 pub mod image;
 pub mod ledger;
 pub mod ledger_worker;
+pub mod pooler_process;
 pub mod program;
 pub mod proxy;
 pub mod race_client;

@@ -1,5 +1,6 @@
 //! Workflows whose steps write to a [`Ledger`].
 
+pub mod limited;
 pub mod rolled;
 
 use std::path::PathBuf;
@@ -246,6 +247,42 @@ pub async fn collect(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
         all = ctx.step("take", || effect(ctx, in_order(all, number))).await?;
     }
     Ok(all)
+}
+
+/// Waits for an event [`NUMBERS`] times, and folds the numbers as [`collect`] does. Each event has
+/// a key of its own.
+#[workflow]
+pub async fn listen(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let mut all = n;
+    for number in 0..NUMBERS {
+        let heard = ctx.event::<u64>("number").key(event_key(n, number)).await?.unwrap_or_default();
+        all = ctx.step("take", || effect(ctx, in_order(all, heard))).await?;
+    }
+    Ok(all)
+}
+
+/// Returns the key of an event that [`listen`] waits for.
+#[must_use]
+pub fn event_key(n: u64, number: u64) -> String {
+    format!("{n}-{number}")
+}
+
+/// Emits each event that the [`listen`] run of this number waits for, until it has reached that
+/// run. Returns how many runs the events have reached.
+#[workflow]
+pub async fn announce(ctx: &Ctx<Site>, n: u64) -> Result<u64> {
+    let mut reached = 0;
+    for number in 0..NUMBERS {
+        loop {
+            let runs = ctx.emit_event("number", event_key(n, number), &number).await?;
+            reached += runs;
+            if runs > 0 {
+                break;
+            }
+            ctx.sleep(Duration::from_millis(20)).await?;
+        }
+    }
+    Ok(reached)
 }
 
 /// Folds one number into the output of [`collect`].

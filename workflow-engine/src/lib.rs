@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`faults`] | failpoints and planted bugs, which compile to nothing in a release |
 //! | [`model`] | plain data and the rules that hold for it |
+//! | [`schedule`] | takes a declaration and the time, returns occurrences and decisions; pure |
 //! | [`replay`] | takes the history and the calls of a run, returns decisions; pure |
 //! | [`store`] | the contract between the engine and a database, and its writes |
 //! | [`observe`] | typed events of what the engine does, for logs, metrics and tests |
@@ -21,4 +22,5 @@ pub mod model;
 pub mod observe;
 pub mod replay;
 pub mod runtime;
+pub mod schedule;
 pub mod store;

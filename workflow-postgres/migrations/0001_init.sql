@@ -1,30 +1,122 @@
 -- The tables of the engine. Times are microseconds since 1970-01-01 UTC; payloads are JSON text as
 -- it was written, because JSONB refuses NUL, reorders keys and changes numbers.
 
+-- Lanes: where runs wait, and what a worker claims from. A run and the entries of its indexes hold
+-- the number of its lane. A row is never changed and never deleted. It is written by a transaction
+-- of its own, before the first run of the lane (lanes.rs). Runs behind a gate have a lane of their
+-- own, with a number below 0, by which the triggers know it.
+CREATE TABLE {schema}.workflow_lanes (
+    id            integer NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue         text    NOT NULL COLLATE "C",
+    workflow_name text    NOT NULL COLLATE "C",
+    version       text    NOT NULL COLLATE "C",
+    gate          text    NOT NULL COLLATE "C" DEFAULT '',  -- empty for the runs behind no gate
+    UNIQUE (queue, workflow_name, version, gate),
+    CHECK ((id < 0) = (gate <> ''))
+);
+
+-- Gates: the parts of a queue that have limits of their own and take turns. A claim that looks at a
+-- gate locks its row.
+CREATE TABLE {schema}.workflow_gates (
+    id     integer NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue  text    NOT NULL COLLATE "C",
+    gate   text    NOT NULL COLLATE "C",
+    weight bigint  NOT NULL DEFAULT 1,                  -- how many runs it gives in one turn
+    spent_until bigint NOT NULL DEFAULT 0,              -- until when the rate is used up
+    UNIQUE (queue, gate)
+);
+
+-- When claims look at a lane behind a gate: at open_at, which is also its place in the line. If the
+-- gate was full, when one of its runs holds its slot no longer (full_until is then NULL again), but
+-- at full_until at the latest, because then the lease of a run ends. Only a transaction that has
+-- locked the gate writes its turns.
+CREATE TABLE {schema}.workflow_turns (
+    lane_id    integer NOT NULL PRIMARY KEY,
+    base_id    integer NOT NULL,                        -- the lane of the same names without a gate
+    gate_id    integer NOT NULL,
+    open_at    bigint  NOT NULL,
+    full_until bigint
+) WITH (fillfactor = 70);
+
+-- Serve the search of a claim for gates at which it is time to look.
+CREATE INDEX workflow_turns_open ON {schema}.workflow_turns (base_id, open_at) WHERE full_until IS NULL;
+CREATE INDEX workflow_turns_full ON {schema}.workflow_turns (base_id, full_until) WHERE full_until IS NOT NULL;
+
+-- Serves the count of the running runs behind a gate.
+CREATE INDEX workflow_turns_gate ON {schema}.workflow_turns (gate_id);
+
+-- What the next claim has to tell the turns: a run behind a gate waits (open_at), or holds its slot
+-- no longer (NULL). A row is committed together with the change of its run, and no writer of runs
+-- waits for a gate.
+CREATE TABLE {schema}.workflow_gate_wakes (
+    id      bigint  NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    lane_id integer NOT NULL,
+    open_at bigint
+);
+ALTER TABLE {schema}.workflow_gate_wakes SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Queues that were declared, limited or paused. Limits are JSON, as the program wrote them.
+CREATE TABLE {schema}.workflow_queues (
+    queue        text   NOT NULL COLLATE "C" PRIMARY KEY,
+    declared     text,                                  -- by the worker that started last
+    overridden   text,                                  -- by an operator; holds in place of the declared
+    paused_at    bigint,
+    pause_reason text,
+    spent_until  bigint NOT NULL DEFAULT 0              -- until when the rate is used up
+);
+
+-- Limits for steps that were declared or set. Rules are JSON, as the program wrote them.
+CREATE TABLE {schema}.workflow_limits (
+    name       text NOT NULL COLLATE "C" PRIMARY KEY,
+    declared   text,                                    -- by the worker that started last
+    overridden text                                     -- by an operator; holds in place of the declared
+);
+
+-- Columns of a fixed width stand first, so that none needs padding. Columns that a claim and an end
+-- change stand together: an update on the same page logs only what lies between the first and the
+-- last changed byte, and the input is not among that.
 CREATE TABLE {schema}.workflow_runs (
-    id                  uuid   NOT NULL PRIMARY KEY,
-    workflow_name       text   NOT NULL COLLATE "C",
-    version             text   NOT NULL COLLATE "C",
-    queue               text   NOT NULL COLLATE "C",
-    status              text   NOT NULL COLLATE "C",
-    input               text   NOT NULL,
-    output              text,
-    error               text,
-    key                 text   COLLATE "C",
-    parent_run_id       uuid,
-    parent_step_key     text   COLLATE "C",
-    available_at        bigint NOT NULL,
-    worker_id           uuid,
-    epoch               bigint NOT NULL DEFAULT 0,
-    wakes               bigint NOT NULL DEFAULT 0,
-    crashes             bigint NOT NULL DEFAULT 0,
+    id                  uuid    NOT NULL,
+    created_at          bigint  NOT NULL,
     deadline_at         bigint,
+    parent_run_id       uuid,
+    depth               bigint  NOT NULL DEFAULT 0,     -- 0 for a run that the application started
+    generation          bigint  NOT NULL DEFAULT 0,     -- rises when the run continues as new
+    attempt             bigint  NOT NULL DEFAULT 1,     -- of the run: rises when a failed run is tried again
+    crashes             bigint  NOT NULL DEFAULT 0,
+    lone_crashes        bigint,                         -- crashes while the run was driven alone; NULL for none
+    alone_epoch         bigint,                         -- the last epoch under which it was driven alone
     cancel_requested_at bigint,
-    created_at          bigint NOT NULL,
+    paused_at           bigint,
+    wakes               bigint  NOT NULL DEFAULT 0,
+    epoch               bigint  NOT NULL DEFAULT 0,
+    available_at        bigint  NOT NULL,
     started_at          bigint,
     completed_at        bigint,
-    tags                text   NOT NULL DEFAULT '{}',
-    CHECK (status IN ('pending', 'running', 'parked', 'succeeded', 'failed', 'canceled'))
+    worker_id           uuid,
+    -- A row of workflow_lanes. A foreign key would lock and so write that row at each start.
+    lane_id             integer NOT NULL,
+    -- 0 for a run that has begun, 1 to 4 for the priority of a run that has not: in this order a
+    -- claim looks for due runs.
+    rank                smallint NOT NULL DEFAULT 3,
+    status              text    NOT NULL COLLATE "C",
+    output              text,
+    error               text,
+    workflow_name       text    NOT NULL COLLATE "C",   -- that of the lane, beside the key that is unique in it
+    key                 text    COLLATE "C",
+    single_key          text    COLLATE "C",            -- that no other run of the workflow has at the same time
+    single_until        text    COLLATE "C",            -- when the run gives it up: at its 'begin' or 'end'
+    parent_step_key     text    COLLATE "C",
+    on_parent_end       text    COLLATE "C",            -- NULL for a run without a parent
+    tags                text    NOT NULL DEFAULT '{}',
+    input               text    NOT NULL,
+    -- A run is written again when it is claimed and when it ends, and each time its id gets a
+    -- further entry. The fill factor leaves room for these; otherwise pages are split.
+    PRIMARY KEY (id) WITH (fillfactor = 50),
+    CHECK (status IN ('pending', 'running', 'parked', 'succeeded', 'failed', 'canceled')),
+    CHECK (on_parent_end IN ('cancel', 'abandon')),
+    CHECK (single_until IN ('begin', 'end')),
+    CHECK (rank BETWEEN 0 AND 4)
 );
 
 -- Every claim, renewal and end leaves a dead row behind. With the server's default, a vacuum after
@@ -34,46 +126,139 @@ ALTER TABLE {schema}.workflow_runs SET (autovacuum_vacuum_scale_factor = 0.02, a
 -- At most one run per workflow and key.
 CREATE UNIQUE INDEX workflow_runs_key ON {schema}.workflow_runs (workflow_name, key) WHERE key IS NOT NULL;
 
--- Serves the claim: the unfinished runs of a lane in the order in which they are due.
-CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (queue, workflow_name, version, available_at, id)
-    WHERE status IN ('pending', 'running', 'parked');
+-- At most one run per workflow and single key. A run gives its key up by beginning or ending, so no
+-- statement has to do it.
+CREATE UNIQUE INDEX workflow_runs_single ON {schema}.workflow_runs (workflow_name, single_key, single_until)
+    WHERE single_key IS NOT NULL AND status IN ('pending', 'running', 'parked')
+      AND (single_until = 'end' OR epoch = 0);
 
--- Serves the take-over of a dead worker's claims.
-CREATE INDEX workflow_runs_worker ON {schema}.workflow_runs (worker_id) WHERE status = 'running';
+-- Serves the claim: the runs of a lane and rank in the order in which they are due, without
+-- running, finished and paused ones.
+CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (lane_id, rank, available_at, id)
+    WHERE status IN ('pending', 'parked') AND paused_at IS NULL;
+
+-- Serves the claim: the running runs of a lane in the order in which their leases end. Serves the
+-- take-over of a dead worker's claims, which reads the whole index, and only that worker's rows of
+-- the table. A run stands in one of these two indexes, because both are written at each claim.
+CREATE INDEX workflow_runs_running ON {schema}.workflow_runs (lane_id, available_at, id, worker_id)
+    WHERE status = 'running';
+
+-- A trigger, so that no statement that changes runs can forget the gates.
+CREATE FUNCTION {schema}.workflow_wake_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.workflow_gate_wakes (lane_id, open_at)
+    VALUES (NEW.lane_id, NEW.available_at);
+    RETURN NULL;
+END $$;
+CREATE FUNCTION {schema}.workflow_free_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.workflow_gate_wakes (lane_id) VALUES (NEW.lane_id);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER workflow_runs_wait AFTER INSERT ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.lane_id < 0 AND NEW.status IN ('pending', 'parked') AND NEW.paused_at IS NULL)
+    EXECUTE FUNCTION {schema}.workflow_wake_gate();
+CREATE TRIGGER workflow_runs_wait_again AFTER UPDATE OF status, available_at, paused_at ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.lane_id < 0 AND NEW.status IN ('pending', 'parked') AND NEW.paused_at IS NULL)
+    EXECUTE FUNCTION {schema}.workflow_wake_gate();
+CREATE TRIGGER workflow_runs_free AFTER UPDATE OF status ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status <> 'running')
+    EXECUTE FUNCTION {schema}.workflow_free_gate();
 
 -- Serves the expiry of runs that no worker claims.
 CREATE INDEX workflow_runs_deadline ON {schema}.workflow_runs (deadline_at)
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked');
 
+-- Serves the end of a parent: its children that have not ended.
+CREATE INDEX workflow_runs_parent ON {schema}.workflow_runs (parent_run_id)
+    WHERE parent_run_id IS NOT NULL AND status IN ('pending', 'running', 'parked');
+
+-- Attempts of steps, patches, published values and items of streams.
 CREATE TABLE {schema}.step_attempts (
     run_id       uuid   NOT NULL,
-    step_key     text   NOT NULL COLLATE "C",
     attempt      bigint NOT NULL,
-    kind         text   NOT NULL COLLATE "C",
-    status       text   NOT NULL COLLATE "C",
-    position     bigint,
-    output       text,
-    error        text,
     epoch        bigint NOT NULL,
+    position     bigint,                                -- NULL for a row that is not an outcome
     started_at   bigint NOT NULL,
     completed_at bigint,
+    step_key     text   NOT NULL COLLATE "C",
+    kind         text   NOT NULL COLLATE "C",
+    status       text   NOT NULL COLLATE "C",
+    output       text,
+    error        text,
     PRIMARY KEY (run_id, step_key, attempt),
     CHECK (status IN ('running', 'succeeded', 'failed'))
 );
 
+-- Serves the list of approvals that wait for a decision.
+CREATE INDEX step_attempts_approval ON {schema}.step_attempts (run_id, step_key)
+    WHERE kind = 'approval' AND status = 'running';
+
+-- The inboxes of runs.
 CREATE TABLE {schema}.workflow_signals (
     run_id      uuid   NOT NULL,
     seq         bigint NOT NULL,
-    name        text   NOT NULL COLLATE "C",
-    payload     text   NOT NULL,
-    consumed_by text   COLLATE "C",
     created_at  bigint NOT NULL,
+    name        text   NOT NULL COLLATE "C",
+    key         text   COLLATE "C",
+    consumed_by text   COLLATE "C",
+    payload     text   NOT NULL,
     PRIMARY KEY (run_id, seq)
 );
 
--- Workers, whose liveness locks other workers check.
+-- The key makes a signal that is sent twice one signal.
+CREATE UNIQUE INDEX workflow_signals_key ON {schema}.workflow_signals (run_id, key) WHERE key IS NOT NULL;
+CREATE INDEX workflow_signals_waiting ON {schema}.workflow_signals (run_id, seq) WHERE consumed_by IS NULL;
+
+-- The waits of runs for events. A row exists from the commit that registers the wait until its
+-- event is delivered, its timeout is recorded, or its run ends.
+CREATE TABLE {schema}.workflow_event_waits (
+    run_id   uuid NOT NULL,
+    step_key text NOT NULL COLLATE "C",
+    name     text NOT NULL COLLATE "C",
+    key      text NOT NULL COLLATE "C",
+    signal   text NOT NULL COLLATE "C",     -- the name of the signal that delivers the event
+    PRIMARY KEY (run_id, step_key)
+);
+
+-- Serves the emission.
+CREATE INDEX workflow_event_waits_event ON {schema}.workflow_event_waits (name, key, run_id);
+
+-- Steps that have a seat of a limit, or wait for one. A seat is held while the run is running under
+-- the epoch that took it. A row exists from the first question of an attempt until the attempt or
+-- the run ends.
+CREATE TABLE {schema}.workflow_seats (
+    run_id     uuid   NOT NULL,
+    epoch      bigint,                      -- of the claim that took the seat; NULL while the step waits
+    asked_at   bigint NOT NULL,             -- unique in its line: steps get seats in this order
+    called_at  bigint,                      -- when the waiting step was called to take a free seat
+    step_key   text   NOT NULL COLLATE "C",
+    limit_name text   NOT NULL COLLATE "C",
+    key        text   NOT NULL COLLATE "C",
+    PRIMARY KEY (run_id, step_key)
+);
+
+-- Serve a line: the seats that are taken, and the steps that wait.
+CREATE INDEX workflow_seats_held ON {schema}.workflow_seats (limit_name, key, asked_at) WHERE epoch IS NOT NULL;
+CREATE INDEX workflow_seats_waiting ON {schema}.workflow_seats (limit_name, key, asked_at) WHERE epoch IS NULL;
+
+-- Workers, whose liveness locks other workers check, and the lanes that each serves: a run without
+-- a worker for its lane differs from a run that waits its turn.
 CREATE TABLE {schema}.workflow_workers (
     id         uuid   NOT NULL PRIMARY KEY,
     lock_key   bigint NOT NULL,
-    started_at bigint NOT NULL
+    started_at bigint NOT NULL,
+    lanes      text   NOT NULL DEFAULT '[]'
 );
+
+-- Schedules, which start runs by the clock.
+CREATE TABLE {schema}.workflow_schedules (
+    name         text    NOT NULL COLLATE "C" PRIMARY KEY,
+    revision     bigint  NOT NULL,              -- a random number, new with each change of the row
+    available_at bigint  NOT NULL,              -- when a worker has to look: far in the future for a paused one
+    input        text,                         -- of the runs; NULL if the code of a worker computes it
+    record       text    NOT NULL               -- declaration and state, as JSON
+);
+
+-- Serves the search for schedules that are due.
+CREATE INDEX workflow_schedules_due ON {schema}.workflow_schedules (available_at);

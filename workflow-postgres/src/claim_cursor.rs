@@ -1,8 +1,9 @@
 //! Where a claim begins to look for waiting runs.
 //!
 //! The index of due runs keeps the old entry of a claimed run until a vacuum, once per minute at
-//! best. A claim takes the longest due runs of a lane, so it would walk over all these entries
-//! first. Therefore a claim that follows a full claim begins where claims of the lane ended before.
+//! best. A claim takes the longest due runs of each rank of a lane, so it would walk over all these
+//! entries first. Therefore a claim that follows a full claim begins where claims of that rank and
+//! lane ended before.
 //!
 //! A run that has been due for longer and came later is passed over meanwhile: one that was
 //! resumed, that another claim had locked, or whose start took long to commit. The next claim from
@@ -11,17 +12,17 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use workflow_engine::model::{Lane, RunId, Timestamp, WorkerId};
+use workflow_engine::model::{Lane, Rank, RunId, Timestamp, WorkerId};
 use workflow_engine::store::ClaimRequest;
 
 /// Time after which a claim begins at the beginning again.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// A position in the order in which the runs of a lane are claimed.
+/// A position in the order in which the runs of one rank of a lane are claimed.
 pub(super) type Cursor = (Timestamp, RunId);
 
-/// Where a claim begins. It looks at the lanes without a cursor from the beginning.
-pub(super) type Cursors = HashMap<Lane, Cursor>;
+/// Where a claim begins. It looks at the ranks of lanes without a cursor from the beginning.
+pub(super) type Cursors = HashMap<(Lane, Rank), Cursor>;
 
 /// Where the next claim begins: at the beginning, unless the last claim left cursors.
 #[derive(Debug)]
@@ -63,8 +64,8 @@ impl ClaimCursor {
     }
 
     /// Saves the positions of the last runs of this claim if the claim was full; otherwise forgets
-    /// all cursors. `resumed` says whether the claim began at cursors. A lane of which the claim
-    /// took no run then keeps its cursor.
+    /// all cursors. `resumed` says whether the claim began at cursors. A rank of a lane of which
+    /// the claim took no run then keeps its cursor.
     pub(super) fn save(&mut self, request: &ClaimRequest, resumed: bool, full_until: Option<Cursors>, now: Instant) {
         let left = self.left.take().filter(|left| resumed && left.worker == request.worker);
         self.left = full_until.map(|last| {
@@ -86,11 +87,20 @@ mod tests {
     }
 
     fn request(worker: WorkerId) -> ClaimRequest {
-        ClaimRequest { worker, lanes: vec![lane("a"), lane("b")], limit: 2, lease: Duration::from_secs(30) }
+        ClaimRequest {
+            worker,
+            lanes: vec![lane("a"), lane("b")],
+            limited: Vec::new(),
+            gated: Vec::new(),
+            limit: 2,
+            lease: Duration::from_secs(30),
+        }
     }
 
     fn at<const N: usize>(cursors: [(&str, i64); N]) -> Cursors {
-        let cursor = |(workflow, micros)| (lane(workflow), (Timestamp::from_micros(micros), uuid::Uuid::nil().into()));
+        let cursor = |(workflow, micros)| {
+            ((lane(workflow), Rank::Begun), (Timestamp::from_micros(micros), uuid::Uuid::nil().into()))
+        };
         cursors.into_iter().map(cursor).collect()
     }
 

@@ -116,7 +116,7 @@ async fn a_run_whose_lease_has_ended_is_not_passed_over_for_long() -> TestResult
     let (second, third) = (due_since(&fixture, 20).await?, due_since(&fixture, 10).await?);
     lapse(&fixture, lapsed).await?;
     assert_eq!(claim_beside(&fixture, busy, fixture.worker, 1).await?, [second]);
-    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 5).await?, [third, lapsed]);
+    assert_eq!(claim_beside(&fixture, busy, fixture.worker, 5).await?, [lapsed, third]);
     lapse(&fixture, lapsed).await?;
     assert_eq!(
         claim_beside(&fixture, busy, WorkerId::generate(), 1).await?,

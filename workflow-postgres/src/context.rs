@@ -1,6 +1,7 @@
 //! The context of a batch, and the memory that batches leave to later ones.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use workflow_engine::model::Clock;
 
@@ -29,6 +30,8 @@ pub(super) struct Remembered {
     pub(super) workers: Workers,
     pub(super) fences: FenceCache,
     pub(super) cursor: ClaimCursor,
+    /// When a claim last told the turns of gates what their wakes say.
+    pub(super) opened_at: Option<Instant>,
 }
 
 impl Memory {

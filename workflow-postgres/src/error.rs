@@ -16,6 +16,13 @@ pub(super) struct Failure {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
+/// A run was to start in a lane that its transaction does not see.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the transaction does not see the lane of the run, which was recorded just now: its snapshot is older, or it belongs to another database than the client's; roll back, and begin it again on the client's database"
+)]
+struct MissingLane;
+
 impl Failure {
     /// Names the operation that failed.
     pub(super) fn during(self, operation: &'static str) -> DatabaseError {
@@ -30,6 +37,16 @@ impl Failure {
     /// Returns the failure for a conflict with a concurrent transaction.
     pub(super) fn busy(why: &'static str) -> Self {
         Self { kind: DatabaseErrorKind::Busy, breaks_connection: false, source: why.into() }
+    }
+
+    /// Returns the failure for the start of a run whose lane has no row that the transaction sees.
+    pub(super) fn missing_lane() -> Self {
+        Self { kind: DatabaseErrorKind::Busy, breaks_connection: false, source: MissingLane.into() }
+    }
+
+    /// `true` if the lane of a new run has no row.
+    pub(super) fn is_missing_lane(&self) -> bool {
+        self.source.downcast_ref::<MissingLane>().is_some()
     }
 
     /// Returns this failure, with the connection to be closed.

@@ -64,7 +64,14 @@ async fn a_claim_of_the_fast_path_is_cached_with_its_epoch() -> TestResult {
     let (fixture, claims) = with_cached_claims(2).await?;
     fixture.start().await?;
     fixture.start().await?;
-    let claim = Write::Claim(ClaimRequest { worker: fixture.worker, lanes: vec![lane()], limit: 2, lease: LEASE });
+    let claim = Write::Claim(ClaimRequest {
+        worker: fixture.worker,
+        lanes: vec![lane()],
+        limited: Vec::new(),
+        gated: Vec::new(),
+        limit: 2,
+        lease: LEASE,
+    });
     let outcomes = fixture.store.commit(&[step(claims[0], "beside"), claim]).await?;
     let [Outcome::Applied, Outcome::Claimed(claimed)] = &outcomes[..] else {
         return Err(format!("{outcomes:?}").into());
@@ -79,8 +86,14 @@ async fn a_claim_of_the_fast_path_is_cached_with_its_epoch() -> TestResult {
 async fn a_claim_by_a_worker_that_is_not_recorded_is_not_cached() -> TestResult {
     let (fixture, claims) = with_cached_claims(2).await?;
     fixture.start().await?;
-    let unrecorded =
-        Write::Claim(ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 1, lease: LEASE });
+    let unrecorded = Write::Claim(ClaimRequest {
+        worker: WorkerId::generate(),
+        lanes: vec![lane()],
+        limited: Vec::new(),
+        gated: Vec::new(),
+        limit: 1,
+        lease: LEASE,
+    });
     let outcomes = fixture.store.commit(&[step(claims[0], "beside"), unrecorded]).await?;
     let [Outcome::Applied, Outcome::Claimed(claimed)] = &outcomes[..] else {
         return Err(format!("{outcomes:?}").into());

@@ -208,11 +208,14 @@ pub(super) fn lane() -> Lane {
 
 pub(super) fn new_run() -> NewRun {
     NewRun {
+        gate: None,
         id: RunId::generate(),
         lane: lane(),
         input: "null".into(),
         key: None,
         key_reuse: KeyReuse::Never,
+        single: None,
+        priority: None,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),
@@ -261,11 +264,24 @@ pub(super) async fn with_cached_claims(runs: usize) -> TestResult<(Fixture, Vec<
 }
 
 pub(super) fn end(claim: Claim) -> Write {
-    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded("1".into()) })
+    Write::End(EndWrite {
+        claim,
+        parent_run_id: None,
+        has_children: false,
+        has_event_waits: false,
+        end: RunEnd::Succeeded("1".into()),
+    })
 }
 
 pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
-    Write::Claim(ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE })
+    Write::Claim(ClaimRequest {
+        worker,
+        lanes: vec![lane()],
+        limited: Vec::new(),
+        gated: Vec::new(),
+        limit,
+        lease: LEASE,
+    })
 }
 
 pub(super) fn all_applied(outcomes: &[Outcome]) -> bool {

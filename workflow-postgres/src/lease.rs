@@ -14,9 +14,9 @@ use super::call::Limit;
 use super::error::Failure;
 use super::open::connect;
 use super::ownership::RecordedAgain;
-use super::row;
 use super::sql::Sql;
 use super::start::micros;
+use super::{lanes, row};
 
 /// The connection of one worker, which holds its liveness lock.
 pub(super) struct PostgresLease {
@@ -44,9 +44,9 @@ struct Session {
 }
 
 impl PostgresLease {
-    /// Connects, takes the lock, then records the worker.
-    pub(super) async fn open(store: &PostgresStore, worker: WorkerId, lanes: &[Lane]) -> Result<Self, DatabaseError> {
-        let lanes = serde_json::to_string(lanes).map_err(|error| Failure::invalid(error).during("record a worker"))?;
+    /// Connects, takes the lock, then records the worker and the lanes that it serves.
+    pub(super) async fn open(store: &PostgresStore, worker: WorkerId, served: &[Lane]) -> Result<Self, DatabaseError> {
+        let lanes = serde_json::to_string(served).map_err(|error| Failure::invalid(error).during("record a worker"))?;
         let mut lease = Self {
             pool: store.pool.clone(),
             sql: Arc::clone(&store.sql),
@@ -57,7 +57,12 @@ impl PostgresLease {
             recorded_again: store.session.recorded_again(),
             session: None,
         };
-        let session = Limit::from_now().run(lease.take_session()).await;
+        let open = async {
+            let mut session = lease.take_session().await?;
+            lanes::insert(&mut session.connection, &store.sql, served).await?;
+            Ok(session)
+        };
+        let session = Limit::from_now().run(open).await;
         lease.session = Some(session.map_err(|failure| failure.during("open a lease session"))?);
         Ok(lease)
     }

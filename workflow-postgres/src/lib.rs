@@ -1,7 +1,9 @@
 //! The PostgreSQL store.
 //!
-//! Order of locks: a batch takes locks in three places only: the rows of workers, the keys of its
-//! starts (in their order), and then its runs (workers and runs in the order of their ids).
+//! Order of locks: a batch takes locks in five places only: the schedules that it changes (in the
+//! order of their names, before everything else), the rows of workers, the keys of its
+//! starts (in their order), the lines in which it gives seats out (in the order of their numbers),
+//! and then its runs (workers and runs in the order of their ids).
 //! Everything after that changes rows that it has locked, or skips rows that are locked. So two
 //! batches, or a batch and a renewal, cannot deadlock (`deadlock_tests.rs`). Two cases remain,
 //! which are too rare to pay for. The slow path inserts its starts before it locks workers, which
@@ -18,11 +20,14 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
 
-use workflow_engine::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+use workflow_engine::model::{
+    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt,
+    StoredSchedule, WorkerId,
+};
 
 use workflow_engine::store::{
-    DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue, Outcome,
-    StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
+    Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -47,13 +52,17 @@ mod context;
 mod continue_as_new;
 mod crashes;
 mod error;
+mod event;
 mod fast_path;
 mod fence;
 mod fence_cache;
 mod finish;
 mod fork;
+mod gate;
 mod hints;
+mod lanes;
 mod lease;
+mod limit;
 mod migrate;
 mod open;
 mod ownerless;
@@ -61,11 +70,15 @@ mod ownership;
 mod parts;
 mod pause;
 mod pooler;
+mod queue;
 mod read;
 mod retry;
 mod row;
+mod schedule;
+mod seat;
 mod session;
 mod signal;
+mod single;
 mod slow_path;
 mod sql;
 mod start;
@@ -99,7 +112,11 @@ mod plan_tests;
 #[cfg(test)]
 mod pool_tests;
 #[cfg(test)]
+mod queue_tests;
+#[cfg(test)]
 mod read_tests;
+#[cfg(test)]
+mod seat_tests;
 #[cfg(test)]
 mod turn_tests;
 #[cfg(test)]
@@ -216,13 +233,57 @@ impl Store for PostgresStore {
         read_call!(self, "list approvals", connection => read::approvals(connection, &self.sql, run, limit))
     }
 
+    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
+        read_call!(self, "read a schedule", connection => schedule::read(connection, &self.sql, name))
+    }
+
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
+        read_call!(self, "list schedules", connection => schedule::list(connection, &self.sql, (after, limit)))
+    }
+
+    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
+        read_call!(
+            self,
+            "find due schedules",
+            connection => schedule::due(connection, &self.sql, &self.clock, (computed, limit))
+        )
+    }
+
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.refuse_if_closed("open a lease session")?;
         Ok(Box::new(lease::PostgresLease::open(self, worker, lanes).await?))
     }
 
+    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
+        read_call!(self, "list limits", connection => limit::read(connection, &self.sql, None))
+    }
+
+    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
+        read_call!(self, "find waiting steps", connection => seat::waiting_lines(connection, &self.sql, after, limit))
+    }
+
+    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        read_call!(self, "read seats", connection => seat::read(connection, &self.sql, &self.clock, lines))
+    }
+
+    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
+        read_call!(self, "find the seats that a run waits for", connection => seat::waits_of(connection, &self.sql, run))
+    }
+
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
         read_call!(self, "list workers", connection => read::workers(connection, &self.sql))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
+        read_call!(self, "list queues", connection => queue::list(connection, &self.sql))
+    }
+
+    async fn running_in(&self, name: &str, at_most: u32) -> Result<u32, DatabaseError> {
+        read_call!(self, "count the running runs of a queue", connection => queue::running_in(connection, &self.sql, name, at_most))
+    }
+
+    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
+        read_call!(self, "count the running runs behind a gate", connection => queue::running_behind(connection, &self.sql, queue, gate))
     }
 
     async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {
@@ -261,6 +322,11 @@ impl Store for PostgresStore {
     async fn commit_within(&self, transaction: ForeignTransaction<'_>, write: &Write) -> Result<Outcome, WithinError> {
         let other = WithinError::OtherDatabase { store: DATABASE, transaction: transaction.database };
         let connection = transaction.connection.downcast_mut().ok_or(other)?;
+        if matches!(write, Write::Emit(_))
+            && let Some(level) = self.refused_isolation(connection).await?
+        {
+            return Err(WithinError::Isolation { level });
+        }
         Ok(self.write_within(connection, write).await?)
     }
 }

@@ -9,15 +9,11 @@ use super::call::Limit;
 use super::error::Failure;
 use super::sql::{Sql, quoted};
 
-/// The migrations, oldest first, each with the version of the schema after it. Never changed once
-/// released.
-const MIGRATIONS: &[(i64, &str)] = &[
-    (1, include_str!("../migrations/0001_init.sql")),
-    (2, include_str!("../migrations/0002_authoring.sql")),
-    (3, include_str!("../migrations/0003_running.sql")),
-    (4, include_str!("../migrations/0004_lanes.sql")),
-    (5, include_str!("../migrations/0005_running.sql")),
-];
+/// Migrations, oldest first, each with the version of the schema after it.
+pub(super) type Migrations = [(i64, &'static str)];
+
+/// The migrations of this program. Never changed once released.
+pub(super) const MIGRATIONS: &Migrations = &[(1, include_str!("../migrations/0001_init.sql"))];
 
 /// The deadline of a migration: a large table takes its time, and so does the wait for another
 /// process that migrates.
@@ -45,36 +41,54 @@ pub(super) enum Migrated {
         /// The newest that this program knows.
         known: i64,
     },
+    /// A version before the first release made the schema. It was not changed.
+    Unreleased,
 }
 
-/// Brings the schema up to date. Any number of processes may try at once. Without the right to
-/// create, it succeeds if the schema is current.
-pub(super) async fn migrate(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<Migrated, Failure> {
-    let known = MIGRATIONS.last().map_or(0, |(version, _)| *version);
+/// Brings the schema up to date with these migrations. Any number of processes may try at once.
+/// Without the right to create, it succeeds if the schema is current.
+pub(super) async fn migrate(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    schema: &str,
+    migrations: &Migrations,
+) -> Result<Migrated, Failure> {
+    let known = migrations.last().map_or(0, |(version, _)| *version);
     let mut found = Limit::from_now().run(schema_version(connection, sql, schema)).await?;
-    if found < known {
-        found = Limit::after(MIGRATION_DEADLINE).run(apply_missing(connection, sql, schema)).await?;
+    if found.is_some_and(|found| found < known) {
+        let applying = apply_missing(connection, sql, schema, migrations);
+        found = Limit::after(MIGRATION_DEADLINE).run(applying).await?;
     }
-    Ok(if found > known { Migrated::Newer { found, known } } else { Migrated::UpToDate })
+    Ok(match found {
+        None => Migrated::Unreleased,
+        Some(found) if found > known => Migrated::Newer { found, known },
+        Some(_) => Migrated::UpToDate,
+    })
 }
 
-/// Applies the missing migrations and returns the version of the schema after them.
-async fn apply_missing(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<i64, Failure> {
+/// Applies the missing migrations and returns the version of the schema after them. See
+/// [`schema_version`].
+async fn apply_missing(
+    connection: &mut PgConnection,
+    sql: &Sql,
+    schema: &str,
+    migrations: &Migrations,
+) -> Result<Option<i64>, Failure> {
     let mut transaction = connection.begin().await?;
     sqlx::raw_sql(NO_TIMEOUTS).execute(&mut *transaction).await?;
     sql.lock_migrations.query().bind(lock_key(schema)).execute(&mut *transaction).await?;
     // Read again: the last holder of the lock may have done all the work.
-    let found = schema_version(&mut transaction, sql, schema).await?;
-    if found > 0 && MIGRATIONS.iter().any(|(version, _)| *version > found) {
+    let Some(found) = schema_version(&mut transaction, sql, schema).await? else { return Ok(None) };
+    if found > 0 && migrations.iter().any(|(version, _)| *version > found) {
         lock_tables(&mut transaction, sql).await?;
     }
-    for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
+    for (version, text) in migrations.iter().filter(|(version, _)| *version > found) {
         // The server notifies about each object that exists, and the driver logs that.
-        let (has_schema, has_versions) = has_schema(&mut transaction, sql, schema).await?;
-        if !has_schema {
+        let existing = Existing::find(&mut transaction, sql, schema).await?;
+        if !existing.schema {
             sql.create_schema.query().execute(&mut *transaction).await?;
         }
-        if !has_versions {
+        if !existing.versions {
             sql.create_schema_table.query().execute(&mut *transaction).await?;
         }
         failpoint_error("migrate.before_statements")?;
@@ -112,17 +126,33 @@ async fn lock_tables(connection: &mut PgConnection, sql: &Sql) -> Result<(), Fai
     }
 }
 
-async fn schema_version(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<i64, Failure> {
-    if !has_schema(connection, sql, schema).await?.1 {
-        return Ok(0);
+/// Returns the version of the schema: 0 without tables, `None` if a version before the first
+/// release made the tables. Such a version had no table of lanes.
+async fn schema_version(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<Option<i64>, Failure> {
+    let existing = Existing::find(connection, sql, schema).await?;
+    if !existing.versions {
+        return Ok(Some(0));
     }
-    Ok(sql.read_schema_version.query().fetch_one(connection).await?.try_get("version")?)
+    let version = sql.read_schema_version.query().fetch_one(connection).await?.try_get("version")?;
+    Ok(Some(version).filter(|version| *version == 0 || existing.lanes))
 }
 
-/// Returns two flags: the schema exists, and its table of versions exists.
-async fn has_schema(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<(bool, bool), Failure> {
-    let row = sql.find_schema.query().bind(schema).fetch_one(connection).await?;
-    Ok((row.try_get("has_schema")?, row.try_get("has_version")?))
+/// Which of these exist.
+struct Existing {
+    schema: bool,
+    versions: bool,
+    lanes: bool,
+}
+
+impl Existing {
+    async fn find(connection: &mut PgConnection, sql: &Sql, schema: &str) -> Result<Self, Failure> {
+        let row = sql.find_schema.query().bind(schema).fetch_one(connection).await?;
+        Ok(Self {
+            schema: row.try_get("has_schema")?,
+            versions: row.try_get("has_versions")?,
+            lanes: row.try_get("has_lanes")?,
+        })
+    }
 }
 
 /// Returns the key of the lock, equal in every process and release: FNV-1a of our own prefix and

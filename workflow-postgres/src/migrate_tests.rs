@@ -5,20 +5,24 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use tokio::task::JoinHandle;
 
-use workflow_engine::model::RunFilter;
-use workflow_engine::store::{ConnectError, Store, StoreOptions};
+use workflow_engine::store::Store;
 
-use super::PostgresStore;
-use super::fixture_tests::{TestResult, new_schema, url};
+use super::fixture_tests::{TestResult, fixture, url};
+use super::migrate::{self, MIGRATIONS, Migrated};
+use super::sql::Sql;
 
-/// A schema as the first release made it.
+/// The migrations of a release that follows this one.
+fn next_release() -> TestResult<Vec<(i64, &'static str)>> {
+    let (newest, _) = MIGRATIONS.last().ok_or("no migrations")?;
+    let next = "ALTER TABLE {schema}.workflow_runs ADD COLUMN next_release text";
+    Ok(MIGRATIONS.iter().copied().chain([(newest + 1, next)]).collect())
+}
+
+/// A schema as this release makes it.
 async fn old_schema() -> TestResult<String> {
-    let schema = new_schema();
-    let tables = include_str!("../migrations/0001_init.sql").replace("{schema}", &schema);
-    let versions = format!("CREATE TABLE {schema}.workflow_schema (version bigint NOT NULL PRIMARY KEY)");
-    let version = format!("INSERT INTO {schema}.workflow_schema VALUES (1)");
-    session(&format!("CREATE SCHEMA {schema}; {tables}; {versions}; {version}")).await?;
-    Ok(schema)
+    let fixture = fixture().await?;
+    fixture.store.close().await;
+    Ok(fixture.schema)
 }
 
 /// A session after these statements.
@@ -33,10 +37,14 @@ async fn execute(session: &mut PgConnection, statements: &str) -> TestResult {
     Ok(())
 }
 
-fn connect(schema: &str) -> TestResult<JoinHandle<Result<PostgresStore, ConnectError>>> {
-    let options = StoreOptions { pool_size: 1, schema: schema.into(), ..StoreOptions::default() };
-    let url = url()?;
-    Ok(tokio::spawn(async move { PostgresStore::open(&url, options).await }))
+/// Migrates the schema to the next release.
+fn migrate(schema: &str) -> TestResult<JoinHandle<Result<Migrated, String>>> {
+    let (url, schema, migrations) = (url()?, schema.to_owned(), next_release()?);
+    Ok(tokio::spawn(async move {
+        let mut connection = PgConnection::connect(&url).await.map_err(|error| error.to_string())?;
+        let migrated = migrate::migrate(&mut connection, &Sql::load(&schema), &schema, &migrations).await;
+        migrated.map_err(|failure| failure.to_string())
+    }))
 }
 
 /// Returns once a session waits for a lock of this mode on a table of the schema.
@@ -53,11 +61,9 @@ async fn somebody_waits(schema: &str, mode: &str) -> TestResult {
     tokio::time::timeout(Duration::from_secs(30), look).await?
 }
 
-async fn is_migrated(connect: JoinHandle<Result<PostgresStore, ConnectError>>) -> TestResult {
-    let store = connect.await??;
-    assert!(store.list(&RunFilter::new()).await?.is_empty());
-    store.close().await;
-    Ok(())
+async fn is_migrated(schema: &str, migrating: JoinHandle<Result<Migrated, String>>) -> TestResult {
+    assert!(matches!(migrating.await??, Migrated::UpToDate));
+    session(&format!("SELECT next_release FROM {schema}.workflow_runs")).await.map(drop)
 }
 
 #[tokio::test]
@@ -66,14 +72,14 @@ async fn a_batch_that_takes_its_tables_in_another_order_is_no_victim() -> TestRe
     // It looks for a deadlock before the migration would.
     let begin = "SET deadlock_timeout = '750ms'; BEGIN";
     let mut worker = session(&format!("{begin}; LOCK TABLE {schema}.workflow_workers IN ROW EXCLUSIVE MODE")).await?;
-    let connect = connect(&schema)?;
+    let migrating = migrate(&schema)?;
     // It has the other tables by now, and keeps none of them.
     somebody_waits(&schema, "AccessExclusiveLock").await?;
     for table in ["workflow_signals", "step_attempts", "workflow_runs"] {
         execute(&mut worker, &format!("LOCK TABLE {schema}.{table} IN ROW EXCLUSIVE MODE")).await?;
     }
     execute(&mut worker, "COMMIT").await?;
-    is_migrated(connect).await
+    is_migrated(&schema, migrating).await
 }
 
 #[tokio::test]
@@ -81,9 +87,9 @@ async fn nobody_is_stopped_while_a_migration_waits_for_a_vacuum() -> TestResult 
     let schema = old_schema().await?;
     let vacuum = "IN SHARE UPDATE EXCLUSIVE MODE";
     let mut vacuum = session(&format!("BEGIN; LOCK TABLE {schema}.workflow_runs {vacuum}")).await?;
-    let connect = connect(&schema)?;
+    let migrating = migrate(&schema)?;
     somebody_waits(&schema, "ShareUpdateExclusiveLock").await?;
     session(&format!("BEGIN; LOCK TABLE {schema}.workflow_runs IN ROW EXCLUSIVE MODE NOWAIT; COMMIT")).await?;
     execute(&mut vacuum, "COMMIT").await?;
-    is_migrated(connect).await
+    is_migrated(&schema, migrating).await
 }

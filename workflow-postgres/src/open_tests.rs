@@ -29,7 +29,7 @@ async fn a_newer_schema_is_refused() -> TestResult {
     let fixture = fixture().await?;
     fixture.execute("INSERT INTO {schema}.workflow_schema (version) VALUES (99)").await?;
     let refused = PostgresStore::open(&url()?, options(&fixture.schema)).await;
-    assert!(matches!(refused, Err(ConnectError::NewerSchema { found: 99, known: 5 })), "{refused:?}");
+    assert!(matches!(refused, Err(ConnectError::NewerSchema { found: 99, .. })), "{refused:?}");
     Ok(())
 }
 

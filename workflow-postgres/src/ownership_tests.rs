@@ -3,11 +3,13 @@
 
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
-use workflow_engine::model::{Claim, RunId, StepAttempt, WorkerId};
-use workflow_engine::store::{ClaimRequest, ClaimedRun, Outcome, Store, Write};
+use workflow_engine::model::{Claim, NewRun, Priority, RunId, StepAttempt, WorkerId};
+use workflow_engine::store::{ClaimRequest, ClaimedRun, DueRuns, Outcome, Store, Write};
 
 use super::claim;
-use super::fixture_tests::{Fixture, LEASE, TestResult, all_applied, end, fixture, lane, recorded_fixture, step};
+use super::fixture_tests::{
+    Fixture, LEASE, TestResult, all_applied, end, fixture, lane, new_run, recorded_fixture, step,
+};
 use super::ownership::FEW;
 
 fn steps(claims: &[Claim]) -> Vec<Write> {
@@ -33,8 +35,15 @@ fn all_lost(outcomes: &[Outcome]) -> bool {
 
 /// Claims all due runs for another worker, in a transaction that stays open.
 async fn take(transaction: &mut PgConnection, fixture: &Fixture) -> TestResult<Vec<RunId>> {
-    let request = ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 100, lease: LEASE };
-    let claimed = claim::claim(transaction, &fixture.store.sql, &fixture.clock, &request).await;
+    let request = ClaimRequest {
+        worker: WorkerId::generate(),
+        lanes: vec![lane()],
+        limited: Vec::new(),
+        gated: Vec::new(),
+        limit: 100,
+        lease: LEASE,
+    };
+    let claimed = claim::claim(transaction, &fixture.store.sql, &fixture.clock, (&request, &[]), DueRuns::All).await;
     Ok(runs(&claimed.map_err(|failure| failure.during("claim"))?.runs))
 }
 
@@ -112,15 +121,23 @@ async fn a_batch_beside_a_take_over_that_is_rolled_back_is_applied() -> TestResu
 async fn only_one_of_two_takes_the_runs_of_a_worker() -> TestResult {
     let fixture = recorded_fixture().await?;
     let recorded = claims(&fixture).await?;
-    let fresh = fixture.start().await?;
+    let fresh = NewRun { priority: Some(Priority::Urgent), ..new_run() };
+    fixture.commit(Write::Start(fresh.clone())).await?;
     fixture.clock.advance(LEASE * 2);
     let (mut one, mut two) = (fixture.connect().await?, fixture.connect().await?);
     let (mut first, mut second) = (one.begin().await?, two.begin().await?);
-    let few = ClaimRequest { worker: WorkerId::generate(), lanes: vec![lane()], limit: 3, lease: LEASE };
-    let claimed = claim::claim(&mut first, &fixture.store.sql, &fixture.clock, &few).await;
+    let few = ClaimRequest {
+        worker: WorkerId::generate(),
+        lanes: vec![lane()],
+        limited: Vec::new(),
+        gated: Vec::new(),
+        limit: 3,
+        lease: LEASE,
+    };
+    let claimed = claim::claim(&mut first, &fixture.store.sql, &fixture.clock, (&few, &[]), DueRuns::All).await;
     assert_eq!(
         runs(&claimed.map_err(|failure| failure.during("claim"))?.runs),
-        [fresh, recorded[0].run_id, recorded[1].run_id]
+        [fresh.id, recorded[0].run_id, recorded[1].run_id]
     );
     assert_eq!(take(&mut second, &fixture).await?, [], "another transaction takes from their worker");
     first.commit().await?;

@@ -10,7 +10,8 @@
 //! the part has been done and the claims of the batch hold; `{none_lost}` adds the test of claims
 //! that the fence cache does not know; `{returning}` makes recorded attempts countable; `{lapsed}`
 //! and `{or_lapsed}` add the runs whose leases have ended to a claim; `{turn}` is the turn in which
-//! a lane gives a run to a claim.
+//! a lane gives a run to a claim; `{gate}` and `{at_most}` are the gate of a lane and the largest
+//! number of its runs, and `{within}` is the test of that number.
 
 use std::fmt::{self, Write};
 
@@ -27,19 +28,30 @@ pub(super) struct Parts {
     pub(super) lapsed: bool,
     /// The claim has several lanes, which take turns. With one lane the runs are in order already.
     pub(super) turns: bool,
+    /// The claim also takes runs from behind gates.
+    pub(super) gates: bool,
     /// Claims that the fence cache does not know, attempts that are not new first successes, parks,
     /// or ends with an error: the checks and columns that most batches do not need.
     pub(super) unusual: bool,
 }
 
 /// The columns of a claimed run.
-const CLAIMED: [&str; 7] = ["id", "epoch", "lane", "input", "due_at", "created_at", "rest"];
+const CLAIMED: [&str; 8] = ["id", "epoch", "lane", "rank", "input", "due_at", "created_at", "rest"];
 
 /// Adds the runs of `find_lapsed.sql` to the due runs of `claim_runs.sql`.
-const OR_LAPSED: &str = "UNION ALL SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.lane FROM lapsed";
+const OR_LAPSED: &str = "UNION ALL SELECT lapsed.place, lapsed.id, lapsed.available_at, lapsed.lane, NULL, \
+                         lapsed.available_at - {begun_head_start} FROM lapsed";
 
 /// The turn of a run among those of its lane.
-const TURN: &str = "row_number() OVER (PARTITION BY either.lane ORDER BY either.available_at, either.id)";
+const TURN: &str = "row_number() OVER (PARTITION BY either.lane ORDER BY either.order_at, either.id)";
+
+/// The number of a run among those of its lane and gate, and its turn.
+const TURN_OF_GATE: &str = "row_number() OVER (PARTITION BY either.lane ORDER BY either.order_at, either.id) AS number,
+               (row_number() OVER (PARTITION BY either.lane ORDER BY either.order_at, either.id) - 1)
+                   / ($10::bigint[])[either.lane]";
+
+/// Keeps a gate from giving more runs than it may. The limit of a rank alone does not.
+const WITHIN_GATE: &str = " AND first.number <= ($11::bigint[])[first.lane]";
 
 /// The rows that a statement locks to check the claims of the attempts that it records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,6 +73,7 @@ const NONE: Parts = Parts {
     claim: false,
     lapsed: false,
     turns: false,
+    gates: false,
     unusual: false,
 };
 
@@ -73,6 +86,11 @@ impl Parts {
     pub(super) const RELEASE_CLAIMS: Self = Self { releases: true, unusual: true, ..NONE };
     /// Claims runs of several lanes.
     pub(super) const CLAIM_RUNS: Self = Self { claim: true, lapsed: true, turns: true, ..NONE };
+
+    /// Also takes runs from behind gates, if there are any.
+    pub(super) fn with_gates(self, gates: usize) -> Self {
+        Self { gates: self.claim && gates > 0, ..self }
+    }
 
     /// Leaves out the part that a claim does not need if it resumes from a cursor.
     pub(super) fn resumed(self, is_resumed: bool) -> Self {
@@ -99,6 +117,7 @@ impl Parts {
             }
         }
         if self.starts {
+            files.push(include_str!("sql/parts/find_lanes.sql"));
             files.push(include_str!("sql/parts/start_runs.sql"));
         }
         if self.attempts {
@@ -132,8 +151,14 @@ impl Parts {
         };
         for file in self.files() {
             let (text, answer) = split(prepare(file));
-            let turn = if self.turns { TURN } else { "0" };
+            let (turn, gate, at_most) = match (self.gates, self.turns) {
+                (true, _) => (TURN_OF_GATE, "($9::text[])[named.number]", "($11::bigint[])[line.number]"),
+                (false, true) => (TURN, "''", "$4"),
+                (false, false) => ("0", "''", "$4"),
+            };
             let text = text.replace("{lapsed}", &lapsed).replace("{or_lapsed}", or_lapsed).replace("{turn}", turn);
+            let within = if self.gates { WITHIN_GATE } else { "" };
+            let text = text.replace("{gate}", gate).replace("{at_most}", at_most).replace("{within}", within);
             let (text, count) = renumbered(&text, parameters);
             let none_lost = if self.unusual { "AND NOT EXISTS (SELECT FROM lost)" } else { "" };
             let returning = if self.fence == PartsFence::None { "RETURNING 1" } else { "" };
@@ -145,6 +170,7 @@ impl Parts {
                 // first.
                 match name {
                     "holds" => after.clone_from(&expression),
+                    "laned" => _ = write!(after, " AND {expression}"),
                     "started" => after += " AND (SELECT count(*) FROM started) >= 0",
                     // A claim may not take a run that the batch could not release: the slow path
                     // looks at that first.
@@ -192,6 +218,7 @@ impl Parts {
             lapsed: flag(bits, 4),
             unusual: flag(bits, 5),
             turns: flag(bits, 6),
+            gates: flag(bits, 7),
             fence: PartsFence::None,
         };
         let is_used = |parts: &Self| {
@@ -204,10 +231,12 @@ impl Parts {
             };
             let fast = (changes || parts.claim) && is_fenced && (parts.claim || !parts.lapsed && !parts.turns);
             let slow = [Self::START_RUNS, Self::RECORD_ATTEMPTS, Self::RELEASE_CLAIMS, Self::CLAIM_RUNS];
-            fast && (!parts.unusual || parts.attempts || parts.releases) || slow.contains(parts)
+            let gated = [true, false].map(|is_resumed| Self::CLAIM_RUNS.with_gates(1).resumed(is_resumed));
+            let fast = fast && !parts.gates && (!parts.unusual || parts.attempts || parts.releases);
+            fast || slow.contains(parts) || gated.contains(parts)
         };
         let fenced = |parts: Self| fences.map(|fence| Self { fence, ..parts });
-        (0..128).map(of).flat_map(fenced).filter(is_used).collect()
+        (0..256).map(of).flat_map(fenced).filter(is_used).collect()
     }
 }
 
@@ -215,9 +244,10 @@ impl Parts {
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("batch:")?;
-        let names = ["run", "owners", "starts", "attempts", "releases", "claim", "lapsed", "turns", "unusual"];
+        let names = ["run", "owners", "starts", "attempts", "releases", "claim", "lapsed", "turns", "gates", "unusual"];
         let fences = [self.fence == PartsFence::Run, self.fence == PartsFence::Owners];
-        let flags = [self.starts, self.attempts, self.releases, self.claim, self.lapsed, self.turns, self.unusual];
+        let flags =
+            [self.starts, self.attempts, self.releases, self.claim, self.lapsed, self.turns, self.gates, self.unusual];
         let flags = fences.into_iter().chain(flags);
         names.iter().zip(flags).filter(|(_, flag)| *flag).try_for_each(|(name, _)| write!(f, " {name}"))
     }
@@ -254,18 +284,37 @@ mod tests {
     #[test]
     fn a_part_counts_its_parameters_from_the_last_one_of_the_part_before() {
         let (fence, starts, attempts, releases) = (PartsFence::Owners, true, true, true);
-        let all = Parts { fence, starts, attempts, releases, claim: true, lapsed: true, turns: true, unusual: true };
+        let all =
+            Parts { starts, attempts, releases, claim: true, lapsed: true, turns: true, unusual: true, fence, ..NONE };
+        let gated = Parts::CLAIM_RUNS.with_gates(1);
         let lone = Parts { fence: PartsFence::Run, attempts, ..NONE };
-        for parts in
-            [all, Parts { unusual: false, ..all }, all.resumed(true), all.with_lanes(1), Parts::CLAIM_RUNS, lone]
-        {
+        for parts in [
+            all,
+            Parts { unusual: false, ..all },
+            all.resumed(true),
+            all.with_lanes(1),
+            Parts::CLAIM_RUNS,
+            gated,
+            gated.resumed(true),
+            lone,
+        ] {
             let text = parts.text(|file| file);
             let (_, count) = renumbered(&text, 0);
             // The time is put in later.
             for number in 2..=count {
                 assert!(text.contains(&format!("${number}")), "{parts:?}: ${number} of {count}\n{text}");
             }
-            let holes = ["{after}", "{none_lost}", "{returning}", "{lapsed}", "{or_lapsed}", "{turn}", "-- "];
+            let holes = [
+                "{after}",
+                "{none_lost}",
+                "{returning}",
+                "{lapsed}",
+                "{or_lapsed}",
+                "{turn}",
+                "{gate}",
+                "{at_most}",
+                "-- ",
+            ];
             assert!(holes.iter().all(|hole| !text.contains(hole)), "{text}");
         }
     }
@@ -273,16 +322,8 @@ mod tests {
     #[test]
     fn what_waits_for_nothing_comes_after_what_may_wait() {
         let (starts, attempts, releases, claim) = (true, true, true, true);
-        let parts = Parts {
-            fence: PartsFence::Owners,
-            starts,
-            attempts,
-            releases,
-            claim,
-            lapsed: true,
-            turns: true,
-            unusual: false,
-        };
+        let parts =
+            Parts { fence: PartsFence::Owners, starts, attempts, releases, claim, lapsed: true, turns: true, ..NONE };
         let text = parts.text(|file| file);
         let at = |name: &str| text.find(&format!("{name} AS ")).unwrap_or(usize::MAX);
         let order = ["seen", "locked", "verdict", "started", "recorded", "finished", "lapsed", "due", "claimed"];

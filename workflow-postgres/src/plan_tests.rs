@@ -30,7 +30,9 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
     fill(&fixture).await?;
     let mut connection = fixture.store.pool.acquire().await?;
     let claim = fixture.store.sql.parts(Parts::CLAIM_RUNS).text().replace("$6", "gen_random_uuid()");
-    let claim = claim.replace("$8::bigint[], $9", "'{0, 0}'::bigint[], array_fill(gen_random_uuid(), '{2}')");
+    // Of five ranks of two lanes.
+    let claim = claim.replace("$8::bigint[]", "array_fill(0::bigint, '{10}')");
+    let claim = claim.replace("$9::uuid[]", "array_fill(gen_random_uuid(), '{10}')");
     let claim = &claim.replace("$7", "30000000").replace("$1", "NULL");
     for analyzed in [false, true] {
         if analyzed {
@@ -54,6 +56,46 @@ async fn a_claim_does_not_read_finished_sleeping_or_foreign_runs() -> TestResult
     let release = sql.release_worker.text().replace("$1", "NULL").replace("$2", "gen_random_uuid()");
     let plan = lines(sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {release}"))).fetch_all(&mut *connection).await?)?;
     assert!(plan.contains("workflow_runs_running") && touched(&plan) < 100, "{plan}");
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
+/// A long line costs a look at it no more than a short one, and other lines cost nothing.
+#[tokio::test]
+async fn a_look_at_a_line_reads_the_seats_that_are_taken_and_the_first_that_wait() -> TestResult {
+    let fixture = fixture().await?;
+    fill(&fixture).await?;
+    for (key, waiting) in [("long", 50_000), ("next", 1_000)] {
+        fixture
+            .execute(&format!(
+                "INSERT INTO {{schema}}.workflow_seats (run_id, step_key, limit_name, key, asked_at, epoch)
+                 SELECT r.id, 'ask {key}', 'llm', '{key}', row_number() OVER (), CASE WHEN r.status = 'succeeded' THEN 1 END
+                 FROM ((SELECT id, status FROM {{schema}}.workflow_runs WHERE status = 'parked' LIMIT {waiting})
+                       UNION ALL (SELECT id, status FROM {{schema}}.workflow_runs WHERE status = 'succeeded' LIMIT 3)) AS r"
+            ))
+            .await?;
+    }
+    let mut connection = fixture.store.pool.acquire().await?;
+    for analyzed in [false, true] {
+        if analyzed {
+            fixture.execute("ANALYZE {schema}.workflow_runs, {schema}.workflow_seats").await?;
+        }
+        let text = fixture.store.sql.read_seats.text();
+        let rows = sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {text}")))
+            .bind(None::<i64>)
+            .bind(vec!["llm"; 2])
+            .bind(vec!["long", "next"])
+            .bind(vec![10_i64; 2])
+            .bind(30_000_000_i64)
+            .fetch_all(&mut *connection)
+            .await?;
+        let plan = lines(rows)?;
+        assert!(!plan.contains("Seq Scan") && touched(&plan) < 300, "{plan}");
+
+        let text = fixture.store.sql.find_waiting_lines.text();
+        let query = sqlx::query(AssertSqlSafe(format!("{EXPLAIN} {text}"))).bind("").bind("").bind(100_i64);
+        let plan = lines(query.fetch_all(&mut *connection).await?)?;
+        assert!(!plan.contains("Seq Scan") && touched(&plan) < 50, "{plan}");
+    }
     fixture.execute("DROP SCHEMA {schema} CASCADE").await
 }
 
@@ -107,9 +149,12 @@ async fn fill(fixture: &Fixture) -> TestResult {
         let tag = Uuid::new_v4();
         fixture
             .execute(&format!(
-                "INSERT INTO {{schema}}.workflow_runs
-                     (id, workflow_name, version, queue, status, input, available_at, created_at)
-                 SELECT md5('{tag}' || n)::uuid, '{workflow}', '1', 'default', '{status}', 'null',
+                "INSERT INTO {{schema}}.workflow_lanes (queue, workflow_name, version)
+                 VALUES ('default', '{workflow}', '1') ON CONFLICT DO NOTHING;
+                 INSERT INTO {{schema}}.workflow_runs
+                     (id, workflow_name, lane_id, status, input, available_at, created_at)
+                 SELECT md5('{tag}' || n)::uuid, '{workflow}',
+                        (SELECT id FROM {{schema}}.workflow_lanes WHERE workflow_name = '{workflow}'), '{status}', 'null',
                         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {due_in} + n, 0
                  FROM generate_series(1, {count}) AS n"
             ))

@@ -10,8 +10,8 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use workflow_engine::model::{
-    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Run, RunId, RunStatus, StepAttempt, StepKind,
-    StoredError, Timestamp, WorkerId, unquoted,
+    AcceptedSignal, AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, Rank, Run, RunId, RunStatus,
+    SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, WorkerId, unquoted,
 };
 use workflow_engine::store::{ClaimedRun, EndedRun, WaitingApproval};
 
@@ -19,17 +19,18 @@ use super::error::Failure;
 
 /// A row of `read_run.sql` or `list_runs.sql`.
 pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
-    let mut run = Run::pending(
-        run_id(row)?,
-        lane(row)?,
-        row.try_get("input")?,
-        time(row, "available_at")?,
-        time(row, "created_at")?,
-    );
+    let (lane, no_lane) = lane_if_any(row)?;
+    let mut run =
+        Run::pending(run_id(row)?, lane, row.try_get("input")?, time(row, "available_at")?, time(row, "created_at")?);
+    run.unreadable.extend(no_lane);
+    run.gate = row.try_get::<Option<String>, _>("gate")?.filter(|gate| !gate.is_empty());
     run.status = run.read_or("status", run_status(row.try_get("status")?), RunStatus::Parked);
     run.output = row.try_get("output")?;
     run.read_error(row.try_get("error")?);
     run.key = row.try_get("key")?;
+    run.single = run.read_or("single_until", single(row), None);
+    let rank = Rank::numbered(row.try_get("rank")?);
+    run.priority = run.read_or("rank", rank.map(Rank::priority), None);
     run.worker_id = row.try_get::<Option<Uuid>, _>("worker_id")?.map(WorkerId::from);
     run.epoch = row.try_get("epoch")?;
     run.wakes = row.try_get("wakes")?;
@@ -62,6 +63,7 @@ pub(super) fn claimed_run(
     Ok(ClaimedRun {
         claim: claim(row)?,
         lane,
+        gate: None,
         input: row.try_get("input")?,
         wakes: rest.0,
         crashes: rest.1,
@@ -119,11 +121,16 @@ pub(super) fn inbox_signal(row: &PgRow) -> Result<Option<InboxSignal>, Failure> 
     Ok(Some(InboxSignal { seq, name: row.try_get("name")?, payload: row.try_get("payload")? }))
 }
 
+/// A row of `find_signals.sql`.
+pub(super) fn accepted_signal(row: &PgRow) -> Result<AcceptedSignal, Failure> {
+    Ok(AcceptedSignal::new(run_id(row)?, row.try_get("name")?, row.try_get("payload")?, time(row, "created_at")?))
+}
+
 /// A row of `list_approvals.sql`.
 pub(super) fn approval(row: &PgRow) -> Result<WaitingApproval, Failure> {
     Ok(WaitingApproval {
         run_id: run_id(row)?,
-        lane: lane(row)?,
+        lane: lane_if_any(row)?.0,
         step_key: row.try_get("step_key")?,
         output: row.try_get("output")?,
         started_at: time(row, "started_at")?,
@@ -154,6 +161,13 @@ fn parent(row: &PgRow) -> Result<Option<Parent>, Failure> {
     Ok(Some(Parent { run_id, step_key: row.try_get("parent_step_key")?, on_end }))
 }
 
+fn single(row: &PgRow) -> Result<Option<SingleKey>, Failure> {
+    let Some(key) = row.try_get("single_key")? else { return Ok(None) };
+    let word: &str = row.try_get("single_until")?;
+    let until = SingleUntil::parse(word).ok_or_else(|| Failure::corrupt(super::single::unknown(word)))?;
+    Ok(Some(SingleKey { key, until }))
+}
+
 /// The columns `id` and `epoch`.
 pub(super) fn claim(row: &PgRow) -> Result<Claim, Failure> {
     Ok(Claim { run_id: run_id(row)?, epoch: row.try_get("epoch")? })
@@ -177,6 +191,15 @@ pub(super) fn time(row: &PgRow, column: &str) -> Result<Timestamp, Failure> {
 /// A column that may hold a time.
 pub(super) fn time_if_any(row: &PgRow, column: &str) -> Result<Option<Timestamp>, Failure> {
     Ok(row.try_get::<Option<i64>, _>(column)?.map(Timestamp::from_micros))
+}
+
+/// The lane of a run. If its row is missing, queue and version are empty, and a text says so.
+fn lane_if_any(row: &PgRow) -> Result<(Lane, Option<String>), Failure> {
+    if row.try_get::<Option<&str>, _>("queue")?.is_some() {
+        return Ok((lane(row)?, None));
+    }
+    let lane = Lane { queue: String::new(), workflow: row.try_get("workflow_name")?, version: String::new() };
+    Ok((lane, Some("lane_id: there is no such lane".to_owned())))
 }
 
 /// The columns `queue`, `workflow_name` and `version`.

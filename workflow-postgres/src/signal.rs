@@ -1,10 +1,10 @@
 //! Signals in the inboxes of runs.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sqlx::{PgConnection, Row};
 
-use workflow_engine::model::{Clock, NewSignal, RunId, Timestamp};
+use workflow_engine::model::{AcceptedSignal, Clock, NewSignal, RunId, Timestamp};
 use workflow_engine::store::ConsumedSignal;
 
 use super::error::Failure;
@@ -33,19 +33,19 @@ pub(super) async fn insert(
     rows.iter().map(|row| Ok((row::run_id(row)?, row.try_get("key")?))).collect()
 }
 
-/// Returns run and key of those of these signals whose key the inbox has.
+/// Returns the signals in the inboxes that have the keys of these signals, by run and key.
 pub(super) async fn find(
     connection: &mut PgConnection,
     sql: &Sql,
     signals: &[&NewSignal],
-) -> Result<HashSet<(RunId, String)>, Failure> {
+) -> Result<HashMap<(RunId, String), AcceptedSignal>, Failure> {
     let query = sql
         .find_signals
         .query()
         .bind(ids(signals.iter().map(|signal| &signal.run_id)))
         .bind(signals.iter().map(|signal| signal.key.as_str()).collect::<Vec<_>>());
     let rows = query.fetch_all(connection).await?;
-    rows.iter().map(|row| Ok((row::run_id(row)?, row.try_get("key")?))).collect()
+    rows.iter().map(|row| Ok(((row::run_id(row)?, row.try_get("key")?), row::accepted_signal(row)?))).collect()
 }
 
 /// Takes signals out of the inboxes.

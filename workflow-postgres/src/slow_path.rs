@@ -6,20 +6,25 @@ use std::time::Duration;
 use sqlx::{Connection, PgConnection};
 
 use workflow_engine::faults::{failpoint_error, planted};
-use workflow_engine::model::{Claim, Clock, NewRun, NewSignal, RunId, RunStatus, StoredError, WorkerId};
+use workflow_engine::model::{
+    AcceptedSignal, Claim, Clock, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal,
+    RunId, RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
+};
 use workflow_engine::store::{
-    AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
-    CrashesWrite, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState, StartOutcome, Write,
-    apply,
+    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
+    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, Fence, FoundSingle, GateTurn, LimitWrite, LockedEvents,
+    LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite, RunState, SeatRow,
+    SingleRun, StartOutcome, StepOf, TurnEnd, Write, apply,
 };
 
-use super::context::Context;
+use super::context::{Context, Memory};
 use super::error::Failure;
+use super::event::KeyLock;
 use super::ownership::Workers;
 use super::sql::Sql;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, fence, finish, fork, ownerless, pause, read, retry, signal,
-    start,
+    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, ownerless, pause,
+    queue, read, retry, schedule, seat, signal, single, start,
 };
 
 /// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
@@ -28,12 +33,13 @@ pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
 pub(super) async fn slow_path(
     connection: &mut PgConnection,
-    Context { sql, clock, workers }: Context<'_>,
+    context: Context<'_>,
+    memory: &Memory,
     writes: &[Write],
 ) -> Result<Vec<Outcome>, Failure> {
     let begun = connection.begin_with(BEGIN).await;
     let mut transaction = begun.map_err(|error| Failure::from(error).breaking())?;
-    match apply(&mut SlowPath { connection: &mut transaction, sql, clock, workers }, writes).await {
+    match apply(&mut SlowPath::within(&mut transaction, context, memory), writes).await {
         Ok(outcomes) => {
             failpoint_error("store.in_transaction")?;
             transaction.commit().await?;
@@ -56,10 +62,37 @@ pub(super) struct SlowPath<'c> {
     pub(super) clock: &'c Clock,
     /// The workers of this process, whose locked rows may stand for their runs.
     pub(super) workers: &'c Workers,
+    /// Where claims resume, if they may: see `claim_cursor.rs`.
+    pub(super) memory: Option<&'c Memory>,
+    pub(super) key_lock: KeyLock,
+}
+
+impl<'c> SlowPath<'c> {
+    /// Uses the transaction that is open on this connection.
+    pub(super) fn within(connection: &'c mut PgConnection, context: Context<'c>, memory: &'c Memory) -> Self {
+        let Context { sql, clock, workers } = context;
+        Self { connection, sql, clock, workers, memory: Some(memory), key_lock: KeyLock::Try }
+    }
 }
 
 impl BatchTarget for SlowPath<'_> {
     type Error = Failure;
+
+    async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, Failure> {
+        schedule::lock(self.connection, self.sql, names).await
+    }
+
+    async fn update_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<(), Failure> {
+        schedule::update(self.connection, self.sql, rows).await
+    }
+
+    async fn insert_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<HashSet<String>, Failure> {
+        schedule::insert(self.connection, self.sql, rows).await
+    }
+
+    async fn delete_schedules(&mut self, names: &[&str]) -> Result<(), Failure> {
+        schedule::delete(self.connection, self.sql, names).await
+    }
 
     async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), Failure> {
         start::free_keys(self.connection, self.sql, runs).await
@@ -71,6 +104,30 @@ impl BatchTarget for SlowPath<'_> {
             sqlx::raw_sql("COMMIT; BEGIN").execute(&mut *self.connection).await?;
         }
         Ok(started)
+    }
+
+    async fn lock_singles(&mut self, runs: &[SingleRun<'_>]) -> Result<HashSet<usize>, Failure> {
+        single::lock(self.connection, self.sql, self.key_lock, runs).await
+    }
+
+    async fn find_singles(&mut self, runs: &[SingleRun<'_>]) -> Result<Vec<FoundSingle>, Failure> {
+        single::find(self.connection, self.sql, runs).await
+    }
+
+    async fn set_single_keys(&mut self, runs: &[SingleRun<'_>]) -> Result<(), Failure> {
+        single::set_keys(self.connection, self.sql, runs).await
+    }
+
+    async fn clear_single_keys(&mut self, runs: &[RunId]) -> Result<(), Failure> {
+        single::clear_keys(self.connection, self.sql, runs).await
+    }
+
+    async fn move_runs(&mut self, runs: &[(&MovedRun, &NewRun)]) -> Result<(), Failure> {
+        single::move_runs(self.connection, self.sql, self.clock, runs).await
+    }
+
+    async fn read_lost_single(&mut self, run: RunId, attempt: i64) -> Result<Option<(String, SingleKey)>, Failure> {
+        single::read_lost(self.connection, self.sql, run, attempt).await
     }
 
     async fn lock_runs(&mut self, locks: &Locks) -> Result<Fence, Failure> {
@@ -101,8 +158,31 @@ impl BatchTarget for SlowPath<'_> {
         signal::insert(self.connection, self.sql, self.clock, signals).await
     }
 
-    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, Failure> {
+    async fn find_signals(
+        &mut self,
+        signals: &[&NewSignal],
+    ) -> Result<HashMap<(RunId, String), AcceptedSignal>, Failure> {
         signal::find(self.connection, self.sql, signals).await
+    }
+
+    async fn lock_events(&mut self, emissions: &[&NewEmission]) -> Result<LockedEvents, Failure> {
+        event::lock(self.connection, self.sql, self.key_lock, emissions).await
+    }
+
+    async fn begin_event_waits(&mut self, waits: &[StepOf<'_, EventWait>]) -> Result<HashSet<usize>, Failure> {
+        event::begin(self.connection, self.sql, waits).await
+    }
+
+    async fn leave_event_waits(&mut self, waits: &[StepOf<'_, LeftWait>]) -> Result<HashSet<usize>, Failure> {
+        event::leave(self.connection, self.sql, waits).await
+    }
+
+    async fn emit_event(&mut self, emission: &NewEmission) -> Result<Emitted, Failure> {
+        event::emit(self.connection, self.sql, self.clock, emission).await
+    }
+
+    async fn delete_event_waits(&mut self, runs: &BTreeSet<RunId>) -> Result<(), Failure> {
+        event::delete(self.connection, self.sql, runs).await
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), Failure> {
@@ -175,7 +255,81 @@ impl BatchTarget for SlowPath<'_> {
         cascade::cancel_children(self.connection, self.sql, self.clock, parents).await
     }
 
-    async fn claim_runs(&mut self, request: &ClaimRequest) -> Result<Claimed, Failure> {
-        claim::claim(self.connection, self.sql, self.clock, request).await
+    async fn write_queues(&mut self, writes: &[&QueueWrite]) -> Result<(), Failure> {
+        queue::write(self.connection, self.sql, self.clock, writes).await
+    }
+
+    async fn write_limits(&mut self, writes: &[&LimitWrite]) -> Result<(), Failure> {
+        limit::write(self.connection, self.sql, writes).await
+    }
+
+    async fn lock_lines(&mut self, lines: &BTreeSet<&SeatLine>) -> Result<(), Failure> {
+        seat::lock(self.connection, self.sql, lines).await
+    }
+
+    async fn read_limits(&mut self, names: &BTreeSet<&str>) -> Result<Vec<LimitRecord>, Failure> {
+        limit::read(self.connection, self.sql, Some(names)).await
+    }
+
+    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, Failure> {
+        seat::read(self.connection, self.sql, self.clock, lines).await
+    }
+
+    async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), Failure> {
+        seat::write(self.connection, self.sql, self.clock, seats).await
+    }
+
+    async fn delete_seats(&mut self, steps: &[(RunId, &str)]) -> Result<(), Failure> {
+        seat::delete(self.connection, self.sql, steps).await
+    }
+
+    async fn mark_called(&mut self, steps: &[(RunId, String)]) -> Result<(), Failure> {
+        seat::mark_called(self.connection, self.sql, self.clock, steps).await
+    }
+
+    async fn lock_queues(&mut self, queues: &[String]) -> Result<Vec<LockedQueue>, Failure> {
+        queue::lock(self.connection, self.sql, queues).await
+    }
+
+    async fn count_running(&mut self, queues: &[(String, u32)]) -> Result<Vec<u32>, Failure> {
+        queue::count_running(self.connection, self.sql, queues).await
+    }
+
+    async fn lock_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<LockedGate>, Failure> {
+        let context = Context { sql: self.sql, clock: self.clock, workers: self.workers };
+        gate::lock(self.connection, context, self.memory, lanes, limit).await
+    }
+
+    async fn count_behind(&mut self, gates: &[&LockedGate]) -> Result<Vec<u32>, Failure> {
+        let (queues, gates) = gates.iter().map(|gate| (gate.lane.queue.clone(), gate.gate.clone())).unzip();
+        gate::count_behind(self.connection, self.sql, queues, gates).await
+    }
+
+    async fn claim_runs(
+        &mut self,
+        request: &ClaimRequest,
+        gates: &[GateTurn],
+        due: DueRuns,
+    ) -> Result<Claimed, Failure> {
+        let context = Context { sql: self.sql, clock: self.clock, workers: self.workers };
+        match self.memory {
+            Some(memory) if gates.is_empty() && due == DueRuns::All => {
+                claim::claim_resumed(self.connection, context, memory, request).await
+            }
+            _ => claim::claim(self.connection, self.sql, self.clock, (request, gates), due).await,
+        }
+    }
+
+    async fn spend_rates(
+        &mut self,
+        queues: &[(&LockedQueue, Timestamp)],
+        gates: &[(&LockedGate, Timestamp)],
+    ) -> Result<(), Failure> {
+        queue::spend_rates(self.connection, self.sql, queues).await?;
+        if gates.is_empty() { Ok(()) } else { gate::spend_rates(self.connection, self.sql, gates).await }
+    }
+
+    async fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> Result<(), Failure> {
+        gate::end_turns(self.connection, self.sql, self.clock, turns).await
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! A file names every table as `{schema}.table`, because the application's transactions and poolers
 //! do not have our search path. `{now}` is the time of the statement in microseconds, or that of a
-//! manual clock, bound as `$1`. One statement sees one time.
+//! manual clock, bound as `$1`. One statement sees one time. `{ranks}` and `{head_starts}` are the
+//! numbers of all ranks and their head starts, as arrays.
 //!
 //! The rows of a batch come as arrays in a select list: `SELECT unnest($1) AS id, unnest($2) AS
 //! epoch`. If `unnest` stood in FROM instead, the server would store each array as a table before
@@ -18,7 +19,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
 
 use workflow_engine::faults::altered;
-use workflow_engine::model::Timestamp;
+use workflow_engine::model::{Rank, Timestamp};
 
 use super::parts::{Parts, PartsFence};
 
@@ -50,6 +51,11 @@ impl Statement {
     fn of(name: fmt::Arguments<'_>, text: &str, schema: &str) -> Self {
         let far_future = Timestamp::FAR_FUTURE.as_micros().to_string();
         let text = text.replace("{schema}", &quoted(schema)).replace("{now}", NOW).replace("{far_future}", &far_future);
+        let text = text.replace("{ranks}", &array("smallint", Rank::number));
+        let text = text
+            .replace("{head_starts}", &array("bigint", Rank::head_start))
+            .replace("{rank_count}", &Rank::ALL.len().to_string());
+        let text = text.replace("{begun_head_start}", &Rank::Begun.head_start().to_string());
         Self(format!("-- {name}\n{text}").into())
     }
 
@@ -82,6 +88,11 @@ impl fmt::Display for Statement {
     }
 }
 
+/// Returns this of each rank, as an array of a type of the server.
+fn array<T: ToString>(element: &str, of: fn(Rank) -> T) -> String {
+    format!("'{{{}}}'::{element}[]", Rank::ALL.map(|rank| of(rank).to_string()).join(", "))
+}
+
 /// Returns the text, or one with the bug that is planted in it.
 fn with_planted_bugs(text: &'static str) -> &'static str {
     let text = altered("unfenced-heartbeat", text, " AND r.epoch = claim.epoch", "");
@@ -90,6 +101,11 @@ fn with_planted_bugs(text: &'static str) -> &'static str {
     let counts = "SET epoch = r.epoch + 1, crashes = r.crashes + (r.status = 'running')::integer,";
     let text = altered("lapse-counts-crash", text, "SET epoch = r.epoch + 1,", counts);
     let text = altered("unsorted-update", text, "ORDER BY id\n) AS wanted", "ORDER BY random()\n) AS wanted");
+    let text = altered("unlocked-queue", text, "ORDER BY q.queue\nFOR NO KEY UPDATE SKIP LOCKED", "ORDER BY q.queue");
+    let locks = "WHERE g.id = t.gate_id FOR NO KEY UPDATE SKIP LOCKED";
+    let text = altered("unlocked-gate", text, locks, "WHERE g.id = t.gate_id");
+    let (ended, dropped) = ("WITH ended AS", "WITH dropped AS (DELETE FROM {schema}.workflow_gate_wakes), ended AS");
+    let text = altered("gate-asleep", text, ended, dropped);
     let text = altered("normal-sync", text, "'synchronous_commit', 'on'", "'synchronous_commit', 'off'");
     altered("fast-path-unfenced-end", text, " AND r.epoch = f.epoch", "")
 }
@@ -132,6 +148,11 @@ macro_rules! statements {
                 }
             }
 
+            /// Returns the name of the schema.
+            pub(super) fn schema(&self) -> &str {
+                &self.schema
+            }
+
             /// Returns every statement with its name, so that a test can prepare each.
             #[cfg(test)]
             pub(super) fn all(&self) -> Vec<(String, Statement)> {
@@ -155,46 +176,84 @@ statements! {
     cancel_children,
     cancel_runs,
     check_server,
+    clear_single_keys,
     configure_session,
     configure_writer,
     consume_signals,
     continue_runs,
     copy_history,
+    count_behind,
+    count_running,
     create_schema,
     create_schema_table,
+    declare_limit,
+    declare_queue,
+    delete_deliveries,
+    delete_event_waits,
+    delete_left_waits,
     delete_received_signals,
+    delete_schedules,
+    delete_seats,
     delete_steps,
     delete_worker,
+    deliver_event,
+    end_turns,
     end_worker_session,
     expire_runs,
+    find_deliveries,
     find_due_lanes,
-    find_next_due,
+    find_due_schedules,
+    find_emission,
+    find_event_waits,
     find_final_attempts,
+    find_next_due,
     find_parents,
     find_run,
     find_schema,
     find_signals,
+    find_single_runs,
     find_started_runs,
     find_unlocked_workers,
+    find_waiting_lines,
     find_worker,
     forget_interruption,
+    free_gates,
     free_keys,
+    insert_emission,
+    insert_event_waits,
+    insert_gated_lanes,
+    insert_gated_queues,
+    insert_gates,
+    insert_lanes,
+    insert_schedules,
     insert_schema_version,
     insert_signals,
     insert_worker,
     list_approvals,
     list_runs,
+    list_schedules,
+    lock_event,
     lock_families,
+    lock_gates, lock_lines,
     lock_migrations,
     lock_out_vacuum,
+    lock_queues,
     lock_runs,
+    lock_schedules,
+    lock_single_key,
     lock_tables,
+    lock_woken_gates,
     lock_worker,
     lock_workers,
+    mark_called,
     mark_fork,
     mark_transaction,
+    move_runs,
     notify_change,
     notify_change_within,
+    open_gates, override_limit,
+    override_queue,
+    pause_queue,
     pause_run,
     read_claims,
     read_emitted,
@@ -202,10 +261,16 @@ statements! {
     read_fence,
     read_history,
     read_inbox,
+    read_isolation,
+    read_limits, read_lost_single,
     read_missing,
     read_published,
+    read_queues,
     read_run,
+    read_schedule,
     read_schema_version,
+    read_seat_waits,
+    read_seats,
     read_statuses,
     read_wakes,
     read_workers,
@@ -217,8 +282,15 @@ statements! {
     retry_runs,
     revive_run,
     set_crashes,
+    set_single_keys, spend_rate_of_queue, spend_rates_of_gates,
     terminate_runs,
+    try_lock_events,
+    try_lock_single_keys,
+    try_share_events,
     unlock_worker,
     unmark_transaction,
+    update_schedules,
+    upsert_seats,
     wake_runs,
+    weigh_gate,
 }

@@ -13,8 +13,8 @@ use workflow_engine::store::{ClaimRequest, ClaimedRun, StartOutcome};
 
 use super::error::Failure;
 use super::parts::Parts;
-use super::row;
 use super::sql::Sql;
+use super::{lanes, row};
 
 /// Takes the keys of these starts away from failed and canceled runs.
 pub(super) async fn free_keys(connection: &mut PgConnection, sql: &Sql, runs: &[&NewRun]) -> Result<(), Failure> {
@@ -25,7 +25,8 @@ pub(super) async fn free_keys(connection: &mut PgConnection, sql: &Sql, runs: &[
     Ok(())
 }
 
-/// Starts runs. Returns the outcome of each, in order.
+/// Starts runs. Returns the outcome of each, in order. Changes nothing and fails with
+/// [`Failure::missing_lane`] if the lane of a run has no row.
 pub(super) async fn start(
     connection: &mut PgConnection,
     sql: &Sql,
@@ -34,6 +35,9 @@ pub(super) async fn start(
 ) -> Result<Vec<StartOutcome>, Failure> {
     let query = sql.parts(Parts::START_RUNS).query().bind(clock.fixed().map(Timestamp::as_micros));
     let row = bind(query, &in_order_of_keys(runs), None)?.fetch_one(&mut *connection).await?;
+    if !row.try_get::<bool, _>("laned")? {
+        return Err(Failure::missing_lane());
+    }
     let new = row.try_get::<Option<Vec<Uuid>>, _>("started")?;
     outcomes(connection, sql, runs, new.is_none()).await
 }
@@ -67,6 +71,10 @@ pub(super) fn in_order_of_keys<'r>(runs: &[&'r NewRun]) -> Vec<&'r NewRun> {
 /// Returns whether the run is due in the transaction that starts it; `None` if only the database's
 /// clock can tell.
 pub(super) fn is_due_at_once(run: &NewRun) -> Option<bool> {
+    // A claim looks at the limits of a gate first.
+    if run.gate.is_some() {
+        return Some(false);
+    }
     let is_later = |time| matches!(time, StartTime::After(delay) if delay > Duration::ZERO);
     match run.start {
         StartTime::Now => Some(true),
@@ -75,8 +83,8 @@ pub(super) fn is_due_at_once(run: &NewRun) -> Option<bool> {
     }
 }
 
-/// Returns a run as the claim that takes it at its start sees it, and the time since which it is
-/// due.
+/// Returns a run as the claim that takes it at its start sees it, and the time that decides its
+/// place among the claimed runs.
 pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timestamp) -> (Timestamp, ClaimedRun) {
     let deadline_at = run.deadline.map(|deadline| match deadline {
         StartTime::Now => now,
@@ -84,6 +92,7 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
         StartTime::At(at) => at,
     });
     let claimed = ClaimedRun {
+        gate: None,
         claim: Claim { run_id: run.id, epoch: 1 },
         lane: run.lane.clone(),
         input: run.input.clone(),
@@ -102,11 +111,11 @@ pub(super) fn claimed_at_start(run: &NewRun, request: &ClaimRequest, now: Timest
         error: None,
         unreadable: None,
     };
-    (deadline_at.map_or(now, |deadline| deadline.min(now)), claimed)
+    (run.rank().order_at(deadline_at.map_or(now, |deadline| deadline.min(now))), claimed)
 }
 
-/// Binds runs as `start_runs.sql` takes them. `claim` says which of them, in this order, a claim of
-/// the batch takes.
+/// Binds runs as `find_lanes.sql` and `start_runs.sql` take them. `claim` says which of them, in
+/// this order, a claim of the batch takes.
 pub(super) fn bind<'q>(
     query: Query<'q, Postgres, PgArguments>,
     runs: &[&NewRun],
@@ -117,11 +126,15 @@ pub(super) fn bind<'q>(
     let tags = runs.iter().map(|run| serde_json::to_string(&run.tags)).collect::<Result<Vec<_>, _>>();
     let parents: Vec<Option<&Parent>> = runs.iter().map(|run| run.parent.as_ref()).collect();
     let request = claim.map(|(request, _)| request);
+    let (lanes, numbers) = lanes::numbered(runs);
     let query = query
+        .bind(lanes.iter().map(|(lane, _)| lane.queue.as_str()).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|(lane, _)| lane.workflow.as_str()).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|(lane, _)| lane.version.as_str()).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|(_, gate)| *gate).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| run.id.as_uuid()).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| run.lane.workflow.as_str()).collect::<Vec<_>>())
-        .bind(runs.iter().map(|run| run.lane.version.as_str()).collect::<Vec<_>>())
-        .bind(runs.iter().map(|run| run.lane.queue.as_str()).collect::<Vec<_>>())
+        .bind(numbers)
         .bind(runs.iter().map(|run| run.input.as_str()).collect::<Vec<_>>())
         .bind(runs.iter().map(|run| run.key.as_deref()).collect::<Vec<_>>())
         .bind(start_at)
@@ -135,7 +148,8 @@ pub(super) fn bind<'q>(
         .bind(parents.iter().map(|parent| parent.map(|parent| parent.on_end.as_str())).collect::<Vec<_>>())
         .bind(claim.map(|(_, takes)| takes.to_vec()).unwrap_or_default())
         .bind(request.map(|request| request.worker.as_uuid()))
-        .bind(request.map(|request| micros(request.lease)));
+        .bind(request.map(|request| micros(request.lease)))
+        .bind(runs.iter().map(|run| run.rank().number()).collect::<Vec<_>>());
     Ok(query)
 }
 

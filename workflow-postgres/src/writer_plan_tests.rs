@@ -10,32 +10,44 @@ use super::fixture_tests::{Fixture, TestResult, fixture, parameter_types};
 use super::session::connect_session;
 use super::sql::{Sql, Statement};
 
-const TABLES: [&str; 3] = ["workflow_runs", "step_attempts", "workflow_signals"];
+const TABLES: [&str; 6] =
+    ["workflow_runs", "step_attempts", "workflow_signals", "workflow_lanes", "workflow_gates", "workflow_turns"];
 
 /// Returns the statements that a batch may run.
 fn statements(sql: &Sql) -> Vec<(String, Statement)> {
     let files: BTreeSet<&str> = [
         "cancel_children",
         "cancel_runs",
+        "clear_single_keys",
         "consume_signals",
         "continue_runs",
         "copy_history",
+        "count_behind",
+        "count_running",
         "delete_received_signals",
         "delete_steps",
+        "end_turns",
         "expire_runs",
         "find_final_attempts",
         "find_parents",
         "find_signals",
+        "find_single_runs",
         "find_started_runs",
         "forget_interruption",
+        "free_gates",
         "free_keys",
         "insert_signals",
         "lock_families",
+        "lock_gates",
         "lock_runs",
+        "lock_woken_gates",
         "lock_workers",
         "mark_fork",
+        "open_gates",
+        "move_runs",
         "pause_run",
         "read_claims",
+        "read_lost_single",
         "read_run",
         "read_statuses",
         "release_unknown_claims",
@@ -43,6 +55,8 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "resume_run",
         "retry_runs",
         "revive_run",
+        "spend_rates_of_gates",
+        "set_single_keys",
         "terminate_runs",
         "wake_runs",
     ]
@@ -99,7 +113,14 @@ async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
             }
             if line.contains("Tid Scan") {
                 let mut below = lines[place + 1..].iter().take_while(|line| !line.contains("->"));
-                let is_safe = below.any(|line| line.contains("Filter: ") || line.contains("(ctid = due"));
+                // The places of `due`, `ended` and `spent` are those of rows that the statement has
+                // locked.
+                let is_locked = |line: &String| {
+                    ["(ctid = due", "(ctid = ended", "(ctid = spent", "(ctid = held"]
+                        .iter()
+                        .any(|cond| line.contains(cond))
+                };
+                let is_safe = below.any(|line| line.contains("Filter: ") || is_locked(line));
                 assert!(is_safe, "{file}, tables {tables}: not looked at again once it is locked: {line}\n{text}");
             }
             if let Some(inner) = inner_of(&lines, place) {
@@ -140,10 +161,12 @@ async fn fill(fixture: &Fixture) -> TestResult {
     let now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     fixture
         .execute(&format!(
-            "INSERT INTO {{schema}}.workflow_runs
-                 (id, workflow_name, version, queue, status, input, available_at, created_at, worker_id, parent_run_id,
+            "INSERT INTO {{schema}}.workflow_lanes (queue, workflow_name, version)
+             SELECT 'default', 'checkout', n::text FROM generate_series(1, 2000) AS n;
+             INSERT INTO {{schema}}.workflow_runs
+                 (id, workflow_name, lane_id, status, input, available_at, created_at, worker_id, parent_run_id,
                   on_parent_end, key, deadline_at)
-             SELECT md5('run' || n)::uuid, 'checkout', '1', 'default',
+             SELECT md5('run' || n)::uuid, 'checkout', 1,
                     (ARRAY['succeeded', 'parked', 'pending', 'running'])[1 + n % 4], 'null', {now} + n, 0,
                     CASE WHEN n % 4 = 3 THEN md5('worker' || n % 3)::uuid END,
                     CASE WHEN n % 5 = 0 THEN md5('run' || n / 100)::uuid END, 'cancel', 'key-' || n,

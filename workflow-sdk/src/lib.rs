@@ -33,6 +33,7 @@
 //!   [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
 //!   [`ClientError`], [`ApplicationPool`], [`ApplicationTransaction`].
+//! * Schedules: [`Schedule`], [`Overlap`], [`CatchUp`], [`ScheduleHandle`], [`Ctx::occurrence`].
 //! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
 //! * Before a deploy: `testing::replay`, `Worker::preflight` of the crate `workflow-worker`,
 //!   [`Divergence`].
@@ -43,8 +44,8 @@
 //! | `macros` | yes | `#[workflow]` and `#[derive(StepError)]` |
 //! | `sqlite` | yes | the SQLite store, with SQLite bundled |
 //! | `postgres` | yes | the PostgreSQL store |
-//! | `testing` | no | [`mod@testing`]: replays of stored histories, for tests |
-//! | `encryption` | no | [`Encryption`]: every stored payload encrypted, with keys that rotate |
+//! | `testing` | no | the module `testing`: replays of stored histories, for tests |
+//! | `encryption` | no | `Encryption`: every stored payload encrypted, with keys that rotate |
 //! | `failpoints` | no | points at which a test kills the process or fails an operation |
 //! | `planted-bugs` | no | bugs that a test switches on to see that its checks find them |
 
@@ -55,6 +56,7 @@ mod client;
 mod ctx;
 #[cfg(feature = "encryption")]
 mod encryption;
+mod schedule;
 #[cfg(all(test, feature = "macros"))]
 mod step_error_tests;
 #[cfg(feature = "testing")]
@@ -65,30 +67,37 @@ mod workflow;
 pub mod prelude;
 
 pub use client::{
-    ApplicationPool, ApplicationTransaction, Awaited, Cancel, Client, ClientError, Connect, DEFAULT_QUEUE,
-    DEFAULT_VERSION, Decide, Explanation, Export, FORKED_FROM, Fork, PendingApproval, RetryRun, RunHandle, RunStream,
-    SendSignal, Start,
+    ApplicationPool, ApplicationTransaction, Awaited, Backfill, BackfillPreview, BackfillReport, Cancel, Client,
+    ClientError, Connect, DEFAULT_QUEUE, DEFAULT_VERSION, Decide, Emit, Explanation, Export, FORKED_FROM, Fork,
+    InvalidSingle, LimitHandle, MAX_SINGLE_TIME, PendingApproval, QueueHandle, RetryRun, RunHandle, RunStream,
+    ScheduleHandle, ScheduleInfo, SendSignal, Single, Start, Trigger,
 };
 pub use ctx::{
-    BodyError, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, MAX_CHILD_DEPTH, Map,
-    Misfit, Race, Replayed, Scope, Select, Shield, Sleep, Step, StepValue, Timeout, Transaction, WaitForApproval,
-    WaitForSignal,
+    BodyError, Child, ChildHandle, CollectResults, Compensation, Ctx, DetachedChild, Either, EventCall,
+    MAX_CHILD_DEPTH, Map, Misfit, Race, Replayed, Scope, Select, Shield, Sleep, Step, StepValue, Timeout, Transaction,
+    WaitForApproval, WaitForEvent, WaitForSignal,
 };
 #[cfg(feature = "encryption")]
 pub use encryption::{Encryption, EncryptionKey, InvalidKey};
+pub use schedule::Schedule;
 pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
-    AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind, HistoryError,
-    InvalidBreaker, InvalidName, InvalidTags, KeyReuse, Lane, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal,
-    OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, RecordedRun, Retry, Run, RunFilter, RunHistory,
-    RunId, RunStatus, Signal, SignalOutcome, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload,
-    UnreadablePayload, UnreadableReason,
+    AcceptedSignal, AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind,
+    EventName, GateLimits, HistoryError, InvalidBreaker, InvalidName, InvalidRate, InvalidTags, KeyReuse, Lane,
+    LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec,
+    PayloadContext, PayloadPlace, Priority, QueueLimits, QueuePause, QueueRecord, Rate, RecordedRun, Retry, Run,
+    RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind,
+    StoredError, Timestamp, TypedPayload, UnreadablePayload, UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};
 pub use workflow_engine::runtime::{
     BoxError, DEFAULT_PAYLOAD_LIMIT, Error, ErrorExt, PayloadError, Result, RetryAdvice, StepError, ok,
+};
+pub use workflow_engine::schedule::{
+    CatchUp, Declaration, InvalidSchedule, OCCURRENCE_TAG, Occurrence, Origin, Overlap, PauseCause, SCHEDULE_TAG,
+    SchedulePause, ScheduleState, Timing, UnreadableSchedule, Waiting,
 };
 pub use workflow_engine::store::{
     CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, PauseOutcome, ResumeOutcome,
@@ -97,8 +106,9 @@ pub use workflow_engine::store::{
 /// Items for the worker and the test kit. Internal: exempt from semantic versioning.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::client::{open as connect, run_history};
+    pub use crate::client::{call_waiting_seats, emit, open as connect, run_history};
     pub use crate::ctx::{Entry, dry_replay, run_compensations};
+    pub use crate::schedule::{DeclaredSchedule, ScheduleInput};
 }
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.

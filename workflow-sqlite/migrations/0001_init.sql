@@ -1,55 +1,162 @@
 -- The tables of the engine. Times are microseconds since 1970-01-01 UTC; payloads are JSON text as
 -- it was written.
 
+-- Lanes: where runs wait, and what a worker claims from. A run and the entries of its indexes hold
+-- the number of its lane. A row is never changed and never deleted. Runs behind a gate have a lane
+-- of their own, with a number below 0, by which the triggers know it.
+CREATE TABLE workflow_lanes (
+    id            INTEGER NOT NULL PRIMARY KEY,
+    queue         TEXT    NOT NULL,
+    workflow_name TEXT    NOT NULL,
+    version       TEXT    NOT NULL,
+    gate          TEXT    NOT NULL DEFAULT '',          -- empty for the runs behind no gate
+    UNIQUE (queue, workflow_name, version, gate),
+    CHECK ((id < 0) = (gate <> ''))
+) STRICT;
+
+-- Gates: the parts of a queue that have limits of their own and take turns.
+CREATE TABLE workflow_gates (
+    id     INTEGER NOT NULL PRIMARY KEY,
+    queue  TEXT    NOT NULL,
+    gate   TEXT    NOT NULL,
+    weight INTEGER NOT NULL DEFAULT 1,                  -- how many runs it gives in one turn
+    spent_until INTEGER NOT NULL DEFAULT 0,             -- until when the rate is used up
+    UNIQUE (queue, gate)
+) STRICT;
+
+-- When claims look at a lane behind a gate: at open_at, which is also its place in the line. If the
+-- gate was full, when one of its runs holds its slot no longer (full_until is then NULL again), but
+-- at full_until at the latest, because then the lease of a run ends.
+CREATE TABLE workflow_turns (
+    lane_id    INTEGER NOT NULL PRIMARY KEY,
+    base_id    INTEGER NOT NULL,                        -- the lane of the same names without a gate
+    gate_id    INTEGER NOT NULL,
+    open_at    INTEGER NOT NULL,
+    full_until INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Serve the search of a claim for gates at which it is time to look.
+CREATE INDEX workflow_turns_open ON workflow_turns (base_id, open_at) WHERE full_until IS NULL;
+CREATE INDEX workflow_turns_full ON workflow_turns (base_id, full_until) WHERE full_until IS NOT NULL;
+
+-- Serves the count of the running runs behind a gate.
+CREATE INDEX workflow_turns_gate ON workflow_turns (gate_id);
+
+-- Queues that were declared, limited or paused. Limits are JSON, as the program wrote them.
+CREATE TABLE workflow_queues (
+    queue        TEXT    NOT NULL PRIMARY KEY,
+    declared     TEXT,                                  -- by the worker that started last
+    overridden   TEXT,                                  -- by an operator; holds in place of the declared
+    paused_at    INTEGER,
+    pause_reason TEXT,
+    spent_until  INTEGER NOT NULL DEFAULT 0             -- until when the rate is used up
+) STRICT;
+
+-- Limits for steps that were declared or set. Rules are JSON, as the program wrote them.
+CREATE TABLE workflow_limits (
+    name       TEXT NOT NULL PRIMARY KEY,
+    declared   TEXT,                        -- by the worker that started last
+    overridden TEXT                         -- by an operator; holds in place of the declared
+) STRICT, WITHOUT ROWID;
+
 -- Columns that every claim, fence and renewal reads stand first, payloads last: SQLite reads all
--- pages of a large payload to reach a column behind it.
+-- pages of a large payload to reach a column behind it. So a later column of this table needs a new
+-- table.
 CREATE TABLE workflow_runs (
     id                  TEXT    NOT NULL PRIMARY KEY,   -- UUIDv7 in its usual form, so that text order is time order
     status              TEXT    NOT NULL,
     epoch               INTEGER NOT NULL DEFAULT 0,
     available_at        INTEGER NOT NULL,
-    queue               TEXT    NOT NULL,
-    workflow_name       TEXT    NOT NULL,
-    version             TEXT    NOT NULL,
+    lane_id             INTEGER NOT NULL,               -- a row of workflow_lanes
+    rank                INTEGER NOT NULL DEFAULT 3,     -- 0 has begun, else 1 to 4 for the priority
     worker_id           TEXT,
     wakes               INTEGER NOT NULL DEFAULT 0,
     crashes             INTEGER NOT NULL DEFAULT 0,
+    lone_crashes        INTEGER,                        -- crashes while the run was driven alone; NULL for none
+    alone_epoch         INTEGER,                        -- the last epoch under which it was driven alone
+    attempt             INTEGER NOT NULL DEFAULT 1,     -- of the run: rises when a failed run is tried again
+    generation          INTEGER NOT NULL DEFAULT 0,     -- rises when the run continues as new
+    depth               INTEGER NOT NULL DEFAULT 0,     -- 0 for a run that the application started
+    on_parent_end       TEXT,                           -- NULL for a run without a parent
     deadline_at         INTEGER,
     cancel_requested_at INTEGER,
+    paused_at           INTEGER,
     created_at          INTEGER NOT NULL,
     started_at          INTEGER,
     completed_at        INTEGER,
+    workflow_name       TEXT    NOT NULL,               -- that of the lane, beside the key that is unique in it
     key                 TEXT,
+    single_key          TEXT,                           -- that no other run of the workflow has at the same time
+    single_until        TEXT,                           -- when the run gives it up: at its 'begin' or 'end'
     parent_run_id       TEXT,
     parent_step_key     TEXT,
     tags                TEXT    NOT NULL DEFAULT '{}',
     error               TEXT,
     output              TEXT,
     input               TEXT    NOT NULL,
-    CHECK (status IN ('pending', 'running', 'parked', 'succeeded', 'failed', 'canceled'))
+    CHECK (status IN ('pending', 'running', 'parked', 'succeeded', 'failed', 'canceled')),
+    CHECK (on_parent_end IN ('cancel', 'abandon')),
+    CHECK (single_until IN ('begin', 'end')),
+    CHECK (rank BETWEEN 0 AND 4)
 ) STRICT, WITHOUT ROWID;
 
 -- At most one run per workflow and key.
 CREATE UNIQUE INDEX workflow_runs_key ON workflow_runs (workflow_name, key) WHERE key IS NOT NULL;
 
--- Serves the claim: the unfinished runs of a lane in the order in which they are due.
-CREATE INDEX workflow_runs_due ON workflow_runs (queue, workflow_name, version, available_at, id)
-    WHERE status IN ('pending', 'running', 'parked');
+-- At most one run per workflow and single key. A run gives its key up by beginning or ending, so no
+-- statement has to do it.
+CREATE UNIQUE INDEX workflow_runs_single ON workflow_runs (workflow_name, single_key, single_until)
+    WHERE single_key IS NOT NULL AND status IN ('pending', 'running', 'parked')
+      AND (single_until = 'end' OR epoch = 0);
 
--- Serves the take-over of a dead worker's claims.
-CREATE INDEX workflow_runs_worker ON workflow_runs (worker_id) WHERE status = 'running';
+-- Serves the claim: the runs of a lane and rank in the order in which they are due, without
+-- running, finished and paused ones.
+CREATE INDEX workflow_runs_due ON workflow_runs (lane_id, rank, available_at, id)
+    WHERE status IN ('pending', 'parked') AND paused_at IS NULL;
+
+-- Serves the claim: the running runs of a lane in the order in which their leases end. Serves the
+-- take-over of a dead worker's claims, which reads the whole index: it holds only running runs. A
+-- run stands in one of these two indexes, because both are written at each claim.
+CREATE INDEX workflow_runs_running ON workflow_runs (lane_id, available_at, id, worker_id)
+    WHERE status = 'running';
+
+-- A run that waits behind a gate makes claims look at the gate when it is due. A trigger, so that
+-- no statement can forget it.
+CREATE TRIGGER workflow_runs_wait AFTER INSERT ON workflow_runs
+WHEN NEW.lane_id < 0 AND NEW.status IN ('pending', 'parked') AND NEW.paused_at IS NULL
+BEGIN
+    UPDATE workflow_turns SET open_at = NEW.available_at WHERE lane_id = NEW.lane_id AND open_at > NEW.available_at;
+END;
+CREATE TRIGGER workflow_runs_wait_again AFTER UPDATE OF status, available_at, paused_at ON workflow_runs
+WHEN NEW.lane_id < 0 AND NEW.status IN ('pending', 'parked') AND NEW.paused_at IS NULL
+BEGIN
+    UPDATE workflow_turns SET open_at = NEW.available_at WHERE lane_id = NEW.lane_id AND open_at > NEW.available_at;
+END;
+
+-- A run that gives its slot back makes claims look at its gate again.
+CREATE TRIGGER workflow_runs_free AFTER UPDATE OF status ON workflow_runs
+WHEN NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status <> 'running'
+BEGIN
+    UPDATE workflow_turns SET full_until = NULL
+    WHERE gate_id = (SELECT gate_id FROM workflow_turns WHERE lane_id = NEW.lane_id) AND full_until IS NOT NULL;
+END;
 
 -- Serves the expiry of runs that no worker claims.
 CREATE INDEX workflow_runs_deadline ON workflow_runs (deadline_at)
     WHERE deadline_at IS NOT NULL AND status IN ('pending', 'parked');
 
+-- Serves the end of a parent: its children that have not ended.
+CREATE INDEX workflow_runs_parent ON workflow_runs (parent_run_id)
+    WHERE parent_run_id IS NOT NULL AND status IN ('pending', 'running', 'parked');
+
+-- Attempts of steps, patches, published values and items of streams.
 CREATE TABLE step_attempts (
     run_id       TEXT    NOT NULL,
     step_key     TEXT    NOT NULL,
     attempt      INTEGER NOT NULL,
     kind         TEXT    NOT NULL,
     status       TEXT    NOT NULL,
-    position     INTEGER,
+    position     INTEGER,                               -- NULL for a row that is not an outcome
     epoch        INTEGER NOT NULL,
     started_at   INTEGER NOT NULL,
     completed_at INTEGER,
@@ -59,18 +166,73 @@ CREATE TABLE step_attempts (
     CHECK (status IN ('running', 'succeeded', 'failed'))
 ) STRICT, WITHOUT ROWID;
 
+-- Serves the list of approvals that wait for a decision.
+CREATE INDEX step_attempts_approval ON step_attempts (run_id, step_key) WHERE kind = 'approval' AND status = 'running';
+
+-- The inboxes of runs.
 CREATE TABLE workflow_signals (
     run_id      TEXT    NOT NULL,
     seq         INTEGER NOT NULL,
     name        TEXT    NOT NULL,
-    payload     TEXT    NOT NULL,
+    key         TEXT,
     consumed_by TEXT,
     created_at  INTEGER NOT NULL,
+    payload     TEXT    NOT NULL,
     PRIMARY KEY (run_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Workers, whose liveness locks other workers check.
+-- The key makes a signal that is sent twice one signal.
+CREATE UNIQUE INDEX workflow_signals_key ON workflow_signals (run_id, key) WHERE key IS NOT NULL;
+CREATE INDEX workflow_signals_waiting ON workflow_signals (run_id, seq) WHERE consumed_by IS NULL;
+
+-- The waits of runs for events. A row exists from the commit that registers the wait until its
+-- event is delivered, its timeout is recorded, or its run ends.
+CREATE TABLE workflow_event_waits (
+    run_id   TEXT NOT NULL,
+    step_key TEXT NOT NULL,
+    name     TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    signal   TEXT NOT NULL,                 -- the name of the signal that delivers the event
+    PRIMARY KEY (run_id, step_key)
+) STRICT, WITHOUT ROWID;
+
+-- Serves the emission.
+CREATE INDEX workflow_event_waits_event ON workflow_event_waits (name, key, run_id);
+
+-- Steps that have a seat of a limit, or wait for one. A seat is held while the run is running under
+-- the epoch that took it. A row exists from the first question of an attempt until the attempt or
+-- the run ends.
+CREATE TABLE workflow_seats (
+    run_id     TEXT    NOT NULL,
+    step_key   TEXT    NOT NULL,
+    limit_name TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    asked_at   INTEGER NOT NULL,            -- unique in its line: steps get seats in this order
+    called_at  INTEGER,                     -- when the waiting step was called to take a free seat
+    epoch      INTEGER,                     -- of the claim that took the seat; NULL while the step waits
+    PRIMARY KEY (run_id, step_key)
+) STRICT, WITHOUT ROWID;
+
+-- Serve a line: the seats that are taken, and the steps that wait.
+CREATE INDEX workflow_seats_held ON workflow_seats (limit_name, key, asked_at) WHERE epoch IS NOT NULL;
+CREATE INDEX workflow_seats_waiting ON workflow_seats (limit_name, key, asked_at) WHERE epoch IS NULL;
+
+-- Workers, whose liveness locks other workers check, and the lanes that each serves: a run without
+-- a worker for its lane differs from a run that waits its turn.
 CREATE TABLE workflow_workers (
     id         TEXT    NOT NULL PRIMARY KEY,
-    started_at INTEGER NOT NULL
+    started_at INTEGER NOT NULL,
+    lanes      TEXT    NOT NULL DEFAULT '[]'
 ) STRICT, WITHOUT ROWID;
+
+-- Schedules, which start runs by the clock.
+CREATE TABLE workflow_schedules (
+    name         TEXT    NOT NULL PRIMARY KEY,
+    revision     INTEGER NOT NULL,              -- a random number, new with each change of the row
+    available_at INTEGER NOT NULL,              -- when a worker has to look: far in the future for a paused one
+    input        TEXT,                         -- of the runs; NULL if the code of a worker computes it
+    record       TEXT    NOT NULL               -- declaration and state, as JSON
+) STRICT;
+
+-- Serves the search for schedules that are due.
+CREATE INDEX workflow_schedules_due ON workflow_schedules (available_at);

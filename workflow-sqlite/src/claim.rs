@@ -10,8 +10,10 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
 use workflow_engine::faults::altered;
-use workflow_engine::model::{Claim, Lane, RunId, StoredError, Timestamp};
-use workflow_engine::store::{ClaimRequest, ClaimedRun, DatabaseError, distinct_lanes, take_turns};
+use workflow_engine::model::{Claim, Lane, Rank, RunId, StoredError, Timestamp};
+use workflow_engine::store::{
+    ClaimPlace, ClaimRequest, ClaimedRun, DatabaseError, DueRuns, GateTurn, claim_places, take_turns,
+};
 
 use super::error::{During, corrupt};
 use super::{row, sql};
@@ -25,12 +27,19 @@ const NOT_UTF8: &str = "input: it is not UTF-8";
 pub(super) async fn claim(
     connection: &mut SqliteConnection,
     request: &ClaimRequest,
+    gates: &[GateTurn],
+    kind: DueRuns,
     now: Timestamp,
 ) -> Result<Vec<ClaimedRun>, DatabaseError> {
-    let (time, limit) = (now.as_micros(), request.limit);
-    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(time).bind(limit).bind(time).bind(limit);
-    let found: Vec<String> = query.bind(lanes_of(request)?).fetch_all(&mut *connection).await.during(OPERATION)?;
-    let due = due_of(&found, request)?;
+    let places = claim_places(request, gates);
+    let lanes = places.len() - gates.len();
+    let mut found = find(&mut *connection, &places[..lanes], request.limit, now).await?;
+    if !gates.is_empty() {
+        // Each gate gives few runs, so no more are read of it.
+        let at_most = gates.iter().map(|gate| gate.at_most).max().unwrap_or_default();
+        found.extend(find(&mut *connection, &places[lanes..], at_most, now).await?);
+    }
+    let due = due_of(&found, &places, request.limit, kind)?;
     // Without a change the transaction writes nothing, so an idle poll costs no sync of the disk.
     if due.is_empty() {
         return Ok(Vec::new());
@@ -40,24 +49,58 @@ pub(super) async fn claim(
     Taken::of(&rows, &due)?.complete(connection).await
 }
 
-/// Returns the lanes of a claim as `find_due_runs.sql` takes them.
-pub(super) fn lanes_of(request: &ClaimRequest) -> Result<String, DatabaseError> {
-    let lanes: Vec<_> =
-        distinct_lanes(&request.lanes).into_iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
-    serde_json::to_string(&lanes).during(OPERATION)
+/// Finds at most `limit` due runs of each kind in each of these places.
+async fn find(
+    connection: &mut SqliteConnection,
+    places: &[ClaimPlace<'_>],
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<String>, DatabaseError> {
+    let time = now.as_micros();
+    let query = sqlx::query_scalar(sql::FIND_DUE_RUNS).bind(time).bind(limit).bind(time).bind(limit);
+    query.bind(lanes_of(places)?).fetch_all(connection).await.during(OPERATION)
 }
 
-/// Selects from the runs that `find_due_runs.sql` found in each lane: the lanes in turns, and of
-/// each lane the longest due first. Returns the longest due run first.
-pub(super) fn due_of(found: &[String], request: &ClaimRequest) -> Result<Vec<RunId>, DatabaseError> {
+/// Returns the lanes and gates of a claim as `find_due_runs.sql` takes them.
+pub(super) fn lanes_of(places: &[ClaimPlace<'_>]) -> Result<String, DatabaseError> {
+    let names = |place: &ClaimPlace<'_>| {
+        let Lane { queue, workflow, version } = place.lane;
+        (queue.clone(), workflow.clone(), version.clone(), place.gate.unwrap_or_default().to_owned())
+    };
+    serde_json::to_string(&places.iter().map(names).collect::<Vec<_>>()).during(OPERATION)
+}
+
+/// Selects from the runs that `find_due_runs.sql` found in each of these places: the places in
+/// turns, and of each place the longest due first, counted with the head start of its rank. Returns
+/// them in that order.
+pub(super) fn due_of(
+    found: &[String],
+    places: &[ClaimPlace<'_>],
+    limit: u32,
+    kind: DueRuns,
+) -> Result<Vec<RunId>, DatabaseError> {
     let mut lanes = Vec::with_capacity(found.len());
-    for lane in found {
-        // Waiting runs come first, then those whose lease has ended.
-        let mut due: Vec<(i64, RunId)> = row::json(lane)?;
+    for (lane, place) in found.iter().zip(places) {
+        let mut waiting: Vec<Vec<(Timestamp, RunId)>> = row::json(lane)?;
+        // The runs of each rank come first, then those whose lease has ended, which have begun.
+        let lapsed = waiting.pop().unwrap_or_default();
+        let is_wanted = |rank: Rank| match kind {
+            DueRuns::All => true,
+            DueRuns::Begun => rank == Rank::Begun,
+            DueRuns::New => rank != Rank::Begun,
+            DueRuns::Lapsed => false,
+        };
+        let waiting = Rank::ALL.into_iter().zip(waiting).filter(|(rank, _)| is_wanted(*rank));
+        let lapsed = Some((Rank::Begun, lapsed)).filter(|_| kind != DueRuns::New);
+        let in_order = |(rank, runs): (Rank, Vec<(Timestamp, RunId)>)| {
+            runs.into_iter().map(move |(due_at, id)| (rank.order_at(due_at), id))
+        };
+        let mut due: Vec<_> = waiting.chain(lapsed).flat_map(in_order).collect();
         due.sort_unstable();
-        lanes.push(due);
+        due.truncate(place.at_most as usize);
+        lanes.push((place.weight, due));
     }
-    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut due = take_turns(lanes, limit);
     due.sort_unstable();
     Ok(due.into_iter().map(|(_, id)| id).collect())
@@ -154,6 +197,7 @@ struct ClaimedRow(
     Option<String>,
     Option<i64>,
     Timestamp,
+    String,
 );
 
 impl ClaimedRow {
@@ -170,6 +214,7 @@ impl ClaimedRow {
         ClaimedRun {
             claim: Claim { run_id, epoch },
             lane: Lane { queue, workflow, version },
+            gate: Some(self.19).filter(|gate| !gate.is_empty()),
             input,
             wakes,
             crashes,

@@ -15,7 +15,7 @@ pub(super) async fn commit(database: &Database, writes: &[Write]) -> Result<Vec<
     match fast_path(&mut writer, writes, database.now()).await? {
         Fast::Done(outcomes) => return Ok(outcomes),
         Fast::NotApplicable => {}
-        Fast::ClaimLost => {
+        Fast::Refused => {
             writer.roll_back().await;
             writer = database.writer.lock().await?;
         }

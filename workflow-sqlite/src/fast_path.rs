@@ -2,8 +2,9 @@
 //! without a parent or children, parks, and one claim. A batch needs two round trips to the
 //! database's thread instead of one per statement. Each round trip schedules two threads.
 //!
-//! The script applies all writes as if every claim held, and checks the claims too. If a claim does
-//! not hold, the transaction is rolled back and the batch takes the slow path. A single attempt or
+//! The script applies all writes as if every claim held and every lane had a row, and checks the
+//! claims too. If a claim does not hold, or a lane is missing, the transaction is rolled back and
+//! the batch takes the slow path. A single attempt or
 //! end is one statement that checks its claim itself. So it needs neither `BEGIN` nor `COMMIT`, and
 //! one round trip.
 
@@ -16,14 +17,15 @@ use sqlx::{Sqlite, SqliteConnection};
 use workflow_engine::faults::{altered, failpoint_error, planted};
 use workflow_engine::model::{Effect, RunId, Timestamp};
 use workflow_engine::store::{
-    Asked, AttemptRow, ClaimRequest, Claimed, DatabaseError, Fence, Outcome, Outcomes, Releases, SortedBatch, Write,
-    asked_by_unless,
+    Asked, AttemptRow, ClaimRequest, Claimed, DatabaseError, DueRuns, Fence, Outcome, Outcomes, Releases, SortedBatch,
+    Write, asked_by_unless, claim_limited, claim_places,
 };
 
 use super::claim::Taken;
 use super::error::During;
 use super::fence_cache::FenceCache;
 use super::rows::{MOST_ROWS, Parameters, RowsStatement};
+use super::slow_path::SlowPath;
 use super::start::Starts;
 use super::writer::WriterGuard;
 use super::{attempt, claim, finish, sql};
@@ -65,9 +67,9 @@ pub(super) enum Fast {
     Done(Vec<Outcome>),
     /// The batch needs the slow path. Nothing was sent.
     NotApplicable,
-    /// A claim does not hold, or the fence cache was old. Nothing was changed, but a transaction
-    /// may be open, which must be rolled back.
-    ClaimLost,
+    /// A claim does not hold, the fence cache was old, or the lane of a new run has no row. Nothing
+    /// was changed, but a transaction may be open, which must be rolled back.
+    Refused,
 }
 
 /// Applies a batch and commits it, if the fast path takes it.
@@ -80,31 +82,31 @@ pub(super) async fn fast_path(
     writes: &[Write],
     now: Timestamp,
 ) -> Result<Fast, DatabaseError> {
-    if is_single(writes) {
-        return apply_single(writer, writes, now).await;
+    if is_alone(writes) {
+        return apply_alone(writer, writes, now).await;
     }
     let Some(batch) = FastBatch::prepare(writes, writer.fence_cache(), now)? else { return Ok(Fast::NotApplicable) };
     match batch.apply(writer).await {
         Ok(Some(applied)) => applied.commit(writer).await.map(Fast::Done),
-        Ok(None) => Ok(Fast::ClaimLost),
+        Ok(None) => Ok(Fast::Refused),
         Err(error) => writer.end(Err(error)).await,
     }
 }
 
-fn is_single(writes: &[Write]) -> bool {
+fn is_alone(writes: &[Write]) -> bool {
     matches!(writes, [write @ (Write::Attempt(_) | Write::End(_))] if is_ordinary(write))
 }
 
 /// Applies a single write. If its statement changes nothing, its claim does not hold or its row was
 /// final already.
-async fn apply_single(writer: &mut WriterGuard, writes: &[Write], now: Timestamp) -> Result<Fast, DatabaseError> {
+async fn apply_alone(writer: &mut WriterGuard, writes: &[Write], now: Timestamp) -> Result<Fast, DatabaseError> {
     let statement = async |connection: &mut SqliteConnection| match writes {
         [Write::Attempt(write)] => attempt::record_held(connection, write).await,
         [Write::End(write)] => finish::end_held(connection, write, now).await,
         _ => Ok(false),
     };
     if !writer.alone(statement).await? {
-        return Ok(Fast::ClaimLost);
+        return Ok(Fast::Refused);
     }
     writer.keep(writes, Asked::new(), &[]);
     Ok(Fast::Done(vec![Outcome::Applied]))
@@ -112,10 +114,11 @@ async fn apply_single(writer: &mut WriterGuard, writes: &[Write], now: Timestamp
 
 fn is_ordinary(write: &Write) -> bool {
     match write {
-        Write::Start(run) => !run.may_take_key(),
-        Write::Park(_) | Write::Claim(_) => true,
+        Write::Start(run) => !run.may_take_key() && run.single.is_none(),
+        Write::Park(_) => true,
+        Write::Claim(_) => true,
         Write::Attempt(write) => matches!(write.effect, Effect::None),
-        Write::End(write) => !write.has_family(),
+        Write::End(write) => write.is_alone(),
         _ => false,
     }
 }
@@ -154,6 +157,8 @@ struct Applied<'a> {
     writes: &'a [Write],
     asked: Asked,
     claim: Option<DueClaim>,
+    /// A claim that looks at limits, with its place in the batch.
+    limited: Option<(usize, &'a ClaimRequest)>,
     outcomes: Outcomes,
 }
 
@@ -207,8 +212,9 @@ impl<'a> FastBatch<'a> {
         }))
     }
 
-    /// Begins a transaction and applies the batch. Returns `None` if a claim does not hold, or if
-    /// the cache turned out to be old. The transaction must then be rolled back.
+    /// Begins a transaction and applies the batch. Returns `None` if a claim does not hold, if the
+    /// cache turned out to be old, or if the lane of a new run has no row. The transaction must
+    /// then be rolled back.
     async fn apply(mut self, writer: &mut WriterGuard) -> Result<Option<Applied<'a>>, DatabaseError> {
         let script = self.script();
         let parameters = self.parameters(script)?;
@@ -225,11 +231,28 @@ impl<'a> FastBatch<'a> {
             return Ok(None);
         }
         let inserted = answer(START).map_or(0, |inserted| inserted.affected);
-        self.starts.tell(writer.connection()?, inserted, &mut self.outcomes).await?;
-        let claim = match self.claim.zip(answer(CLAIM)) {
+        if !self.starts.tell(writer.connection()?, inserted, &mut self.outcomes).await? {
+            return Ok(None);
+        }
+        let limited = self.claim.filter(|(_, request)| request.is_limited());
+        let claim = match self.claim.filter(|_| limited.is_none()).zip(answer(CLAIM)) {
             Some(((place, request), due)) => {
-                self.outcomes.set(place, Outcome::Claimed(Claimed { runs: Vec::new(), now: self.now }));
-                let due = claim::due_of(&due.texts().during(CLAIM)?, request)?;
+                self.outcomes.set(
+                    place,
+                    Outcome::Claimed(Claimed {
+                        runs: Vec::new(),
+                        held_back: Vec::new(),
+                        full_gates: Vec::new(),
+                        next_at: None,
+                        now: self.now,
+                    }),
+                );
+                let due = claim::due_of(
+                    &due.texts().during(CLAIM)?,
+                    &claim_places(request, &[]),
+                    request.limit,
+                    DueRuns::All,
+                )?;
                 let take = || claim::take(sql::CLAIM_AND_COMMIT, request, &due, self.now);
                 let script = (!due.is_empty()).then(take).transpose()?;
                 script.map(|script| DueClaim { place, due, script })
@@ -237,7 +260,8 @@ impl<'a> FastBatch<'a> {
             None => None,
         };
         failpoint_error("store.in_transaction")?;
-        Ok(Some(Applied { now: self.now, writes: self.writes, asked: self.asked, claim, outcomes: self.outcomes }))
+        let Self { now, writes, asked, outcomes, .. } = self;
+        Ok(Some(Applied { now, writes, asked, claim, limited, outcomes }))
     }
 
     /// Returns the shorter script if it covers all writes: what a worker at work writes.
@@ -260,7 +284,9 @@ impl<'a> FastBatch<'a> {
                 PARK => parameters.add(now)?.add(self.parks.take()).map(drop)?,
                 _ => {
                     let limit = self.claim.map_or(0, |(_, request)| request.limit);
-                    let lanes = self.claim.map(|(_, request)| claim::lanes_of(request)).transpose()?;
+                    // A claim that looks at limits finds its runs itself.
+                    let request = self.claim.map(|(_, request)| request).filter(|request| !request.is_limited());
+                    let lanes = request.map(|request| claim::lanes_of(&claim_places(request, &[]))).transpose()?;
                     parameters.add(now)?.add(limit)?.add(now)?.add(limit)?.add(lanes).map(drop)?;
                 }
             }
@@ -272,7 +298,14 @@ impl<'a> FastBatch<'a> {
 impl Applied<'_> {
     /// Claims the runs that were found, and commits.
     async fn commit(self, writer: &mut WriterGuard) -> Result<Vec<Outcome>, DatabaseError> {
-        let Self { now, writes, asked, claim, mut outcomes } = self;
+        let Self { now, writes, asked, claim, limited, mut outcomes } = self;
+        if let Some((place, request)) = limited {
+            let claimed = claim_limited(&mut SlowPath::new(writer.connection()?, now), request).await;
+            let claimed = writer.end(claimed).await?;
+            writer.keep(writes, asked, &claimed.runs);
+            outcomes.set(place, Outcome::Claimed(claimed));
+            return Ok(outcomes.complete()?);
+        }
         match claim {
             Some(DueClaim { place, due, script }) => {
                 let taken = |rows: &[_]| Taken::of(rows, &due);
@@ -285,7 +318,15 @@ impl Applied<'_> {
                 if let Ok(runs) = &runs {
                     writer.keep(writes, asked, runs);
                 }
-                let claimed = runs.map(|runs| Outcome::Claimed(Claimed { runs, now }));
+                let claimed = runs.map(|runs| {
+                    Outcome::Claimed(Claimed {
+                        runs,
+                        held_back: Vec::new(),
+                        full_gates: Vec::new(),
+                        next_at: None,
+                        now,
+                    })
+                });
                 outcomes.set(place, claimed.unwrap_or_else(Outcome::Refused));
             }
             // Without a change the transaction writes nothing, so an idle poll costs no sync of the

@@ -85,11 +85,14 @@ pub(super) fn lane() -> Lane {
 
 pub(super) fn new_run() -> NewRun {
     NewRun {
+        gate: None,
         id: RunId::generate(),
         lane: lane(),
         input: "null".into(),
         key: None,
         key_reuse: KeyReuse::Never,
+        single: None,
+        priority: None,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),
@@ -99,11 +102,24 @@ pub(super) fn new_run() -> NewRun {
 }
 
 pub(super) fn claim_write(worker: WorkerId, limit: u32) -> Write {
-    Write::Claim(ClaimRequest { worker, lanes: vec![lane()], limit, lease: LEASE })
+    Write::Claim(ClaimRequest {
+        worker,
+        lanes: vec![lane()],
+        limited: Vec::new(),
+        gated: Vec::new(),
+        limit,
+        lease: LEASE,
+    })
 }
 
 pub(super) fn end_write(claim: Claim, output: &str) -> Write {
-    Write::End(EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Succeeded(output.into()) })
+    Write::End(EndWrite {
+        claim,
+        parent_run_id: None,
+        has_children: false,
+        has_event_waits: false,
+        end: RunEnd::Succeeded(output.into()),
+    })
 }
 
 pub(super) fn park_write(claim: Claim, wakes: i64, until: Timestamp) -> Write {

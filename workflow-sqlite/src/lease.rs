@@ -15,7 +15,7 @@ use super::database::Database;
 use super::error::{During, within_deadline};
 use super::lock_file::{HeldLock, LockFiles};
 use super::writer::WriterGuard;
-use super::{row, sql};
+use super::{row, sql, start};
 
 /// The lease session of a worker. A call that is dropped leaves no transaction open: each statement
 /// is a transaction of its own, except those that release a dead worker.
@@ -46,10 +46,10 @@ enum SessionConnection<'a> {
 pub(super) async fn open(
     database: &Arc<Database>,
     worker: WorkerId,
-    lanes: &[Lane],
+    served: &[Lane],
 ) -> Result<Box<dyn LeaseSession>, DatabaseError> {
     const OPERATION: &str = "open a lease session";
-    let lanes = serde_json::to_string(lanes).during(OPERATION)?;
+    let lanes = serde_json::to_string(served).during(OPERATION)?;
     database.check_open(OPERATION)?;
     let own = match &database.file {
         None => None,
@@ -64,6 +64,7 @@ pub(super) async fn open(
     };
     let mut session = Session { database: Arc::clone(database), worker, lanes, own };
     session.record().await?;
+    start::insert_lanes(session.connection().await?.get()?, served).await?;
     Ok(Box::new(session))
 }
 

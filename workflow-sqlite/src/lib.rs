@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use workflow_engine::model::{Claim, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+use workflow_engine::model::{
+    Claim, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule,
+    WorkerId,
+};
 
 use workflow_engine::store::{
-    ConnectError, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
-    Outcome, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError, WorkerRecord, Write,
+    ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession,
+    Listener, NextDue, Outcome, SeatRow, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError,
+    WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -32,14 +36,17 @@ mod continue_as_new;
 mod crashes;
 mod database;
 mod error;
+mod event;
 mod fast_path;
 mod fence;
 mod fence_cache;
 mod file_identity;
 mod finish;
 mod fork;
+mod gate;
 mod hints;
 mod lease;
+mod limit;
 mod location;
 mod lock_file;
 mod migrate;
@@ -47,12 +54,16 @@ mod open;
 mod ownerless;
 mod pause;
 mod pool;
+mod queue;
 mod read;
 mod retry;
 mod row;
 mod rows;
+mod schedule;
 mod script;
+mod seat;
 mod signal;
+mod single;
 mod slow_path;
 mod sql;
 mod start;
@@ -193,12 +204,53 @@ impl Store for SqliteStore {
         within_deadline("list approvals", read::approvals(&self.database, run, limit)).await
     }
 
+    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
+        within_deadline("read a schedule", schedule::read(&self.database, name)).await
+    }
+
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
+        within_deadline("list schedules", schedule::list(&self.database, after, limit)).await
+    }
+
+    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
+        within_deadline("find due schedules", schedule::due(&self.database, computed, limit)).await
+    }
+
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         within_deadline("open a lease session", lease::open(&self.database, worker, lanes)).await
     }
 
+    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
+        within_deadline("list limits", limit::list(&self.database)).await
+    }
+
+    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
+        within_deadline("find waiting steps", seat::waiting_lines(&self.database, after, limit)).await
+    }
+
+    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        within_deadline("read seats", seat::list(&self.database, lines)).await
+    }
+
+    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
+        within_deadline("find the seats that a run waits for", seat::waits_of(&self.database, run)).await
+    }
+
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
         within_deadline("list workers", workers::workers(&self.database)).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
+        within_deadline("list queues", queue::list(&self.database)).await
+    }
+
+    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
+        within_deadline("count the running runs of a queue", queue::running_in(&self.database, queue, at_most)).await
+    }
+
+    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
+        let running = queue::running_behind(&self.database, queue, gate);
+        within_deadline("count the running runs behind a gate", running).await
     }
 
     async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {

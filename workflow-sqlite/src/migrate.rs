@@ -9,13 +9,7 @@ use super::error::During;
 use super::sql;
 
 /// The migrations; the first has version 1.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/0001_init.sql"),
-    include_str!("../migrations/0002_authoring.sql"),
-    include_str!("../migrations/0003_running.sql"),
-    include_str!("../migrations/0004_lanes.sql"),
-    include_str!("../migrations/0005_running.sql"),
-];
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_init.sql")];
 
 const OPERATION: &str = "migrate the database";
 
@@ -27,6 +21,8 @@ pub(super) enum MigrateError {
         found: i64,
         known: i64,
     },
+    /// A version before the first release made its tables.
+    Unreleased,
     Database(DatabaseError),
 }
 
@@ -84,14 +80,17 @@ fn is_missing_any(found: i64) -> Result<bool, MigrateError> {
     if found > known { Err(MigrateError::Newer { found, known }) } else { Ok(found < known) }
 }
 
-/// Returns the newest applied version; 0 for a database without our tables.
-async fn applied(connection: &mut SqliteConnection) -> Result<i64, DatabaseError> {
-    let ours: Option<i64> =
-        sqlx::query_scalar(sql::FIND_SCHEMA_TABLE).fetch_optional(&mut *connection).await.during(OPERATION)?;
-    if ours.is_none() {
+/// Returns the newest applied version; 0 for a database without our tables. Versions before the
+/// first release had no table of lanes.
+async fn applied(connection: &mut SqliteConnection) -> Result<i64, MigrateError> {
+    let find = sqlx::query_as(sql::FIND_SCHEMA);
+    let (is_ours, has_lanes): (bool, bool) = find.fetch_one(&mut *connection).await.during(OPERATION)?;
+    if !is_ours {
         return Ok(0);
     }
-    sqlx::query_scalar(sql::READ_SCHEMA_VERSION).fetch_one(connection).await.during(OPERATION)
+    let read = sqlx::query_scalar(sql::READ_SCHEMA_VERSION);
+    let version: i64 = read.fetch_one(connection).await.during(OPERATION)?;
+    if version > 0 && !has_lanes { Err(MigrateError::Unreleased) } else { Ok(version) }
 }
 
 async fn apply_missing(connection: &mut SqliteConnection, applied: i64) -> Result<(), DatabaseError> {

@@ -207,6 +207,7 @@ fn explain(error: OpenError, url: &str, path: Option<&Path>) -> ConnectError {
     let error = match error {
         OpenError::OldSqlite(found) => return ConnectError::OldSqlite { found, required: OLDEST_SQLITE },
         OpenError::Migrate(MigrateError::Newer { found, known }) => return ConnectError::NewerSchema { found, known },
+        OpenError::Migrate(MigrateError::Unreleased) => return ConnectError::UnreleasedSchema { url: redact(url) },
         OpenError::Migrate(MigrateError::Database(error)) | OpenError::Database(error) => error,
     };
     let Some(path) = path else { return ConnectError::Database { url: redact(url), source: error } };

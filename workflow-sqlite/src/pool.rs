@@ -47,10 +47,10 @@ pub(super) async fn find_file(pool: &SqlitePool) -> Result<PathBuf, ConnectError
 pub(super) async fn check(pool: &SqlitePool, url: &str) -> Result<(), ConnectError> {
     let checking = async {
         let mut connection = pool.acquire().await.during(OPERATION)?;
-        let version: Option<i64> =
-            sqlx::query_scalar(sql::FIND_SCHEMA_TABLE).fetch_optional(&mut *connection).await.during(OPERATION)?;
+        let find = sqlx::query_as(sql::FIND_SCHEMA);
+        let (_, has_lanes): (bool, bool) = find.fetch_one(&mut *connection).await.during(OPERATION)?;
         drop(connection);
-        Ok((version.is_some(), opens_in_wal(pool).await))
+        Ok((has_lanes, opens_in_wal(pool).await))
     };
     let (sees_tables, opens_in_wal) = within_deadline(OPERATION, checking).await.map_err(|error| failed(url, error))?;
     if !sees_tables {

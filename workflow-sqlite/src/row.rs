@@ -10,8 +10,9 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{
-    AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, PayloadContext, PayloadPlace, Run, RunId, RunStatus,
-    StepAttempt, StepKind, StoredError, Timestamp, UnreadablePayload, UnreadableReason, WorkerId, unquoted,
+    AcceptedSignal, AttemptStatus, Claim, InboxSignal, Lane, OnParentEnd, Parent, PayloadContext, PayloadPlace, Rank,
+    Run, RunId, RunStatus, SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, UnreadablePayload,
+    UnreadableReason, WorkerId, unquoted,
 };
 use workflow_engine::store::{DatabaseError, EndedRun, Renewed, WaitingApproval};
 
@@ -25,11 +26,17 @@ type Result<T> = std::result::Result<T, DatabaseError>;
 pub(super) fn run(row: &SqliteRow) -> Result<Run> {
     let id = id(row, "id")?;
     let input = payload(row, "input", id, PayloadPlace::Input)?.unwrap_or_default();
-    let mut run = Run::pending(id, lane(row)?, input, time(row, "available_at")?, time(row, "created_at")?);
+    let (lane, no_lane) = maybe_lane(row)?;
+    let mut run = Run::pending(id, lane, input, time(row, "available_at")?, time(row, "created_at")?);
+    run.unreadable.extend(no_lane);
+    run.gate = get::<Option<String>>(row, "gate")?.filter(|gate| !gate.is_empty());
     run.status = run.read_or("status", status(row).map_err(reason), RunStatus::Parked);
     run.output = payload(row, "output", id, PayloadPlace::Output)?;
     run.read_error(lossy(row, "error")?.as_deref());
     run.key = run.read_or("key", get(row, "key").map_err(reason), None);
+    run.single = run.read_or("single_until", single(row).map_err(reason), None);
+    let rank = get::<i16>(row, "rank").map_err(reason).and_then(|number| Ok(Rank::numbered(number)?));
+    run.priority = run.read_or("rank", rank.map(Rank::priority), None);
     run.worker_id = run.read_or("worker_id", worker(row).map_err(reason), None);
     run.epoch = get(row, "epoch")?;
     run.wakes = get(row, "wakes")?;
@@ -77,11 +84,16 @@ pub(super) fn inbox_signal(row: &SqliteRow) -> Result<Option<InboxSignal>> {
     Ok(Some(InboxSignal { seq, name: get(row, "name")?, payload: get(row, "payload")? }))
 }
 
+/// Reads a row of `find_signals.sql`.
+pub(super) fn accepted_signal(row: &SqliteRow) -> Result<AcceptedSignal> {
+    Ok(AcceptedSignal::new(id(row, "run_id")?, get(row, "name")?, get(row, "payload")?, time(row, "created_at")?))
+}
+
 /// Reads a row of `list_approvals.sql`.
 pub(super) fn approval(row: &SqliteRow) -> Result<WaitingApproval> {
     Ok(WaitingApproval {
         run_id: id(row, "id")?,
-        lane: lane(row)?,
+        lane: maybe_lane(row)?.0,
         step_key: get(row, "step_key")?,
         output: get(row, "output")?,
         started_at: time(row, "started_at")?,
@@ -105,7 +117,7 @@ pub(super) fn id(row: &SqliteRow, column: &str) -> Result<RunId> {
 }
 
 /// Reads the id of a run from this column, if it has one.
-fn maybe_id(row: &SqliteRow, column: &str) -> Result<Option<RunId>> {
+pub(super) fn maybe_id(row: &SqliteRow, column: &str) -> Result<Option<RunId>> {
     let text: Option<String> = get(row, column)?;
     text.map(|text| text.parse().map_err(|error| corrupt(OPERATION, error))).transpose()
 }
@@ -114,6 +126,11 @@ fn parent(row: &SqliteRow) -> Result<Option<Parent>> {
     let Some(run_id) = maybe_id(row, "parent_run_id")? else { return Ok(None) };
     let on_end = word(row, "on_parent_end", OnParentEnd::parse)?;
     Ok(Some(Parent { run_id, step_key: get(row, "parent_step_key")?, on_end }))
+}
+
+fn single(row: &SqliteRow) -> Result<Option<SingleKey>> {
+    let Some(key) = get(row, "single_key")? else { return Ok(None) };
+    Ok(Some(SingleKey { key, until: word(row, "single_until", SingleUntil::parse)? }))
 }
 
 /// Reads the status of a run.
@@ -138,6 +155,15 @@ fn claim(row: &SqliteRow) -> Result<Claim> {
     Ok(Claim { run_id: id(row, "id")?, epoch: get(row, "epoch")? })
 }
 
+/// Reads the lane of a run. If its row is missing, queue and version are empty, and a text says so.
+fn maybe_lane(row: &SqliteRow) -> Result<(Lane, Option<String>)> {
+    if get::<Option<&str>>(row, "queue")?.is_some() {
+        return Ok((lane(row)?, None));
+    }
+    let lane = Lane { queue: String::new(), workflow: get(row, "workflow_name")?, version: String::new() };
+    Ok((lane, Some("lane_id: there is no such lane".to_owned())))
+}
+
 /// Reads a queue, a workflow and its version.
 pub(super) fn lane(row: &SqliteRow) -> Result<Lane> {
     Ok(Lane { queue: get(row, "queue")?, workflow: get(row, "workflow_name")?, version: get(row, "version")? })
@@ -153,7 +179,7 @@ pub(super) fn time(row: &SqliteRow, column: &str) -> Result<Timestamp> {
     get(row, column).map(Timestamp::from_micros)
 }
 
-fn maybe_time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+pub(super) fn maybe_time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
     get::<Option<i64>>(row, column).map(|micros| micros.map(Timestamp::from_micros))
 }
 
@@ -187,7 +213,8 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| corrupt(OPERATION, unquoted(error)))
 }
 
-fn word<T>(row: &SqliteRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+/// Reads a word of this column.
+pub(super) fn word<T>(row: &SqliteRow, column: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
     let word: String = get(row, column)?;
     parse(&word).ok_or_else(|| corrupt(OPERATION, format!("{column} {word:?} is unknown to this version")))
 }

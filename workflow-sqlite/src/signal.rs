@@ -1,10 +1,10 @@
 //! Signals in the inboxes of runs.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sqlx::SqliteConnection;
 
-use workflow_engine::model::{NewSignal, RunId, Timestamp};
+use workflow_engine::model::{AcceptedSignal, NewSignal, RunId, Timestamp};
 use workflow_engine::store::{ConsumedSignal, DatabaseError};
 
 use super::error::During;
@@ -28,15 +28,15 @@ pub(super) async fn insert(
     inserted.iter().map(|row| Ok((row::id(row, "run_id")?, row::get(row, "key")?))).collect()
 }
 
-/// Returns run and key of those of these signals whose key the inbox has.
+/// Returns the signals in the inboxes that have the keys of these signals, by run and key.
 pub(super) async fn find(
     connection: &mut SqliteConnection,
     signals: &[&NewSignal],
-) -> Result<HashSet<(RunId, String)>, DatabaseError> {
+) -> Result<HashMap<(RunId, String), AcceptedSignal>, DatabaseError> {
     let wanted: Vec<_> = signals.iter().map(|signal| (signal.run_id, signal.key.as_str())).collect();
     let query = sqlx::query(sql::FIND_SIGNALS).bind(serde_json::to_string(&wanted).during(OPERATION)?);
     let found = query.fetch_all(connection).await.during(OPERATION)?;
-    found.iter().map(|row| Ok((row::id(row, "run_id")?, row::get(row, "key")?))).collect()
+    found.iter().map(|row| Ok(((row::id(row, "run_id")?, row::get(row, "key")?), row::accepted_signal(row)?))).collect()
 }
 
 /// Takes signals out of the inboxes.

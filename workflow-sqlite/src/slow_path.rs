@@ -6,18 +6,23 @@ use std::time::Duration;
 use sqlx::SqliteConnection;
 
 use workflow_engine::faults::{failpoint_error, planted};
-use workflow_engine::model::{Claim, NewRun, NewSignal, RunId, RunStatus, StoredError, Timestamp, WorkerId};
+use workflow_engine::model::{
+    AcceptedSignal, Claim, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal, RunId,
+    RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
+};
 use workflow_engine::store::{
-    AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
-    CrashesWrite, DatabaseError, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite, ReviveWrite, RunState,
-    StartOutcome, Write, apply,
+    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
+    ContinueWrite, CrashesWrite, DatabaseError, DueRuns, Emitted, EndWrite, Fence, FoundSingle, GateTurn, LimitWrite,
+    LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite, RunState,
+    SeatRow, SingleRun, StartOutcome, StepOf, TurnEnd, Write, apply,
 };
 
 use super::database::Database;
 use super::error::During;
 use super::writer::WriterGuard;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, fence, finish, fork, ownerless, pause, retry, signal, start,
+    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, ownerless, pause,
+    queue, retry, schedule, seat, signal, single, start,
 };
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
@@ -51,6 +56,23 @@ impl<'c> SlowPath<'c> {
 impl BatchTarget for SlowPath<'_> {
     type Error = DatabaseError;
 
+    async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, DatabaseError> {
+        schedule::revisions(self.connection, names).await
+    }
+
+    async fn update_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<(), DatabaseError> {
+        schedule::put(self.connection, rows).await
+    }
+
+    async fn insert_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<HashSet<String>, DatabaseError> {
+        schedule::put(self.connection, rows).await?;
+        Ok(rows.iter().map(|row| row.name.clone()).collect())
+    }
+
+    async fn delete_schedules(&mut self, names: &[&str]) -> Result<(), DatabaseError> {
+        schedule::delete(self.connection, names).await
+    }
+
     async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), DatabaseError> {
         start::free_keys(self.connection, runs).await
     }
@@ -62,6 +84,34 @@ impl BatchTarget for SlowPath<'_> {
             commit.await.during("commit a child early")?;
         }
         Ok(started)
+    }
+
+    async fn lock_singles(&mut self, _: &[SingleRun<'_>]) -> Result<HashSet<usize>, DatabaseError> {
+        Ok(HashSet::new())
+    }
+
+    async fn find_singles(&mut self, runs: &[SingleRun<'_>]) -> Result<Vec<FoundSingle>, DatabaseError> {
+        single::find(self.connection, runs).await
+    }
+
+    async fn set_single_keys(&mut self, runs: &[SingleRun<'_>]) -> Result<(), DatabaseError> {
+        single::set_keys(self.connection, runs).await
+    }
+
+    async fn clear_single_keys(&mut self, runs: &[RunId]) -> Result<(), DatabaseError> {
+        single::clear_keys(self.connection, runs).await
+    }
+
+    async fn move_runs(&mut self, runs: &[(&MovedRun, &NewRun)]) -> Result<(), DatabaseError> {
+        single::move_runs(self.connection, runs, self.now).await
+    }
+
+    async fn read_lost_single(
+        &mut self,
+        run: RunId,
+        attempt: i64,
+    ) -> Result<Option<(String, SingleKey)>, DatabaseError> {
+        single::read_lost(self.connection, run, attempt).await
     }
 
     async fn lock_runs(&mut self, locks: &Locks) -> Result<Fence, DatabaseError> {
@@ -92,8 +142,32 @@ impl BatchTarget for SlowPath<'_> {
         signal::insert(self.connection, signals, self.now).await
     }
 
-    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, DatabaseError> {
+    async fn find_signals(
+        &mut self,
+        signals: &[&NewSignal],
+    ) -> Result<HashMap<(RunId, String), AcceptedSignal>, DatabaseError> {
         signal::find(self.connection, signals).await
+    }
+
+    async fn lock_events(&mut self, emissions: &[&NewEmission]) -> Result<LockedEvents, DatabaseError> {
+        event::find_waiting(self.connection, emissions).await
+    }
+
+    async fn begin_event_waits(&mut self, waits: &[StepOf<'_, EventWait>]) -> Result<HashSet<usize>, DatabaseError> {
+        event::begin(self.connection, waits).await?;
+        Ok(HashSet::new())
+    }
+
+    async fn leave_event_waits(&mut self, waits: &[StepOf<'_, LeftWait>]) -> Result<HashSet<usize>, DatabaseError> {
+        event::leave(self.connection, waits).await
+    }
+
+    async fn emit_event(&mut self, emission: &NewEmission) -> Result<Emitted, DatabaseError> {
+        event::emit(self.connection, emission, self.now).await
+    }
+
+    async fn delete_event_waits(&mut self, runs: &BTreeSet<RunId>) -> Result<(), DatabaseError> {
+        event::delete(self.connection, runs).await
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), DatabaseError> {
@@ -166,8 +240,78 @@ impl BatchTarget for SlowPath<'_> {
         cascade::cancel_children(self.connection, parents, self.now).await
     }
 
-    async fn claim_runs(&mut self, request: &ClaimRequest) -> Result<Claimed, DatabaseError> {
-        let runs = claim::claim(self.connection, request, self.now).await?;
-        Ok(Claimed { runs, now: self.now })
+    async fn write_queues(&mut self, writes: &[&QueueWrite]) -> Result<(), DatabaseError> {
+        queue::write(self.connection, writes, self.now).await
+    }
+
+    async fn write_limits(&mut self, writes: &[&LimitWrite]) -> Result<(), DatabaseError> {
+        limit::write(self.connection, writes).await
+    }
+
+    /// The transaction excludes every other one, so there is nothing to lock.
+    async fn lock_lines(&mut self, _: &BTreeSet<&SeatLine>) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    async fn read_limits(&mut self, names: &BTreeSet<&str>) -> Result<Vec<LimitRecord>, DatabaseError> {
+        limit::read(self.connection, names).await
+    }
+
+    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        seat::read(self.connection, lines, self.now).await
+    }
+
+    async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), DatabaseError> {
+        seat::write(self.connection, seats, self.now).await
+    }
+
+    async fn delete_seats(&mut self, steps: &[(RunId, &str)]) -> Result<(), DatabaseError> {
+        seat::delete(self.connection, steps).await
+    }
+
+    async fn mark_called(&mut self, steps: &[(RunId, String)]) -> Result<(), DatabaseError> {
+        seat::mark_called(self.connection, steps, self.now).await
+    }
+
+    /// The transaction excludes every other one, so there is nothing to lock.
+    async fn lock_queues(&mut self, queues: &[String]) -> Result<Vec<LockedQueue>, DatabaseError> {
+        queue::read_limits(self.connection, queues).await
+    }
+
+    async fn count_running(&mut self, queues: &[(String, u32)]) -> Result<Vec<u32>, DatabaseError> {
+        queue::count_running(self.connection, queues).await
+    }
+
+    /// The transaction excludes every other one, so there is nothing to lock.
+    async fn lock_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<LockedGate>, DatabaseError> {
+        gate::due(self.connection, lanes, limit, self.now).await
+    }
+
+    async fn count_behind(&mut self, gates: &[&LockedGate]) -> Result<Vec<u32>, DatabaseError> {
+        let gates: Vec<_> = gates.iter().map(|gate| (gate.lane.queue.as_str(), gate.gate.as_str())).collect();
+        gate::count_behind(self.connection, &gates).await
+    }
+
+    async fn claim_runs(
+        &mut self,
+        request: &ClaimRequest,
+        gates: &[GateTurn],
+        due: DueRuns,
+    ) -> Result<Claimed, DatabaseError> {
+        let runs = claim::claim(self.connection, request, gates, due, self.now).await?;
+        Ok(Claimed { runs, held_back: Vec::new(), full_gates: Vec::new(), next_at: None, now: self.now })
+    }
+
+    async fn spend_rates(
+        &mut self,
+        queues: &[(&LockedQueue, Timestamp)],
+        gates: &[(&LockedGate, Timestamp)],
+    ) -> Result<(), DatabaseError> {
+        queue::spend_rates(self.connection, queues).await?;
+        if gates.is_empty() { Ok(()) } else { gate::spend_rates(self.connection, gates).await }
+    }
+
+    async fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> Result<(), DatabaseError> {
+        gate::end_turns(self.connection, turns, self.now).await
     }
 }

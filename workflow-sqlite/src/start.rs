@@ -1,15 +1,15 @@
 //! Starts of runs, in a batch or in a transaction of the application.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
-use workflow_engine::model::{NewRun, RunId, Timestamp};
+use workflow_engine::model::{Lane, NewRun, RunId, Timestamp};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, Outcomes, StartOutcome, Write};
 
 use super::error::During;
-use super::{row, sql};
+use super::{gate, row, sql};
 
 const OPERATION: &str = "start runs";
 
@@ -28,6 +28,8 @@ struct NewRow<'a>(
     Option<&'a str>,
     Option<&'static str>,
     String,
+    &'a str,
+    i16,
     &'a str,
 );
 
@@ -55,18 +57,19 @@ impl<'a> Starts<'a> {
         if first.is_empty() { Ok(None) } else { rows_of(&first, now).map(Some) }
     }
 
-    /// Sets the outcome of each start after this number of rows was inserted.
+    /// Sets the outcome of each start after this number of rows was inserted. Returns `false` if
+    /// the lane of a run has no row.
     pub(super) async fn tell(
         self,
         connection: &mut SqliteConnection,
         inserted: u64,
         outcomes: &mut Outcomes,
-    ) -> Result<(), DatabaseError> {
-        let started = outcomes_of(connection, &self.runs, inserted).await?;
+    ) -> Result<bool, DatabaseError> {
+        let Some(started) = outcomes_of(connection, &self.runs, inserted).await? else { return Ok(false) };
         for (place, outcome) in self.places.into_iter().zip(started) {
             outcomes.set(place, Outcome::Started(outcome));
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -80,27 +83,47 @@ pub(super) async fn free_keys(connection: &mut SqliteConnection, runs: &[&NewRun
 }
 
 /// Starts runs and returns the outcome of each, in their order. Of several with one key or one id,
-/// the first is started.
+/// the first is started. Inserts the lanes that have no row: the transaction excludes every other
+/// writer, so no other one waits for them longer than for its turn.
 pub(super) async fn start(
     connection: &mut SqliteConnection,
     runs: &[&NewRun],
     now: Timestamp,
 ) -> Result<Vec<StartOutcome>, DatabaseError> {
-    let first = first_of_each(runs);
-    let inserted = insert(&mut *connection, Some(rows_of(&first, now)?), now).await?;
-    outcomes_of(connection, runs, inserted).await
+    let rows = rows_of(&first_of_each(runs), now)?;
+    let inserted = insert(&mut *connection, &rows, now).await?;
+    if let Some(outcomes) = outcomes_of(&mut *connection, runs, inserted).await? {
+        return Ok(outcomes);
+    }
+    insert_lanes(&mut *connection, runs.iter().map(|run| &run.lane)).await?;
+    gate::insert(&mut *connection, runs).await?;
+    let inserted = inserted + insert(&mut *connection, &rows, now).await?;
+    outcomes_of(connection, runs, inserted).await?.ok_or_else(vanished)
 }
 
-/// Returns the outcome of each start, in their order, after this number of rows was inserted.
+/// Inserts those of these lanes that have no row.
+pub(super) async fn insert_lanes(
+    connection: &mut SqliteConnection,
+    lanes: impl IntoIterator<Item = &Lane>,
+) -> Result<(), DatabaseError> {
+    const OPERATION: &str = "record lanes";
+    let lanes: BTreeSet<_> = lanes.into_iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
+    let query = sqlx::query(sql::INSERT_LANES).bind(serde_json::to_string(&lanes).during(OPERATION)?);
+    query.execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
+/// Returns the outcome of each start, in their order, after this number of rows was inserted;
+/// `None` if a run was neither inserted nor found, because its lane has no row.
 async fn outcomes_of(
     connection: &mut SqliteConnection,
     runs: &[&NewRun],
     inserted: u64,
-) -> Result<Vec<StartOutcome>, DatabaseError> {
+) -> Result<Option<Vec<StartOutcome>>, DatabaseError> {
     if inserted == runs.len() as u64 {
-        return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
+        return Ok(Some(runs.iter().map(|_| StartOutcome::Created).collect()));
     }
-    find(connection, runs).await?.into_iter().collect()
+    Ok(find(connection, runs).await?.into_iter().collect())
 }
 
 /// Selects the first of several starts with one key or one id. Only that one goes to the database,
@@ -117,10 +140,7 @@ fn first_of_each<'a>(runs: &[&'a NewRun]) -> Vec<&'a NewRun> {
     first
 }
 
-async fn insert(connection: &mut SqliteConnection, rows: Option<String>, now: Timestamp) -> Result<u64, DatabaseError> {
-    if rows.is_none() {
-        return Ok(0);
-    }
+async fn insert(connection: &mut SqliteConnection, rows: &str, now: Timestamp) -> Result<u64, DatabaseError> {
     let query = sqlx::query(sql::INSERT_RUNS).bind(now.as_micros()).bind(rows);
     Ok(query.execute(connection).await.during(OPERATION)?.rows_affected())
 }
@@ -154,15 +174,15 @@ fn new_row(run: &NewRun, now: Timestamp) -> Result<NewRow<'_>, DatabaseError> {
         parent.map(|parent| parent.on_end.as_str()),
         tags,
         &run.input,
+        run.rank().number(),
+        run.gate.as_deref().unwrap_or_default(),
     ))
 }
 
-/// Finds the outcome of each start, in their order. If a run of the same id exists, that is the run
-/// itself, made just now or by an earlier commit whose reply was lost.
-async fn find(
-    connection: &mut SqliteConnection,
-    runs: &[&NewRun],
-) -> Result<Vec<Result<StartOutcome, DatabaseError>>, DatabaseError> {
+/// Finds the outcome of each start, in their order; `None` for a run that is not found. A run with
+/// the id of a start is the started run: this commit inserted it, or an earlier commit whose reply
+/// was lost.
+async fn find(connection: &mut SqliteConnection, runs: &[&NewRun]) -> Result<Vec<Option<StartOutcome>>, DatabaseError> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
@@ -182,7 +202,7 @@ async fn find(
             found.entry(place).or_insert(outcome);
         }
     }
-    Ok((0..runs.len()).map(|place| found.remove(&place).ok_or_else(vanished)).collect())
+    Ok((0..runs.len()).map(|place| found.remove(&place)).collect())
 }
 
 fn vanished() -> DatabaseError {

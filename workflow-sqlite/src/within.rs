@@ -1,5 +1,5 @@
-//! Starts, signals and cancels in a transaction of the application, so that both are committed
-//! together or not at all.
+//! Starts, signals, cancels and emissions in a transaction of the application, so that both are
+//! committed together or not at all.
 
 use std::io;
 use std::path::Path;
@@ -17,14 +17,15 @@ fn operation(write: &Write) -> &'static str {
     match write {
         Write::Start(_) => "start a run in the application's transaction",
         Write::Signal(_) => "send a signal in the application's transaction",
+        Write::Emit(_) => "emit an event in the application's transaction",
         Write::Cancel(_) => "cancel a run in the application's transaction",
         _ => "write in the application's transaction",
     }
 }
 
 impl SqliteStore {
-    /// Starts, signals or cancels a run in a transaction that the caller commits. `own` is `true`
-    /// if this store began it.
+    /// Starts, signals or cancels a run, or emits an event, in a transaction that the caller
+    /// commits. `own` is `true` if this store began it.
     ///
     /// # Errors
     /// [`DatabaseError`] of the database. The kind is [`DatabaseErrorKind::Invalid`] if the

@@ -206,9 +206,11 @@ fn describe(writes: &[Write]) -> (String, Option<String>) {
 
 fn describe_one(write: &Write) -> String {
     match write {
+        Write::Schedule(write) => format!("a change of the schedule {:?}", write.name),
         Write::Start(run) => format!("the start of a run of {:?}", run.lane.workflow),
         Write::Attempt(write) => describe_row(write),
         Write::Signal(signal) => format!("the signal {:?}", signal.name),
+        Write::Emit(emission) => format!("the event {:?}", emission.event.name),
         Write::End(write) => match write.end {
             RunEnd::Succeeded(_) => "the end of the run".into(),
             RunEnd::Failed(_) => "the failure of the run".into(),
@@ -219,6 +221,9 @@ fn describe_one(write: &Write) -> String {
         Write::Continue(_) => "the next generation of the run".into(),
         Write::Crashes(_) => "the crashes of the run".into(),
         Write::Claim(_) => "a claim".into(),
+        Write::Queue(_) => "the change of a queue".into(),
+        Write::Limit(_) => "the change of a limit".into(),
+        Write::CallSeats(_) => "the call of a seat".into(),
         Write::Cancel(_) => "the request to cancel the run".into(),
         Write::Terminate(_) => "the termination of the run".into(),
         Write::Fork(_) => "a fork".into(),

@@ -1,9 +1,11 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
+use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use serde_json::Value;
 use workflow_sdk::{RunsWith, StepKind};
@@ -111,9 +113,14 @@ impl<S: Send + Sync + 'static, W: RunsWith<S>> CrashEverywhere<S, W> {
         if findings.is_empty() {
             let numbers =
                 first.commits.iter().zip(1..).filter(|(commit, _)| commit.has_changes).map(|(_, number)| number);
-            for (number, side) in numbers.flat_map(|number| [(number, Side::Before), (number, Side::After)]) {
-                let log = CommitLog::armed(number, side);
-                let (crashed, _) = run_trial::<S, W>(&self.config, &input, log, None).await?;
+            let boundaries = numbers.flat_map(|number| [(number, Side::Before), (number, Side::After)]);
+            let trials = boundaries
+                .map(|(number, side)| run_trial::<S, W>(&self.config, &input, CommitLog::armed(number, side), None));
+            // Each trial has a thread of its own. The results come in the order of the boundaries.
+            let at_once = std::thread::available_parallelism().map_or(1, NonZero::get);
+            let mut trials = stream::iter(trials.collect::<Vec<_>>()).buffered(at_once);
+            while let Some(crashed) = trials.next().await {
+                let (crashed, _) = crashed?;
                 crashes += usize::from(crashed.died_at.is_some());
                 findings.extend(findings_of(&first, &crashed, self.same.as_ref()));
             }

@@ -195,9 +195,10 @@ impl<S: Send + Sync + 'static> TestEnv<S> {
     /// Only marked effects can be found to happen twice. If none is marked, a warning in the log
     /// and [`Survived::effects`](super::Survived::effects) say so.
     ///
-    /// Each run has a database, a worker and a state of its own, and the same input, id and start
-    /// time. A worker that dies before the commit of a step's outcome has run the step's body. So
-    /// the effect has happened, and the body runs again.
+    /// Each run has a database, a worker, a thread and a state of its own, and the same input, id
+    /// and start time. As many runs are made at once as the machine has processors. A worker that
+    /// dies before the commit of a step's outcome has run the step's body. So the effect has
+    /// happened, and the body runs again.
     ///
     /// # Errors
     /// [`TestError::NotCrashSafe`] if a run ends in another way than the first one, if the body of

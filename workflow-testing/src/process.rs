@@ -94,15 +94,16 @@ impl Process {
 
     async fn follow_while_time_passes(&self, id: RunId) -> Followed {
         for _ in 0..MOST_STEPS {
-            match self.client.run(id).await {
+            let run = match self.client.run(id).await {
                 Ok(run) if run.status.is_terminal() => return Followed::Ended,
                 Ok(Run { error: Some(error), .. }) if error.kind == ErrorKind::Divergence => {
                     return Followed::Diverged(error.message);
                 }
-                Ok(_) => {}
+                Ok(run) => run,
                 Err(_) => return Followed::StandsStill,
-            }
-            if !self.some_run_waits_for_time().await {
+            };
+            // Mostly the run itself waits for time, and the others need not be listed.
+            if !self.waits_for_time(&run) && !self.some_run_waits_for_time().await {
                 return Followed::StandsStill;
             }
             self.idle.step().await;
@@ -110,7 +111,7 @@ impl Process {
         Followed::TooLong
     }
 
-    /// Returns whether a run of this env's workflows waits for time.
+    /// Returns whether any run of this env's workflows waits for time.
     async fn some_run_waits_for_time(&self) -> bool {
         let mut filter = RunFilter::new()
             .status(RunStatus::Pending)
@@ -119,12 +120,7 @@ impl Process {
             .page_size(1000);
         loop {
             let Ok(runs) = self.client.list(&filter).await else { return false };
-            let waits = |run: &Run| {
-                let served = self.surroundings.serves(&run.lane.workflow, &run.lane.version);
-                let timed = run.status == RunStatus::Running || run.available_at < Timestamp::FAR_FUTURE;
-                served && timed && run.paused_at.is_none()
-            };
-            if runs.iter().any(waits) {
+            if runs.iter().any(|run| self.waits_for_time(run)) {
                 return true;
             }
             match runs.last() {
@@ -132,6 +128,13 @@ impl Process {
                 None => return false,
             }
         }
+    }
+
+    /// Returns whether a run of this env's workflows waits for time.
+    fn waits_for_time(&self, run: &Run) -> bool {
+        let served = self.surroundings.serves(&run.lane.workflow, &run.lane.version);
+        let timed = run.status == RunStatus::Running || run.available_at < Timestamp::FAR_FUTURE;
+        served && timed && run.paused_at.is_none()
     }
 
     /// Returns whether the run ends without the passing of virtual time. A body that waits for

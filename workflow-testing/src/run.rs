@@ -132,6 +132,26 @@ impl<O> TestRun<O> {
         Ok(sent.await??)
     }
 
+    /// Emits an event, in the name of the application, and returns the number of runs that it was
+    /// delivered to. The event reaches every run of the environment that waits for it.
+    ///
+    /// # Errors
+    /// [`TestError::Client`] if the client returns an error.
+    pub async fn emit<T>(&self, name: impl NamesSignal<T>, key: &str, payload: &T) -> Result<u64, TestError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let client = self.thread.call(|process| async move { process.client.clone() }).await?;
+        let emit = client.emit(name.signal_name(), key, payload);
+        let emitted = self.thread.call(move |process| async move {
+            process.settle().await;
+            let emitted = emit.await;
+            process.settle().await;
+            emitted
+        });
+        Ok(emitted.await??)
+    }
+
     /// Asserts that [`TestRun::ran`] returns these keys, in this order.
     ///
     /// # Panics

@@ -15,6 +15,7 @@ use workflow_sdk::DatabaseError;
 use crate::WorkerError;
 use crate::drive::{drive, send_claimed};
 use crate::due::{FAILURE_DELAY, wait_for_due};
+use crate::queue_watch::{hold_until, look_in_process};
 use crate::shared::{Shared, Slot};
 
 /// The most runs that one statement claims. It bounds the time for which the statement holds its
@@ -105,6 +106,7 @@ fn handle_answer(shared: &Arc<Shared>, permits: OwnedSemaphorePermit, answer: Cl
         Ok(claimed) => {
             shared.clock.set(claimed.now);
             shared.lane_order.note(&claimed.runs);
+            shared.queues.hold_back(&claimed, hold_until(shared));
             let more_are_due = claimed.runs.len() == permits.num_permits();
             start_drives(shared, claimed.runs, begun, permits);
             if more_are_due { Next::Claim } else { Next::Wait }
@@ -162,6 +164,7 @@ type Claimed = (OwnedSemaphorePermit, Result<ClaimAnswer, ExecutorStopped>);
 
 /// Claims at once.
 async fn claim_now(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
+    look_in_process(shared).await;
     let request = request(shared, &permits);
     let answer = async { shared.executor().claim(request).await?.await.map_err(|_| ExecutorStopped) };
     (permits, unless_withheld(answer).await)
@@ -171,6 +174,7 @@ async fn claim_now(shared: &Shared, permits: OwnedSemaphorePermit) -> Claimed {
 /// claims it. Otherwise the claim is committed after a notification, at the next due time, or after
 /// the poll interval.
 async fn claim_when_due(shared: &Shared, permits: OwnedSemaphorePermit, query_from: &mut Instant) -> Claimed {
+    look_in_process(shared).await;
     let request = request(shared, &permits);
     let answer = async {
         let mut answer = shared.executor().wait_claim(request).await?;
@@ -198,7 +202,9 @@ async fn unless_withheld(
 fn request(shared: &Shared, permits: &OwnedSemaphorePermit) -> ClaimRequest {
     ClaimRequest {
         worker: shared.id,
-        lanes: shared.lane_order.next(),
+        lanes: shared.queues.unpaused(shared.lane_order.next()),
+        limited: shared.queues.limited(),
+        gated: shared.queues.gated(),
         limit: u32::try_from(permits.num_permits()).unwrap_or(u32::MAX),
         lease: shared.options.lease,
     }

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use workflow_engine::faults::planted;
 use workflow_sdk::Timestamp;
 
+use crate::queue_watch::GATE_INTERVAL;
 use crate::shared::Shared;
 
 /// How long the worker waits after the database failed to answer.
@@ -15,8 +16,9 @@ pub(crate) const FAILURE_DELAY: Duration = Duration::from_millis(500);
 /// that starts it needs no query, and a process may start hundreds of runs per second.
 const QUERY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Returns when a run may be due: after a notification, at the next due time, or after the poll
-/// interval. `query_from` is the time of the next query.
+/// Returns when a run may be due: after a notification, at the next due time, after the poll
+/// interval, or when a queue that was full may have room. `query_from` is the time of the next
+/// query.
 pub(crate) async fn wait_for_due(shared: &Shared, query_from: &mut Instant) {
     if planted("hint-only-wake") {
         return shared.executor().notifier().due().await;
@@ -25,7 +27,8 @@ pub(crate) async fn wait_for_due(shared: &Shared, query_from: &mut Instant) {
         loop {
             tokio::time::sleep_until(*query_from).await;
             *query_from = Instant::now() + QUERY_INTERVAL;
-            let (due, wait) = match shared.client.store().next_due(&shared.lanes).await {
+            let (lanes, held_until) = shared.queues.open_lanes(&shared.lanes, Instant::now());
+            let (due, wait) = match shared.client.store().next_due(&lanes).await {
                 Ok(next) => {
                     shared.clock.set(next.now);
                     (next.at, poll_pause(shared, next.now, next.at))
@@ -35,7 +38,9 @@ pub(crate) async fn wait_for_due(shared: &Shared, query_from: &mut Instant) {
                     (None, FAILURE_DELAY)
                 }
             };
-            tokio::time::sleep(wait).await;
+            let wait = if shared.queues.has_full_gates() { wait.min(shared.pace(GATE_INTERVAL, wait)) } else { wait };
+            let until = Instant::now() + wait;
+            tokio::time::sleep_until(held_until.map_or(until, |held| held.min(until))).await;
             if due.is_some_and(|due| due <= shared.clock.now()) {
                 return;
             }
@@ -44,6 +49,7 @@ pub(crate) async fn wait_for_due(shared: &Shared, query_from: &mut Instant) {
     tokio::select! {
         biased;
         () = shared.executor().notifier().due() => {}
+        () = shared.queues.changed() => {}
         () = pause => {}
     }
 }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use workflow_engine::executor::ExecutorStopped;
-use workflow_sdk::{DatabaseError, InvalidName};
+use workflow_engine::runtime::PayloadError;
+use workflow_sdk::{DatabaseError, InvalidName, InvalidRate, InvalidSchedule, UnreadableSchedule};
 
 /// The reason why a worker did not start or had to stop. Other workers take over the runs that it
 /// held.
@@ -22,9 +23,39 @@ pub enum WorkerError {
         /// The version.
         version: String,
     },
-    /// The name of a workflow or a queue is not allowed.
+    /// The name of a workflow, a queue or a limit is not allowed.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// The rate of a queue or of its gates is out of range. The error says what is wrong.
+    #[error(transparent)]
+    Rate(#[from] InvalidRate),
+    /// A schedule is refused. The error names the value and the way out.
+    #[error(transparent)]
+    Schedule(#[from] InvalidSchedule),
+    /// Two schedules of the worker have the same name.
+    #[error("schedule {name:?} is declared twice; give one of them another name")]
+    DuplicateSchedule {
+        /// The name.
+        name: String,
+    },
+    /// A client has created a schedule of this name.
+    #[error("a client has created a schedule {name:?}; give the declared one another name, or delete the other one")]
+    ScheduleConflict {
+        /// The name.
+        name: String,
+    },
+    /// The input of a schedule cannot be stored.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// A later release has written a schedule that the worker declares.
+    #[error(transparent)]
+    UnreadableSchedule(#[from] UnreadableSchedule),
+    /// A limit for steps is declared with two rules.
+    #[error("limit {name:?} is declared with two rules; declare it once, or give one of them another name")]
+    DuplicateLimit {
+        /// The name.
+        name: String,
+    },
     /// The worker serves no queue.
     #[error("the worker serves no queue; name one or more, or leave queues(..) out for \"default\"")]
     NoQueues,

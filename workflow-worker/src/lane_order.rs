@@ -56,7 +56,7 @@ mod tests {
 
     /// Claims as a store does, from these lanes with so many due runs each.
     fn claim(order: &LaneOrder, due: &mut HashMap<String, usize>, limit: usize) -> String {
-        let lists = order.next().into_iter().map(|lane| vec![lane.clone(); due[&lane.workflow]]);
+        let lists = order.next().into_iter().map(|lane| (1, vec![lane.clone(); due[&lane.workflow]]));
         let claimed = take_turns(lists.collect(), limit);
         order.count(claimed.iter());
         let taken = |lane: Lane| {

@@ -23,19 +23,25 @@ mod claim;
 mod claim_state;
 mod claims;
 mod clock;
+mod declaration;
 mod drive;
 mod due;
 mod error;
 mod lane_order;
 mod lease;
+mod limit;
 mod notifications;
 mod options;
 mod preflight;
 mod preflight_report;
 mod pulse;
 mod quarantine;
+mod queue;
+mod queue_watch;
 mod registry;
 mod saturation;
+mod schedules;
+mod seat_watch;
 mod shared;
 mod shutdown;
 mod sweep;
@@ -43,6 +49,19 @@ mod wakeup;
 mod worker;
 
 pub use error::WorkerError;
+pub use limit::Limit;
 pub use options::{ForeignAwait, LapsedLease, WorkerOptions};
 pub use preflight_report::{Finding, PreflightReport, Unregistered};
+pub use queue::Queue;
 pub use worker::Worker;
+pub use workflow_sdk::{GateLimits, Rate};
+
+/// Compiles the code on the page about limits for steps.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../docs/guide/step-limits.md")]
+struct StepLimitsPage;
+
+/// Compiles the code on the page about queues.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/queues.md")]
+struct QueuesPage;

@@ -240,6 +240,7 @@ mod tests {
 
     fn run(crashes: i64) -> ClaimedRun {
         ClaimedRun {
+            gate: None,
             claim: Claim { run_id: workflow_sdk::RunId::generate(), epoch: 1 },
             lane: Lane { queue: "default".into(), workflow: "fragile".into(), version: "1".into() },
             input: "null".into(),

@@ -16,8 +16,10 @@ use crate::clock::DatabaseClock;
 use crate::lane_order::LaneOrder;
 use crate::pulse::{AwakeClock, Pulse};
 use crate::quarantine::{Admission, Quarantine};
+use crate::queue_watch::QueueWatch;
 use crate::registry::Registry;
 use crate::saturation::Saturation;
+use crate::seat_watch::SeatWatch;
 
 /// The state that the parts of one worker share.
 #[derive(Debug)]
@@ -29,6 +31,10 @@ pub(crate) struct Shared {
     pub(crate) lanes: Vec<Lane>,
     /// The turns of the lanes in the claims.
     pub(crate) lane_order: LaneOrder,
+    /// The limits of the queues.
+    pub(crate) queues: QueueWatch,
+    /// Whether to look for free seats of limits for steps.
+    pub(crate) seats: SeatWatch,
     pub(crate) clock: Arc<DatabaseClock>,
     pub(crate) claims: Arc<ClaimTable>,
     pub(crate) permits: Arc<Semaphore>,
@@ -59,6 +65,8 @@ impl Shared {
         Arc::new(Self {
             id: WorkerId::generate(),
             lane_order: LaneOrder::new(lanes.clone()),
+            queues: QueueWatch::default(),
+            seats: SeatWatch::default(),
             lanes,
             permits: Arc::new(Semaphore::new(options.concurrency as usize)),
             drives: watch::Sender::new(()),

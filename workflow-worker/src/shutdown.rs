@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -80,4 +81,21 @@ async fn end_drives(shared: &Shared, at_once: impl Future<Output = ()>) {
 pub(crate) async fn all_ended(shared: &Shared) {
     // The claim loop has been dropped, so no further drive begins.
     shared.drives.closed().await;
+}
+
+/// Gives every run back when the worker's future is dropped.
+///
+/// Drives are tasks of their own. Without this they would outlive the worker and the renewal of
+/// their leases, and the runs of a claim that was under way would have no drive.
+pub(crate) struct ReleaseOnDrop(pub(crate) Option<Arc<Shared>>);
+
+impl Drop for ReleaseOnDrop {
+    fn drop(&mut self) {
+        let Some(shared) = self.0.take() else { return };
+        shared.claims.direct_all(Directive::Abandon);
+        // Without a runtime nothing can be written.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { release_undriven(&shared).await });
+        }
+    }
 }

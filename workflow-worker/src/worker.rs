@@ -8,16 +8,22 @@ use tokio::task::JoinSet;
 use workflow_engine::executor::ExecutorStopped;
 use workflow_engine::observe::Event;
 use workflow_engine::runtime::BodyHooks;
-use workflow_sdk::{Client, RunsWith};
+use workflow_sdk::{Client, RunsWith, Schedule};
 
 use crate::claim::claim_runs;
 use crate::claim_state::Directive;
+use crate::declaration::{ComputedInputs, Schedules};
 use crate::lease::{LeaseThread, beat};
+use crate::limit::Limit;
 use crate::notifications::{forward_cancels, forward_pauses, forward_wakes, make_way};
 use crate::preflight::preflight;
+use crate::queue::Queue;
+use crate::queue_watch::{declare, watch_queues};
 use crate::registry::Registry;
+use crate::schedules::fire_schedules;
+use crate::seat_watch::{self, watch_seats};
 use crate::shared::Shared;
-use crate::shutdown::{Signals, drain, release_undriven};
+use crate::shutdown::{ReleaseOnDrop, Signals, drain};
 use crate::sweep::{expire_runs, warn_of_unserved};
 use crate::{ForeignAwait, LapsedLease, PreflightReport, WorkerError, WorkerOptions};
 
@@ -29,23 +35,42 @@ pub struct Worker<S> {
     client: Client,
     state: Arc<S>,
     registry: Registry,
+    schedules: Schedules,
     options: WorkerOptions,
+    /// Whether [`Worker::queues`] was called.
+    names_queues: bool,
+    /// The queues of [`Worker::queue`].
+    declared: Vec<Queue>,
+    /// The limits for steps of [`Worker::limit`].
+    limits: Vec<Limit>,
     body_hooks: Option<Arc<dyn BodyHooks>>,
 }
 
 impl<S: Send + Sync + 'static> Worker<S> {
     /// Creates a worker on this client's database. Its workflows get `state` from their context.
     pub fn new(client: Client, state: S) -> Self {
-        let (registry, options) = (Registry::default(), WorkerOptions::default());
-        Self { client, state: Arc::new(state), registry, options, body_hooks: None }
+        Self::create(client, Arc::new(state), None)
     }
 
     /// Creates a worker that shares its state with others, and whose bodies are observed. For the
     /// crate `workflow-testing`.
     #[doc(hidden)]
     pub fn with_body_hooks(client: Client, state: Arc<S>, body_hooks: Arc<dyn BodyHooks>) -> Self {
-        let (registry, options) = (Registry::default(), WorkerOptions::default());
-        Self { client, state, registry, options, body_hooks: Some(body_hooks) }
+        Self::create(client, state, Some(body_hooks))
+    }
+
+    fn create(client: Client, state: Arc<S>, body_hooks: Option<Arc<dyn BodyHooks>>) -> Self {
+        Self {
+            client,
+            state,
+            registry: Registry::default(),
+            schedules: Schedules::default(),
+            options: WorkerOptions::default(),
+            names_queues: false,
+            declared: Vec::new(),
+            limits: Vec::new(),
+            body_hooks,
+        }
     }
 
     /// Registers the workflow of this type. For the crate `workflow-testing`, which has no value of
@@ -60,6 +85,58 @@ impl<S: Send + Sync + 'static> Worker<S> {
     pub fn register<W: RunsWith<S>>(mut self, workflow: W) -> Self {
         let _ = workflow;
         self.registry.register::<S, W>(&self.state);
+        self
+    }
+
+    /// Declares a schedule. When the worker starts, it creates the schedule, or changes it if its
+    /// declaration has changed. A pause and a change that an operator has made stay.
+    ///
+    /// Every worker of the database fires every schedule, whether it declares it or not, and need
+    /// not know the workflow: it starts a run as a client does. Only the input of
+    /// [`Schedule::start_with`] is computed by a worker that declares it. Each occurrence starts
+    /// one run, however many workers there are.
+    ///
+    /// # Errors
+    /// [`Worker::run`] returns [`WorkerError::Schedule`] for a declaration that is refused,
+    /// [`WorkerError::DuplicateSchedule`], [`WorkerError::ScheduleConflict`] if a client has
+    /// created a schedule of this name, or [`WorkerError::Payload`].
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_sdk::Schedule;
+    /// use workflow_worker::Worker;
+    ///
+    /// #[workflow]
+    /// async fn report(ctx: &Ctx, day: String) -> Result<()> {
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::connect("sqlite::memory:").await?;
+    /// let daily = Schedule::cron("daily-report", "0 7 * * MON-FRI")
+    ///     .zone("Europe/Berlin")
+    ///     .start_with(report, |occurrence| occurrence.date().to_owned());
+    /// let worker = Worker::new(client.clone(), ()).register(report).schedule(daily);
+    /// # worker.run_until(async {}).await?;
+    /// # assert_eq!(client.schedules().await?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedules.add(schedule);
+        self
+    }
+
+    /// Names the group of the schedules that this worker declares, such as the name of the
+    /// application. They are then the complete list of that group: when the worker starts, it
+    /// retires every other schedule of the group, which a former release has declared. A retired
+    /// schedule is paused with the reason, and declaring it again lifts that pause.
+    ///
+    /// Default: none, and nothing is retired. Give all workers of an application the same schedules
+    /// if you name a group, because the worker that starts last decides.
+    pub fn schedule_group(mut self, group: impl Into<String>) -> Self {
+        self.schedules.set_group(group.into());
         self
     }
 
@@ -114,6 +191,66 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// Serves these queues instead of the queue `default`. See [`WorkerOptions::queues`].
     pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.options.queues = queues.into_iter().map(Into::into).collect();
+        self.names_queues = true;
+        self
+    }
+
+    /// Serves this queue and declares its limits, which hold over all workers of the database. If
+    /// [`Worker::queues`] is not called, the worker serves only the queues of these calls.
+    ///
+    /// The limits are written when the worker starts. Of several workers, the one that started last
+    /// counts. Limits that an operator has set ([`QueueHandle::set_limits`]) hold in place of them.
+    /// A change holds within 2 s everywhere.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_worker::{Queue, Worker};
+    ///
+    /// # #[workflow]
+    /// # async fn send(ctx: &Ctx, address: String) -> Result<()> { Ok(()) }
+    /// # fn worker(client: Client) -> Worker<()> {
+    /// Worker::new(client, ())
+    ///     .register(send)
+    ///     .queue(Queue::new("mail").concurrency(10))
+    ///     .queue(Queue::new("reports"))
+    /// # }
+    /// ```
+    ///
+    /// [`QueueHandle::set_limits`]: workflow_sdk::QueueHandle::set_limits
+    pub fn queue(mut self, queue: Queue) -> Self {
+        self.declared.push(queue);
+        self
+    }
+
+    /// Declares a limit for steps, which [`Step::limit`](workflow_sdk::Step::limit) names. It holds
+    /// over all workers of the database, whether they declare it or not.
+    ///
+    /// The rule is written when the worker starts. Of several workers, the one that started last
+    /// counts. A rule that an operator has set ([`LimitHandle::set`]) holds in place of it. A
+    /// change holds within 2 s everywhere.
+    ///
+    /// # Errors
+    /// [`Worker::run`] returns [`WorkerError::Name`] for the name of the limit, and
+    /// [`WorkerError::DuplicateLimit`] if the worker declares it with two rules.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_worker::{Limit, Worker};
+    ///
+    /// # async fn llm(_prompt: &str) -> Result<String, std::io::Error> { Ok("42".into()) }
+    /// #[workflow]
+    /// async fn answer(ctx: &Ctx, account: String) -> Result<String> {
+    ///     ctx.step("ask", || llm("why?")).limit("llm", &account).await
+    /// }
+    ///
+    /// # fn worker(client: Client) -> Worker<()> {
+    /// Worker::new(client, ()).register(answer).limit(Limit::new("llm").concurrency(10))
+    /// # }
+    /// ```
+    ///
+    /// [`LimitHandle::set`]: workflow_sdk::LimitHandle::set
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
         self
     }
 
@@ -213,14 +350,32 @@ impl<S: Send + Sync + 'static> Worker<S> {
         preflight(&self.client, &self.registry).await
     }
 
+    /// Adds the declared queues to those that the worker serves, and returns them.
+    fn serve_declared(&mut self) -> Vec<Queue> {
+        if !self.declared.is_empty() && !self.names_queues {
+            self.options.queues.clear();
+        }
+        for queue in &self.declared {
+            if !self.options.queues.contains(&queue.name) {
+                self.options.queues.push(queue.name.clone());
+            }
+        }
+        std::mem::take(&mut self.declared)
+    }
+
     async fn run_until_then(
-        self,
+        mut self,
         stop: impl Future<Output = ()> + Send,
         stop_at_once: impl Future<Output = ()> + Send,
     ) -> Result<(), WorkerError> {
+        let (declared, limits) = (self.serve_declared(), std::mem::take(&mut self.limits));
+        declared.iter().try_for_each(|queue| queue.limits.check())?;
         self.options.check(self.client.store().in_process())?;
         self.registry.check()?;
+        let inputs = self.schedules.declare(&self.client).await?;
         let shared = Shared::new(self.client, self.options, self.registry, self.body_hooks);
+        declare(&shared, &declared).await?;
+        seat_watch::declare(&shared, &limits).await?;
         let mut lease = LeaseThread::start(&shared).await?;
         let mut dropped = ReleaseOnDrop(Some(Arc::clone(&shared)));
         let observers = shared.client.observers().clone();
@@ -229,7 +384,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         if !shared.client.store().in_process() {
             pulse.spawn(beat(Arc::clone(&shared)));
         }
-        let result = work(&shared, &mut lease, stop).await;
+        let result = work(&shared, inputs, &mut lease, stop).await;
         if result.is_err() {
             // The running bodies could write nothing more, so they are not waited for.
             shared.claims.direct_all(Directive::Abandon);
@@ -248,36 +403,23 @@ async fn ready(receiver: oneshot::Receiver<()>) {
     }
 }
 
-/// Gives every run back when the worker's future is dropped.
-///
-/// Drives are tasks of their own. Without this they would outlive the worker and the renewal of
-/// their leases, and the runs of a claim that was under way would have no drive.
-struct ReleaseOnDrop(Option<Arc<Shared>>);
-
-impl Drop for ReleaseOnDrop {
-    fn drop(&mut self) {
-        let Some(shared) = self.0.take() else { return };
-        shared.claims.direct_all(Directive::Abandon);
-        // Without a runtime nothing can be written.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { release_undriven(&shared).await });
-        }
-    }
-}
-
 /// Claims and drives until `stop`, or until a part has ended that the worker needs.
 async fn work(
     shared: &Arc<Shared>,
+    inputs: ComputedInputs,
     lease: &mut LeaseThread,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), WorkerError> {
     let mut helpers = JoinSet::new();
     helpers.spawn(expire_runs(Arc::clone(shared)));
+    helpers.spawn(fire_schedules(Arc::clone(shared), inputs));
     helpers.spawn(forward_cancels(Arc::clone(shared)));
     helpers.spawn(forward_wakes(Arc::clone(shared)));
     helpers.spawn(forward_pauses(Arc::clone(shared)));
     helpers.spawn(warn_of_unserved(Arc::clone(shared)));
     helpers.spawn(make_way(Arc::clone(shared)));
+    helpers.spawn(watch_queues(Arc::clone(shared)));
+    helpers.spawn(watch_seats(Arc::clone(shared)));
     tokio::select! {
         biased;
         () = stop => Ok(()),

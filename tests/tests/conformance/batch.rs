@@ -121,23 +121,7 @@ pub async fn outcomes_are_in_the_order_of_the_writes(fixture: Fixture) {
         }
     }
     let outcomes = fixture.commit(&writes).await;
-    let found: Vec<&str> = outcomes
-        .iter()
-        .map(|outcome| match outcome {
-            Outcome::Applied => "applied",
-            Outcome::Duplicate => "duplicate",
-            Outcome::Lost => "lost",
-            Outcome::Refused(_) => "refused",
-            Outcome::Started(_) => "started",
-            Outcome::Signaled(_) => "signaled",
-            Outcome::KeyTaken { .. } => "key taken",
-            Outcome::Canceled(_) => "canceled",
-            Outcome::Paused(_) => "paused",
-            Outcome::Resumed(_) => "resumed",
-            Outcome::Claimed(_) => "claimed",
-            Outcome::Changed(_) => "changed",
-        })
-        .collect();
+    let found: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
     assert_eq!(found, expected);
 }
 

@@ -54,8 +54,14 @@ async fn insert(fixture: &Fixture, raw: &mut RawConnection, from: i64, status: &
         ),
     };
     raw.execute(format!(
-        "INSERT INTO workflow_runs (id, workflow_name, version, queue, status, input, available_at, created_at) \
-         {series} SELECT {id}, '{workflow}', '1', 'default', '{status}', 'null', {due} + i, {due} FROM n"
+        "INSERT INTO workflow_lanes (queue, workflow_name, version) VALUES ('default', '{workflow}', '1') \
+         ON CONFLICT DO NOTHING"
+    ))
+    .await;
+    let lane = format!("(SELECT id FROM workflow_lanes WHERE workflow_name = '{workflow}')");
+    raw.execute(format!(
+        "INSERT INTO workflow_runs (id, workflow_name, lane_id, status, input, available_at, created_at) \
+         {series} SELECT {id}, '{workflow}', {lane}, '{status}', 'null', {due} + i, {due} FROM n"
     ))
     .await;
 }
@@ -76,18 +82,11 @@ async fn sqlite_plans(raw: &mut RawConnection) {
         .replace("?2", "'worker'")
         .replace("?3", "1")
         .replace("?4", "1");
-    let lane = "(queue=? AND workflow_name=? AND version=?";
+    let columns = |index: &str| if index == "workflow_runs_due" { "(lane_id=? AND rank=?" } else { "(lane_id=?" };
+    let indexes = ["workflow_runs_due", "workflow_runs_running"];
     for (name, sql, searches) in [
-        (
-            "find_due_runs",
-            due,
-            ["workflow_runs_due", "workflow_runs_running"].map(|i| format!("{i} {lane} AND available_at<?)")).to_vec(),
-        ),
-        (
-            "find_next_due",
-            next,
-            ["workflow_runs_due", "workflow_runs_running"].map(|i| format!("{i} {lane})")).to_vec(),
-        ),
+        ("find_due_runs", due, indexes.map(|index| format!("{index} {} AND available_at<?)", columns(index))).to_vec()),
+        ("find_next_due", next, indexes.map(|index| format!("{index} {})", columns(index))).to_vec()),
         ("claim_runs", take, vec!["PRIMARY KEY (id=?)".into()]),
     ] {
         let plan = raw.lines(format!("EXPLAIN QUERY PLAN {sql}"), "detail").await.join("\n");
@@ -104,12 +103,15 @@ async fn postgres_plans(raw: &mut RawConnection) {
         statement("postgres", file)
             .replace("{schema}", &schema)
             .replace("{now}", "COALESCE($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)")
+            .replace("{ranks}", "'{0, 1, 2, 3, 4}'::smallint[]")
             .replace("{far_future}", &workflow_sdk::Timestamp::FAR_FUTURE.as_micros().to_string())
     };
     let now = CLOCK_START.as_micros();
     let lanes = "ARRAY['default'], ARRAY['checkout'], ARRAY['1']";
     let worker = "'00000000-0000-4000-8000-000000000000'";
-    let beginning = "ARRAY['00000000-0000-0000-0000-000000000000'::uuid]";
+    // Of each rank.
+    let times = vec![(i64::MIN + 1).to_string(); 5].join(", ");
+    let ids = ["'00000000-0000-0000-0000-000000000000'::uuid"; 5].join(", ");
     raw.execute(format!(
         "PREPARE claim (bigint, text[], text[], text[], bigint, uuid, bigint, bigint[], uuid[]) AS {}",
         workflow_postgres::claim_statement(&schema)
@@ -120,10 +122,7 @@ async fn postgres_plans(raw: &mut RawConnection) {
     // The settings of the engine's sessions, see configure_session.sql.
     raw.execute("SET plan_cache_mode = force_custom_plan; SET jit = off").await;
     for (name, call) in [
-        (
-            "claim_runs",
-            format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000, ARRAY[{}], {beginning})", i64::MIN + 1),
-        ),
+        ("claim_runs", format!("claim ({now}, {lanes}, {LIMIT}, {worker}, 30000000, ARRAY[{times}], ARRAY[{ids}])")),
         ("find_next_due", format!("next ({now}, {lanes})")),
     ] {
         raw.execute("BEGIN").await;

@@ -95,7 +95,8 @@ pub async fn waiting_signals_outlive_a_continue(fixture: Fixture) {
     }
     applied(&fixture.write(continue_as_new(claim, "1")).await);
     assert_eq!(waiting().await, all[2..]);
-    assert_eq!(send(&given).await, SignalOutcome::Repeated, "a consumed signal with a key is kept");
+    let again = send(&given).await;
+    assert!(matches!(again, SignalOutcome::Repeated(_)), "a consumed signal with a key is kept: {again:?}");
     assert_eq!(send(&once).await, SignalOutcome::Accepted);
     assert_eq!(waiting().await.len(), 3, "a consumed signal without a key is deleted, so this is a new one");
 }

@@ -13,21 +13,28 @@ mod claim;
 mod claim_plan;
 mod deadline;
 mod end;
+mod event;
 mod fence;
 mod fork;
+mod gate;
 mod generation;
 mod hint;
 mod lease;
+mod limit;
 mod live;
 mod liveness;
 mod migrate;
 mod park;
 mod pause;
 mod planted;
+mod priority;
+mod queue;
 mod read;
 mod release_unknown;
 mod retry;
+mod schedule;
 mod signal;
+mod single;
 mod start;
 mod transaction;
 mod workers;
@@ -48,6 +55,24 @@ workflow_tests::cases! {
         a_start_time_in_the_past_is_due_at_once,
         the_deadline_caps_the_start_time,
         a_new_run_is_seen_by_every_handle,
+        processes_that_start_in_a_new_lane_at_once_share_it,
+        a_start_in_a_new_lane_leaves_the_rest_of_its_batch_as_it_is,
+    }
+    single {
+        a_run_has_its_single_key_until_it_ends,
+        a_run_that_waits_or_begins_anew_keeps_its_single_key,
+        a_single_key_belongs_to_its_workflow_and_its_moment,
+        starts_of_one_single_key_in_one_batch_find_each_other,
+        concurrent_single_starts_create_one_run,
+        a_single_start_applied_again_changes_nothing,
+        a_replaced_run_is_asked_to_cancel_and_loses_its_key,
+        a_replaced_run_that_has_not_begun_ends_with_its_family,
+        an_end_of_the_same_batch_frees_a_single_key,
+        a_debounced_start_moves_the_run_that_has_not_begun,
+        a_debounced_start_leaves_a_run_that_has_begun,
+        debounced_starts_of_one_batch_follow_each_other,
+        a_run_whose_single_key_another_run_has_is_not_revived,
+        concurrent_replacements_leave_one_run_per_key,
     }
     claim {
         a_claim_takes_the_run_and_returns_all_of_it,
@@ -56,7 +81,7 @@ workflow_tests::cases! {
         many_due_runs_of_one_lane_do_not_delay_another_lane,
         a_claim_with_spare_capacity_finds_every_due_run,
         resumed_runs_are_not_starved_by_new_ones,
-        a_lapsed_lease_takes_its_turn_among_waiting_runs,
+        a_lapsed_lease_is_taken_over_before_runs_that_have_not_begun,
         only_registered_lanes_are_claimed,
         no_lanes_claim_nothing,
         the_limit_is_respected,
@@ -69,6 +94,64 @@ workflow_tests::cases! {
         runs_started_in_the_batch_do_not_starve_older_due_runs,
         concurrent_claimers_never_share_a_run,
         next_due_is_the_earliest_of_the_lanes,
+    }
+    priority {
+        the_higher_priority_is_claimed_first,
+        one_claim_returns_its_runs_in_the_order_of_their_priorities,
+        a_run_that_has_waited_for_the_head_start_goes_first,
+        an_urgent_run_goes_first_for_a_day,
+        a_run_that_has_begun_goes_before_a_backlog,
+        a_child_that_ends_with_its_parent_goes_before_a_backlog,
+        a_priority_is_shown_until_the_first_claim,
+        full_claims_of_a_backlog_do_not_pass_over_another_priority,
+        a_priority_counts_within_its_lane,
+        a_run_claimed_in_its_batch_has_begun,
+    }
+    queue {
+        the_record_of_a_queue_tells_what_was_declared_set_and_paused,
+        at_most_the_limit_of_a_queues_runs_are_under_way,
+        a_limit_of_zero_lets_no_run_begin,
+        a_run_of_a_full_queue_is_taken_over_when_its_lease_has_ended,
+        a_paused_queue_gives_no_runs,
+        a_lower_limit_lets_nothing_begin_until_enough_has_ended,
+        a_limit_counts_over_the_lanes_of_its_queue_and_no_other_one,
+        a_limited_queue_and_the_others_share_a_claim,
+        concurrent_claims_never_exceed_a_limit,
+        limits_that_are_not_understood_stop_only_their_queue: "the store in memory stores no text",
+    }
+    gate {
+        at_most_the_limit_of_runs_behind_a_gate_are_under_way,
+        a_claim_that_knows_of_no_gates_takes_no_run_behind_one,
+        a_run_shows_its_gate_and_its_queue_that_it_has_gates,
+        gates_take_turns_however_long_their_backlogs_are,
+        a_heavy_gate_gives_more_runs_in_a_turn,
+        a_full_gate_does_not_delay_another_one,
+        a_full_gate_is_looked_at_once_a_run_behind_it_holds_no_slot,
+        a_run_behind_a_gate_is_found_however_it_becomes_due,
+        a_run_behind_a_full_gate_is_taken_over_when_its_lease_has_ended,
+        the_lanes_behind_a_gate_share_its_limit_and_each_has_its_turn,
+        the_limits_of_a_queue_and_of_its_gates_both_hold,
+        a_changed_limit_of_gates_holds_at_once,
+        runs_of_a_queue_begin_at_its_rate,
+        a_rate_counts_only_first_claims,
+        each_gate_has_a_rate_of_its_own,
+        concurrent_claims_exceed_no_limit_of_a_gate_and_lose_no_run,
+    }
+    limit {
+        the_record_of_a_limit_tells_what_was_declared_and_set,
+        seats_are_given_in_the_order_in_which_steps_ask,
+        a_free_seat_is_kept_for_the_step_that_waits_longest,
+        a_call_wakes_the_run,
+        the_seat_of_a_lost_claim_is_free,
+        a_run_that_was_taken_over_asks_before_all_that_wait,
+        a_lost_claim_gives_no_seat_back,
+        a_run_that_ends_leaves_its_lines,
+        a_paused_run_keeps_its_place_and_is_not_called,
+        keys_and_limits_do_not_count_for_each_other,
+        a_change_of_a_limit_holds_for_the_next_question,
+        a_limit_that_is_not_declared_is_refused,
+        a_rule_that_is_not_understood_lets_nothing_begin: "the store in memory stores no text",
+        concurrent_questions_never_exceed_a_limit,
     }
     lease {
         a_claim_lasts_as_long_as_its_lease,
@@ -136,6 +219,26 @@ workflow_tests::cases! {
         a_success_clears_the_reason_of_a_park,
         an_end_after_the_lease_stands_if_the_run_was_not_taken_over,
         times_never_decrease_if_the_clock_is_set_back,
+    }
+    event {
+        an_event_reaches_every_wait_once,
+        an_event_is_not_kept_for_later_waits,
+        an_event_makes_a_parked_run_due,
+        an_event_reaches_the_waits_of_its_batch,
+        two_waits_of_a_run_receive_an_event_each,
+        many_runs_receive_one_event,
+        a_stale_wait_is_not_registered,
+        an_event_is_consumed_once,
+        a_wait_that_received_its_event_is_not_registered_again,
+        a_timeout_ends_its_wait_unless_the_event_came_first,
+        a_dropped_wait_leaves_nothing,
+        a_wait_that_ends_in_its_batch_is_not_left,
+        a_run_that_is_over_waits_for_nothing,
+        an_expired_run_waits_for_nothing,
+        an_ended_run_receives_nothing,
+        a_revived_run_waits_again,
+        a_step_emits_its_event_once,
+        concurrent_emissions_reach_each_wait_once,
     }
     generation {
         a_continued_run_is_due_with_its_new_input_and_no_steps,
@@ -231,6 +334,7 @@ workflow_tests::cases! {
         concurrent_connects_migrate_once: "the store in memory has no schema",
         sixteen_processes_migrate_once: "the store in memory has no schema",
         a_newer_schema_is_refused: "the store in memory has no schema",
+        the_schema_of_an_unreleased_version_is_refused: "the store in memory has no schema",
     }
     hint {
         a_hint_wakes_a_listener,
@@ -280,6 +384,18 @@ workflow_tests::cases! {
         a_worker_is_recorded_with_what_it_serves,
         due_versions_are_found,
     }
+    schedule {
+        a_schedule_is_stored_as_it_was_written,
+        a_change_starts_its_runs_in_the_same_commit,
+        a_change_that_has_seen_an_old_revision_changes_nothing,
+        a_change_applied_again_is_a_duplicate,
+        of_two_changes_in_one_batch_the_second_must_have_seen_the_first,
+        an_occurrence_whose_key_is_taken_starts_no_run,
+        of_many_processes_that_change_a_schedule_one_does,
+        due_schedules_are_found_the_longest_due_first,
+        schedules_are_listed_in_the_order_of_their_names,
+        the_runs_of_a_deleted_schedule_stay,
+    }
     signal {
         a_full_inbox_takes_no_signal,
         signal_numbers_increase_in_each_run,
@@ -288,6 +404,7 @@ workflow_tests::cases! {
         a_given_key_makes_one_signal,
         a_signal_applied_again_is_accepted_again,
         a_key_stays_taken_after_its_signal_is_consumed,
+        a_key_stays_taken_after_its_run_has_ended,
         the_first_of_two_signals_with_a_key_in_a_batch_is_accepted,
         a_signal_to_an_unknown_or_finished_run_changes_nothing,
         a_signal_reaches_a_run_started_in_its_batch,

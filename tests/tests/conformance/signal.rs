@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use workflow_engine::model::{Claim, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
+use workflow_engine::model::{AcceptedSignal, Claim, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
 use workflow_engine::store::{INBOX_PAGE, Write};
 use workflow_sdk::{AttemptStatus, CancelOutcome, RunId, RunStatus, SignalOutcome, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders::{
@@ -83,8 +83,10 @@ pub async fn a_given_key_makes_one_signal(fixture: Fixture) {
     assert_eq!(send(&fixture, first.clone()).await, SignalOutcome::Accepted);
     let before = fixture.snapshot(run_id).await;
     let other = NewSignal { key: key(), ..signal(run_id, "other", "2") };
-    assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated);
-    assert_eq!(send(&fixture, other).await, SignalOutcome::Repeated);
+    let accepted = AcceptedSignal::new(run_id, "paid".into(), "1".into(), fixture.now());
+    fixture.advance(HOUR);
+    assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated(accepted.clone()));
+    assert_eq!(send(&fixture, other).await, SignalOutcome::Repeated(accepted), "the first one is told");
     assert_eq!(fixture.snapshot(run_id).await, before, "a repeated signal does not wake the run");
     assert_eq!(inbox(&fixture, run_id, &["paid", "other"]).await.len(), 1);
 
@@ -111,8 +113,31 @@ pub async fn a_key_stays_taken_after_its_signal_is_consumed(fixture: Fixture) {
     assert_eq!(send(&fixture, first.clone()).await, SignalOutcome::Accepted);
     let seq = inbox(&fixture, claim.run_id, &["paid"]).await[0].0;
     applied(&fixture.write(consume(claim, received("paid", 1, "1"), seq)).await);
-    assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated);
+    assert!(matches!(send(&fixture, first).await, SignalOutcome::Repeated(_)));
     assert_eq!(inbox(&fixture, claim.run_id, &["paid"]).await, []);
+}
+
+/// The sender did not hear of its commit, and sends again after the run has consumed the signal and
+/// has ended.
+pub async fn a_key_stays_taken_after_its_run_has_ended(fixture: Fixture) {
+    let claim = fixture.held().await;
+    let given = |key: &str, payload: &str| NewSignal {
+        key: SignalKey::Given(key.into()),
+        ..signal(claim.run_id, "paid", payload)
+    };
+    let generated = signal(claim.run_id, "paid", "2");
+    for first in [given("k", "1"), generated.clone()] {
+        assert_eq!(send(&fixture, first).await, SignalOutcome::Accepted);
+    }
+    let accepted = AcceptedSignal::new(claim.run_id, "paid".into(), "1".into(), fixture.now());
+    applied(&fixture.write(consume(claim, received("paid", 1, "1"), 1)).await);
+    applied(&fixture.write(succeed(claim, "1")).await);
+    let before = fixture.snapshot(claim.run_id).await;
+    fixture.advance(HOUR);
+    assert_eq!(send(&fixture, given("k", "3")).await, SignalOutcome::Repeated(accepted));
+    assert_eq!(send(&fixture, generated).await, SignalOutcome::Accepted);
+    assert_eq!(send(&fixture, given("l", "4")).await, SignalOutcome::Finished);
+    assert_eq!(fixture.snapshot(claim.run_id).await, before, "nothing was changed");
 }
 
 pub async fn the_first_of_two_signals_with_a_key_in_a_batch_is_accepted(fixture: Fixture) {
@@ -121,7 +146,9 @@ pub async fn the_first_of_two_signals_with_a_key_in_a_batch_is_accepted(fixture:
         Write::Signal(NewSignal { key: SignalKey::Given("k".into()), ..signal(run_id, "paid", payload) })
     };
     let outcomes = fixture.commit(&[given("1"), given("2")]).await;
-    assert_eq!(outcomes.iter().map(signaled).collect::<Vec<_>>(), [SignalOutcome::Accepted, SignalOutcome::Repeated]);
+    let accepted = AcceptedSignal::new(run_id, "paid".into(), "1".into(), fixture.now());
+    let expected = [SignalOutcome::Accepted, SignalOutcome::Repeated(accepted)];
+    assert_eq!(outcomes.iter().map(signaled).collect::<Vec<_>>(), expected);
     let inbox = inbox(&fixture, run_id, &["paid"]).await;
     assert_eq!(inbox.iter().map(|(_, _, payload)| payload.as_str()).collect::<Vec<_>>(), ["1"]);
 }
@@ -411,7 +438,7 @@ pub async fn a_full_inbox_takes_no_signal(fixture: Fixture) {
     assert_eq!(send(&fixture, limited("other", 2)).await, SignalOutcome::Full);
     assert_eq!(fixture.run(run_id).await.wakes, before, "a refused signal wakes nothing");
     // A signal that is in the inbox is answered as always.
-    assert_eq!(send(&fixture, first).await, SignalOutcome::Repeated);
+    assert!(matches!(send(&fixture, first).await, SignalOutcome::Repeated(_)));
     // Other inboxes, other limits and signals without a limit are not affected.
     let elsewhere = fixture.started().await;
     assert_eq!(send(&fixture, NewSignal { run_id: elsewhere, ..limited("paid", 2) }).await, SignalOutcome::Accepted);

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_engine::model::{KeyReuse, NewRun, StartTime};
-use workflow_engine::store::{RunEnd, StartOutcome, Write};
+use workflow_engine::store::{ClaimRequest, RunEnd, StartOutcome, Write};
 use workflow_sdk::{RunFilter, RunStatus};
 use workflow_tests::builders::{claim_request, end, error, keyed, lane_of, new_run, start, succeed};
 use workflow_tests::outcome::{created, started};
@@ -111,7 +112,7 @@ pub async fn concurrent_starts_with_a_key_create_one_run(fixture: Fixture) {
         match start.await.unwrap() {
             (run, StartOutcome::Created) => made.push(run),
             (_, StartOutcome::Existing { id, input }) => existing.push((id, input)),
-            (_, StartOutcome::Continued { id }) => panic!("{id} never continued as new"),
+            (_, other) => panic!("no run has continued as new or has a single key: {other:?}"),
         }
     }
     assert_eq!(made.len(), 1, "exactly one start creates the run");
@@ -210,4 +211,53 @@ pub async fn a_new_run_is_seen_by_every_handle(fixture: Fixture) {
     let claimed = outcome::claimed(outcome::one(second.commit(&[claim]).await.unwrap()));
     assert_eq!(claimed.runs.len(), 1);
     assert_eq!(fixture.status(id).await, RunStatus::Running);
+}
+
+pub async fn processes_that_start_in_a_new_lane_at_once_share_it(fixture: Fixture) {
+    let mut stores = vec![fixture.store.clone()];
+    for _ in 0..3 {
+        stores.push(fixture.second().await);
+    }
+    let barrier = Arc::new(tokio::sync::Barrier::new(stores.len()));
+    let starts = stores.iter().cloned().map(|store| {
+        let barrier = Arc::clone(&barrier);
+        tokio::spawn(async move {
+            let mut ids = Vec::new();
+            for version in 0..20 {
+                let new = NewRun { lane: lane_of("default", "checkout", &version.to_string()), ..new_run() };
+                barrier.wait().await;
+                let outcomes = store.commit(&[start(&new)]).await.unwrap();
+                created(&outcomes[0]);
+                ids.push((new.id, new.lane));
+            }
+            ids
+        })
+    });
+    for starting in starts.collect::<Vec<_>>() {
+        for (id, lane) in starting.await.unwrap() {
+            assert_eq!(fixture.run(id).await.lane, lane);
+        }
+    }
+    // Each version is one lane, from which one claim takes the runs of all processes.
+    for version in 0..20 {
+        let lane = lane_of("default", "checkout", &version.to_string());
+        let claimed = fixture.claim(&ClaimRequest { lanes: vec![lane], ..claim_request() }).await.runs;
+        assert_eq!(claimed.len(), stores.len());
+    }
+}
+
+pub async fn a_start_in_a_new_lane_leaves_the_rest_of_its_batch_as_it_is(fixture: Fixture) {
+    let known = keyed("known");
+    assert_eq!(fixture.start(&known).await, StartOutcome::Created);
+    let (again, other) = (NewRun { lane: lane_of("default", "checkout", "new"), ..keyed("known") }, new_run());
+    let new = NewRun { lane: lane_of("new", "new", "new"), ..keyed("new") };
+    let twice = NewRun { lane: lane_of("newer", "new", "new"), ..keyed("new") };
+    let outcomes = fixture.store.commit(&[start(&again), start(&other), start(&new), start(&twice)]).await.unwrap();
+    let existing = |run: &NewRun| StartOutcome::Existing { id: run.id, input: run.input.clone() };
+    assert_eq!(
+        outcomes.iter().map(started).collect::<Vec<_>>(),
+        [existing(&known), StartOutcome::Created, StartOutcome::Created, existing(&new)]
+    );
+    assert_eq!(fixture.run(new.id).await.lane, new.lane);
+    assert_eq!(fixture.run(known.id).await.lane, known.lane);
 }

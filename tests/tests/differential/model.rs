@@ -121,7 +121,7 @@ impl Model {
                     false => RunEnd::Failed(builders::error("no luck")),
                 };
                 let parent_run_id = if *family { parent } else { None };
-                Write::End(EndWrite { claim, parent_run_id, has_children: *family, end })
+                Write::End(EndWrite { claim, parent_run_id, has_children: *family, has_event_waits: false, end })
             }
             Operation::Park { claim, wakes, until, until_deadline, error, reset_crashes } => {
                 let error = error.then(|| builders::error("diverged"));

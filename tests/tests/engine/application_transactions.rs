@@ -1,11 +1,13 @@
-//! Starts in a transaction of the application.
+//! Starts, signals and emissions in a transaction of the application.
 
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{Connection, PgConnection, SqliteConnection};
-use workflow_sdk::{ClientError, DatabaseErrorKind, RunFilter, Start};
-use workflow_tests::{Database, Fixture, Live, LocalWorker};
+use workflow_sdk::{ClientError, DatabaseErrorKind, RunFilter, SignalOutcome, Start};
+use workflow_tests::{Database, Fixture, Live, LocalWorker, until};
+
+use crate::reaches;
 
 #[workflow]
 async fn echo(ctx: &Ctx, text: String) -> Result<String> {
@@ -130,4 +132,177 @@ pub async fn bad_input_is_refused_before_the_transaction_is_touched(db: Live) {
     let error = transact(&db.url(), [start], true).await.unwrap_err();
     assert!(matches!(error, ClientError::Name(_)), "{error:?}");
     assert!(db.client.list(&RunFilter::new()).await.unwrap().is_empty());
+}
+
+pub async fn a_new_lane_outlives_the_transaction_that_needed_it_first(db: Live) {
+    let start = || db.client.start(echo, "a".into()).queue("new");
+    let dropped = transact(&db.url(), [start()], false).await.unwrap().remove(0);
+    assert!(matches!(dropped.status().await, Err(ClientError::UnknownRun { .. })));
+    let kept = transact(&db.url(), [start(), start()], true).await.unwrap();
+    let worker = LocalWorker::start(db.worker(()).register(echo).queues(["new"]));
+    for run in kept {
+        assert_eq!(run.result().await.unwrap(), "a");
+    }
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_lane_of_an_open_transaction_delays_no_other_start() {
+    an_open_transaction_delays_no_other_start(|start| start).await;
+}
+
+/// While the transaction is open, claims find that nothing is left behind the gate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_transaction_delays_no_other_run_behind_its_gate_and_its_own_is_found() {
+    an_open_transaction_delays_no_other_start(|start| start.gate("acct-1")).await;
+}
+
+async fn an_open_transaction_delays_no_other_start(placed: fn(Start<String>) -> Start<String>) {
+    let db = Live::new(Database::Postgres).await;
+    let start = |text: &str| placed(db.client.start(echo, text.to_owned()).queue("new"));
+    let mut connection = PgConnection::connect(&db.url()).await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    let open = start("open").within(&mut transaction).await.unwrap();
+    let mut second = PgConnection::connect(&db.url()).await.unwrap();
+    let mut beside = second.begin().await.unwrap();
+    let worker = LocalWorker::start(db.worker(()).register(echo).queues(["new"]));
+    let in_another = start("another").within(&mut beside).await.unwrap();
+    beside.commit().await.unwrap();
+    for run in [in_another, start("alone").await.unwrap()] {
+        run.result().await.unwrap();
+    }
+    assert!(open.status().await.is_err(), "the first transaction is still open");
+    transaction.commit().await.unwrap();
+    assert_eq!(open.result().await.unwrap(), "open");
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_with_an_older_snapshot_than_its_lane_is_refused() {
+    let db = Live::new(Database::Postgres).await;
+    let mut connection = PgConnection::connect(&db.url()).await.unwrap();
+    for round in 0..2 {
+        let mut transaction = connection.begin_with("BEGIN ISOLATION LEVEL SERIALIZABLE").await.unwrap();
+        workflow_sdk::sqlx::query("SELECT count(*) FROM pg_class").execute(&mut *transaction).await.unwrap();
+        let started = db.client.start(echo, "a".into()).queue("new").within(&mut transaction).await;
+        if round == 1 {
+            // The refused attempt recorded the lane.
+            started.unwrap();
+            transaction.commit().await.unwrap();
+            break;
+        }
+        let error = started.unwrap_err();
+        assert!(matches!(&error, ClientError::Database(error) if error.kind == DatabaseErrorKind::Busy), "{error:?}");
+        let reason = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert!(format!("{error} {reason}").contains("roll back, and begin it again"), "{error} {reason}");
+    }
+    assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 1);
+}
+
+#[workflow]
+async fn ship(ctx: &Ctx, order: String) -> Result<Option<u64>> {
+    ctx.event::<u64>("order.paid").key(&order).await
+}
+
+/// Starts runs that wait for the event with this key, and waits until all of them are parked.
+async fn parked(db: &Live, count: usize, order: &str) -> Vec<RunHandle<Option<u64>>> {
+    let runs = db.client.start_many(ship, vec![order.to_owned(); count]).await.unwrap();
+    for run in &runs {
+        reaches(run, RunStatus::Parked).await;
+    }
+    runs
+}
+
+/// Whether the database ended the call, in favour of another transaction.
+fn was_given_up<T: std::fmt::Debug>(result: &Result<T, ClientError>) -> bool {
+    match result {
+        Ok(_) => false,
+        Err(ClientError::Database(error)) if error.kind.is_transient() => true,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// The transaction locks the run first and the event second, the emission of the client the event
+/// first and the run second. PostgreSQL ends one of both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emission_in_a_circle_with_a_transaction_ends() {
+    let db = Live::new(Database::Postgres).await;
+    let worker = LocalWorker::start(db.worker(()).register(ship).linger(Duration::ZERO));
+    let run = parked(&db, 1, "42").await.remove(0);
+    let mut raw = db.raw().await;
+    let mut connection = PgConnection::connect(&db.url()).await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    let signal = db.client.signal(run.id(), "note", &1_u64).within(&mut transaction).await.unwrap();
+    assert_eq!(signal, SignalOutcome::Accepted);
+    let beside = tokio::spawn(db.client.emit("order.paid", "42", &1_u64).into_future());
+    // Other tests have schemas of their own, and this lock is on a row of a run of this schema.
+    let waits = "SELECT count(*) FROM pg_stat_activity, unnest(pg_blocking_pids(pid)) AS blocker \
+                 WHERE blocker = (SELECT pid FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' \
+                 AND relation = 'workflow_signals'::regclass LIMIT 1)";
+    until("the emission waits for the run", async || (raw.number(waits).await > 0).then_some(())).await;
+
+    let within = db.client.emit("order.paid", "42", &2_u64).within(&mut transaction).await;
+    let within = match was_given_up(&within) {
+        true => {
+            transaction.rollback().await.unwrap();
+            within
+        }
+        false => {
+            transaction.commit().await.unwrap();
+            within
+        }
+    };
+    let beside = beside.await.unwrap();
+    let ended = [&within, &beside].map(was_given_up);
+    assert!(ended.contains(&false), "{within:?} {beside:?}");
+    let counts: u64 = [within, beside].into_iter().flatten().sum();
+    assert_eq!(counts, 1, "one of the two reached the wait");
+    assert!(run.result().await.unwrap().is_some());
+    worker.stop().await;
+    db.sweep().await;
+}
+
+/// Each transaction signals runs in an order of its own, and emits the event that they wait for.
+/// Emissions of the client run beside them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn emissions_beside_transactions_that_lock_their_runs_end() {
+    const RUNS: usize = 4;
+    const ROUNDS: u64 = 8;
+
+    let db = Live::new(Database::Postgres).await;
+    let worker = LocalWorker::start(db.worker(()).register(ship).linger(Duration::ZERO));
+    for round in 0..ROUNDS {
+        let order = round.to_string();
+        let runs = parked(&db, RUNS, &order).await;
+        let transaction = async |backwards: bool| {
+            let mut connection = PgConnection::connect(&db.url()).await.unwrap();
+            let mut transaction = connection.begin().await.unwrap();
+            for n in 0..RUNS {
+                let run = &runs[if backwards { RUNS - 1 - n } else { n }];
+                db.client.signal(run.id(), "note", &round).within(&mut transaction).await?;
+            }
+            let emitted = db.client.emit("order.paid", &order, &round).within(&mut transaction).await?;
+            transaction.commit().await.unwrap();
+            Ok::<_, ClientError>(emitted)
+        };
+        let emission = || db.client.emit("order.paid", &order, &round).into_future();
+        let both = futures::future::join(transaction(false), transaction(true));
+        let all = futures::future::join3(both, emission(), emission());
+        let ((forwards, backwards), one, other) =
+            tokio::time::timeout(Duration::from_secs(60), all).await.expect("every call ends");
+        let mut count = 0;
+        for result in [forwards, backwards, one, other] {
+            if !was_given_up(&result) {
+                count += result.unwrap();
+            }
+        }
+        // A call that was given up has done nothing, so its event is emitted again.
+        count += emission().await.unwrap();
+        assert_eq!(count, RUNS as u64, "each wait received one event");
+        for run in runs {
+            assert_eq!(run.result().await.unwrap(), Some(round));
+        }
+    }
+    worker.stop().await;
+    db.sweep().await;
 }

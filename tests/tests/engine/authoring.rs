@@ -247,7 +247,7 @@ pub async fn the_final_error_of_a_step_can_be_handled(db: Live) {
             Err(error) if error.is_fatal() && error.message() == "card refused" => error,
             other => return Err(Error::msg(format!("unexpected: {other:?}"))),
         };
-        ctx.sleep(Duration::from_millis(100)).await?;
+        ctx.sleep(Duration::from_secs(1)).await?;
         let invoice = ctx.step("invoice", async || Ok::<_, Error>("by post".to_owned())).await?;
         Ok(format!("{refused}; invoice {invoice}"))
     }
@@ -375,7 +375,7 @@ pub async fn a_repeated_name_is_another_step(db: Live) {
 }
 
 pub async fn time_and_random_values_survive_a_park(db: Live) {
-    const NAP: Duration = Duration::from_millis(150);
+    const NAP: Duration = Duration::from_secs(1);
 
     #[workflow]
     async fn nap(ctx: &Ctx<Probe>) -> Result<(u128, u64)> {

@@ -63,33 +63,28 @@ pub async fn a_parked_run_wakes_to_be_canceled(db: Live) {
 
 pub async fn a_running_run_is_dropped_and_ends_canceled(db: Live) {
     let probe = Probe::new();
-    // With the default lease, a heartbeat would take ten seconds.
-    let worker = LocalWorker::start(db.worker(probe.clone()).register(endless));
+    // No heartbeat and no grace period ends while the case runs, so the cancel reaches the worker
+    // because the worker is in the same process.
+    let worker = db.worker(probe.clone()).register(endless).lease(HOUR).cancel_grace(HOUR);
+    let worker = LocalWorker::start(worker);
     let run = db.client.start(endless, ()).await.unwrap();
     probe.noted("begun").await;
-    let begun = std::time::Instant::now();
     assert_eq!(run.cancel().await.unwrap(), CancelOutcome::Requested);
     is_canceled(&run).await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "the cancel reaches a worker in the same process at once: {:?}",
-        begun.elapsed()
-    );
     assert_eq!(probe.notes(), ["begun", "body dropped", "workflow dropped"]);
     worker.stop().await;
 }
 
 pub async fn another_process_cancels_within_a_heartbeat(db: Live) {
     let probe = Probe::new();
-    let worker = db.worker(probe.clone()).register(endless).lease(Duration::from_millis(600));
+    // Only a heartbeat brings the cancel: the grace period does not end while the case runs.
+    let worker = db.worker(probe.clone()).register(endless).lease(Duration::from_secs(3)).cancel_grace(HOUR);
     let worker = LocalWorker::start(worker);
     let run = db.client.start(endless, ()).await.unwrap();
     probe.noted("begun").await;
     let other = db.second_client().await.handle::<()>(run.id()).await.unwrap();
-    let begun = std::time::Instant::now();
     assert_eq!(other.cancel().await.unwrap(), CancelOutcome::Requested);
     is_canceled(&other).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(probe.notes(), ["begun", "body dropped", "workflow dropped"]);
     worker.stop().await;
 }

@@ -8,7 +8,7 @@ use workflow_engine::store::{Outcome, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{
     ClientError, CodecError, CodedPayload, DatabaseErrorKind, Encryption, EncryptionKey, PayloadCodec, PayloadContext,
-    PayloadPlace, RunFilter, UnreadablePayload, UnreadableReason,
+    PayloadPlace, RunFilter, Schedule, UnreadablePayload, UnreadableReason,
 };
 use workflow_tests::builders::{attempt, claim_by, new_run, succeeded};
 use workflow_tests::outcome::{claimed, one};
@@ -78,6 +78,10 @@ async fn run_everything(client: &Client, within: impl AsyncFn(workflow_sdk::Star
     let child = within(client.start(marked_child, secret("within"))).await;
     assert_eq!(child.result().await.unwrap(), secret("within"));
 
+    let schedule = Schedule::every("hourly", HOUR).start(marked_child, secret("schedule"));
+    let triggered = client.create_schedule(schedule).await.unwrap().trigger().await.unwrap();
+    assert_eq!(triggered.result().await.unwrap(), secret("schedule"));
+
     let fork = run.fork().from("transaction").await.unwrap();
     let kept = fork.history().await.unwrap();
     assert!(kept.iter().any(|row| row.output == Some(serde_json::to_string(&secret("value")).unwrap())));
@@ -130,11 +134,12 @@ pub async fn no_payload_is_stored_as_plain_text(db: Live) {
         "workflow_runs.error",
         "workflow_runs.input",
         "workflow_runs.output",
+        "workflow_schedules.input",
         "workflow_signals.payload",
     ] {
         assert!(columns.iter().any(|found| found == column), "{column} is not among {columns:?}");
     }
-    assert_eq!(columns.len(), 6, "{columns:?}");
+    assert_eq!(columns.len(), 7, "{columns:?}");
     plain.sweep().await;
 }
 
@@ -376,6 +381,15 @@ pub async fn a_codec_that_fails_or_panics_affects_one_write(db: Live) {
     assert_eq!(good.unwrap(), SignalOutcome::Accepted, "the other signals of the batch are committed");
     let why = UnreadablePayload::in_place_of(&client.run(run.id()).await.unwrap().input).unwrap();
     assert_eq!(why.reason, UnreadableReason::Failed("it panicked".into()));
+}
+
+pub async fn a_repeated_signal_is_decoded(db: Live) {
+    let client = client(&db, Moody(|_| Ok(()))).await;
+    let run = client.start(marked_child, String::new()).await.unwrap();
+    let send = |number: u8| client.signal(run.id(), "good", &number).key("k");
+    assert_eq!(send(1).await.unwrap(), SignalOutcome::Accepted);
+    let SignalOutcome::Repeated(first) = send(2).await.unwrap() else { panic!("the key was used before") };
+    assert_eq!(first.decode::<u8>().unwrap(), 1);
 }
 
 pub async fn a_batch_in_line_is_encoded_like_any_other(db: Live) {

@@ -9,8 +9,8 @@ use workflow_tests::{Live, LocalWorker, Probe, until};
 use crate::failure;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Long enough to be observed, with a linger time of zero.
-const NAP: Duration = Duration::from_millis(300);
+/// Long enough to be a park on a busy machine, with a linger time of zero.
+const NAP: Duration = Duration::from_secs(1);
 
 async fn keys<O>(run: &RunHandle<O>) -> Vec<String> {
     let outcomes = run.history().await.unwrap().into_iter().filter(|row| row.position.is_some());
@@ -279,7 +279,7 @@ pub async fn a_timeout_ends_slow_work(db: Live) {
     assert_eq!(run.result().await.unwrap(), 0);
     assert_eq!((probe.times("slow 1"), probe.times("slow 1 is over")), (1, 1), "the body ran once and was dropped");
     assert_eq!(keys(&run).await, ["timeout", "sleep"]);
-    let text = "step \"timeout\": the future of ctx.timeout had not ended after 300ms; \
+    let text = "step \"timeout\": the future of ctx.timeout had not ended after 1s; \
                 give it more time, or handle this error";
     let claims = run.run().await.unwrap().epoch;
     assert_eq!(

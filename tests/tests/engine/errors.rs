@@ -10,7 +10,7 @@ use crate::{failure, reaches};
 const SOON: Duration = Duration::from_millis(20);
 const HOUR: Duration = Duration::from_secs(3600);
 /// Long enough for a park, with a linger time of zero.
-const NAP: Duration = Duration::from_millis(100);
+const NAP: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize, StepError)]
 enum CardError {

@@ -159,7 +159,7 @@ pub async fn a_divergence_is_explained(db: Live) {
     async fn before(ctx: &Ctx<Probe>) -> Result<()> {
         ctx.step("a", async || Ok::<_, Error>(())).await?;
         // Long enough to be seen parked on a busy machine.
-        ctx.sleep(Duration::from_secs(1)).await
+        ctx.sleep(Duration::from_secs(3)).await
     }
     #[workflow(name = "diverges")]
     async fn after(ctx: &Ctx<Probe>) -> Result<()> {

@@ -156,7 +156,9 @@ async fn hangs_after(ctx: &Ctx<Probe>) -> Result<()> {
 
 pub async fn the_grace_ends_a_clean_up_that_hangs(db: Live) {
     let probe = Probe::new();
-    let worker = db.worker(probe.clone()).register(hangs_after).cancel_grace(Duration::from_millis(300));
+    // The clean-up begins before the grace is over, also on a busy machine.
+    let grace = Duration::from_secs(2);
+    let worker = db.worker(probe.clone()).register(hangs_after).cancel_grace(grace);
     let worker = LocalWorker::start(worker);
     let run = db.client.start(hangs_after, ()).await.unwrap();
     probe.noted("called").await;
@@ -165,12 +167,12 @@ pub async fn the_grace_ends_a_clean_up_that_hangs(db: Live) {
     assert_eq!(probe.times("hangs"), 1);
     let (row, asked) = (run.run().await.unwrap(), &run.history().await.unwrap()[0]);
     assert!(
-        row.completed_at.unwrap() >= asked.started_at + Duration::from_millis(300),
+        row.completed_at.unwrap() >= asked.started_at + grace,
         "the run does not end before the grace period is over"
     );
     worker.stop().await;
 
-    let worker = db.worker(probe.clone()).register(hangs_after).cancel_grace(Duration::from_millis(300));
+    let worker = db.worker(probe.clone()).register(hangs_after).cancel_grace(grace);
     let worker = LocalWorker::start(worker);
     let run = db.client.start(hangs_after, ()).deadline(Duration::from_millis(300)).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
@@ -185,10 +187,11 @@ pub async fn the_grace_ends_a_clean_up_that_is_parked(db: Live) {
         ctx.sleep(HOUR).await
     }
     let probe = Probe::new();
-    let grace = Duration::from_secs(2);
+    // Long enough to be seen parked on a busy machine.
+    let grace = Duration::from_secs(5);
     let worker = db.worker(probe.clone()).register(sleeps_twice).cancel_grace(grace).linger(Duration::ZERO);
     let worker = LocalWorker::start(worker);
-    let deadline = Duration::from_millis(300);
+    let deadline = Duration::from_secs(1);
     let runs = [
         db.client.start(sleeps_twice, ()).await.unwrap(),
         db.client.start(sleeps_twice, ()).deadline(deadline).await.unwrap(),
@@ -238,7 +241,7 @@ pub async fn a_second_cancel_or_a_termination_ends_a_clean_up_at_once(db: Live) 
 
 pub async fn a_termination_by_another_process_drops_the_run(db: Live) {
     let probe = Probe::new();
-    let worker = db.worker(probe.clone()).register(works).lease(Duration::from_millis(600));
+    let worker = db.worker(probe.clone()).register(works).lease(Duration::from_secs(3));
     let worker = LocalWorker::start(worker);
     let run = db.client.start(works, ()).await.unwrap();
     probe.noted("begun").await;
@@ -273,7 +276,7 @@ pub async fn two_cancels_at_once_are_one(db: Live) {
 pub async fn a_run_cleans_up_after_its_deadline(db: Live) {
     let probe = Probe::new();
     let worker = LocalWorker::start(db.worker(probe.clone()).register(works).register(sleeps).linger(Duration::ZERO));
-    let deadline = Duration::from_millis(500);
+    let deadline = Duration::from_secs(3);
     let runs = [
         db.client.start(works, ()).deadline(deadline).await.unwrap(),
         db.client.start(sleeps, ()).deadline(deadline).await.unwrap(),
@@ -298,7 +301,7 @@ pub async fn a_run_that_returns_after_its_deadline_has_failed(db: Live) {
     }
     let worker = LocalWorker::start(db.worker(Probe::new()).register(goes_on).linger(2 * HOUR));
     for well in [true, false] {
-        let run = db.client.start(goes_on, well).deadline(Duration::from_millis(300)).await.unwrap();
+        let run = db.client.start(goes_on, well).deadline(Duration::from_secs(2)).await.unwrap();
         let error = failure(run.result().await);
         assert_eq!((error.kind, error.causes.len()), (ErrorKind::Deadline, usize::from(!well)), "{error}");
     }

@@ -23,10 +23,12 @@ mod continue_as_new;
 mod deadline;
 mod divergence;
 mod errors;
+mod events;
 mod executor;
 mod explanation;
 mod foreign_awaits;
 mod fork;
+mod gates;
 mod interruption;
 mod observer;
 mod parking;
@@ -35,11 +37,16 @@ mod pause;
 mod planted;
 mod poolers;
 mod preflight;
+mod queues;
 mod refusals;
 mod retry;
 mod saga;
+mod schedule_changes;
+mod schedules;
 mod shutdown;
 mod signals;
+mod single;
+mod step_limits;
 mod streams;
 mod timeouts;
 mod transaction;
@@ -71,6 +78,17 @@ workflow_tests::cases! {
         a_workflow_needs_neither_input_nor_state,
         an_output_that_cannot_be_stored_fails_the_run,
         an_input_that_does_not_decode_fails_the_run,
+    }
+    single {
+        a_single_start_returns_the_run_that_has_not_ended,
+        a_replaced_run_ends_and_the_new_one_runs,
+        a_failed_run_is_not_tried_again_beside_another_of_its_key,
+        the_last_of_debounced_starts_runs,
+        a_debounced_input_stays_encrypted,
+        two_processes_debounce_one_run,
+        a_period_has_one_run_per_key,
+        bad_options_of_a_single_start_are_refused,
+        single_starts_join_a_transaction,
     }
     parking {
         a_step_beside_a_sleep_runs_once,
@@ -150,6 +168,32 @@ workflow_tests::cases! {
         a_worker_without_workflows_judges_no_run,
         a_workflow_that_publishes_is_judged,
     }
+    gates {
+        the_limit_of_each_gate_holds_over_workers,
+        a_worker_finds_the_first_run_behind_a_gate_of_its_queue,
+        a_run_behind_a_full_gate_says_so_and_begins_when_the_limit_rises,
+        a_parent_and_its_child_behind_a_gate_with_one_slot_both_end,
+        a_fork_waits_behind_the_gate_of_its_source,
+        a_debounced_start_moves_its_run_behind_another_gate,
+        names_of_gates_are_checked,
+        a_rate_out_of_range_is_refused_and_a_used_up_one_is_explained,
+    }
+    queues {
+        the_limit_of_a_queue_holds_over_workers,
+        limits_that_an_operator_sets_hold_without_a_restart,
+        a_paused_queue_drains_and_goes_on_when_it_is_resumed,
+        a_parent_and_its_child_in_a_queue_with_one_slot_both_end,
+        names_of_queues_are_checked,
+    }
+    step_limits {
+        the_limit_of_steps_holds_over_workers,
+        a_run_that_waits_for_a_seat_lets_others_go_on_and_is_explained,
+        a_limit_for_steps_is_raised_and_lowered_without_a_restart,
+        the_seat_of_a_worker_that_died_is_used_again,
+        a_canceled_run_leaves_the_line,
+        a_step_that_loses_a_race_leaves_the_line,
+        limits_that_are_not_declared_and_bad_names_are_refused,
+    }
     foreign_awaits {
         a_bare_sleep_is_logged_once,
         a_bare_sleep_can_fail_the_run,
@@ -203,6 +247,23 @@ workflow_tests::cases! {
         a_child_whose_deadline_has_passed_fails_without_a_step,
         a_thousand_children_resume_their_parent_a_few_times,
     }
+    events {
+        an_event_wakes_every_run_that_waits_for_it,
+        a_run_emits_an_event_to_runs,
+        a_wait_for_an_event_ends_with_its_timeout,
+        a_wait_with_a_timeout_of_zero_ends_at_once,
+        a_timeout_of_zero_does_not_wait_for_an_open_emission,
+        a_step_after_a_wait_begins_once_the_wait_is_registered,
+        an_event_is_delivered_if_its_transaction_commits,
+        an_emission_above_read_committed_is_refused,
+        an_emission_beside_an_open_one_is_busy,
+        bad_names_of_events_are_refused,
+        a_retried_run_waits_again,
+        a_run_that_is_retried_after_its_deadline_waits_again,
+        dropped_waits_begin_anew_once_their_run_is_retried,
+        a_wait_that_loses_a_race_is_not_left,
+        an_event_passes_through_the_codec,
+    }
     signals {
         a_body_survives_an_inbox_that_cannot_be_read,
         a_signal_of_another_process_wakes_its_run,
@@ -215,6 +276,7 @@ workflow_tests::cases! {
         a_signal_that_cannot_be_taken_is_refused,
         a_signal_to_a_full_inbox_is_refused,
         an_approval_is_listed_and_decided_once,
+        an_approval_that_timed_out_is_not_asked,
         an_escalated_approval_is_no_longer_listed,
     }
     interruption {
@@ -281,6 +343,7 @@ workflow_tests::cases! {
         payloads_older_than_the_codec_are_read_unless_refused,
         a_plain_error_is_refused_with_plain_payloads,
         a_codec_that_fails_or_panics_affects_one_write,
+        a_repeated_signal_is_decoded,
         a_batch_in_line_is_encoded_like_any_other,
         the_limit_counts_the_plain_text,
     }
@@ -299,10 +362,12 @@ workflow_tests::cases! {
         a_key_is_unique_within_a_transaction,
         a_transaction_on_another_database_is_refused,
         bad_input_is_refused_before_the_transaction_is_touched,
+        a_new_lane_outlives_the_transaction_that_needed_it_first,
     }
     unreadable_rows {
         an_unknown_kind_of_error_stops_only_its_run,
         a_list_shows_rows_with_the_reasons,
+        a_run_without_a_lane_is_shown_and_reached_by_its_id,
         an_unreadable_end_reaches_only_its_waiters,
         a_step_error_of_an_unknown_kind_parks_its_run,
         a_parent_waits_for_a_worker_that_understands_the_error_of_its_child,
@@ -320,6 +385,7 @@ workflow_tests::cases! {
         a_transaction_of_the_driver_is_a_savepoint,
         a_deferred_constraint_fails_the_attempt,
         a_body_goes_on_while_the_crashes_of_its_run_are_cleared,
+        a_body_goes_on_while_the_queue_of_the_executor_is_full,
         a_commit_whose_reply_was_lost_is_not_repeated,
         a_commit_that_never_arrived_is_retried,
         a_connection_lost_during_the_commit_fails_the_attempt,
@@ -380,6 +446,7 @@ workflow_tests::cases! {
         a_policy_that_is_used_up_fails_the_run,
         a_fatal_error_is_not_retried_by_the_workflow,
         a_run_that_waits_for_its_next_attempt_can_be_canceled,
+        a_retry_waits_for_records_that_are_unsent,
     }
     fork {
         a_fork_keeps_the_history_before_its_step,
@@ -406,6 +473,29 @@ workflow_tests::cases! {
         every_status_of_a_run_is_explained,
         a_divergence_is_explained,
         a_wait_for_a_free_worker_is_explained,
+    }
+    schedules {
+        two_workers_start_one_run_per_occurrence,
+        workers_leave_due_schedules_to_the_first_one,
+        a_restart_after_three_days_catches_up_as_the_policy_says,
+        the_runs_of_a_schedule_have_its_priority,
+        each_overlap_policy_treats_a_run_that_has_not_ended,
+        a_canceled_run_that_does_not_end_is_terminated_after_the_grace,
+        the_occurrence_is_the_same_on_every_replay_and_in_a_fork,
+        a_failed_run_pauses_a_schedule_that_asks_for_it,
+        a_clock_that_is_set_back_starts_no_run_twice,
+        the_next_due_time_wakes_the_worker,
+    }
+    schedule_changes {
+        a_paused_schedule_starts_nothing_and_catches_nothing_up,
+        a_triggered_run_starts_at_once_and_counts_for_the_overlap,
+        a_backfill_that_is_interrupted_and_resumed_starts_each_run_once,
+        an_update_while_a_schedule_fires_leaves_no_occurrence_of_both,
+        code_declares_schedules_and_an_operators_changes_stay,
+        a_group_retires_what_it_does_not_declare_any_more,
+        a_worker_refuses_schedules_that_can_not_work,
+        a_computed_input_is_computed_by_a_worker_that_declares_it,
+        a_deleted_schedule_starts_nothing_more,
     }
     shutdown {
         a_running_step_ends_and_the_rest_is_given_back,

@@ -81,13 +81,13 @@ pub async fn a_run_that_diverges_is_reported_to_observers(db: Live) {
         #[workflow(name = "renamed_step")]
         pub async fn renamed_step(ctx: &Ctx) -> Result<()> {
             ctx.step("charge", async || Ok::<_, Error>(())).await?;
-            ctx.sleep(std::time::Duration::from_millis(300)).await
+            ctx.sleep(std::time::Duration::from_secs(3)).await
         }
     }
     #[workflow(name = "renamed_step")]
     async fn renamed_step(ctx: &Ctx) -> Result<()> {
         ctx.step("pay", async || Ok::<_, Error>(())).await?;
-        ctx.sleep(Duration::from_millis(300)).await
+        ctx.sleep(Duration::from_secs(3)).await
     }
     let events = EventRecorder::new();
     let (client, worker) = observed(&db, &events).await;

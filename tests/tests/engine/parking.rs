@@ -10,8 +10,8 @@ use workflow_tests::{Live, LocalWorker, Probe, until};
 use crate::{failure, reaches};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Long enough to be observed, with a linger time of zero.
-const NAP: Duration = Duration::from_millis(300);
+/// Long enough to be a park that is observed on a busy machine, with a linger time of zero.
+const NAP: Duration = Duration::from_secs(2);
 
 pub async fn a_step_beside_a_sleep_runs_once(db: Live) {
     #[workflow]
@@ -127,7 +127,7 @@ pub async fn sleeps_do_not_use_up_attempts(db: Live) {
     #[workflow]
     async fn patient(ctx: &Ctx) -> Result<u32> {
         for _ in 0..6 {
-            ctx.sleep(Duration::from_millis(200)).await?;
+            ctx.sleep(NAP / 2).await?;
         }
         let body = async || if ctx.attempt() == 1 { Err("once") } else { Ok(ctx.attempt()) };
         ctx.step("last", body).retry(Retry::fixed(Duration::from_millis(50)).max_attempts(2)).await
@@ -179,7 +179,7 @@ pub async fn a_long_back_off_parks(db: Live) {
             ctx.state().note("try");
             if ctx.attempt() == 1 { Err("busy") } else { Ok(ctx.attempt()) }
         };
-        ctx.step("call", body).retry(Retry::fixed(2 * NAP)).await
+        ctx.step("call", body).retry(Retry::fixed(NAP)).await
     }
     let probe = Probe::new();
     let worker = LocalWorker::start(db.worker(probe.clone()).register(backing_off).linger(Duration::from_millis(10)));
@@ -190,7 +190,7 @@ pub async fn a_long_back_off_parks(db: Live) {
     assert_eq!(run.result().await.unwrap(), 2);
     assert_eq!(probe.times("try"), 2);
     let history = run.history().await.unwrap();
-    assert!(history[0].started_at.since(history[1].completed_at.unwrap()) >= 2 * NAP);
+    assert!(history[0].started_at.since(history[1].completed_at.unwrap()) >= NAP);
     worker.stop().await;
 }
 
@@ -226,7 +226,7 @@ pub async fn a_parked_run_holds_no_permit(db: Live) {
         ctx.sleep_until(wake).await
     }
     let worker = LocalWorker::start(db.worker(()).register(sleep_until).concurrency(1).linger(Duration::ZERO));
-    let wake = std::time::SystemTime::now() + Duration::from_secs(4);
+    let wake = std::time::SystemTime::now() + Duration::from_secs(12);
     let runs = db.client.start_many(sleep_until, vec![wake; RUNS]).await.unwrap();
     let parked = RunFilter::new().status(RunStatus::Parked);
     let all = async || (db.client.list(&parked).await.unwrap().len() == RUNS).then_some(());

@@ -54,7 +54,8 @@ pub async fn a_paused_run_finishes_its_running_steps_and_begins_no_others(db: Li
 
 pub async fn another_process_pauses_within_a_heartbeat(db: Live) {
     let probe = Probe::new();
-    let worker = db.worker(probe.clone()).register(two_steps).lease(Duration::from_millis(600));
+    let lease = Duration::from_secs(3);
+    let worker = db.worker(probe.clone()).register(two_steps).lease(lease);
     let worker = LocalWorker::start(worker);
     let run = db.client.start(two_steps, ()).await.unwrap();
     probe.noted("one begins").await;
@@ -63,10 +64,8 @@ pub async fn another_process_pauses_within_a_heartbeat(db: Live) {
     // The worker gets no notification. It sees the pause when it renews its lease, which it does
     // repeatedly.
     let before = run.run().await.unwrap().available_at;
-    until("two renewals", async || {
-        (run.run().await.unwrap().available_at > before + Duration::from_millis(400)).then_some(())
-    })
-    .await;
+    until("two renewals", async || (run.run().await.unwrap().available_at > before + lease * 2 / 3).then_some(()))
+        .await;
     probe.open("one");
     is_given_back(&run).await;
     assert_eq!(probe.times("two"), 0);
@@ -98,7 +97,8 @@ pub async fn a_pending_run_waits_until_it_is_resumed(db: Live) {
 pub async fn a_sleep_continues_while_its_run_is_paused(db: Live) {
     #[workflow]
     async fn naps(ctx: &Ctx<Probe>) -> Result<()> {
-        ctx.sleep(Duration::from_millis(300)).await?;
+        // Long enough to be seen parked on a busy machine.
+        ctx.sleep(Duration::from_secs(3)).await?;
         ctx.state().note("awake");
         Ok(())
     }

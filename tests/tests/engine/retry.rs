@@ -2,9 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
-use workflow_sdk::{AttemptStatus, ClientError, ErrorKind, RunId, RunsWith, Workflow};
-use workflow_tests::{Live, LocalWorker, Probe};
+use workflow_sdk::{AttemptStatus, Client, ClientError, DEFAULT_PAYLOAD_LIMIT, ErrorKind, RunId, RunsWith, Workflow};
+use workflow_tests::{FaultyStore, Live, LocalWorker, Probe, until};
+use workflow_worker::Worker;
 
 use crate::failure;
 
@@ -327,5 +329,68 @@ pub async fn a_run_that_waits_for_its_next_attempt_can_be_canceled(db: Live) {
     assert_eq!(why, format!("the run failed and is tried again at {}, as attempt 2: not today", row.available_at));
     run.cancel().await.unwrap();
     assert!(matches!(run.result().await, Err(ClientError::RunCanceled { .. })));
+    worker.stop().await;
+}
+
+/// The workflow fails while the executor's queue is full, so the record of its step is unsent. The
+/// retry must not be written before that record.
+pub async fn a_retry_waits_for_records_that_are_unsent(db: Live) {
+    struct Hasty;
+    impl Workflow for Hasty {
+        type State = Probe;
+        type Input = ();
+        type Output = usize;
+        const NAME: &'static str = "hasty";
+        const VERSION: &'static str = "1";
+        const RETRY: Option<Retry> = Some(Retry::fixed(Duration::ZERO).max_attempts(2));
+
+        async fn run(ctx: &Ctx<Probe>, _: ()) -> Result<usize> {
+            let probe = ctx.state();
+            let mail = ctx.step("mail", async || {
+                probe.note("mail begins");
+                probe.pass("mail").await;
+                ok(probe.count("mailed"))
+            });
+            if ctx.attempt() > 1 {
+                return mail.await;
+            }
+            let _dropped = probe.on_drop("failed");
+            // A foreign await, because every call of the context waits for its commit.
+            futures::future::select(mail, Box::pin(probe.pass("fail"))).await;
+            Err(Error::msg("no patience"))
+        }
+    }
+    impl RunsWith<Probe> for Hasty {
+        fn project(worker: &Arc<Probe>) -> Arc<Probe> {
+            Arc::clone(worker)
+        }
+    }
+    let store = Arc::new(FaultyStore::new(Arc::clone(db.client.store())));
+    let client = Client::over(Arc::clone(&store) as _, DEFAULT_PAYLOAD_LIMIT);
+    let probe = Probe::new();
+    let worker = LocalWorker::start(Worker::new(client.clone(), probe.clone()).register(Hasty));
+    let run = client.start(Hasty, ()).await.unwrap();
+    probe.noted("mail begins").await;
+
+    // More writes than two batches and the queue hold. As long as some of them wait for room, there
+    // is none for a record.
+    let gate = store.block(|_| true);
+    let executor = client.executor().clone();
+    let crowd = tokio::spawn(async move {
+        let send = |_| executor.send(Write::Cancel(RunId::generate()));
+        futures::future::join_all((0..20_000).map(send)).await
+    });
+    gate.reached().await;
+    let full = async || client.executor().try_reserve().unwrap().is_none().then_some(());
+    until("the queue is full", full).await;
+    probe.open("mail");
+    probe.noted("mailed").await;
+    probe.open("fail");
+    probe.noted("failed").await;
+    gate.open();
+    assert_eq!(run.result().await.unwrap(), 1);
+    assert_eq!(probe.times("mailed"), 1, "the outcome of the first attempt is kept");
+    assert_eq!(run.run().await.unwrap().attempt, 2);
+    crowd.await.unwrap();
     worker.stop().await;
 }

@@ -98,7 +98,7 @@ pub async fn a_run_that_is_canceled_undoes(db: Live) {
 pub async fn a_run_that_passes_its_deadline_undoes(db: Live) {
     let probe = Probe::new();
     let worker = LocalWorker::start(db.worker(probe.clone()).register(books));
-    let run = db.client.start(books, End::Sleeps).deadline(Duration::from_millis(500)).await.unwrap();
+    let run = db.client.start(books, End::Sleeps).deadline(Duration::from_secs(3)).await.unwrap();
     assert_eq!(failure(run.result().await).kind, ErrorKind::Deadline);
     assert_eq!(probe.notes(), UNDONE);
     worker.stop().await;
@@ -169,7 +169,7 @@ pub async fn the_grace_bounds_the_compensations_of_a_canceled_run(db: Live) {
         ctx.sleep(HOUR).await
     }
     let probe = Probe::new();
-    let worker = db.worker(probe.clone()).register(endless).cancel_grace(Duration::from_millis(300));
+    let worker = db.worker(probe.clone()).register(endless).cancel_grace(Duration::from_secs(2));
     let worker = LocalWorker::start(worker);
     let run = db.client.start(endless, ()).await.unwrap();
     reaches(&run, RunStatus::Parked).await;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, DEFAULT_PAYLOAD_LIMIT, RunId, SignalOutcome, StepKind};
+use workflow_sdk::{AcceptedSignal, ClientError, DEFAULT_PAYLOAD_LIMIT, RunId, SignalOutcome, StepKind};
 use workflow_tests::{FaultyStore, Live, LocalWorker, Probe};
 use workflow_worker::Worker;
 
@@ -108,7 +108,11 @@ pub async fn a_key_makes_one_signal(db: Live) {
     let run = db.client.start(two_payments, ()).await.unwrap();
     let send = || run.signal(PAID, &1).key("payment-1");
     assert_eq!(send().await.unwrap(), SignalOutcome::Accepted);
-    assert_eq!(send().await.unwrap(), SignalOutcome::Repeated);
+    let SignalOutcome::Repeated(first) = run.signal(PAID, &7).key("payment-1").await.unwrap() else {
+        panic!("the key was used before");
+    };
+    assert_eq!((first.run_id, first.name.as_str(), first.decode::<u64>().unwrap()), (run.id(), "paid", 1));
+    assert_eq!(first.decision(), None);
     assert_eq!(run.signal(PAID, &2).await.unwrap(), SignalOutcome::Accepted);
     let working = LocalWorker::start(db.worker(()).register(two_payments));
     assert_eq!(run.result().await.unwrap(), (Some(1), Some(2)));
@@ -212,11 +216,41 @@ pub async fn an_approval_is_listed_and_decided_once(db: Live) {
     working.stop().await;
     let decided = db.client.approve(run.id(), "ship", "ann").note("fine").await.unwrap();
     assert_eq!(decided, SignalOutcome::Accepted);
-    assert_eq!(db.client.reject(run.id(), "ship", "bob").await.unwrap(), SignalOutcome::Repeated);
+    let by_ann = repeated(&db, run.id()).await;
+    assert_eq!(by_ann.decision().unwrap().note.as_deref(), Some("fine"));
     let working = LocalWorker::start(db.worker(()).register(ship));
     assert_eq!(run.result().await.unwrap(), "true ann fine");
     assert!(db.client.approvals().await.unwrap().is_empty());
+    // The run has taken the decision and has ended.
+    let taken = repeated(&db, run.id()).await;
+    assert_eq!((taken.name, taken.payload), (by_ann.name, by_ann.payload));
     working.stop().await;
+}
+
+/// Rejects what ann has approved, and returns what the answer tells of her decision.
+async fn repeated(db: &Live, run_id: RunId) -> AcceptedSignal {
+    match db.client.reject(run_id, "ship", "bob").await.unwrap() {
+        SignalOutcome::Repeated(first) => {
+            assert_eq!(first.decision().unwrap().to_string(), "approved by ann");
+            first
+        }
+        other => panic!("expected Repeated, got {other:?}"),
+    }
+}
+
+/// An approval for which nothing was decided in time is not answered as if something were.
+pub async fn an_approval_that_timed_out_is_not_asked(db: Live) {
+    let working = LocalWorker::start(db.worker(()).register(briefly));
+    let run = db.client.start(briefly, ()).await.unwrap();
+    assert!(run.result().await.unwrap());
+    let error = db.client.approve(run.id(), "ship", "ann").await.unwrap_err();
+    assert!(matches!(&error, ClientError::NotAsked { asked, .. } if asked.is_empty()), "{error:?}");
+    working.stop().await;
+}
+
+#[workflow]
+async fn briefly(ctx: &Ctx) -> Result<bool> {
+    Ok(ctx.approval("ship").timeout(Duration::ZERO).await?.is_none())
 }
 
 #[workflow]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
+use workflow_engine::store::Write;
 use workflow_sdk::prelude::*;
 use workflow_sdk::sqlx::{self, AssertSqlSafe, Connection};
 use workflow_sdk::{
@@ -484,7 +485,7 @@ pub async fn a_body_that_is_dropped_leaves_nothing(db: Live) {
         };
         let (step, transaction) = (ctx.step("step", step), ctx.transaction("debit", body));
         // On SQLite, the outcome of the step cannot be written while the transaction is open.
-        match select(step, transaction.timeout(Duration::from_millis(300)).retry(Retry::none())).await {
+        match select(step, transaction.timeout(Duration::from_secs(3)).retry(Retry::none())).await {
             Either::Left((step, _)) => step,
             Either::Right((transaction, step)) => {
                 assert_eq!(transaction.unwrap_err().kind(), ErrorKind::Timeout);
@@ -519,7 +520,7 @@ pub async fn a_run_that_is_canceled_rolls_back(db: Live) {
         std::future::pending().await
     }
     let shop = Shop::new(&db).await;
-    let worker = db.worker(shop.clone()).register(patient).lease(Duration::from_secs(1));
+    let worker = db.worker(shop.clone()).register(patient).lease(Duration::from_secs(3));
     // The grace period ends the workflow: after its transaction it waits for a future that is not
     // a call of its context.
     let worker = LocalWorker::start(worker.cancel_grace(Duration::from_secs(1)));
@@ -587,5 +588,48 @@ pub async fn a_database_in_memory_has_transactions_too(db: Live) {
     let run = client.start(counted, ()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 1);
     assert_eq!(client.list(&RunFilter::new()).await.unwrap().len(), 2, "one of three starts was committed");
+    worker.stop().await;
+}
+
+/// With a full queue, the record of one step waits for room while the body of another step holds
+/// the transaction for which the executor waits.
+pub async fn a_body_goes_on_while_the_queue_of_the_executor_is_full(db: Live) {
+    #[workflow]
+    async fn crowded(ctx: &Ctx<Shop>) -> Result<()> {
+        let shop = ctx.state();
+        let debit = ctx.transaction("debit", async |mut tx| {
+            shop.add(&mut tx, "debit").await?;
+            shop.probe.note("holds");
+            shop.probe.pass("debit").await;
+            ok(())
+        });
+        let mail = ctx.step("mail", async || {
+            shop.probe.pass("mail").await;
+            shop.probe.note("mailed");
+            ok(())
+        });
+        futures::try_join!(debit, mail)?;
+        Ok(())
+    }
+    let shop = Shop::new(&db).await;
+    let probe = shop.probe.clone();
+    let worker = LocalWorker::start(db.worker(shop).register(crowded));
+    let run = db.client.start(crowded, ()).await.unwrap();
+    probe.noted("holds").await;
+    // PostgreSQL keeps no writer waiting, so its queue need not fill up.
+    let executor = db.client.executor();
+    for _ in 0..20_000 {
+        let Some(room) = executor.try_reserve().unwrap() else { break };
+        drop(room.send(Write::Cancel(RunId::generate())));
+        tokio::task::yield_now().await;
+    }
+    assert!(db.database == Database::Postgres || executor.try_reserve().unwrap().is_none(), "the queue is full");
+    probe.open("mail");
+    // The drive polls the debit before the mail, and goes on to the record of the mail without
+    // another poll. So the debit, which is open from here on, is polled after the record was sent.
+    probe.noted("mailed").await;
+    probe.open("debit");
+    run.result().await.unwrap();
+    assert_eq!(effects(&db).await, ["debit"]);
     worker.stop().await;
 }

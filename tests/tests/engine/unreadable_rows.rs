@@ -86,6 +86,16 @@ pub async fn a_list_shows_rows_with_the_reasons(db: Live) {
     }
 }
 
+pub async fn a_run_without_a_lane_is_shown_and_reached_by_its_id(db: Live) {
+    let run = db.client.start(order, "x".into()).await.unwrap();
+    damage(&db, run.id(), "lane_id = 1000000").await;
+    let shown = db.client.list(&RunFilter::new()).await.unwrap().remove(0);
+    assert_eq!((shown.id, shown.lane.workflow.as_str(), shown.lane.queue.as_str()), (run.id(), "order", ""));
+    assert!(shown.unreadable.join("\n").contains("lane_id: there is no such lane"), "{:?}", shown.unreadable);
+    assert!(run.cancel().await.is_ok());
+    assert_eq!(run.status().await.unwrap(), RunStatus::Canceled);
+}
+
 pub async fn an_unreadable_end_reaches_only_its_waiters(db: Live) {
     let bad = db.client.start(order, "bad".into()).await.unwrap();
     let good = db.client.start(order, "good".into()).await.unwrap();

@@ -5,7 +5,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use workflow_engine::store::StoreOptions;
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, ConnectError, RunFilter};
+use workflow_sdk::{ClientError, ConnectError, LimitRule, RunFilter, SCHEDULE_TAG, Schedule};
 use workflow_tests::{Live, LocalWorker};
 
 const HOSTILE: [&str; 11] = [
@@ -34,7 +34,7 @@ fn names(count: usize) -> Vec<String> {
 
 #[workflow]
 async fn named(ctx: &Ctx, name: String) -> Result<String> {
-    let kept = ctx.step(&name, async || Ok::<_, Error>(name.clone())).await?;
+    let kept = ctx.step(&name, async || Ok::<_, Error>(name.clone())).limit(&name, &name).await?;
     ctx.publish(&name, &kept)?;
     ctx.emit(&name, &kept)?;
     let received: Option<String> = ctx.signal(name.as_str()).await?;
@@ -44,8 +44,12 @@ async fn named(ctx: &Ctx, name: String) -> Result<String> {
 /// Every name is either stored and found unchanged, or refused as a name.
 pub async fn a_hostile_name_is_stored_as_it_is_or_refused(db: Live) {
     let working = LocalWorker::start(db.worker(()).register(named));
+    let tables = db.raw().await.table_names().await;
     let mut accepted = 0;
     for name in names(40) {
+        if let Err(refused) = db.client.limit(&name).set(LimitRule::none().concurrency(1)).await {
+            assert!(matches!(refused, ClientError::Name(_)), "{name:?}: {refused}");
+        }
         let start = db.client.start(named, name.clone()).key(&name).tag(&name, &name).version("1");
         let run = match start.await {
             Ok(run) => run,
@@ -53,8 +57,11 @@ pub async fn a_hostile_name_is_stored_as_it_is_or_refused(db: Live) {
             Err(error) => panic!("{name:?}: {error}"),
         };
         accepted += 1;
+        let record = db.client.limit(&name).record().await.unwrap();
+        assert_eq!(record.map(|record| record.name), Some(name.clone()));
         run.signal(name.as_str(), &name).key(&name).await.unwrap();
         assert_eq!(run.result().await.unwrap(), name);
+        assert_eq!(db.client.emit(name.as_str(), &name, &name).await.unwrap(), 0);
         assert_eq!(run.state::<String>(&name).await.unwrap().as_ref(), Some(&name));
         assert!(run.history().await.unwrap().iter().any(|row| row.step_key == name), "{name:?}");
         let again = db.client.start(named, name.clone()).key(&name).await.unwrap();
@@ -62,12 +69,17 @@ pub async fn a_hostile_name_is_stored_as_it_is_or_refused(db: Live) {
         let elsewhere = db.client.start_by_name(&name, &1.into()).queue(&name).version(&name).await.unwrap();
         let row = elsewhere.run().await.unwrap();
         assert_eq!((row.lane.queue, row.lane.workflow, row.lane.version), (name.clone(), name.clone(), name.clone()));
+        let schedule = Schedule::every(&name, Duration::from_secs(86_400)).start_by_name(&name, &1.into());
+        let schedule = db.client.create_schedule(schedule).await.unwrap();
+        let triggered = schedule.trigger().await.unwrap().run().await.unwrap();
+        assert_eq!(triggered.tags.get(SCHEDULE_TAG), Some(&name));
+        assert_eq!(schedule.describe().await.unwrap().name, name);
         let found = db.client.list(&RunFilter::new().tag(&name, &name)).await.unwrap();
         assert_eq!(found.iter().map(|run| run.id).collect::<Vec<_>>(), [run.id()], "{name:?}");
     }
     working.stop().await;
     assert!(accepted >= HOSTILE.len(), "{accepted}");
-    assert_eq!(db.raw().await.table_names().await.len(), 5, "every table is still there");
+    assert_eq!(db.raw().await.table_names().await, tables, "every table is still there");
 }
 
 pub async fn a_hostile_filter_finds_nothing(db: Live) {

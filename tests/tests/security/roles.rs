@@ -6,7 +6,7 @@ use workflow_sdk::{ConnectError, RunFilter};
 use workflow_tests::postgres::postgres_url;
 use workflow_tests::secret_values::{marked, marked_child, marked_failure, secret, tell};
 use workflow_tests::{Database, Live, LocalWorker, Probe, RawConnection};
-use workflow_worker::Worker;
+use workflow_worker::{GateLimits, Queue, Rate, Worker};
 
 const GUIDE: &str = include_str!("../../../docs/guide/security.md");
 
@@ -61,13 +61,16 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     let client = connect(schema, "runtime").await.expect("the schema is up to date");
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe).register(marked).register(marked_child).register(marked_failure);
-    let working = LocalWorker::start(worker);
+    // With limits, gates and rates, workers write further tables.
+    let of_gate = GateLimits::none().concurrency(10).rate(Rate::per_second(1000));
+    let queue = Queue::new("default").concurrency(100).rate(Rate::per_second(1000)).per_gate(of_gate);
+    let working = LocalWorker::start(worker.queue(queue));
     let run = client.start(marked, secret("input")).key("k").await.unwrap();
     for _ in 0..2 {
         tell(&client, &run).await;
     }
     run.result().await.unwrap();
-    let failed = client.start(marked_failure, secret("input")).await.unwrap();
+    let failed = client.start(marked_failure, secret("input")).gate("acct-1").await.unwrap();
     failed.result().await.unwrap_err();
     let fork = run.fork().from("flaky").await.unwrap();
     fork.cancel().await.unwrap();

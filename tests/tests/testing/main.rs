@@ -2,7 +2,9 @@
 //! orders of concurrent steps. They need no database and must be fast.
 
 mod crashes;
+mod events;
 mod histories;
+mod limits;
 mod logs;
 mod orders;
 mod time;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, ErrorKind, SignalOutcome, Timestamp};
+use workflow_sdk::{ClientError, ErrorKind, RunFilter, SCHEDULE_TAG, Schedule, SignalOutcome, Timestamp};
 use workflow_testing::{TestEnv, TestError};
 use workflow_tests::until;
 
@@ -332,4 +332,31 @@ async fn random_values_are_equal_in_each_env() {
 #[workflow]
 async fn draw(ctx: &Ctx) -> Result<(String, u64)> {
     Ok((ctx.uuid().to_string(), ctx.random()))
+}
+
+#[workflow]
+async fn report(ctx: &Ctx, day: String) -> Result<String> {
+    assert_eq!(ctx.occurrence().map(|occurrence| occurrence.date()), Some(day.as_str()));
+    ok(day)
+}
+
+/// From 1 January 2027, in winter, over both changes of the clock.
+#[tokio::test]
+async fn a_schedule_fires_once_a_day_through_a_year() {
+    let begin = Timestamp::from_micros(1_798_761_600_000_000);
+    let daily = || {
+        let daily = Schedule::cron("daily", "30 2 * * *").zone("Europe/Berlin");
+        daily.start_with(report, |occurrence| occurrence.date().to_owned())
+    };
+    let env = TestEnv::new().register(report).start_time(begin).worker(move |worker| worker.schedule(daily()));
+    let env = env.await.unwrap();
+    env.advance(365 * DAY).await.unwrap();
+    let client = env.client().await.unwrap();
+    let filter = RunFilter::new().tag(SCHEDULE_TAG, "daily").page_size(1000);
+    let runs = client.list(&filter).await.unwrap();
+    let mut days: Vec<String> = runs.iter().map(|run| run.output.clone().unwrap()).collect();
+    days.sort();
+    days.dedup();
+    assert_eq!((runs.len(), days.len()), (365, 365));
+    assert_eq!((days[0].as_str(), days[364].as_str()), ("\"2027-01-01\"", "\"2027-12-31\""));
 }

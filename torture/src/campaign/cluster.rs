@@ -201,12 +201,12 @@ fn postmaster(programs: &Path, directory: &Path, port: u16) -> Child {
 }
 
 /// Returns a command that runs as a user under which PostgreSQL runs, because it refuses to run as
-/// root. `setpriv` replaces itself by the program, so this process is the parent. The program gets
-/// SIGQUIT when this process dies; otherwise a campaign that is killed would leave its server
-/// behind. It is in its own process group, because otherwise an interrupt from the terminal would
-/// reach it first. A shell starts background processes with SIGQUIT ignored, and the server would
-/// inherit that until it installs a handler; so the default action is restored.
-fn as_owner(program: &Path) -> Command {
+/// root, like its pooler. `setpriv` replaces itself by the program, so this process is the parent.
+/// The program gets SIGQUIT when this process dies; otherwise a campaign that is killed would leave
+/// its server behind. It is in its own process group, because otherwise an interrupt from the
+/// terminal would reach it first. A shell starts background processes with SIGQUIT ignored, and the
+/// server would inherit that until it installs a handler; so the default action is restored.
+pub(crate) fn as_owner(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.arg("--pdeathsig=QUIT");
     if rustix::process::getuid().is_root() {
@@ -217,7 +217,7 @@ fn as_owner(program: &Path) -> Command {
     command
 }
 
-fn own(directory: &Path) {
+pub(crate) fn own(directory: &Path) {
     if rustix::process::getuid().is_root() {
         let owned = Command::new("chown").arg("postgres").arg(directory).status().expect("run chown");
         assert!(owned.success(), "there is no user postgres, and PostgreSQL does not run as root");
@@ -225,7 +225,7 @@ fn own(directory: &Path) {
 }
 
 /// Returns a port that no process listens on at this moment.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("the address of a listener").port()
 }

@@ -25,6 +25,21 @@ const LAST_SLEEP: u64 = 500;
 /// How long the last program may take.
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
 
+/// Which programs are kept running.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// The seed of the programs.
+    pub seed: u64,
+    /// Their size.
+    pub shape: Shape,
+    /// The number of concurrent programs.
+    pub at_once: usize,
+    /// The maximum number of programs.
+    pub most: usize,
+    /// The number of gates over which they are spread. Some wait behind none.
+    pub gates: usize,
+}
+
 /// Programs that are kept running. Each is started, receives its signals, and is canceled if it
 /// waits for that; then its result is awaited. Every reply to a client is written to the ledger at
 /// once.
@@ -66,7 +81,7 @@ impl Load {
     /// Starts a load that keeps `at_once` programs running until it is ended, or until `most` were
     /// started. The last one starts after all others have ended.
     #[must_use]
-    pub fn start(client: &Client, ledger: &Ledger, seed: u64, shape: Shape, at_once: usize, most: usize) -> Self {
+    pub fn start(client: &Client, ledger: &Ledger, options: LoadOptions) -> Self {
         let shared = Shared {
             result: Mutex::default(),
             is_over: AtomicBool::new(false),
@@ -76,7 +91,7 @@ impl Load {
         };
         let shared = Arc::new(shared);
         let (client, ledger) = (client.clone(), ledger.clone());
-        let driver = tokio::spawn(drive(Arc::clone(&shared), client, ledger, seed, shape, at_once, most));
+        let driver = tokio::spawn(drive(Arc::clone(&shared), client, ledger, options));
         Self { shared, driver }
     }
 
@@ -122,21 +137,15 @@ impl Load {
     }
 }
 
-async fn drive(
-    shared: Arc<Shared>,
-    client: Client,
-    ledger: Ledger,
-    seed: u64,
-    shape: Shape,
-    at_once: usize,
-    most: usize,
-) {
+async fn drive(shared: Arc<Shared>, client: Client, ledger: Ledger, options: LoadOptions) {
+    let LoadOptions { seed, shape, at_once, most, gates } = options;
     let mut random = Rng::with_seed(seed);
     let permits = Arc::new(Semaphore::new(at_once));
     let mut under_way = JoinSet::new();
     let agent = |number, wanted, random| Agent {
         wanted,
         number,
+        gates,
         random,
         shared: Arc::clone(&shared),
         client: client.clone(),
@@ -173,6 +182,7 @@ async fn drive(
 struct Agent {
     wanted: Program,
     number: usize,
+    gates: usize,
     random: Rng,
     shared: Arc<Shared>,
     client: Client,
@@ -189,7 +199,15 @@ impl Agent {
 
     async fn follow(mut self) -> Result<(), String> {
         let key = format!("p{}", self.number);
-        let run = patiently(|| self.client.start(program, self.wanted.clone()).key(&key)).await?;
+        let run = patiently(|| {
+            let start = self.client.start(program, self.wanted.clone()).key(&key);
+            // One more than there are gates: the rest of the runs wait behind none.
+            match self.number % (self.gates + 1) {
+                0 => start,
+                gate => start.gate(format!("gate-{gate}")),
+            }
+        })
+        .await?;
         let (id, subject) = (run.id(), run.id().to_string());
         self.ledger.append(Fact::Started, &subject, 0);
         let answer = self.wanted.answer();
@@ -230,7 +248,7 @@ impl Agent {
             let key = format!("s{number}");
             let sent = patiently(|| self.client.signal(id, name.as_str(), &value).key(&key)).await?;
             match sent {
-                SignalOutcome::Accepted | SignalOutcome::Repeated => {
+                SignalOutcome::Accepted | SignalOutcome::Repeated(_) => {
                     self.ledger.append_value(Fact::Signaled, &id.to_string(), 0, &format!("{name}={value}"));
                 }
                 // A join of which another branch failed ends its run before all signals are

@@ -13,8 +13,10 @@ mod equal;
 mod files;
 mod hang;
 mod kill;
+mod limits;
 mod load;
 pub mod planted;
+mod pooler;
 mod postmaster;
 mod power;
 mod programs;
@@ -22,6 +24,7 @@ mod races;
 mod report;
 mod rolling;
 mod round;
+mod schedules;
 mod skew;
 mod stops;
 mod wire;
@@ -37,13 +40,15 @@ use futures::future::LocalBoxFuture;
 use futures::stream;
 
 use crate::image::Image;
+use crate::pooler_process::PoolerProcess;
 use crate::skew::Skew;
 use workflow_tests::Database;
 
 use cluster::SESSIONS_END_WITHIN;
+pub(crate) use cluster::{as_owner, free_port, own};
 
 pub use cluster::Cluster;
-pub use load::{Load, LoadResult};
+pub use load::{Load, LoadOptions, LoadResult};
 pub use report::{Report, RoundViolation};
 pub use round::{Round, RoundOptions, replay_ended};
 
@@ -182,6 +187,15 @@ pub const KINDS: &[Kind] = &[
         run: |part| Box::pin(files::round(part)),
     },
     Kind {
+        name: "pooler",
+        what: "a pooler in session mode dies, stands still or loses sessions, while workers die; one that lends transactions is refused",
+        delivered: "a worker ran a body, or a session was in a transaction, just before",
+        databases: &[Database::Postgres],
+        round: 25,
+        has_own_servers: true,
+        run: |part| Box::pin(pooler::round(part)),
+    },
+    Kind {
         name: "races",
         what: "clients in several processes start with one key, and signal, cancel and await runs that are about to end",
         delivered: "two starts with the key overlapped; the run ended between the first call and the last reply",
@@ -245,6 +259,24 @@ pub const KINDS: &[Kind] = &[
         run: |part| Box::pin(skew::round(part)),
     },
     Kind {
+        name: "limits",
+        what: "workers die of SIGKILL, or stand still past their leases, while the queue of all runs has a limit",
+        delivered: "the process ran a body or held a claim",
+        databases: BOTH,
+        round: 100,
+        has_own_servers: false,
+        run: |part| Box::pin(limits::round(part)),
+    },
+    Kind {
+        name: "schedules",
+        what: "workers die of SIGKILL every 300 ms while they fire schedules, which a person triggers and changes at the same moments",
+        delivered: "the process ran a body or held a claim; the count is the number of occurrences",
+        databases: BOTH,
+        round: 250,
+        has_own_servers: false,
+        run: |part| Box::pin(schedules::round(part)),
+    },
+    Kind {
         name: "rolling",
         what: "workers of two releases replace each other, forward and back; at the end the schema is migrated under them",
         delivered: "the process that was replaced ran a body or held a claim",
@@ -261,6 +293,7 @@ pub fn refusal(kind: &Kind) -> Option<String> {
     match kind.name {
         "disk" | "power" => Image::available().err(),
         "skew" => Skew::available().err(),
+        "pooler" => PoolerProcess::available().err(),
         _ => None,
     }
 }

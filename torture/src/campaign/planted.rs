@@ -20,6 +20,9 @@ const COUNTS: &[(&str, usize)] = &[
     ("bombs", 4),
     ("hang", 2),
     ("files", 10),
+    ("pooler", 3),
+    ("limits", 100),
+    ("schedules", 250),
 ];
 
 /// The result of the search for one bug.

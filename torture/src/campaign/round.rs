@@ -11,7 +11,7 @@ use workflow_sdk::Replayed;
 use workflow_sdk::testing::replay;
 
 use super::wire::until;
-use super::{Load, LoadResult, Part, Report, RoundViolation};
+use super::{Load, LoadOptions, LoadResult, Part, Report, RoundViolation};
 use crate::checker::{self, Evidence, Violation};
 use crate::ledger::LedgerReader;
 use crate::program::{Shape, program};
@@ -31,6 +31,8 @@ pub struct RoundOptions {
     pub most: usize,
     /// The size of the programs.
     pub shape: Shape,
+    /// The number of gates over which the programs are spread.
+    pub gates: usize,
     /// Texts that no log may contain.
     pub forbidden: &'static [&'static str],
     /// The directory of the SQLite file; `None`: the directory of the testbed.
@@ -50,6 +52,7 @@ impl Default for RoundOptions {
             at_once: 24,
             most: usize::MAX,
             shape: Shape::default(),
+            gates: 0,
             forbidden: FORBIDDEN,
             files: None,
             clock: None,
@@ -115,8 +118,9 @@ impl Round {
         settings.max_crashes = Some(MAX_CRASHES);
         change(&mut settings);
         let mut random = Rng::with_seed(part.seed);
-        let load =
-            Load::start(&testbed.client, &testbed.ledger, random.u64(..), options.shape, options.at_once, options.most);
+        let RoundOptions { shape, at_once, most, gates, .. } = options;
+        let load = LoadOptions { seed: random.u64(..), shape, at_once, most, gates };
+        let load = Load::start(&testbed.client, &testbed.ledger, load);
         let report = Report::new(kind, &part.plan);
         let mut round = Self {
             random,

@@ -2,7 +2,9 @@
 
 use workflow_tests::{Database, RawConnection};
 
-pub(super) async fn damage(raw: &mut RawConnection, database: Database) -> Vec<String> {
+/// Returns the damage to the database. `deadlocks_before` is the [count](deadlocks) at the
+/// beginning: other tests on the same server may have made deadlocks on purpose.
+pub(super) async fn damage(raw: &mut RawConnection, database: Database, deadlocks_before: i64) -> Vec<String> {
     let mut damage = Vec::new();
     match database {
         Database::Memory => unreachable!("a testbed has no database in memory"),
@@ -11,8 +13,7 @@ pub(super) async fn damage(raw: &mut RawConnection, database: Database) -> Vec<S
             damage.extend(check.into_iter().filter(|line| line != "ok"));
         }
         Database::Postgres => {
-            let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-            let deadlocks = raw.number(deadlocks).await;
+            let deadlocks = deadlocks(raw, database).await - deadlocks_before;
             if deadlocks > 0 {
                 damage.push(format!("{deadlocks} deadlocks"));
             }
@@ -24,6 +25,16 @@ pub(super) async fn damage(raw: &mut RawConnection, database: Database) -> Vec<S
         }
     }
     damage
+}
+
+/// Counts the deadlocks of the database since the server's statistics began.
+pub(crate) async fn deadlocks(raw: &mut RawConnection, database: Database) -> i64 {
+    match database {
+        Database::Memory | Database::Sqlite => 0,
+        Database::Postgres => {
+            raw.number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await
+        }
+    }
 }
 
 /// Returns what PostgreSQL's own check of tables and indexes finds, if the server has it. The

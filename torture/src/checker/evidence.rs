@@ -206,11 +206,13 @@ impl Evidence {
     /// Reads the evidence of a testbed whose workers have ended. Facts that only the caller knows
     /// stay empty: the expected ends and the killed processes.
     pub async fn of(testbed: &Testbed) -> Self {
-        Self::read(&mut testbed.raw().await, testbed.database, testbed.ledger.lines()).await
+        let lines = testbed.ledger.lines();
+        Self::read(&mut testbed.raw().await, testbed.database, lines, testbed.deadlocks_before).await
     }
 
-    /// Reads the evidence of a database without a testbed.
-    pub async fn read(raw: &mut RawConnection, database: Database, lines: Vec<Line>) -> Self {
+    /// Reads the evidence of a database without a testbed. `deadlocks_before` is the number of
+    /// deadlocks that are not evidence.
+    pub async fn read(raw: &mut RawConnection, database: Database, lines: Vec<Line>, deadlocks_before: i64) -> Self {
         let has_effects = raw.table_names().await.contains("effects");
         let effects = match has_effects {
             true => Some(raw.lines("SELECT subject FROM effects", "subject").await),
@@ -263,7 +265,7 @@ impl Evidence {
             )
             .await,
             effects,
-            damage: damage(raw, database).await,
+            damage: damage(raw, database, deadlocks_before).await,
             max_crashes: i64::MAX,
             ..Self::default()
         }

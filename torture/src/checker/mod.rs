@@ -7,7 +7,7 @@ mod answers;
 mod bodies;
 mod claims;
 mod clean;
-mod damage;
+pub(crate) mod damage;
 mod evidence;
 mod history;
 mod waits;
@@ -97,9 +97,6 @@ pub const CHECKS: &[Check] = &[
     Check { invariant: "I-Clean", holds: "no rows without a run", find: clean::rows },
     Check { invariant: "I-Clean", holds: "no log contains a forbidden text", find: clean::logs },
 ];
-
-/// Invariants that are not checked yet, with the reason.
-pub const NOT_YET: &[(&str, &str)] = &[("I-Slot", "there are no schedules")];
 
 /// The violations that were found so far.
 #[derive(Debug)]

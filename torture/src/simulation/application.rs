@@ -40,11 +40,14 @@ async fn one(world: &World, client: &Client, id: RunId, plan: &RunPlan) {
     sleep(Duration::from_millis(plan.start_millis)).await;
     let lane = lane_of(simulated);
     let new = NewRun {
+        gate: None,
         id,
         lane,
         input: serde_json::to_string(&plan.program).expect("a program is JSON"),
         key: Some(id.to_string()),
         key_reuse: KeyReuse::Never,
+        single: None,
+        priority: None,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

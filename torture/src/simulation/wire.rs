@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fastrand::Rng;
-use workflow_engine::model::{Claim, Lane, WorkerId};
+use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue, Outcome, Renewed,
-    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
+    Outcome, Renewed, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
+    Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -205,6 +206,7 @@ fn show_one(write: &Write, outcome: &Outcome) -> Option<String> {
         Write::Park(write) => format!("park {} wakes {}", of(&write.claim), write.wakes),
         Write::Continue(write) => format!("continue {}", of(&write.claim)),
         Write::Signal(signal) => format!("signal {} to {}", signal.payload, short(signal.run_id)),
+        Write::Emit(emission) => format!("emit {}", emission.event.name),
         Write::Cancel(id) => format!("cancel {}", short(*id)),
         Write::Claim(_) => match outcome {
             Outcome::Claimed(claimed) if claimed.runs.is_empty() => return None,
@@ -289,10 +291,50 @@ impl Store for Wire {
         self.call("approvals", self.inner.approvals(run, limit), quiet).await
     }
 
+    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
+        self.call("schedule", self.inner.schedule(name), quiet).await
+    }
+
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
+        self.call("schedules", self.inner.schedules(after, limit), quiet).await
+    }
+
+    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
+        self.call("due schedules", self.inner.due_schedules(computed, limit), quiet).await
+    }
+
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.world.set_worker(self.process, worker);
         let inner = self.call("open a lease", self.inner.open_lease(worker, lanes), quiet).await?;
         Ok(Box::new(WiredSession { inner, wire: self.clone() }))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
+        self.call("queues", self.inner.queues(), quiet).await
+    }
+
+    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
+        self.call("running in a queue", self.inner.running_in(queue, at_most), quiet).await
+    }
+
+    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
+        self.call("running behind a gate", self.inner.running_behind(queue, gate), quiet).await
+    }
+
+    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
+        self.call("limits", self.inner.limits(), quiet).await
+    }
+
+    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
+        self.call("waiting lines", self.inner.waiting_lines(after, limit), quiet).await
+    }
+
+    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        self.call("seats", self.inner.seats(lines), quiet).await
+    }
+
+    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
+        self.call("seat waits", self.inner.seat_waits(run), quiet).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {

@@ -15,6 +15,7 @@ use workflow_engine::model::Clock;
 use workflow_sdk::prelude::*;
 use workflow_sdk::{RunId, StepAttempt};
 
+use crate::checker::damage::deadlocks;
 use crate::ledger::Ledger;
 use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
@@ -34,6 +35,8 @@ pub struct Testbed {
     pub client: Client,
     /// The ledger of what steps did.
     pub ledger: Ledger,
+    /// The deadlocks that the server had counted before.
+    pub(crate) deadlocks_before: i64,
     location: Location,
     /// `None` for a campaign, which searches the logs itself and whose own log is too long to be
     /// kept.
@@ -120,8 +123,10 @@ impl Testbed {
         }
         let client = connect.await.expect("connect to the testbed's database");
         let ledger = Ledger::inside(location.directory());
-        let testbed = Self { database: location.database, client, ledger, location, captured };
-        crate::audit::install(&mut testbed.raw().await, testbed.schema()).await;
+        let mut testbed = Self { database: location.database, client, ledger, deadlocks_before: 0, location, captured };
+        let mut raw = testbed.raw().await;
+        testbed.deadlocks_before = deadlocks(&mut raw, testbed.database).await;
+        crate::audit::install(&mut raw, testbed.schema()).await;
         testbed
     }
 

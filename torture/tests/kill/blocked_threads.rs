@@ -7,7 +7,7 @@ use workflow_torture::testbed::{Started, Testbed};
 
 /// In milliseconds. Two thirds of the lease must be longer than the slowest commit of a renewal,
 /// because a busy disk can stall for most of a second.
-const LEASE: u64 = 3000;
+const LEASE: u64 = 5000;
 
 /// A separate thread renews the leases. Another worker waits for the time of two leases and finds
 /// no run to claim.
@@ -36,7 +36,7 @@ pub async fn a_step_that_blocks_every_thread_keeps_its_lease(database: Database)
 pub async fn a_run_that_never_awaits_loses_its_lease_and_its_neighbour_does_not(database: Database) {
     let testbed = Testbed::new(database).await;
     let mut settings = testbed.settings();
-    settings.lease = Some(1000);
+    settings.lease = Some(LEASE);
     settings.threads = 4;
     let hung = testbed.spawn("hung", &settings);
     let neighbour = testbed.start_gated(1).await;

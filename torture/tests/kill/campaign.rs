@@ -42,6 +42,20 @@ pub async fn nothing_is_acknowledged_while_a_file_is_away(database: Database) {
     }
 }
 
+pub async fn a_pooler_dies_and_one_that_lends_is_refused(database: Database) {
+    if database == Database::Postgres {
+        slice("pooler", database, 3).await;
+    }
+}
+
+pub async fn a_limit_holds_while_workers_die(database: Database) {
+    slice("limits", database, 10).await;
+}
+
+pub async fn schedules_start_one_run_per_occurrence(database: Database) {
+    slice("schedules", database, 75).await;
+}
+
 pub async fn programs_return_the_predicted_results(database: Database) {
     slice("programs", database, 60).await;
 }

@@ -5,7 +5,7 @@ use workflow_sdk::{RunFilter, SignalOutcome};
 use workflow_tests::Database;
 use workflow_tests::until;
 use workflow_torture::worker_process::WorkerSettings;
-use workflow_torture::workflows::{NUMBERS, collect, gatekeeper, in_order, parent};
+use workflow_torture::workflows::{NUMBERS, announce, collect, event_key, gatekeeper, in_order, listen, parent};
 
 use workflow_torture::testbed::{Started, Testbed};
 
@@ -85,6 +85,61 @@ pub async fn signals_are_taken_once_and_in_order(database: Database) {
     testbed.sweep().await;
 }
 
+/// Each worker dies at another point or at a random moment, while the application and other runs
+/// emit events. Each wait receives its event once, and the counts of the emissions add up to the
+/// waits.
+pub async fn events_reach_each_wait_once(database: Database) {
+    let testbed = Testbed::new(database).await;
+    let settings = settings(&testbed);
+    let output = |n| (0..NUMBERS).fold(n, in_order);
+    let handles = testbed.client.start_many(listen, 0..RUNS).await.expect("start runs");
+    let runs: Vec<Started> =
+        handles.iter().zip(0..).map(|(run, n)| Started { id: run.id(), output: output(n) }).collect();
+    // Runs of one half hear the application, runs of the other half hear another run.
+    let announcers = testbed.client.start_many(announce, RUNS / 2..RUNS).await.expect("start runs");
+    let client = testbed.client.clone();
+    let application = tokio::spawn(async move {
+        let mut reached = 0;
+        for number in 0..NUMBERS {
+            for n in 0..RUNS / 2 {
+                loop {
+                    let runs = client.emit("number", event_key(n, number), &number).await.expect("emit");
+                    reached += runs;
+                    if runs > 0 {
+                        break;
+                    }
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            }
+        }
+        reached
+    });
+    let mut dead = Vec::new();
+    for (number, point) in POINTS.iter().enumerate() {
+        let mut worker = testbed.spawn_to_die(&format!("worker-{number}"), &settings, point);
+        worker.ready().await;
+        worker.end_by_kill().await;
+        dead.push(worker);
+    }
+    let mut worker = testbed.spawn("random", &settings);
+    let lines = testbed.ledger.lines().len();
+    testbed.lines(lines + fastrand::usize(1..4)).await;
+    worker.kill();
+    dead.push(worker);
+    let last = testbed.spawn("last", &settings);
+    testbed.all_end(&runs).await;
+    // Their steps have no body of the ledger.
+    for run in &announcers {
+        assert_eq!(run.result().await.expect("an announcer ends"), NUMBERS);
+    }
+    assert_eq!(application.await.expect("the application"), NUMBERS * (RUNS / 2));
+    let pids: Vec<u32> = dead.iter().map(|worker| worker.pid()).collect();
+    testbed.check(&runs, &pids).await;
+    assert_eq!(testbed.raw().await.number("SELECT count(*) FROM workflow_event_waits").await, 0);
+    dead.iter().chain([&last]).for_each(|worker| worker.assert_no_errors());
+    testbed.sweep().await;
+}
+
 /// Any live worker may drive the parents and the children. Each worker dies later than the previous
 /// one.
 pub async fn a_parent_and_its_children_survive_their_workers(database: Database) {
@@ -139,7 +194,8 @@ pub async fn an_approval_is_decided_while_no_worker_lives(database: Database) {
     let decided = testbed.client.approve(run.id(), &asked.key, "ann").await.expect("approve");
     assert_eq!(decided, SignalOutcome::Accepted);
     let decided = testbed.client.reject(run.id(), &asked.key, "bob").await.expect("reject");
-    assert_eq!(decided, SignalOutcome::Repeated, "the first decision counts");
+    let SignalOutcome::Repeated(earlier) = decided else { panic!("the first decision counts, not {decided:?}") };
+    assert_eq!(earlier.decision().expect("a decision").by, "ann");
     assert_ne!(run.status().await.expect("read the run"), RunStatus::Succeeded);
     let second = testbed.spawn("second", &settings);
     let runs = [Started { id: run.id(), output: 7 }];

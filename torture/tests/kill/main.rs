@@ -19,6 +19,7 @@ mod retry_and_fork;
 mod saga;
 mod shutdown;
 mod start;
+mod step_limits;
 mod stopped_process;
 mod takeover;
 mod transaction;
@@ -70,6 +71,7 @@ workflow_tests::cases! {
     }
     external_events {
         signals_are_taken_once_and_in_order,
+        events_reach_each_wait_once,
         a_parent_and_its_children_survive_their_workers,
         an_approval_is_decided_while_no_worker_lives,
     }
@@ -83,6 +85,9 @@ workflow_tests::cases! {
         a_step_that_blocks_every_thread_keeps_its_lease,
         a_run_that_never_awaits_loses_its_lease_and_its_neighbour_does_not,
     }
+    step_limits {
+        a_limit_for_steps_holds_while_workers_are_killed,
+    }
     takeover {
         runs_of_a_killed_worker_resume_at_once,
         a_worker_cut_off_and_its_successor_never_both_commit,
@@ -94,6 +99,9 @@ workflow_tests::cases! {
         hung_runs_are_taken_over,
         bombs_fail_and_no_other_run,
         nothing_is_acknowledged_while_a_file_is_away,
+        a_pooler_dies_and_one_that_lends_is_refused,
+        a_limit_holds_while_workers_die,
+        schedules_start_one_run_per_occurrence,
         programs_return_the_predicted_results,
         clients_race,
     }

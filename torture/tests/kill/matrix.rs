@@ -22,6 +22,9 @@ const AT_ONCE: usize = 4;
 
 const HITS: u32 = 3;
 
+/// How many migrations each database has.
+const MIGRATIONS: u32 = 1;
+
 /// How long a process may take until it reaches its point.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -258,8 +261,8 @@ impl Cell {
     /// Lets the action happen in the first process of a database, while it creates the tables. The
     /// next process completes the migration.
     async fn migrating(&self) {
-        // A point inside a migration is reached at most twice, a point of the commit once.
-        let hits = if self.point.name.ends_with("_commit") { 1 } else { 2 };
+        // A point inside a migration is reached once for each, a point of the commit once.
+        let hits = if self.point.name.ends_with("_commit") { 1 } else { MIGRATIONS };
         let hits = (1..=hits).map(async |hit| {
             let location = Location::new(self.database);
             let settings = location.settings();

@@ -10,7 +10,8 @@ use crate::faults::failpoint;
 use crate::model::{RunId, SignalOutcome, StepKind};
 use crate::observe::Observers;
 use crate::store::{
-    CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, Write,
+    CancelOutcome, DatabaseError, DatabaseErrorKind, EndWrite, EndedRun, Outcome, PauseOutcome, RunEnd, StartOutcome,
+    Write,
 };
 
 use super::batch::MANY;
@@ -47,7 +48,10 @@ pub(super) async fn run(
 fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
     let done = || writes.iter().zip(outcomes).filter(|(_, outcome)| !outcome.changed_nothing()).map(|(write, _)| write);
     // One hint for everything that one commit changed.
-    match done().filter(|write| write.makes_due() || write.ends_runs() || emits(write).is_some()).count() {
+    match done()
+        .filter(|write| write.makes_due() || write.ends_runs() || emits(write).is_some() || is_schedule(write))
+        .count()
+    {
         0 => {}
         changed => notifier.hint_others(changed),
     }
@@ -63,6 +67,10 @@ fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
             (Write::Signal(signal), Outcome::Signaled(SignalOutcome::Accepted)) => {
                 notifier.notify_woken(signal.run_id);
             }
+            (Write::Emit(_), Outcome::Emitted(emitted)) => {
+                emitted.woken.iter().for_each(|run| notifier.notify_woken(*run));
+            }
+            (Write::CallSeats(_), Outcome::Called(called)) => called.iter().for_each(|run| notifier.notify_woken(*run)),
             (Write::Cancel(run), Outcome::Canceled(CancelOutcome::Requested)) => {
                 notifier.notify_cancel_requested(*run);
             }
@@ -72,11 +80,20 @@ fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
                 notifier.notify_changed();
             }
             (Write::Cancel(_), _) => notifier.notify_changed(),
+            (Write::Start(_), Outcome::Started(StartOutcome::Replaced { id })) => {
+                notifier.notify_cancel_requested(*id);
+                notifier.notify_changed();
+            }
+            (Write::Schedule(_), Outcome::Applied | Outcome::Duplicate) => notifier.notify_schedules(),
             (Write::Pause(run), Outcome::Paused(PauseOutcome::Requested)) => notifier.notify_paused(*run),
             (Write::Expire { .. }, Outcome::Changed(1..)) => notifier.notify_changed(),
             _ => {}
         }
     }
+}
+
+fn is_schedule(write: &Write) -> bool {
+    matches!(write, Write::Schedule(_))
 }
 
 /// Returns the run to whose stream the write appends an item.

@@ -11,7 +11,12 @@ pub(super) fn send(observers: &Observers, completed: &Completed) {
     let Completed { writes, outcomes, duration, .. } = completed;
     for (write, outcome) in writes.iter().zip(outcomes) {
         match (write, outcome) {
-            (Write::Start(run), Outcome::Started(StartOutcome::Created)) => observers.event(&started(run)),
+            (Write::Start(run), Outcome::Started(StartOutcome::Created | StartOutcome::Replaced { .. })) => {
+                observers.event(&started(run));
+            }
+            (Write::Schedule(write), Outcome::Applied) => {
+                write.starts.iter().for_each(|run| observers.event(&started(run)));
+            }
             (Write::Fork(fork), Outcome::Started(StartOutcome::Created)) => observers.event(&started(&fork.new)),
             (Write::Attempt(write), Outcome::Applied) => {
                 if let Effect::Start(child) = &write.effect {

@@ -66,9 +66,14 @@ pub(super) fn after_failure(
 
 /// Returns `true` if a write may be sent again when it is unknown whether it was committed. A claim
 /// must not: the runs that it took the first time would have no driver. Its sender releases unknown
-/// claims.
+/// claims. An emission of the application must not: it would reach runs that have begun to wait
+/// after the first commit. The emission of a step leaves a record, by which a repetition is known.
 pub(super) fn may_repeat(write: &Write) -> bool {
-    !matches!(write, Write::Claim(_)) || planted("repeated-claim")
+    match write {
+        Write::Claim(_) => planted("repeated-claim"),
+        Write::Emit(emission) => emission.by.is_some(),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::observe::Observers;
@@ -130,6 +131,19 @@ impl Executor {
     /// If the future is dropped, nothing was reserved, and the caller loses its turn.
     pub async fn reserve(&self) -> Result<SendPermit<'_>, ExecutorStopped> {
         self.sender.reserve().await.map(SendPermit).map_err(|_| ExecutorStopped)
+    }
+
+    /// Returns room for one write; `None` if the queue is full. Does not wait, and takes no room
+    /// that waits of [`Executor::send`] and [`Executor::reserve`] have been promised.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`] if the executor has ended.
+    pub fn try_reserve(&self) -> Result<Option<SendPermit<'_>>, ExecutorStopped> {
+        match self.sender.try_reserve() {
+            Ok(permit) => Ok(Some(SendPermit(permit))),
+            Err(TrySendError::Full(())) => Ok(None),
+            Err(TrySendError::Closed(())) => Err(ExecutorStopped),
+        }
     }
 
     /// Queues a claim for the next batch. A batch takes at most one claim of each worker: a second

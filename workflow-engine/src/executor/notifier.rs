@@ -38,6 +38,7 @@ pub struct Notifier {
     store: Arc<dyn Store>,
     due: Notify,
     changes: watch::Sender<u64>,
+    schedules: watch::Sender<u64>,
     cancels: broadcast::Sender<Cancel>,
     wakes: broadcast::Sender<RunId>,
     pauses: broadcast::Sender<RunId>,
@@ -63,6 +64,7 @@ impl Notifier {
             store,
             due: Notify::new(),
             changes: watch::Sender::new(0),
+            schedules: watch::Sender::new(0),
             cancels: broadcast::Sender::new(CANCELS),
             wakes: broadcast::Sender::new(WAKES),
             pauses: broadcast::Sender::new(CANCELS),
@@ -89,6 +91,12 @@ impl Notifier {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// Counts the changes after which a schedule may be due earlier.
+    #[must_use]
+    pub fn schedules(&self) -> watch::Receiver<u64> {
+        self.schedules.subscribe()
     }
 
     /// Receives the runs that this process has canceled while a worker may hold them.
@@ -186,6 +194,11 @@ impl Notifier {
         self.changes.send_modify(|count| *count += 1);
     }
 
+    /// Notifies that a schedule was changed.
+    pub(super) fn notify_schedules(&self) {
+        self.schedules.send_modify(|count| *count += 1);
+    }
+
     /// Notifies the readers of these runs' streams.
     pub(super) fn notify_emitted(&self, runs: impl Iterator<Item = RunId>) {
         let mut runs = runs.peekable();
@@ -218,6 +231,7 @@ impl Notifier {
     fn notify_hinted(&self) {
         self.notify_due();
         self.notify_changed();
+        self.notify_schedules();
     }
 
     fn waits(&self) -> MutexGuard<'_, HashMap<RunId, Vec<oneshot::Sender<Option<EndedRun>>>>> {

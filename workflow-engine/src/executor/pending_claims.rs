@@ -78,7 +78,14 @@ pub(super) mod tests {
     use crate::store::{ClaimRequest, Claimed};
 
     pub(in crate::executor) fn claim(worker: WorkerId) -> Write {
-        Write::Claim(ClaimRequest { worker, lanes: Vec::new(), limit: 1, lease: Duration::from_secs(1) })
+        Write::Claim(ClaimRequest {
+            worker,
+            lanes: Vec::new(),
+            limited: Vec::new(),
+            gated: Vec::new(),
+            limit: 1,
+            lease: Duration::from_secs(1),
+        })
     }
 
     pub(in crate::executor) fn queued(write: Write) -> (QueuedWrite, oneshot::Receiver<Outcome>) {
@@ -95,7 +102,13 @@ pub(super) mod tests {
     }
 
     fn no_runs() -> Outcome {
-        Outcome::Claimed(Claimed { runs: Vec::new(), now: Timestamp::from_micros(0) })
+        Outcome::Claimed(Claimed {
+            runs: Vec::new(),
+            held_back: Vec::new(),
+            full_gates: Vec::new(),
+            next_at: None,
+            now: Timestamp::from_micros(0),
+        })
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The answer to an approval.
@@ -19,5 +21,13 @@ impl Decision {
     #[must_use]
     pub fn new(approved: bool, by: String) -> Self {
         Self { approved, by, note: None }
+    }
+}
+
+impl fmt::Display for Decision {
+    /// Writes what was decided and by which person, like "approved by ann". The note is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.approved { "approved" } else { "rejected" };
+        write!(f, "{verb} by {}", self.by)
     }
 }

@@ -2,9 +2,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use uuid::{Builder, Uuid, Version};
 
-/// The id of a run: a UUIDv7, so ids sort by the time at which their runs were started.
+use super::Timestamp;
+
+/// The id of a run: a UUIDv7, so ids sort by the time at which their runs were started. The ids of
+/// runs that a schedule starts sort by the time of their occurrence, and are UUIDv8, so that they
+/// can be told apart.
 ///
 /// ```
 /// use workflow_sdk::RunId;
@@ -21,6 +25,36 @@ impl RunId {
     #[must_use]
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
+    }
+
+    /// Returns the id of a run that a schedule starts at this time. `tail` distinguishes it from
+    /// other ids of that time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn scheduled(at: Timestamp, tail: Uuid) -> Self {
+        let millis = u64::try_from(at.as_micros() / 1000).unwrap_or_default();
+        let mut random = [0; 10];
+        random.copy_from_slice(&tail.as_bytes()[..10]);
+        let id = Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+        Self(Builder::from_bytes(id.into_bytes()).with_version(Version::Custom).into_uuid())
+    }
+
+    /// Generates a new id for a fork of this run: one of a scheduled run, if this run is one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn generate_for_fork(self) -> Self {
+        let id = Self::generate();
+        match self.is_scheduled() {
+            true => Self(Builder::from_bytes(id.0.into_bytes()).with_version(Version::Custom).into_uuid()),
+            false => id,
+        }
+    }
+
+    /// `true` if a schedule starts the run with this id. Its tags then name the occurrence.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_scheduled(self) -> bool {
+        self.0.get_version() == Some(Version::Custom)
     }
 
     /// Returns the id as a UUID.

@@ -32,6 +32,22 @@ pub enum NameSubject {
     Stream,
     /// A circuit breaker.
     Breaker,
+    /// The reason for a pause.
+    Reason,
+    /// An event.
+    Event,
+    /// The key of an event.
+    EventKey,
+    /// A schedule.
+    Schedule,
+    /// A gate of a queue.
+    Gate,
+    /// A key of single, debounced or throttled starts.
+    SingleKey,
+    /// A limit for steps.
+    Limit,
+    /// The key of a limit for steps.
+    LimitKey,
 }
 
 impl fmt::Display for NameSubject {
@@ -49,6 +65,14 @@ impl fmt::Display for NameSubject {
             Self::Published => "name of a published value",
             Self::Stream => "stream name",
             Self::Breaker => "breaker name",
+            Self::Reason => "reason",
+            Self::Event => "event name",
+            Self::EventKey => "event key",
+            Self::Schedule => "schedule name",
+            Self::Gate => "gate",
+            Self::SingleKey => "key of a single, debounced or throttled start",
+            Self::Limit => "limit name",
+            Self::LimitKey => "limit key",
         })
     }
 }

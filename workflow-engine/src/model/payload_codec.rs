@@ -157,6 +157,20 @@ pub enum PayloadPlace<'a> {
         /// The signal's name.
         name: &'a str,
     },
+    /// An event. It is encoded once for all runs that it reaches, so it belongs to no run, and the
+    /// context's `run_id` is nil.
+    Event {
+        /// The event's name.
+        name: &'a str,
+        /// The event's key.
+        key: &'a str,
+    },
+    /// The input of a schedule. It belongs to no run, and the context's `run_id` is nil. The input
+    /// of each of its runs has [`PayloadPlace::Input`].
+    Schedule {
+        /// The schedule's name.
+        name: &'a str,
+    },
 }
 
 impl<'a> PayloadContext<'a> {
@@ -164,6 +178,18 @@ impl<'a> PayloadContext<'a> {
     #[must_use]
     pub const fn new(run_id: RunId, place: PayloadPlace<'a>) -> Self {
         Self { run_id, place, row: None }
+    }
+
+    /// Creates the context of an event's payload.
+    #[must_use]
+    pub fn of_event(name: &'a str, key: &'a str) -> Self {
+        Self::new(RunId::from(uuid::Uuid::nil()), PayloadPlace::Event { name, key })
+    }
+
+    /// Creates the context of a schedule's input.
+    #[must_use]
+    pub fn of_schedule(name: &'a str) -> Self {
+        Self::new(RunId::from(uuid::Uuid::nil()), PayloadPlace::Schedule { name })
     }
 
     /// Returns the context for a row of the history with this kind and status.
@@ -200,7 +226,9 @@ impl<'a> PayloadContext<'a> {
             | PayloadPlace::Output
             | PayloadPlace::Error
             | PayloadPlace::FinalError
-            | PayloadPlace::Signal { .. } => None,
+            | PayloadPlace::Signal { .. }
+            | PayloadPlace::Event { .. }
+            | PayloadPlace::Schedule { .. } => None,
         }
     }
 
@@ -208,6 +236,7 @@ impl<'a> PayloadContext<'a> {
     /// contexts have different bytes, and the bytes of a context are identical in every release.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        let event;
         let (tag, text, number): (u8, &str, i64) = match self.place {
             PayloadPlace::Input => (1, "", 0),
             PayloadPlace::Output => (2, "", 0),
@@ -217,6 +246,12 @@ impl<'a> PayloadContext<'a> {
             PayloadPlace::Item { key, number } => (6, key, number),
             PayloadPlace::Signal { name } => (7, name, 0),
             PayloadPlace::FinalError => (8, "", 0),
+            // No name contains a control character.
+            PayloadPlace::Event { name, key } => {
+                event = format!("{name}\u{1}{key}");
+                (9, &event, 0)
+            }
+            PayloadPlace::Schedule { name } => (10, name, 0),
         };
         let (kind, status) = self.row.map_or(("", ""), |(kind, status)| (kind.as_str(), status.as_str()));
         // No kind and no status has a NUL byte, and the other part of variable length is last.
@@ -240,6 +275,8 @@ impl fmt::Display for PayloadContext<'_> {
             PayloadPlace::StepError { key } => write!(f, "the error of step {key:?} of run {}", self.run_id),
             PayloadPlace::Item { key, number } => write!(f, "item {number} of step {key:?} of run {}", self.run_id),
             PayloadPlace::Signal { name } => write!(f, "a signal {name:?} to run {}", self.run_id),
+            PayloadPlace::Event { name, key } => write!(f, "an event {name:?} with key {key:?}"),
+            PayloadPlace::Schedule { name } => write!(f, "the input of schedule {name:?}"),
         }
     }
 }
@@ -257,6 +294,8 @@ mod tests {
         for key in ["a", "ab", "", "a:1"] {
             places.extend([PayloadPlace::StepOutput { key }, PayloadPlace::StepError { key }]);
             places.push(PayloadPlace::Signal { name: key });
+            places.push(PayloadPlace::Schedule { name: key });
+            places.extend(["a", ""].map(|name| PayloadPlace::Event { name, key }));
             places.extend([1, 2, 97].map(|number| PayloadPlace::Item { key, number }));
         }
         places.push(PayloadPlace::FinalError);

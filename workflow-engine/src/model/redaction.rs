@@ -78,6 +78,7 @@ fn holds_payloads(kind: StepKind) -> bool {
         | StepKind::Compensation
         | StepKind::Signal
         | StepKind::Approval
+        | StepKind::Event
         | StepKind::Child
         | StepKind::Published
         | StepKind::Emitted => true,

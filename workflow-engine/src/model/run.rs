@@ -4,7 +4,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::hidden::Hidden;
-use super::{RunId, StartTime, StoredError, Timestamp, WorkerId};
+use super::{
+    MovedRun, NewSingle, Priority, Rank, RunId, SingleKey, StartTime, StoredError, Timestamp, WhenTaken, WorkerId,
+};
 
 /// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -160,12 +162,18 @@ pub struct NewRun {
     pub id: RunId,
     /// The lane in which the run waits for a worker.
     pub lane: Lane,
+    /// The gate of its queue behind which the run waits. `None`: it waits behind no gate.
+    pub gate: Option<String>,
     /// The input as JSON text.
     pub input: String,
     /// The idempotency key. It is unique per workflow name.
     pub key: Option<String>,
     /// Whether the run may take the key of an ended run.
     pub key_reuse: KeyReuse,
+    /// A key that no other run of the workflow may have at the same time.
+    pub single: Option<NewSingle>,
+    /// How soon the run is claimed for the first time. `None`: see [`NewRun::rank`].
+    pub priority: Option<Priority>,
     /// The time at which the run may start.
     pub start: StartTime,
     /// The time at which the run fails if it has not ended.
@@ -184,6 +192,33 @@ impl NewRun {
     pub fn may_take_key(&self) -> bool {
         self.key.is_some() && self.key_reuse == KeyReuse::AfterFailure
     }
+
+    /// Whether the start may cancel another run.
+    #[must_use]
+    pub fn may_replace(&self) -> bool {
+        self.single.as_ref().is_some_and(|single| single.taken == WhenTaken::Replace)
+    }
+
+    /// Returns the run that the start may move instead.
+    #[must_use]
+    pub fn moved(&self) -> Option<&MovedRun> {
+        match &self.single.as_ref()?.taken {
+            WhenTaken::Move(moved) => Some(moved),
+            WhenTaken::Keep | WhenTaken::Replace => None,
+        }
+    }
+
+    /// Returns the rank with which the run is started. Without a priority it is that of a normal
+    /// one. But a child that ends with its parent is a part of what is under way.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        let is_part = self.parent.as_ref().is_some_and(|parent| parent.on_end == OnParentEnd::Cancel);
+        match self.priority {
+            Some(priority) => Rank::New(priority),
+            None if is_part => Rank::Begun,
+            None => Rank::New(Priority::Normal),
+        }
+    }
 }
 
 /// A run as it is stored in the database.
@@ -195,6 +230,9 @@ pub struct Run {
     /// The run's queue, workflow and version.
     #[serde(flatten)]
     pub lane: Lane,
+    /// The gate of its queue behind which the run waits: see [`GateLimits`](super::GateLimits).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
     /// The run's status.
     pub status: RunStatus,
     /// The input as JSON text.
@@ -205,9 +243,15 @@ pub struct Run {
     pub error: Option<StoredError>,
     /// The idempotency key.
     pub key: Option<String>,
+    /// The single key. A run that has given it up keeps it here, except one that was replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub single: Option<SingleKey>,
     /// The time at which the run can next be claimed: its start time, its wake time, its retry
     /// time, or the end of its lease.
     pub available_at: Timestamp,
+    /// The priority with which the run waits for its first claim. `None` once a worker has claimed
+    /// it, and for a child without a priority that ends with its parent: see [`Priority`].
+    pub priority: Option<Priority>,
     /// The worker that has claimed the run.
     pub worker_id: Option<WorkerId>,
     /// How often the run was claimed.
@@ -259,12 +303,15 @@ impl Run {
         Self {
             id,
             lane,
+            gate: None,
             status: RunStatus::Pending,
             input,
             output: None,
             error: None,
             key: None,
+            single: None,
             available_at,
+            priority: Some(Priority::Normal),
             worker_id: None,
             epoch: 0,
             wakes: 0,
@@ -310,12 +357,15 @@ impl fmt::Debug for Run {
         f.debug_struct("Run")
             .field("id", &self.id)
             .field("lane", &self.lane)
+            .field("gate", &self.gate)
             .field("status", &self.status)
             .field("input", &Hidden::new(&self.input))
             .field("output", &self.output.as_deref().map(Hidden::new))
             .field("error", &self.error.as_ref().map(|error| error.kind))
             .field("key", &self.key)
+            .field("single", &self.single)
             .field("available_at", &self.available_at)
+            .field("priority", &self.priority)
             .field("worker_id", &self.worker_id)
             .field("epoch", &self.epoch)
             .field("wakes", &self.wakes)

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,10 @@ pub struct RecordedRun {
     /// The number of ancestors: 0 for a run without a parent.
     #[serde(default)]
     pub depth: i64,
+    /// The tags that the engine has set, such as those of a schedule. Their names begin with
+    /// `workflow.`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
     /// The time at which the run was created. If a document has none, a replay takes `started_at`.
     #[serde(default)]
     pub created_at: Option<Timestamp>,
@@ -102,6 +107,7 @@ impl fmt::Debug for RecordedRun {
             .field("attempt", &self.attempt)
             .field("generation", &self.generation)
             .field("depth", &self.depth)
+            .field("tags", &self.tags)
             .field("created_at", &self.created_at)
             .field("started_at", &self.started_at)
             .finish()
@@ -126,6 +132,7 @@ impl From<Run> for RecordedRun {
             attempt: run.attempt,
             generation: run.generation,
             depth: run.depth,
+            tags: run.tags.into_iter().filter(|(name, _)| name.starts_with("workflow.")).collect(),
             created_at: Some(run.created_at),
             started_at: run.started_at.unwrap_or(run.created_at),
             redacted: false,

@@ -1,4 +1,10 @@
-use super::RunId;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use super::hidden::Hidden;
+use super::wait_note::is_approval_signal;
+use super::{Decision, RunId, Timestamp};
 
 /// A signal that is to be put into the inbox of a run.
 #[derive(Clone, Debug)]
@@ -51,11 +57,11 @@ impl SignalKey {
         }
     }
 
-    /// Returns the outcome of a signal whose key is already taken.
+    /// Returns the outcome of a signal with this key if `first` has the key already.
     #[must_use]
-    pub const fn repeat_outcome(&self) -> SignalOutcome {
+    pub fn repeat_outcome(&self, first: &AcceptedSignal) -> SignalOutcome {
         match self {
-            Self::Given(_) => SignalOutcome::Repeated,
+            Self::Given(_) => SignalOutcome::Repeated(first.clone()),
             Self::Generated(_) => SignalOutcome::Accepted,
         }
     }
@@ -71,20 +77,67 @@ const GENERATED: &str = "\u{1}";
 const OF_STEP: &str = "\u{2}";
 
 /// The result of sending a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SignalOutcome {
     /// The signal is in the run's inbox and stays there until the run asks for it.
     Accepted,
-    /// A signal with this key was accepted before. Nothing was changed.
-    Repeated,
+    /// A signal with this key was accepted before: this one. Nothing was changed. The run may have
+    /// ended since.
+    Repeated(AcceptedSignal),
     /// The run has ended and will never receive the signal. Nothing was changed.
     Finished,
     /// The run does not exist.
     Unknown,
     /// As many signals as the sender's limit allows wait in the run's inbox. Nothing was changed.
     Full,
+}
+
+/// The signal that was the first one with its key. It tells the sender of a second one what holds.
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub struct AcceptedSignal {
+    /// The run that has or had the signal in its inbox.
+    pub run_id: RunId,
+    /// The signal's name.
+    pub name: String,
+    /// The payload as JSON text.
+    pub payload: String,
+    /// When the signal was accepted.
+    pub accepted_at: Timestamp,
+}
+
+impl AcceptedSignal {
+    /// Creates the description of an accepted signal. Internal: stores create it.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(run_id: RunId, name: String, payload: String, accepted_at: Timestamp) -> Self {
+        Self { run_id, name, payload, accepted_at }
+    }
+
+    /// Returns the payload.
+    ///
+    /// # Errors
+    /// The error of serde if the payload does not decode as `T`, or could not be decrypted.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.payload)
+    }
+
+    /// Returns the decision that the signal carries; `None` if it does not decide an approval.
+    #[must_use]
+    pub fn decision(&self) -> Option<Decision> {
+        if is_approval_signal(&self.name) { self.decode().ok() } else { None }
+    }
+}
+
+impl fmt::Debug for AcceptedSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run_id, name, payload, accepted_at } = self;
+        let mut shown = f.debug_struct("AcceptedSignal");
+        shown.field("run_id", run_id).field("name", name).field("payload", &Hidden::new(payload));
+        shown.field("accepted_at", accepted_at).finish()
+    }
 }
 
 /// A signal in the inbox of a run.

@@ -24,6 +24,8 @@ pub enum StepKind {
     Signal,
     /// A wait for a person's decision.
     Approval,
+    /// A wait for an event.
+    Event,
     /// A run of its own that this run started.
     Child,
     /// A body whose rows are committed together with its outcome.
@@ -42,11 +44,12 @@ pub enum StepKind {
 
 impl StepKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Step,
         Self::Sleep,
         Self::Signal,
         Self::Approval,
+        Self::Event,
         Self::Child,
         Self::Transaction,
         Self::Compensation,
@@ -64,6 +67,7 @@ impl StepKind {
             Self::Sleep => "sleep",
             Self::Signal => "signal",
             Self::Approval => "approval",
+            Self::Event => "event",
             Self::Child => "child",
             Self::Transaction => "transaction",
             Self::Compensation => "compensation",
@@ -84,7 +88,8 @@ impl StepKind {
     /// Returns whether rows of this kind record a call whose outcome the workflow waits for.
     pub(super) const fn is_call(self) -> bool {
         match self {
-            Self::Step | Self::Sleep | Self::Signal | Self::Approval | Self::Child | Self::Transaction => true,
+            Self::Step | Self::Sleep | Self::Signal | Self::Approval | Self::Event => true,
+            Self::Child | Self::Transaction => true,
             Self::Compensation | Self::Interruption | Self::Patch | Self::Published | Self::Emitted => false,
         }
     }

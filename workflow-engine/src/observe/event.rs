@@ -204,7 +204,10 @@ impl<'a> Event<'a> {
         match (row.status, row.position) {
             (AttemptStatus::Running, _) => None,
             (_, Some(_)) => Some(Self::StepEnded { step, error, duration }),
-            (AttemptStatus::Failed, None) => Some(Self::StepRetried { step, error, duration }),
+            // An attempt that was dropped has no next one.
+            (AttemptStatus::Failed, None) if row.error.as_ref()?.next_attempt_at.is_some() => {
+                Some(Self::StepRetried { step, error, duration })
+            }
             (_, None) => None,
         }
     }

@@ -48,7 +48,9 @@ impl Observer for LogObserver {
             Event::RunTakenOver { run, worker, crashes } => {
                 run!(info, event, run, %worker, crashes, "run taken over from a dead worker");
             }
-            Event::RunParked { run, until } => run!(debug, event, run, until = ?until, "run parked"),
+            Event::RunParked { run, until } => {
+                run!(debug, event, run, until = until.map(tracing::field::display), "run parked")
+            }
             Event::RunDiverged { run, report, is_new: true } => run!(error, event, run, "run parked: {report}"),
             Event::RunDiverged { run, is_new: false, .. } => {
                 run!(debug, event, run, "run parked again: its history still does not fit the code");
@@ -76,9 +78,11 @@ impl Observer for LogObserver {
             }
             Event::StepBegun { step } => step!(event, step, "step begun"),
             Event::StepRetried { step, error, duration } => {
-                step!(event, step, error = ?error, ?duration, "step failed, trying again");
+                step!(event, step, error = error.map(tracing::field::display), ?duration, "step failed, trying again");
             }
-            Event::StepEnded { step, error, duration } => step!(event, step, error = ?error, ?duration, "step ended"),
+            Event::StepEnded { step, error, duration } => {
+                step!(event, step, error = error.map(tracing::field::display), ?duration, "step ended");
+            }
             Event::Committed { writes, duration } => {
                 tracing::trace!(target: "workflow", event = event.name(), writes, ?duration, "batch committed");
             }

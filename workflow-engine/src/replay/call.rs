@@ -102,6 +102,8 @@ pub(super) enum Phase {
     Replaying(i64),
     /// The call was polled, has no record, and waits for permission to begin.
     Idle(Work),
+    /// The call waits for a seat of its limit, to begin this attempt.
+    AwaitingSeat { attempt: u32, options: StepOptions },
     /// The call may begin this attempt at its next poll.
     Granted { attempt: u32, options: StepOptions },
     /// An attempt runs.
@@ -110,7 +112,7 @@ pub(super) enum Phase {
     BackingOff { attempt: u32, until: Timestamp, options: StepOptions },
     /// A sleep has begun.
     Sleeping { until: Timestamp, started_at: Timestamp },
-    /// A wait for a signal or a decision has begun.
+    /// A wait for a signal, a decision or an event has begun.
     AwaitingSignal,
     /// A wait for the end of a child has begun.
     AwaitingChild { run_id: RunId, started_at: Timestamp },

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{NewRun, OnParentEnd, RunId, StepKind, StoredError, Timestamp};
+use crate::model::{EventName, NewRun, OnParentEnd, RunId, StepKind, StoredError, Timestamp};
 
-/// A wait for a signal or a decision.
+/// A wait for a signal, a decision or an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalWait {
-    /// [`StepKind::Signal`] or [`StepKind::Approval`].
+    /// [`StepKind::Signal`], [`StepKind::Approval`] or [`StepKind::Event`].
     pub kind: StepKind,
     /// The signal's name. `None`: a name derived from the call's key.
     pub name: Option<String>,
@@ -17,6 +17,8 @@ pub struct SignalWait {
     pub timeout: Option<Duration>,
     /// The person or group that is asked for a decision.
     pub to: Option<String>,
+    /// The event, for a wait of kind [`StepKind::Event`].
+    pub event: Option<EventName>,
 }
 
 /// A child that is to be started.
@@ -57,14 +59,18 @@ pub(super) struct ChildNote {
     pub(super) run_id: RunId,
 }
 
-/// A wait for a signal or a decision that has begun.
+/// A wait for a signal, a decision or an event that has begun.
 #[derive(Debug)]
 pub(super) struct BegunWait {
     pub(super) kind: StepKind,
+    /// The number of the wait's row, from 1.
+    pub(super) attempt: u32,
     pub(super) name: String,
     pub(super) until: Option<Timestamp>,
     pub(super) started_at: Timestamp,
     pub(super) to: Option<String>,
+    /// The event, for a wait of kind [`StepKind::Event`].
+    pub(super) event: Option<EventName>,
     /// Whether the row of the wait was written.
     pub(super) recorded: bool,
 }

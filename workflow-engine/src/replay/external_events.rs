@@ -13,10 +13,14 @@ pub(super) struct ExternalEvents {
     /// The number of the last consumed signal of each name. The signal is read again until its
     /// consumption is committed.
     consumed: HashMap<String, i64>,
-    /// The waits for signals and decisions that have begun, by call.
+    /// The waits for signals, decisions and events that have begun, by call.
     waits: BTreeMap<CallId, Box<BegunWait>>,
+    /// The waits for events whose timeouts have passed and are not committed, by call.
+    timed_out: BTreeMap<CallId, Box<BegunWait>>,
     /// The calls that wait for the end of a child, by child.
     children: BTreeMap<RunId, CallId>,
+    /// The number of calls that wait for a seat.
+    seats: usize,
     /// The children that an earlier drive has started and that no look has been handed yet.
     recorded_children: Vec<RunId>,
     /// Whether the drive has to look: a wait has begun, or an event may have occurred, since the
@@ -38,7 +42,17 @@ pub(super) struct Consumed {
 impl ExternalEvents {
     /// Returns whether a call waits for an external event.
     pub(super) fn are_awaited(&self) -> bool {
-        !self.waits.is_empty() || !self.children.is_empty()
+        !self.waits.is_empty() || !self.children.is_empty() || self.seats > 0
+    }
+
+    /// Notes that a call waits for a seat.
+    pub(super) fn await_seat(&mut self) {
+        self.seats += 1;
+    }
+
+    /// Notes that a call does not wait for a seat any more.
+    pub(super) fn end_seat_wait(&mut self) {
+        self.seats = self.seats.saturating_sub(1);
     }
 
     /// Returns whether a call waits for the end of a child.
@@ -89,13 +103,43 @@ impl ExternalEvents {
 
     /// Returns the waits that have no signal and no row yet, and marks them as recorded.
     pub(super) fn take_unrecorded(&mut self) -> Vec<(CallId, &BegunWait)> {
-        let unmet = self.waits.iter_mut().filter(|(_, wait)| !wait.recorded && !has_signal(&self.inbox, &wait.name));
+        let is_unmet =
+            |wait: &BegunWait| !wait.recorded && wait.event.is_none() && !has_signal(&self.inbox, &wait.name);
+        let unmet = self.waits.iter_mut().filter(|(_, wait)| is_unmet(wait));
         unmet
             .map(|(id, wait)| {
                 wait.recorded = true;
                 (*id, &**wait)
             })
             .collect()
+    }
+
+    /// Returns whether a wait for an event is not registered, because another transaction emits
+    /// that event.
+    pub(super) fn is_any_unregistered(&self) -> bool {
+        self.waits.values().any(|wait| wait.event.is_some() && !wait.recorded)
+    }
+
+    /// Sets whether the wait of this call for an event is registered. Returns the wait.
+    pub(super) fn set_registered(&mut self, id: CallId, registered: bool) -> Option<&BegunWait> {
+        let wait = self.waits.get_mut(&id)?;
+        wait.recorded = registered;
+        Some(wait)
+    }
+
+    /// Returns the wait of a call.
+    pub(super) fn wait(&self, id: CallId) -> Option<&BegunWait> {
+        self.waits.get(&id).map(|wait| &**wait)
+    }
+
+    /// Keeps a wait for an event whose timeout has passed until that is committed.
+    pub(super) fn keep_timed_out(&mut self, id: CallId, wait: Box<BegunWait>) {
+        self.timed_out.insert(id, wait);
+    }
+
+    /// Takes a wait for an event whose timeout has passed.
+    pub(super) fn take_timed_out(&mut self, id: CallId) -> Option<Box<BegunWait>> {
+        self.timed_out.remove(&id)
     }
 
     /// Gives the oldest wait that has a signal its signal, and removes both.

@@ -58,6 +58,8 @@ pub(super) struct RecordedOutcome {
 pub(super) struct LastAttempt {
     pub(super) number: u32,
     pub(super) started_at: Timestamp,
+    /// Whether the attempt has ended, with or without an outcome.
+    pub(super) has_ended: bool,
     /// The end of a sleep, or the note of a wait, as JSON text.
     pub(super) output: Option<String>,
     /// The time and the error of a failure. `None`: the attempt has not failed.
@@ -120,6 +122,7 @@ impl History {
         let last = LastAttempt {
             number: u32::try_from(row.attempt).unwrap_or(u32::MAX),
             started_at: row.started_at,
+            has_ended: row.status != AttemptStatus::Running,
             output: row.output,
             failure: match row.status {
                 AttemptStatus::Failed => row.error.map(|error| (completed_at, error)),

@@ -75,6 +75,8 @@ pub(super) enum Sent {
     Note,
     /// The record belongs to this call and is not an outcome.
     Progress(CallId),
+    /// The record asks for a seat for this call.
+    Seat(CallId),
     /// The outcome with this position, and its receiver.
     Outcome(i64, Receiver),
 }
@@ -106,6 +108,12 @@ impl Records {
     pub(super) fn post_progress(&mut self, id: CallId, key: &str, record: Record) {
         let (row, effect) = self.row(key, record, None);
         self.post(OutboxRow { row, effect, sent: Sent::Progress(id) });
+    }
+
+    /// Posts the row of a call that asks for a seat.
+    pub(super) fn post_seat(&mut self, id: CallId, key: &str, record: Record) {
+        let (row, effect) = self.row(key, record, None);
+        self.post(OutboxRow { row, effect, sent: Sent::Seat(id) });
     }
 
     /// Posts the outcome of a call.

@@ -2,6 +2,7 @@ mod breaker;
 mod drive;
 mod keys;
 mod random;
+mod seat;
 mod transaction;
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use std::task::{Wake, Waker};
 use crate::model::{ErrorKind, Lane, RunId, StepAttempt, StoredError, Timestamp};
 use crate::observe::{Event, StepName};
 use crate::replay::{CallId, CallPoll, ChildCall, Delivered, INITIAL_CALLS, Machine, SignalWait, StepOptions, Wait};
+use crate::schedule::Occurrence;
 use crate::store::OpenTransaction;
 
 use breaker::AdmittedAttempt;
@@ -41,6 +43,8 @@ pub struct RunSettings {
     pub lane: Lane,
     /// The number of the run's attempt, from 1.
     pub attempt: u32,
+    /// The occurrence for which a schedule has started the run.
+    pub occurrence: Option<Box<Occurrence>>,
     /// The time at which the run was created.
     pub created_at: Timestamp,
     /// The time at which the run, or its present generation, was first claimed.

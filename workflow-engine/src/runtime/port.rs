@@ -5,7 +5,7 @@ use std::pin::Pin;
 use futures::future::BoxFuture;
 
 use crate::model::{
-    Admission, Breaker, ErrorKind, NewSignal, RunId, ServiceReport, SignalOutcome, StoredError, Timestamp,
+    Admission, Breaker, ErrorKind, NewEmission, NewSignal, RunId, ServiceReport, SignalOutcome, StoredError, Timestamp,
 };
 use crate::observe::Event;
 use crate::runtime::Result;
@@ -27,6 +27,14 @@ pub trait Port: fmt::Debug + Send + Sync + 'static {
 
     /// Sends a signal to another run. Returns the result after the commit.
     fn signal(&self, signal: NewSignal) -> PortFuture<Result<SignalOutcome>>;
+
+    /// Delivers an event to every run that waits for it. Returns their number after the commit.
+    /// Default: the event is refused.
+    fn emit(&self, emission: NewEmission) -> PortFuture<Result<u64>> {
+        let why = format!("there is no database here to emit the event {:?} in", emission.event.name);
+        let refusal = StoredError::new(ErrorKind::Refused, why).fatal();
+        Box::pin(std::future::ready(Err(refusal.into())))
+    }
 
     /// Opens a transaction on the run's database, under the run's claim. If the claim is lost, the
     /// future never completes, because nothing of the run may continue.

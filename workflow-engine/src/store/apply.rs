@@ -4,22 +4,29 @@
 //! The order is part of the contract of [`Store::commit`](super::Store::commit): a later kind finds
 //! what an earlier kind did.
 
+mod cancels;
+mod events;
+mod rules;
+mod schedules;
+mod seats;
+mod singles;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::faults::planted;
 use crate::model::{AttemptStatus, Claim, Effect, NewRun, NewSignal, RunId, RunStatus, SignalOutcome, StoredError};
 
+use self::seats::Lines;
 use super::attempt_row::AttemptRow;
-use super::batch_target::{BatchTarget, ConsumedSignal};
+use super::batch_target::{BatchTarget, ConsumedSignal, DueRuns};
 use super::cascade::{Ended, cascade};
 use super::fence::Fence;
+use super::limited_claim::claim_limited;
 use super::locks::Locks;
 use super::outcomes::{MissingOutcome, Outcomes};
 use super::releases::Releases;
-use super::sorted_batch::{Indexed, SortedBatch};
-use super::{
-    AttemptWrite, CancelOutcome, CrashesWrite, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write,
-};
+use super::sorted_batch::SortedBatch;
+use super::{AttemptWrite, CrashesWrite, ForkWrite, Outcome, PauseOutcome, ResumeOutcome, StartOutcome, Write};
 
 /// Applies the writes to the target's open transaction and returns the outcome of each, in their
 /// order.
@@ -30,7 +37,7 @@ use super::{
 pub async fn apply<T: BatchTarget>(target: &mut T, writes: &[Write]) -> Result<Vec<Outcome>, T::Error> {
     let writes = SortedBatch::of(writes);
     let locks = Locks::of(&writes);
-    apply_with(target, writes, &locks).await
+    apply_with(target, writes, locks).await
 }
 
 /// Applies one write in a transaction of the application, and returns its outcome.
@@ -43,7 +50,7 @@ pub async fn apply<T: BatchTarget>(target: &mut T, writes: &[Write]) -> Result<V
 pub async fn apply_within<T: BatchTarget>(target: &mut T, write: &Write) -> Result<Outcome, T::Error> {
     let writes = SortedBatch::of(std::slice::from_ref(write));
     let locks = Locks::of(&writes).without_families();
-    let outcome = apply_with(target, writes, &locks).await?.pop();
+    let outcome = apply_with(target, writes, locks).await?.pop();
     outcome.ok_or_else(|| MissingOutcome { index: 0, writes: 1 }.into())
 }
 
@@ -51,25 +58,34 @@ pub async fn apply_within<T: BatchTarget>(target: &mut T, write: &Write) -> Resu
 async fn apply_with<T: BatchTarget>(
     target: &mut T,
     writes: SortedBatch<'_>,
-    locks: &Locks,
+    mut locks: Locks,
 ) -> Result<Vec<Outcome>, T::Error> {
     let outcomes = Outcomes::of(writes.all);
     let mut batch = OpenBatch { target, writes, outcomes, ended: Ended::default() };
-    let forks = batch.start_runs().await?;
-    let mut fence = batch.lock_runs(locks).await?;
+    batch.write_queues().await?;
+    batch.write_limits().await?;
+    let scheduled = batch.change_schedules().await?;
+    let forks = batch.start_runs(scheduled).await?;
+    let busy = batch.lock_events(&mut locks).await?;
+    let busy_singles = batch.lock_singles(&mut locks).await?;
+    let mut lines = batch.lock_lines(&mut locks).await?;
+    let mut fence = batch.lock_runs(&locks).await?;
     batch.copy_histories(forks).await?;
-    batch.record_attempts(&fence).await?;
+    batch.record_attempts(&fence, &mut lines).await?;
     batch.set_crashes(&fence).await?;
     batch.send_signals(&fence).await?;
+    batch.emit_events(&busy).await?;
     batch.release_claims(&mut fence).await?;
     batch.revive_runs().await?;
     batch.pause_runs().await?;
     batch.resume_runs().await?;
     batch.release_unknown_claims().await?;
+    batch.start_singles(&busy_singles).await?;
     batch.cancel_runs().await?;
     batch.terminate_runs().await?;
     batch.expire_runs().await?;
     batch.cascade().await?;
+    batch.call_seats(&mut lines).await?;
     batch.claim_runs().await?;
     Ok(batch.outcomes.complete()?)
 }
@@ -84,13 +100,19 @@ struct OpenBatch<'b, T> {
 }
 
 impl<'b, T: BatchTarget> OpenBatch<'b, T> {
-    /// Starts the runs of starts and forks, and returns the forks whose run exists now. One call
-    /// inserts all, because inserts wait for each other's keys and must do so in one order. Of two
-    /// runs with one key, a start's comes before a fork's.
-    async fn start_runs(&mut self) -> Result<Vec<&'b ForkWrite>, T::Error> {
+    /// Starts the runs of starts, forks and schedules, and returns the forks whose run exists now.
+    /// One call inserts all, because inserts wait for each other's keys and must do so in one
+    /// order. Of two runs with one key, a start's comes before a fork's, and that before a
+    /// schedule's.
+    async fn start_runs(&mut self, scheduled: Vec<&'b NewRun>) -> Result<Vec<&'b ForkWrite>, T::Error> {
         let SortedBatch { starts, forks, .. } = &self.writes;
-        let runs: Vec<&NewRun> =
-            starts.writes().iter().copied().chain(forks.writes().iter().map(|fork| &fork.new)).collect();
+        let runs: Vec<&NewRun> = starts
+            .writes()
+            .iter()
+            .copied()
+            .chain(forks.writes().iter().map(|fork| &fork.new))
+            .chain(scheduled)
+            .collect();
         if runs.is_empty() {
             return Ok(Vec::new());
         }
@@ -140,7 +162,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 
     /// Records step attempts, after their effects: a child that cannot start leaves its attempt
     /// unrecorded.
-    async fn record_attempts(&mut self, fence: &Fence) -> Result<(), T::Error> {
+    async fn record_attempts(&mut self, fence: &Fence, lines: &mut Lines<'b>) -> Result<(), T::Error> {
         let mut passed = Vec::with_capacity(self.writes.attempts.len());
         for (index, write) in self.writes.attempts.iter() {
             match fence.refusal(write.claim) {
@@ -149,6 +171,8 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
             }
         }
         let taken = self.start_children(&passed).await?;
+        let unchanged = self.change_event_waits(&passed).await?;
+        let seated = self.change_seats(&passed, lines).await?;
         let mut recorded = Vec::with_capacity(passed.len());
         let mut consumed = Vec::new();
         for (index, write) in passed {
@@ -156,11 +180,15 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
                 self.outcomes.set(index, Outcome::KeyTaken { id: *id });
                 continue;
             }
+            if unchanged.contains(&index) || seated.refused.contains(&index) {
+                continue;
+            }
             if let Effect::Consume { seq } = write.effect {
                 consumed.push(ConsumedSignal { run_id: write.claim.run_id, seq, step_key: &write.row.step_key });
             }
             recorded.push(write);
-            self.outcomes.set(index, Outcome::Applied);
+            let waits = seated.waiting.contains(&index);
+            self.outcomes.set(index, if waits { Outcome::SeatWaits } else { Outcome::Applied });
         }
         if !consumed.is_empty() && !planted("signal-twice") {
             self.target.consume_signals(&consumed).await?;
@@ -202,7 +230,9 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         let started = self.target.insert_runs(&children).await?;
         let taken = indexes.into_iter().zip(started).filter_map(|(index, outcome)| match outcome {
             StartOutcome::Created => None,
+            StartOutcome::Replaced { .. } => None,
             StartOutcome::Existing { id, .. } | StartOutcome::Continued { id } => Some((index, id)),
+            StartOutcome::Held { id } | StartOutcome::Moved { id } => Some((index, id)),
         });
         Ok(taken.collect())
     }
@@ -223,26 +253,39 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 
     /// Sends signals, and wakes the runs that got a new one.
     async fn send_signals(&mut self, fence: &Fence) -> Result<(), T::Error> {
-        let signals = self.writes.signals.writes();
-        let open: Vec<&NewSignal> = signals.iter().copied().filter(|signal| fence.is_open(signal.run_id)).collect();
+        let signals = &self.writes.signals;
+        let open: Vec<&NewSignal> =
+            signals.writes().iter().copied().filter(|signal| fence.is_open(signal.run_id)).collect();
         let mut new = if open.is_empty() { HashSet::new() } else { self.target.insert_signals(&open).await? };
         let woken: BTreeSet<RunId> = new.iter().map(|(run, _)| *run).filter(|_| !planted("lost-wake")).collect();
         if !woken.is_empty() {
             self.target.wake_runs(&woken).await?;
         }
-        // Of two signals with one key in a batch, the first made the row.
+        // Of two signals with one key in a batch, the first made the row. A signal to a run that
+        // has ended since may be a repetition, too.
         let key_of = |signal: &NewSignal| (signal.run_id, signal.key.as_str().to_owned());
-        let refused: Vec<&NewSignal> = open.into_iter().filter(|signal| !new.contains(&key_of(signal))).collect();
-        let repeated = if refused.is_empty() { HashSet::new() } else { self.target.find_signals(&refused).await? };
-        let is_full = |key: &(RunId, String)| !repeated.contains(key);
-        let refused: HashSet<(RunId, String)> = refused.into_iter().map(key_of).filter(is_full).collect();
-        for (index, signal) in self.writes.signals.iter() {
+        let mut others = Vec::new();
+        for (index, signal) in signals.iter() {
             let outcome = match fence.status(signal.run_id) {
                 None => SignalOutcome::Unknown,
-                Some(status) if status.is_terminal() => SignalOutcome::Finished,
                 Some(_) if new.remove(&key_of(signal)) => SignalOutcome::Accepted,
-                Some(_) if refused.contains(&key_of(signal)) => SignalOutcome::Full,
-                Some(_) => signal.key.repeat_outcome(),
+                Some(_) => {
+                    others.push((index, signal));
+                    continue;
+                }
+            };
+            self.outcomes.set(index, Outcome::Signaled(outcome));
+        }
+        if others.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<&NewSignal> = others.iter().map(|(_, signal)| *signal).collect();
+        let accepted = self.target.find_signals(&wanted).await?;
+        for (index, signal) in others {
+            let outcome = match accepted.get(&key_of(signal)) {
+                Some(first) => signal.key.repeat_outcome(first),
+                None if fence.is_open(signal.run_id) => SignalOutcome::Full,
+                None => SignalOutcome::Finished,
             };
             self.outcomes.set(index, Outcome::Signaled(outcome));
         }
@@ -259,6 +302,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         if !continues.is_empty() {
             self.target.continue_runs(&continues).await?;
         }
+        continues.iter().for_each(|write| self.ended.generation(write.claim.run_id));
         if !retries.is_empty() {
             self.target.retry_runs(&retries).await?;
         }
@@ -268,6 +312,10 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 
     async fn revive_runs(&mut self) -> Result<(), T::Error> {
         for (index, write) in self.writes.revivals.iter() {
+            if let Some(refusal) = singles::find_rival(self.target, write).await? {
+                self.outcomes.set(index, refusal);
+                continue;
+            }
             let outcome = if self.target.revive_run(write).await? {
                 let again = write.again.iter().map(|key| (write.run_id, key.as_str()));
                 reset_outcomes(self.target, again.collect()).await?;
@@ -323,26 +371,6 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         Ok(())
     }
 
-    async fn cancel_runs(&mut self) -> Result<(), T::Error> {
-        let cancels = &self.writes.cancels;
-        if cancels.is_empty() {
-            return Ok(());
-        }
-        let found = self.target.cancel_runs(&distinct(cancels)).await?;
-        note_canceled(cancels, found, &mut self.outcomes, &mut self.ended);
-        Ok(())
-    }
-
-    async fn terminate_runs(&mut self) -> Result<(), T::Error> {
-        let terminations = &self.writes.terminations;
-        if terminations.is_empty() {
-            return Ok(());
-        }
-        let found = self.target.terminate_runs(&distinct(terminations)).await?;
-        note_canceled(terminations, found, &mut self.outcomes, &mut self.ended);
-        Ok(())
-    }
-
     async fn expire_runs(&mut self) -> Result<(), T::Error> {
         for (index, (limit, patience)) in self.writes.expiries.iter() {
             let error = StoredError::deadline();
@@ -360,7 +388,10 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     /// One after the other: what the first claim takes, the second does not find.
     async fn claim_runs(&mut self) -> Result<(), T::Error> {
         for (index, request) in self.writes.claims.iter() {
-            let claimed = self.target.claim_runs(request).await?;
+            let claimed = match request.is_limited() {
+                false => self.target.claim_runs(request, &[], DueRuns::All).await?,
+                true => claim_limited(self.target, request).await?,
+            };
             self.outcomes.set(index, Outcome::Claimed(claimed));
         }
         Ok(())
@@ -370,28 +401,4 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 /// Lets these failed steps be attempted again.
 async fn reset_outcomes<T: BatchTarget>(target: &mut T, steps: Vec<(RunId, &str)>) -> Result<(), T::Error> {
     if steps.is_empty() { Ok(()) } else { target.reset_outcomes(&steps).await }
-}
-
-/// The runs of a kind, sorted, each once.
-fn distinct(runs: &Indexed<RunId>) -> Vec<RunId> {
-    let runs: BTreeSet<RunId> = runs.writes().iter().copied().collect();
-    runs.into_iter().collect()
-}
-
-/// Sets the outcomes of cancels or terminations from what the target found of each run. A second
-/// one of a run finds what the first one did.
-fn note_canceled(
-    kind: &Indexed<RunId>,
-    mut found: HashMap<RunId, CancelOutcome>,
-    outcomes: &mut Outcomes,
-    ended: &mut Ended,
-) {
-    for (index, run) in kind.iter() {
-        let outcome = found.get(&run).copied().unwrap_or(CancelOutcome::Unknown);
-        if outcome == CancelOutcome::Canceled {
-            ended.without_worker(run);
-            found.insert(run, CancelOutcome::Ended(RunStatus::Canceled));
-        }
-        outcomes.set(index, Outcome::Canceled(outcome));
-    }
 }

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use crate::model::{
-    AttemptStatus, Claim, Effect, ErrorKind, KeyReuse, Lane, NewRun, NewSignal, Parent, RunId, RunStatus, SignalKey,
-    StartTime, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
-};
-
 use super::{
-    AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
-    CrashesWrite, EndWrite, Fence, ForkWrite, Locks, MissingOutcome, Outcome, ParkWrite, RetryWrite, ReviveWrite,
-    RunEnd, RunState, SortedBatch, StartOutcome, Write, apply, apply_within,
+    AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
+    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, Fence, ForkWrite, FoundSingle, GateTurn, LimitWrite,
+    LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite, RetryWrite,
+    ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StepOf, TurnEnd,
+    Write, apply, apply_within,
+};
+use crate::model::{
+    AcceptedSignal, AttemptStatus, Claim, Effect, ErrorKind, EventName, EventWait, KeyReuse, Lane, LeftWait,
+    LimitChange, LimitRecord, LimitRule, MovedRun, NewEmission, NewRun, NewSignal, NewSingle, Parent, QueueChange,
+    RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StepAttempt, StepKind, StoredError,
+    StoredSchedule, Timestamp, WhenTaken, WorkerId,
 };
 
 /// A target that stores nothing: it notes each call, and answers that claims hold and that runs are
@@ -37,6 +40,70 @@ impl Recorder {
 impl BatchTarget for Recorder {
     type Error = MissingOutcome;
 
+    async fn write_limits(&mut self, writes: &[&LimitWrite]) -> Result<(), MissingOutcome> {
+        self.note(format!("write {} limits", writes.len()), ())
+    }
+
+    async fn lock_lines(&mut self, lines: &BTreeSet<&SeatLine>) -> Result<(), MissingOutcome> {
+        self.note(format!("lock {} lines", lines.len()), ())
+    }
+
+    async fn read_limits(&mut self, names: &BTreeSet<&str>) -> Result<Vec<LimitRecord>, MissingOutcome> {
+        let records = names.iter().filter(|name| **name != "undeclared").map(|name| {
+            let mut record = LimitRecord::new((*name).to_owned());
+            record.declared = Some(LimitRule::none().concurrency(1));
+            record
+        });
+        self.note(format!("read {} limits", names.len()), records.collect())
+    }
+
+    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, MissingOutcome> {
+        let row = |number: u128, epoch: Option<i64>| SeatRow {
+            run_id: uuid::Uuid::from_u128(number).into(),
+            step_key: "ask".into(),
+            asked_at: Timestamp::from_micros(1),
+            called: false,
+            epoch,
+            run_epoch: 1,
+            run_status: RunStatus::Running,
+        };
+        let rows =
+            lines.iter().map(|(line, _)| if line.key == "waited for" { vec![row(77, None)] } else { Vec::new() });
+        let most: Vec<u32> = lines.iter().map(|(_, most)| *most).collect();
+        self.note(format!("read lines with {most:?} waiting"), rows.collect())
+    }
+
+    async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), MissingOutcome> {
+        let taken = seats.iter().filter(|seat| seat.epoch.is_some()).count();
+        self.note(format!("write {} seats, {taken} taken", seats.len()), ())
+    }
+
+    async fn delete_seats(&mut self, steps: &[(RunId, &str)]) -> Result<(), MissingOutcome> {
+        self.note(format!("delete {} seats", steps.len()), ())
+    }
+
+    async fn mark_called(&mut self, steps: &[(RunId, String)]) -> Result<(), MissingOutcome> {
+        self.note(format!("call {} seats", steps.len()), ())
+    }
+
+    async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, MissingOutcome> {
+        let revisions = names.iter().filter(|name| !name.starts_with("new")).map(|name| ((*name).to_owned(), 1));
+        self.note(format!("lock {} schedules", names.len()), revisions.collect())
+    }
+
+    async fn update_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<(), MissingOutcome> {
+        self.note(format!("update {} schedules", rows.len()), ())
+    }
+
+    async fn insert_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<HashSet<String>, MissingOutcome> {
+        let inserted = rows.iter().map(|row| row.name.clone()).filter(|name| name != "new but taken");
+        self.note(format!("insert {} schedules", rows.len()), inserted.collect())
+    }
+
+    async fn delete_schedules(&mut self, names: &[&str]) -> Result<(), MissingOutcome> {
+        self.note(format!("delete {} schedules", names.len()), ())
+    }
+
     async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), MissingOutcome> {
         self.note(format!("free {} keys", runs.len()), ())
     }
@@ -45,6 +112,31 @@ impl BatchTarget for Recorder {
         let names: Vec<&str> = runs.iter().map(|run| run.lane.workflow.as_str()).collect();
         let answered = runs.len() - usize::from(self.forgets_a_run);
         self.note(format!("insert runs {}", names.join(" ")), vec![StartOutcome::Created; answered])
+    }
+
+    async fn lock_singles(&mut self, runs: &[SingleRun<'_>]) -> Result<HashSet<usize>, MissingOutcome> {
+        self.note(format!("lock {} single keys", runs.len()), HashSet::new())
+    }
+
+    async fn find_singles(&mut self, runs: &[SingleRun<'_>]) -> Result<Vec<FoundSingle>, MissingOutcome> {
+        let found = FoundSingle { exists: false, holder: Some(RunId::generate()) };
+        self.note(format!("find runs of {} single keys", runs.len()), vec![found; runs.len()])
+    }
+
+    async fn set_single_keys(&mut self, runs: &[SingleRun<'_>]) -> Result<(), MissingOutcome> {
+        self.note(format!("set {} single keys", runs.len()), ())
+    }
+
+    async fn clear_single_keys(&mut self, runs: &[RunId]) -> Result<(), MissingOutcome> {
+        self.note(format!("clear {} single keys", runs.len()), ())
+    }
+
+    async fn move_runs(&mut self, runs: &[(&MovedRun, &NewRun)]) -> Result<(), MissingOutcome> {
+        self.note(format!("move {} runs", runs.len()), ())
+    }
+
+    async fn read_lost_single(&mut self, _: RunId, _: i64) -> Result<Option<(String, SingleKey)>, MissingOutcome> {
+        self.note("read lost single key", None)
     }
 
     async fn lock_runs(&mut self, locks: &Locks) -> Result<Fence, MissingOutcome> {
@@ -79,8 +171,33 @@ impl BatchTarget for Recorder {
         self.note(format!("insert {} signals", signals.len()), new)
     }
 
-    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, MissingOutcome> {
-        self.note(format!("find {} signals", signals.len()), HashSet::new())
+    async fn find_signals(
+        &mut self,
+        signals: &[&NewSignal],
+    ) -> Result<HashMap<(RunId, String), AcceptedSignal>, MissingOutcome> {
+        self.note(format!("find {} signals", signals.len()), HashMap::new())
+    }
+
+    async fn lock_events(&mut self, emissions: &[&NewEmission]) -> Result<LockedEvents, MissingOutcome> {
+        let waiting = BTreeSet::from([RunId::generate()]);
+        self.note(format!("lock {} events", emissions.len()), LockedEvents { busy: HashSet::new(), waiting })
+    }
+
+    async fn begin_event_waits(&mut self, waits: &[StepOf<'_, EventWait>]) -> Result<HashSet<usize>, MissingOutcome> {
+        self.note(format!("begin {} waits", waits.len()), HashSet::new())
+    }
+
+    async fn leave_event_waits(&mut self, waits: &[StepOf<'_, LeftWait>]) -> Result<HashSet<usize>, MissingOutcome> {
+        self.note(format!("leave {} waits", waits.len()), HashSet::new())
+    }
+
+    async fn emit_event(&mut self, emission: &NewEmission) -> Result<Emitted, MissingOutcome> {
+        let emitted = Emitted { count: 1, woken: vec![RunId::generate()] };
+        self.note(format!("emit {}", emission.event.name), emitted)
+    }
+
+    async fn delete_event_waits(&mut self, runs: &BTreeSet<RunId>) -> Result<(), MissingOutcome> {
+        self.note(format!("delete waits of {} runs", runs.len()), ())
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), MissingOutcome> {
@@ -149,24 +266,73 @@ impl BatchTarget for Recorder {
         self.note(format!("cancel children of {} runs", parents.len()), ())
     }
 
-    async fn claim_runs(&mut self, _: &ClaimRequest) -> Result<Claimed, MissingOutcome> {
-        self.note("claim runs", Claimed { runs: Vec::new(), now: Timestamp::from_micros(0) })
+    async fn write_queues(&mut self, _: &[&QueueWrite]) -> Result<(), MissingOutcome> {
+        self.note("change queues", ())
+    }
+
+    async fn lock_queues(&mut self, _: &[String]) -> Result<Vec<LockedQueue>, MissingOutcome> {
+        self.note("lock queues", Vec::new())
+    }
+
+    async fn count_running(&mut self, _: &[(String, u32)]) -> Result<Vec<u32>, MissingOutcome> {
+        self.note("count running", Vec::new())
+    }
+
+    async fn lock_gates(&mut self, _: &[Lane], _: u32) -> Result<Vec<LockedGate>, MissingOutcome> {
+        self.note("lock gates", Vec::new())
+    }
+
+    async fn count_behind(&mut self, _: &[&LockedGate]) -> Result<Vec<u32>, MissingOutcome> {
+        self.note("count behind gates", Vec::new())
+    }
+
+    async fn spend_rates(
+        &mut self,
+        _: &[(&LockedQueue, Timestamp)],
+        _: &[(&LockedGate, Timestamp)],
+    ) -> Result<(), MissingOutcome> {
+        self.note("spend rates", ())
+    }
+
+    async fn end_turns(&mut self, _: &[(&LockedGate, TurnEnd)]) -> Result<(), MissingOutcome> {
+        self.note("end turns", ())
+    }
+
+    async fn claim_runs(&mut self, _: &ClaimRequest, _: &[GateTurn], _: DueRuns) -> Result<Claimed, MissingOutcome> {
+        self.note(
+            "claim runs",
+            Claimed {
+                runs: Vec::new(),
+                held_back: Vec::new(),
+                full_gates: Vec::new(),
+                next_at: None,
+                now: Timestamp::from_micros(0),
+            },
+        )
     }
 }
 
 fn run(workflow: &str) -> NewRun {
     NewRun {
+        gate: None,
         id: RunId::generate(),
         lane: Lane { queue: "default".into(), workflow: workflow.into(), version: "1".into() },
         input: "null".into(),
         key: None,
         key_reuse: KeyReuse::Never,
+        single: None,
+        priority: None,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),
         parent: None::<Parent>,
         depth: 0,
     }
+}
+
+fn single_run(workflow: &str) -> NewRun {
+    let key = SingleKey { key: "key".into(), until: SingleUntil::End };
+    NewRun { single: Some(NewSingle { key, taken: WhenTaken::Replace }), ..run(workflow) }
 }
 
 fn claim() -> Claim {
@@ -191,7 +357,13 @@ fn attempt(claim: Claim, effect: Effect) -> Write {
 
 fn end(claim: Claim) -> Write {
     let end = RunEnd::Succeeded("1".into());
-    Write::End(EndWrite { claim, parent_run_id: Some(RunId::generate()), has_children: true, end })
+    Write::End(EndWrite {
+        claim,
+        parent_run_id: Some(RunId::generate()),
+        has_children: true,
+        has_event_waits: false,
+        end,
+    })
 }
 
 fn park(claim: Claim) -> Write {
@@ -204,6 +376,10 @@ fn signal(run_id: RunId) -> Write {
     Write::Signal(NewSignal { run_id, name: "paid".into(), payload: "1".into(), key, limit: None })
 }
 
+fn event() -> EventName {
+    EventName { name: "order.paid".into(), key: "42".into() }
+}
+
 /// One write of each kind, the kind that is applied last first.
 fn every_kind() -> Vec<Write> {
     let error = StoredError::new(ErrorKind::Deadline, "no luck");
@@ -213,7 +389,15 @@ fn every_kind() -> Vec<Write> {
     let until = Timestamp::from_micros(1);
     let fork = ForkWrite { source: RunId::generate(), new: run("fork"), before: 7, kept: None };
     vec![
-        Write::Claim(ClaimRequest { worker, lanes, limit: 1, lease: Duration::from_secs(30) }),
+        Write::Claim(ClaimRequest {
+            worker,
+            lanes,
+            limited: Vec::new(),
+            gated: Vec::new(),
+            limit: 1,
+            lease: Duration::from_secs(30),
+        }),
+        Write::CallSeats(line("waited for")),
         Write::Expire { limit: 1, patience: Duration::ZERO },
         Write::Terminate(RunId::generate()),
         Write::Cancel(RunId::generate()),
@@ -225,13 +409,38 @@ fn every_kind() -> Vec<Write> {
         Write::Continue(ContinueWrite { claim: claim(), input: "1".into() }),
         park(claim()),
         end(claim()),
+        Write::Emit(NewEmission { event: event(), payload: "1".into(), by: None }),
         signal(RunId::generate()),
         Write::Crashes(CrashesWrite { claim: claim(), crashes: 1, lone_crashes: 0, is_alone: true }),
         attempt(claim(), Effect::Start(Box::new(run("child")))),
+        attempt(claim(), Effect::LeaveEvent(Box::new(LeftWait { signal: "left".into(), unless_delivered: true }))),
+        attempt(claim(), Effect::AwaitEvent(Box::new(EventWait { event: event(), signal: "begun".into() }))),
         attempt(claim(), Effect::Consume { seq: 1 }),
+        attempt(claim(), Effect::LeaveSeat(Box::new(line("left")))),
+        attempt(claim(), Effect::TakeSeat(Box::new(line("asked for")))),
         Write::Fork(Box::new(fork)),
+        Write::Start(single_run("single")),
         Write::Start(run("start")),
+        schedule("hourly", Some(1), Some(2), vec![run("scheduled")]),
+        Write::Limit(LimitWrite { limit: "llm".into(), change: LimitChange::Override(None) }),
+        Write::Queue(QueueWrite { queue: "mail".into(), change: QueueChange::Resume }),
     ]
+}
+
+fn line(key: &str) -> SeatLine {
+    SeatLine { limit: "llm".into(), key: key.into() }
+}
+
+fn schedule(name: &str, seen: Option<i64>, next: Option<i64>, starts: Vec<NewRun>) -> Write {
+    let until = Timestamp::from_micros(1);
+    let row = |revision| StoredSchedule {
+        name: name.into(),
+        revision,
+        available_at: until,
+        input: None,
+        record: String::new(),
+    };
+    Write::Schedule(Box::new(ScheduleWrite { name: name.into(), seen, next: next.map(row), starts }))
 }
 
 fn apply_to(target: &mut Recorder, writes: &[Write]) -> Result<Vec<Outcome>, MissingOutcome> {
@@ -243,39 +452,98 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
     let mut target = Recorder::default();
     let outcomes = apply_to(&mut target, &every_kind()).unwrap();
     let expected = [
-        "insert runs start fork",
-        "lock 8 claims, 15 changed runs",
+        "change queues",
+        "write 1 limits",
+        "lock 1 schedules",
+        "update 1 schedules",
+        "insert runs start fork scheduled",
+        "lock 1 events",
+        "lock 1 single keys",
+        "find runs of 1 single keys",
+        "lock 2 lines",
+        "read 1 limits",
+        "read lines with [2, 1] waiting",
+        "lock 12 claims, 22 changed runs",
         "mark fork",
         "copy history",
         "find final ones of 1 attempts",
         "insert runs child",
+        "begin 1 waits",
+        "leave 1 waits",
+        "delete 1 seats",
+        "write 1 seats, 1 taken",
         "consume 1 signals",
-        "record 2 attempts",
+        "record 6 attempts",
         "set crashes of 1 runs",
         "insert 1 signals",
+        "wake 1 runs",
+        "emit order.paid",
         "wake 1 runs",
         "finish 1 ends, 1 parks",
         "continue 1 runs",
         "retry 1 runs",
         "reset 1 outcomes",
+        "read lost single key",
         "revive run",
         "reset 1 outcomes",
         "pause run",
         "resume run",
         "release unknown claims",
+        "find runs of 1 single keys",
+        "insert runs single",
+        "cancel 1 runs",
+        "clear 1 single keys",
+        "set 1 single keys",
         "cancel 1 runs",
         "terminate 1 runs",
         "expire runs",
-        "find parents of 3 runs",
+        "delete waits of 5 runs",
+        "find parents of 4 runs",
         "wake 1 runs",
-        "cancel children of 4 runs",
+        "cancel children of 5 runs",
+        "call 1 seats",
+        "wake 1 runs",
         "claim runs",
     ];
     assert_eq!(target.calls, expected);
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
-    let operators = ["claimed", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
-    let claims = ["applied", "applied", "applied", "applied", "applied", "signaled", "applied", "applied", "applied"];
-    assert_eq!(names, [&operators[..], &claims[..], &["started", "started"]].concat());
+    let operators = ["claimed", "called", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
+    let (releases, messages, claims) = (["applied"; 5], ["emitted", "signaled"], ["applied"; 7]);
+    let starts = ["started", "started", "started", "applied", "applied", "applied"];
+    assert_eq!(names, [&operators[..], &releases, &messages, &claims, &starts].concat());
+}
+
+#[test]
+fn a_schedule_changes_only_as_it_was_seen() {
+    let mut target = Recorder::default();
+    let writes = [
+        schedule("seen", Some(1), Some(2), vec![run("first")]),
+        schedule("seen", Some(2), Some(3), vec![run("second")]),
+        schedule("seen", Some(2), Some(4), vec![run("late")]),
+        schedule("older", Some(9), Some(8), vec![run("stale")]),
+        schedule("again", Some(9), Some(1), vec![run("again")]),
+        schedule("gone", Some(1), None, vec![]),
+        schedule("gone", Some(1), None, vec![]),
+        schedule("gone", Some(1), Some(2), vec![run("after its end")]),
+        schedule("new", None, Some(5), vec![run("of none")]),
+        schedule("new but taken", None, Some(5), vec![]),
+        schedule("new and gone", Some(5), None, vec![]),
+        schedule("taken", None, Some(5), vec![]),
+    ];
+    let outcomes = apply_to(&mut target, &writes).unwrap();
+    let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
+    let (applied, lost, duplicate) = ("applied", "lost", "duplicate");
+    let of_seen = [applied, applied, lost, lost, duplicate];
+    let of_others = [applied, duplicate, lost, applied, lost, duplicate, lost];
+    assert_eq!(names, [&of_seen[..], &of_others].concat());
+    let expected = [
+        "lock 8 schedules",
+        "update 1 schedules",
+        "delete 1 schedules",
+        "insert 2 schedules",
+        "insert runs first second",
+    ];
+    assert_eq!(target.calls, expected);
 }
 
 #[test]
@@ -313,7 +581,8 @@ fn a_write_that_the_fence_refuses_has_no_effect() {
     let outcomes = apply_to(&mut target, &writes).unwrap();
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
     assert_eq!(names, ["duplicate", "duplicate", "duplicate", "signaled"]);
-    assert_eq!(target.calls, ["lock 1 claims, 2 changed runs"]);
+    // The look for an earlier signal with the same key changes nothing.
+    assert_eq!(target.calls, ["lock 1 claims, 2 changed runs", "find 1 signals"]);
 }
 
 #[test]
@@ -336,4 +605,24 @@ fn a_write_of_the_application_locks_its_run_and_no_relatives() {
     let outcome = apply_within(&mut target, &signal(RunId::generate())).now_or_never().unwrap();
     assert_eq!(outcome.unwrap().name(), "signaled");
     assert_eq!(target.calls, ["lock 1 claims, 1 changed runs", "insert 1 signals", "wake 1 runs"]);
+}
+
+#[test]
+fn seats_are_given_out_in_the_order_of_the_batch() {
+    let claim = || Claim { run_id: RunId::generate(), epoch: 1 };
+    let seat = |claim, key: &str| attempt(claim, Effect::TakeSeat(Box::new(line(key))));
+    let (first, second) = (claim(), claim());
+    let undeclared = SeatLine { limit: "undeclared".into(), key: "a".into() };
+    let writes = [
+        seat(first, "a"),
+        seat(second, "a"),
+        seat(claim(), "waited for"),
+        attempt(claim(), Effect::TakeSeat(Box::new(undeclared))),
+        attempt(first, Effect::LeaveSeat(Box::new(line("a")))),
+        Write::CallSeats(line("a")),
+    ];
+    let outcomes = apply_to(&mut Recorder::default(), &writes).unwrap();
+    let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
+    assert_eq!(names, ["applied", "seat waits", "seat waits", "limit undeclared", "applied", "called"]);
+    assert!(matches!(&outcomes[5], Outcome::Called(runs) if *runs == [second.run_id]));
 }

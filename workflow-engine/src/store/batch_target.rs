@@ -2,15 +2,20 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
-use crate::model::{Claim, NewRun, NewSignal, RunId, RunStatus, StoredError, WorkerId};
+use crate::model::{
+    AcceptedSignal, Claim, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal,
+    QueueRecord, Rate, RunId, RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
+};
 
 use super::attempt_row::AttemptRow;
 use super::fence::Fence;
+use super::gates::{GateTurn, LockedGate, TurnEnd};
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
+use super::seat_line::{AskedSeat, SeatRow};
 use super::{
-    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, EndWrite, ParkWrite, RetryWrite,
-    ReviveWrite, StartOutcome,
+    AttemptWrite, CancelOutcome, ClaimRequest, Claimed, ContinueWrite, CrashesWrite, Emitted, EndWrite, LimitWrite,
+    ParkWrite, QueueWrite, RetryWrite, ReviveWrite, StartOutcome,
 };
 
 /// An open transaction to which [`apply`](super::apply()) applies a batch.
@@ -25,6 +30,62 @@ pub trait BatchTarget: Send {
     /// An error of the database.
     type Error: From<MissingOutcome>;
 
+    /// Changes the records of queues, in the order of their names.
+    fn write_queues(&mut self, writes: &[&QueueWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Changes the rules of limits for steps, in the order of their names.
+    fn write_limits(&mut self, writes: &[&LimitWrite]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Keeps other transactions from giving seats of these lines out until the commit. A store
+    /// whose transaction excludes every other one needs no lock.
+    fn lock_lines(&mut self, lines: &BTreeSet<&SeatLine>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Returns the records of those of these limits that have one.
+    fn read_limits(
+        &mut self,
+        names: &BTreeSet<&str>,
+    ) -> impl Future<Output = Result<Vec<LimitRecord>, Self::Error>> + Send;
+
+    /// Returns the rows of each of these lines: all that have an epoch, and of those that wait the
+    /// first ones, at most the number beside the line. Leaves out a waiting row if its run is
+    /// paused or is neither running nor parked, or if it was called more than
+    /// [`CALL_PATIENCE`](super::CALL_PATIENCE) ago. Sees every commit that ended before
+    /// [`BatchTarget::lock_lines`] returned.
+    fn read_lines(
+        &mut self,
+        lines: &[(&SeatLine, u32)],
+    ) -> impl Future<Output = Result<Vec<Vec<SeatRow>>, Self::Error>> + Send;
+
+    /// Writes the rows of steps that ask for seats. A row of the same line keeps the time at which
+    /// it asked; another one gets a time after all of its line.
+    fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Deletes the rows of these steps.
+    fn delete_seats(&mut self, steps: &[(RunId, &str)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Notes that these steps were called now.
+    fn mark_called(&mut self, steps: &[(RunId, String)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Returns the revisions of those of these schedules that exist, which hold until the commit. A
+    /// store that locks rows locks them here, in the order of their names.
+    fn lock_schedules(
+        &mut self,
+        names: &BTreeSet<&str>,
+    ) -> impl Future<Output = Result<HashMap<String, i64>, Self::Error>> + Send;
+
+    /// Writes the rows of schedules that it has locked, in the order of their names.
+    fn update_schedules(&mut self, rows: &[&StoredSchedule]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Inserts the rows of schedules, in the order of their names, unless another transaction has
+    /// inserted one of the same name meanwhile. Returns the names of the inserted rows.
+    fn insert_schedules(
+        &mut self,
+        rows: &[&StoredSchedule],
+    ) -> impl Future<Output = Result<HashSet<String>, Self::Error>> + Send;
+
+    /// Deletes schedules that it has locked.
+    fn delete_schedules(&mut self, names: &[&str]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
     /// Takes the keys of these starts away from failed and canceled runs, before
     /// [`BatchTarget::insert_runs`]. Changes nothing for a start whose run exists, because it was
     /// made by an earlier commit whose reply was lost.
@@ -34,6 +95,38 @@ pub trait BatchTarget: Send {
     /// id, the first is inserted. A run whose id is taken is the run itself, made by an earlier
     /// commit whose reply was lost: its outcome is [`StartOutcome::Created`].
     fn insert_runs(&mut self, runs: &[&NewRun]) -> impl Future<Output = Result<Vec<StartOutcome>, Self::Error>> + Send;
+
+    /// Locks the single keys of these runs until the commit, and returns the indexes of those that
+    /// another transaction has locked. In a batch of the executor it waits for no transaction.
+    fn lock_singles(
+        &mut self,
+        runs: &[SingleRun<'_>],
+    ) -> impl Future<Output = Result<HashSet<usize>, Self::Error>> + Send;
+
+    /// Finds these runs, and the runs that have their single keys. Returns one answer per run, in
+    /// their order.
+    fn find_singles(
+        &mut self,
+        runs: &[SingleRun<'_>],
+    ) -> impl Future<Output = Result<Vec<FoundSingle>, Self::Error>> + Send;
+
+    /// Gives runs that this transaction has inserted their single keys.
+    fn set_single_keys(&mut self, runs: &[SingleRun<'_>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Takes their single keys from runs.
+    fn clear_single_keys(&mut self, runs: &[RunId]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Gives runs that have not begun the lane, input, start time, deadline, priority and tags of
+    /// new runs: see [`WhenTaken::Move`](crate::model::WhenTaken). Each run occurs once.
+    fn move_runs(&mut self, runs: &[(&MovedRun, &NewRun)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Returns the workflow and the single key that a run gets back if it is revived after this
+    /// attempt; `None` if it gets none back.
+    fn read_lost_single(
+        &mut self,
+        run: RunId,
+        attempt: i64,
+    ) -> impl Future<Output = Result<Option<(String, SingleKey)>, Self::Error>> + Send;
 
     /// Makes what the returned fence says hold until the commit. A store that locks rows locks all
     /// runs of `locks` here, in the order of their ids, so that no two batches deadlock.
@@ -74,11 +167,44 @@ pub trait BatchTarget: Send {
         signals: &[&NewSignal],
     ) -> impl Future<Output = Result<HashSet<(RunId, String)>, Self::Error>> + Send;
 
-    /// Returns run and key of those of these signals whose key the run's inbox has.
+    /// Returns the signals in the inboxes of these runs, consumed ones included, that have the keys
+    /// of these signals, by run and key.
     fn find_signals(
         &mut self,
         signals: &[&NewSignal],
-    ) -> impl Future<Output = Result<HashSet<(RunId, String)>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<HashMap<(RunId, String), AcceptedSignal>, Self::Error>> + Send;
+
+    /// Keeps waits for these events from being registered until the commit, and returns the runs
+    /// that wait for them. A store whose transaction excludes every other one needs no lock.
+    fn lock_events(
+        &mut self,
+        emissions: &[&NewEmission],
+    ) -> impl Future<Output = Result<LockedEvents, Self::Error>> + Send;
+
+    /// Registers waits for events, except a wait that has received its event. Does not register a
+    /// wait whose event another transaction is emitting, and returns the indexes of such waits.
+    fn begin_event_waits(
+        &mut self,
+        waits: &[StepOf<'_, EventWait>],
+    ) -> impl Future<Output = Result<HashSet<usize>, Self::Error>> + Send;
+
+    /// Ends waits for events. A wait that ends only [unless
+    /// delivered](LeftWait::unless_delivered) stays if its event was delivered, and its index is
+    /// returned. If the event of any other of these waits was delivered, it is taken out of the
+    /// inbox.
+    fn leave_event_waits(
+        &mut self,
+        waits: &[StepOf<'_, LeftWait>],
+    ) -> impl Future<Output = Result<HashSet<usize>, Self::Error>> + Send;
+
+    /// Delivers an event to every registered wait of a run that has not ended, once, and ends these
+    /// waits. The runs are not woken here. A step's emission that was made before changes nothing:
+    /// the inbox of its run has the number of runs.
+    fn emit_event(&mut self, emission: &NewEmission) -> impl Future<Output = Result<Emitted, Self::Error>> + Send;
+
+    /// Deletes the waits of these runs for events, the events that were delivered to them and not
+    /// consumed, and their seats.
+    fn delete_event_waits(&mut self, runs: &BTreeSet<RunId>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Adds 1 to the `wakes` of those of these runs that have not ended, and makes parked ones due.
     fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> impl Future<Output = Result<(), Self::Error>> + Send;
@@ -154,9 +280,141 @@ pub trait BatchTarget: Send {
     /// ever claimed ends.
     fn cancel_children(&mut self, parents: &BTreeSet<RunId>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Claims due runs, from the lanes in turns.
-    fn claim_runs(&mut self, request: &ClaimRequest) -> impl Future<Output = Result<Claimed, Self::Error>> + Send;
+    /// Locks the records of these queues until the commit, and returns what they say. Leaves out
+    /// those that another transaction has locked, and does not wait for them. May leave out a queue
+    /// without a record: the worker that asks for it has read a record, and none is ever deleted.
+    fn lock_queues(&mut self, queues: &[String]) -> impl Future<Output = Result<Vec<LockedQueue>, Self::Error>> + Send;
+
+    /// Counts the running runs of each of these queues, to at most the number beside it. Sees every
+    /// commit that ended before [`BatchTarget::lock_queues`] returned.
+    fn count_running(&mut self, queues: &[(String, u32)])
+    -> impl Future<Output = Result<Vec<u32>, Self::Error>> + Send;
+
+    /// Locks gates until the commit, and returns at most `limit` of those behind which runs of
+    /// these lanes may be due, in the order of their turns. Leaves out gates that another
+    /// transaction has locked, and does not wait for them. Each gate comes with one lane, even if
+    /// runs of several wait behind it.
+    fn lock_gates(
+        &mut self,
+        lanes: &[Lane],
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<LockedGate>, Self::Error>> + Send;
+
+    /// Counts the running runs of each of these gates, over all lanes. Sees every commit that ended
+    /// before [`BatchTarget::lock_gates`] returned.
+    fn count_behind(&mut self, gates: &[&LockedGate]) -> impl Future<Output = Result<Vec<u32>, Self::Error>> + Send;
+
+    /// Claims due runs of these, from the lanes of the request and then from these gates in turns.
+    /// Does not look at the limits of queues and gates.
+    fn claim_runs(
+        &mut self,
+        request: &ClaimRequest,
+        gates: &[GateTurn],
+        due: DueRuns,
+    ) -> impl Future<Output = Result<Claimed, Self::Error>> + Send;
+
+    /// Says until when the rates of these queues and gates are used up, which it has locked.
+    fn spend_rates(
+        &mut self,
+        queues: &[(&LockedQueue, Timestamp)],
+        gates: &[(&LockedGate, Timestamp)],
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Says when claims look at these gates again.
+    fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
+
+/// The due runs that a claim takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DueRuns {
+    /// All.
+    All,
+    /// Those that have begun: they go on, or their lease has ended.
+    Begun,
+    /// Those that have not begun.
+    New,
+    /// Those whose lease has ended.
+    Lapsed,
+}
+
+/// The record of a queue that a claim has locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedQueue {
+    /// The name of the queue.
+    pub name: String,
+    /// The largest number of running runs; `None` for any number.
+    pub limit: Option<u32>,
+    /// How many runs may begin in a period; `None` for any number.
+    pub rate: Option<Rate>,
+    /// Until when the rate is used up.
+    pub spent_until: Timestamp,
+    /// `true` if the queue is paused.
+    pub is_paused: bool,
+}
+
+impl LockedQueue {
+    /// Returns what the claim needs of this record.
+    #[must_use]
+    pub fn of(record: &QueueRecord) -> Self {
+        let (limits, is_paused) = (record.limits(), record.pause.is_some());
+        let (limit, rate, spent_until) = (limits.concurrency, limits.rate, record.spent_until);
+        Self { name: record.name.clone(), limit, rate, spent_until, is_paused }
+    }
+
+    /// Returns a queue without a record.
+    #[must_use]
+    pub fn unlimited(name: &str) -> Self {
+        Self::of(&QueueRecord::new(name.to_owned()))
+    }
+}
+
+/// The events that the emissions of a batch have locked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockedEvents {
+    /// The indexes of the emissions whose events another transaction holds.
+    pub busy: HashSet<usize>,
+    /// The runs that wait for the other events.
+    pub waiting: BTreeSet<RunId>,
+}
+
+/// A run and the single key that it has or is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SingleRun<'w> {
+    /// The run.
+    pub run_id: RunId,
+    /// The name of its workflow.
+    pub workflow: &'w str,
+    /// The key.
+    pub key: &'w SingleKey,
+}
+
+/// The runs that are found for a [`SingleRun`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoundSingle {
+    /// `true` if the run itself exists.
+    pub exists: bool,
+    /// The run that has the key.
+    pub holder: Option<RunId>,
+}
+
+/// Something that belongs to a step of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StepOf<'w, T> {
+    /// The run.
+    pub run_id: RunId,
+    /// The step.
+    pub step_key: &'w str,
+    /// The thing that belongs to the step.
+    pub it: &'w T,
+}
+
+impl<T> Clone for StepOf<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for StepOf<'_, T> {}
 
 /// A signal that a step consumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

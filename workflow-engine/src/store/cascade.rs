@@ -16,6 +16,8 @@ pub(super) struct Ended {
     with_children: BTreeSet<RunId>,
     /// Parents of runs that ended.
     parents: BTreeSet<RunId>,
+    /// Runs that may have open waits for events.
+    with_event_waits: BTreeSet<RunId>,
 }
 
 impl Ended {
@@ -25,6 +27,14 @@ impl Ended {
         if write.has_children {
             self.with_children.insert(write.claim.run_id);
         }
+        if write.has_event_waits {
+            self.with_event_waits.insert(write.claim.run_id);
+        }
+    }
+
+    /// Adds the generation of a run that continues as new.
+    pub(super) fn generation(&mut self, run: RunId) {
+        self.with_event_waits.insert(run);
     }
 
     /// Adds a run that was ended without its worker, so nothing is known of its parent and
@@ -32,12 +42,17 @@ impl Ended {
     pub(super) fn without_worker(&mut self, run: RunId) {
         self.parents_unknown.insert(run);
         self.with_children.insert(run);
+        self.with_event_waits.insert(run);
     }
 }
 
-/// Wakes the parents of runs that ended, and cancels the children that are to end with them.
+/// Wakes the parents of runs that ended, cancels the children that are to end with them, and
+/// deletes their waits for events.
 pub(super) async fn cascade<T: BatchTarget>(target: &mut T, ended: Ended) -> Result<(), T::Error> {
-    let Ended { parents_unknown, with_children, mut parents } = ended;
+    let Ended { parents_unknown, with_children, mut parents, with_event_waits } = ended;
+    if !with_event_waits.is_empty() {
+        target.delete_event_waits(&with_event_waits).await?;
+    }
     if !parents_unknown.is_empty() {
         parents.extend(target.find_parents(&parents_unknown).await?);
     }

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    AttemptStatus, Claim, Lane, PayloadContext, PayloadPlace, Run, RunFilter, RunId, StepAttempt, StepKind,
-    StoredError, WorkerId,
+    AttemptStatus, Claim, Lane, LimitRecord, PayloadContext, PayloadPlace, QueueRecord, Run, RunFilter, RunId,
+    SeatLine, SeatWait, SignalOutcome, StepAttempt, StepKind, StoredError, StoredSchedule, WorkerId, event_of_signal,
 };
 
 use super::coded_writes::Encoded;
 use super::{
-    AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, EmittedItem, EndedRun, ForeignTransaction, ForkWrite,
-    Inbox, LeaseSession, Listener, NextDue, Outcome, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
-    WithinError, WorkerRecord, Write,
+    AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
+    ForeignTransaction, ForkWrite, Inbox, LeaseSession, Listener, NextDue, Outcome, SeatRow, StepCommit,
+    StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -180,8 +180,11 @@ impl Store for CodedStore {
     async fn inbox(&self, id: RunId, names: &[String]) -> Result<Option<Inbox>, DatabaseError> {
         let mut inbox = self.inner.inbox(id, names).await?;
         for signal in inbox.iter_mut().flat_map(|inbox| &mut inbox.signals) {
-            let place = PayloadPlace::Signal { name: &signal.name };
-            self.coding.open(&PayloadContext::new(id, place), &mut signal.payload)?;
+            let context = match event_of_signal(&signal.name) {
+                Some((name, key)) => PayloadContext::of_event(name, key),
+                None => PayloadContext::new(id, PayloadPlace::Signal { name: &signal.name }),
+            };
+            self.coding.open(&context, &mut signal.payload)?;
         }
         Ok(inbox)
     }
@@ -205,8 +208,54 @@ impl Store for CodedStore {
         Ok(approvals)
     }
 
+    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
+        let mut row = self.inner.schedule(name).await?;
+        row.iter_mut().for_each(|row| self.coding.show_schedule(row));
+        Ok(row)
+    }
+
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
+        let mut rows = self.inner.schedules(after, limit).await?;
+        rows.iter_mut().for_each(|row| self.coding.show_schedule(row));
+        Ok(rows)
+    }
+
+    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
+        let mut schedules = self.inner.due_schedules(computed, limit).await?;
+        schedules.due.iter_mut().for_each(|row| self.coding.show_schedule(row));
+        Ok(schedules)
+    }
+
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         self.inner.open_lease(worker, lanes).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
+        self.inner.queues().await
+    }
+
+    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
+        self.inner.running_in(queue, at_most).await
+    }
+
+    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
+        self.inner.running_behind(queue, gate).await
+    }
+
+    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
+        self.inner.limits().await
+    }
+
+    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
+        self.inner.waiting_lines(after, limit).await
+    }
+
+    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        self.inner.seats(lines).await
+    }
+
+    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
+        self.inner.seat_waits(run).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {
@@ -263,6 +312,10 @@ fn decode_outcomes(coding: &Coding, mut outcomes: Vec<Outcome>) -> Vec<Outcome> 
     for outcome in &mut outcomes {
         match outcome {
             Outcome::Started(started) => coding.decode_started(started),
+            Outcome::Signaled(SignalOutcome::Repeated(first)) => {
+                let place = PayloadPlace::Signal { name: &first.name };
+                coding.show(&PayloadContext::new(first.run_id, place), &mut first.payload);
+            }
             Outcome::Claimed(claimed) => claimed.runs.iter_mut().for_each(|run| show_claimed(coding, run)),
             _ => {}
         }

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
-use crate::model::{Effect, NewRun, NewSignal, PayloadContext, PayloadPlace};
+use crate::model::{
+    Effect, NewEmission, NewRun, NewSignal, NewSingle, PayloadContext, PayloadPlace, StoredSchedule, WhenTaken,
+};
 
 use super::{
-    AttemptWrite, Coding, ContinueWrite, DatabaseError, EndWrite, Outcome, ParkWrite, RetryWrite, RunEnd, StartOutcome,
-    Write,
+    AttemptWrite, Coding, ContinueWrite, DatabaseError, EndWrite, Outcome, ParkWrite, RetryWrite, RunEnd,
+    ScheduleWrite, StartOutcome, Write,
 };
 
 /// The writes of a batch that could be encoded, and the refusals of the others.
@@ -52,7 +54,11 @@ impl Coding {
             return Ok(Cow::Borrowed(run));
         }
         let input = self.encode(&PayloadContext::new(run.id, PayloadPlace::Input), &run.input)?;
-        Ok(Cow::Owned(NewRun { input, ..run.clone() }))
+        let mut run = NewRun { input, ..run.clone() };
+        if let Some(NewSingle { taken: WhenTaken::Move(moved), .. }) = &mut run.single {
+            moved.input = self.encode(&PayloadContext::new(moved.id, PayloadPlace::Input), &moved.input)?;
+        }
+        Ok(Cow::Owned(run))
     }
 
     /// Decodes the outcome of a start, so that the client can compare inputs.
@@ -79,9 +85,14 @@ impl Coding {
     /// Returns any write but a fork in its stored form. The history of a fork has to be read first.
     pub(super) fn encode_write<'w>(&self, write: &'w Write) -> Result<Cow<'w, Write>, DatabaseError> {
         Ok(Cow::Owned(match write {
+            Write::Schedule(write) => Write::Schedule(Box::new(self.encode_schedule(write)?)),
             Write::Start(run) => Write::Start(self.encode_start(run)?.into_owned()),
             Write::Attempt(write) => Write::Attempt(self.encode_attempt(write)?),
             Write::Signal(signal) => Write::Signal(self.encode_signal(signal)?.into_owned()),
+            Write::Emit(emission) => {
+                let context = PayloadContext::of_event(&emission.event.name, &emission.event.key);
+                Write::Emit(NewEmission { payload: self.encode(&context, &emission.payload)?, ..emission.clone() })
+            }
             Write::End(write) => Write::End(self.encode_end(write)?),
             Write::Park(write) => {
                 let context = PayloadContext::new(write.claim.run_id, PayloadPlace::Error);
@@ -102,6 +113,9 @@ impl Coding {
             | Write::Pause(_)
             | Write::Crashes(_)
             | Write::Resume(_)
+            | Write::Queue(_)
+            | Write::Limit(_)
+            | Write::CallSeats(_)
             | Write::ReleaseUnknown { .. }
             | Write::Cancel(_)
             | Write::Terminate(_)
@@ -110,11 +124,33 @@ impl Coding {
         }))
     }
 
+    /// Decodes the input of a schedule, or replaces it by the reason why it cannot be decoded.
+    pub(super) fn show_schedule(&self, row: &mut StoredSchedule) {
+        if let Some(input) = &mut row.input {
+            self.show(&PayloadContext::of_schedule(&row.name), input);
+        }
+    }
+
+    fn encode_schedule(&self, write: &ScheduleWrite) -> Result<ScheduleWrite, DatabaseError> {
+        let mut write = write.clone();
+        if let Some(StoredSchedule { name, input: Some(input), .. }) = &mut write.next {
+            *input = self.encode(&PayloadContext::of_schedule(name), input)?;
+        }
+        for run in &mut write.starts {
+            *run = self.encode_start(run)?.into_owned();
+        }
+        Ok(write)
+    }
+
     fn encode_attempt(&self, write: &AttemptWrite) -> Result<AttemptWrite, DatabaseError> {
         let effect = match &write.effect {
             Effect::Start(child) => Effect::Start(Box::new(self.encode_start(child)?.into_owned())),
             Effect::None => Effect::None,
             Effect::Consume { seq } => Effect::Consume { seq: *seq },
+            Effect::AwaitEvent(wait) => Effect::AwaitEvent(wait.clone()),
+            Effect::LeaveEvent(left) => Effect::LeaveEvent(left.clone()),
+            Effect::TakeSeat(line) => Effect::TakeSeat(line.clone()),
+            Effect::LeaveSeat(line) => Effect::LeaveSeat(line.clone()),
         };
         Ok(AttemptWrite { claim: write.claim, row: self.encode_row(write.claim.run_id, &write.row)?, effect })
     }

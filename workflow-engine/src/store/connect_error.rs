@@ -177,6 +177,14 @@ pub enum ConnectError {
         /// The newest version that this program knows.
         known: i64,
     },
+    /// The tables were made by a version before the first release.
+    #[error(
+        "the tables in database {url:?} were made by a version before the first release, whose layout this program does not read; use a new database or schema (it was not changed)"
+    )]
+    UnreleasedSchema {
+        /// The URL without its password.
+        url: String,
+    },
     /// The database answered with an error.
     #[error("cannot connect to {url:?}")]
     Database {

@@ -23,6 +23,8 @@ pub struct Locks {
     pub parents_unknown: BTreeSet<RunId>,
     /// Whether the batch ends runs under the claims of their workers.
     pub terminates: bool,
+    /// Whether parents and children are left to be locked when they are changed.
+    without_families: bool,
 }
 
 impl Locks {
@@ -38,12 +40,29 @@ impl Locks {
             with_children: with_children.chain(canceled()).collect(),
             parents_unknown: canceled().collect(),
             terminates: !batch.terminations.is_empty(),
+            without_families: false,
         }
     }
 
     /// Leaves the parents and children of runs that may end to be locked when they are changed.
     pub(super) fn without_families(self) -> Self {
-        Self { with_children: BTreeSet::new(), parents_unknown: BTreeSet::new(), ..self }
+        Self { with_children: BTreeSet::new(), parents_unknown: BTreeSet::new(), without_families: true, ..self }
+    }
+
+    /// Adds runs that the batch changes.
+    pub(super) fn add_changed(&mut self, runs: impl IntoIterator<Item = RunId>) {
+        self.changed.extend(runs);
+    }
+
+    /// Adds runs that the batch cancels.
+    pub(super) fn add_canceled(&mut self, runs: impl IntoIterator<Item = RunId>) {
+        for run in runs {
+            self.changed.insert(run);
+            if !self.without_families {
+                self.with_children.insert(run);
+                self.parents_unknown.insert(run);
+            }
+        }
     }
 
     /// Returns `true` if nothing has to be locked.

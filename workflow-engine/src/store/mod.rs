@@ -14,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, InboxSignal, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StoredError, Timestamp, UnreadablePayload,
-    WorkerId,
+    Claim, InboxSignal, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt,
+    StoredSchedule, Timestamp, WorkerId,
 };
 
 mod apply;
@@ -31,42 +31,56 @@ mod coding;
 mod coding_tests;
 mod commit_order;
 mod connect_error;
+mod ended_run;
 mod error;
 mod fence;
+mod gates;
 mod lanes;
+mod limited_claim;
 mod locks;
 mod options;
 mod outcome;
 mod outcomes;
 mod redact;
 mod releases;
+mod schedule_write;
+mod seat_line;
 mod sorted_batch;
 mod transaction;
 mod within;
+mod worker_record;
 mod write;
 
 pub use apply::{apply, apply_within};
 pub use attempt_row::AttemptRow;
-pub use batch_target::{BatchTarget, ConsumedSignal, RunState};
+pub use batch_target::{
+    BatchTarget, ConsumedSignal, DueRuns, FoundSingle, LockedEvents, LockedQueue, RunState, SingleRun, StepOf,
+};
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
 pub use connect_error::ConnectError;
+pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
-pub use lanes::{distinct_lanes, take_turns};
+pub use gates::{GateTurn, LockedGate, TurnEnd};
+pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
+pub use limited_claim::claim_limited;
 pub use locks::Locks;
 pub use options::{StoreOptions, check_timeout};
-pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
+pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
 pub use outcomes::{MissingOutcome, Outcomes};
 pub use redact::redact;
 pub use releases::Releases;
+pub use schedule_write::{DueSchedules, ScheduleWrite};
+pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatRow};
 pub use sorted_batch::{Indexed, SortedBatch};
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
+pub use worker_record::WorkerRecord;
 pub use write::{
-    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite,
-    RunEnd, Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite, QueueWrite,
+    RetryWrite, ReviveWrite, RunEnd, Write,
 };
 
 /// A database that stores runs.
@@ -76,9 +90,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// order. An end or park that lost a race with another transaction may be retried in a second
     /// transaction, after the rest have committed.
     ///
-    /// Order within the batch: starts, forks, step attempts with their effects, crashes, signals,
-    /// ends, parks, continues, retries, revivals, pauses, resumes, releases of unknown claims,
-    /// cancels, terminations, expiries, claims; rows sorted by run id.
+    /// Order within the batch: queues, limits, schedules, starts, forks, step attempts with their
+    /// effects, crashes, signals, emissions, ends, parks, continues, retries, revivals, pauses,
+    /// resumes, releases of unknown claims, starts with a single key, cancels, terminations,
+    /// expiries, calls of seats, claims; rows sorted by run id.
     /// A write whose claim is not the run's current one changes nothing and its outcome is
     /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.
     /// Applying a batch again after a commit whose reply was lost is safe.
@@ -204,6 +219,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// See [`Store::run`].
     async fn approvals(&self, run: Option<RunId>, limit: u32) -> Result<Vec<WaitingApproval>, DatabaseError>;
 
+    /// Returns the row of a schedule; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError>;
+
+    /// Returns at most `limit` schedules with names after `after`, in the order of their names.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError>;
+
+    /// Returns at most `limit` schedules that are due, and when the next one is. Leaves out
+    /// schedules without an input, except those named in `computed`. It reads the due ones and one
+    /// more.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError>;
+
     /// Opens the session that keeps the claims of a worker: a connection of its own, bound to the
     /// calling runtime, that holds the worker's liveness lock. Records the worker and the lanes
     /// that it serves, so that other workers can check its lock.
@@ -225,6 +260,49 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError>;
+
+    /// Returns the queues that were declared, limited or paused, in the order of their names.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError>;
+
+    /// Counts the running runs of a queue, to at most this number.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError>;
+
+    /// Counts the running runs behind a gate of a queue.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError>;
+
+    /// Returns the limits for steps that were declared or set, in the order of their names.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError>;
+
+    /// Returns at most `limit` lines, after this one and in their order, in which a step waits for
+    /// a seat. One index lookup per line.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError>;
+
+    /// Returns the rows of these lines: see [`BatchTarget::read_lines`].
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError>;
+
+    /// Returns the steps of a run that wait for a seat, in the order of their keys.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError>;
 
     /// Notifies other processes that something changed that they may wait for. A hint: it may be
     /// lost.
@@ -352,20 +430,6 @@ pub struct WaitingApproval {
     pub started_at: Timestamp,
 }
 
-/// The record of a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerRecord {
-    /// The worker.
-    pub id: WorkerId,
-    /// The lanes that it serves; empty for a worker of a release that did not record them, or that
-    /// recorded them in a form that this program does not understand.
-    pub lanes: Vec<Lane>,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// `true` if its liveness lock is held at this moment.
-    pub live: bool,
-}
-
 /// When the next run is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextDue {
@@ -382,26 +446,4 @@ pub struct EmittedItem {
     pub number: i64,
     /// The item as JSON text.
     pub item: String,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EndedRun {
-    /// The run.
-    pub id: RunId,
-    /// A terminal status.
-    pub status: RunStatus,
-    /// The output as JSON text, if it succeeded.
-    pub output: Option<String>,
-    /// Why it failed, if it failed.
-    pub error: Option<StoredError>,
-}
-
-impl EndedRun {
-    /// Returns the payload that cannot be decoded, if there is one.
-    #[must_use]
-    pub fn unreadable(&self) -> Option<UnreadablePayload> {
-        let output = self.output.as_deref().and_then(UnreadablePayload::in_place_of);
-        output.or_else(|| UnreadablePayload::in_place_of_error(self.error.as_ref()?))
-    }
 }

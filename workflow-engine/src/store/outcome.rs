@@ -18,12 +18,38 @@ pub enum Outcome {
     Started(StartOutcome),
     /// The outcome of [`Write::Signal`](super::Write::Signal).
     Signaled(SignalOutcome),
+    /// The outcome of [`Write::Emit`](super::Write::Emit).
+    Emitted(Emitted),
+    /// Another transaction that is open works on the event of this write: a
+    /// [`Write::Attempt`](super::Write::Attempt) that begins a wait meets an emission, or a
+    /// [`Write::Emit`](super::Write::Emit) meets either. Or it works on the single key of a
+    /// [`Write::Start`](super::Write::Start) or [`Write::Revive`](super::Write::Revive). Nothing
+    /// was changed. The writer sends the write again after a moment.
+    Busy,
+    /// A [`Write::Attempt`](super::Write::Attempt) was to end a wait for an event because its
+    /// timeout has passed, but the event was delivered before. Nothing was changed.
+    Delivered,
     /// A [`Write::Attempt`](super::Write::Attempt) could not start its child: another run of this
     /// workflow and key exists. Neither the row nor the child was written.
     KeyTaken {
         /// The run that has the key.
         id: RunId,
     },
+    /// A [`Write::Revive`](super::Write::Revive) could not make its run pending: another run has
+    /// its single key. Nothing was changed.
+    SingleTaken {
+        /// The run that has the key.
+        id: RunId,
+    },
+    /// A [`Write::Attempt`](super::Write::Attempt) asked for a seat and waits for one. Its row was
+    /// written, but its body may not begin.
+    SeatWaits,
+    /// A [`Write::Attempt`](super::Write::Attempt) asked for a seat of a limit that is neither
+    /// declared nor set. Nothing was changed.
+    LimitUndeclared,
+    /// The outcome of [`Write::CallSeats`](super::Write::CallSeats): the runs of the steps that
+    /// were called, sorted.
+    Called(Vec<RunId>),
     /// The outcome of [`Write::Cancel`](super::Write::Cancel) and
     /// [`Write::Terminate`](super::Write::Terminate).
     Canceled(CancelOutcome),
@@ -50,8 +76,13 @@ impl Outcome {
     pub fn changed_nothing(&self) -> bool {
         match self {
             Self::Lost | Self::Refused(_) | Self::KeyTaken { .. } | Self::Changed(0) => true,
+            Self::Busy | Self::Delivered | Self::SingleTaken { .. } => true,
+            Self::Started(StartOutcome::Held { .. }) => true,
+            Self::LimitUndeclared => true,
+            Self::Called(runs) => runs.is_empty(),
             // An existing row may come from a commit whose reply was lost.
-            Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) => false,
+            Self::SeatWaits => false,
+            Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) | Self::Emitted(_) => false,
             Self::Canceled(_) | Self::Paused(_) | Self::Resumed(_) | Self::Claimed(_) | Self::Changed(_) => false,
         }
     }
@@ -68,7 +99,14 @@ impl Outcome {
             Self::Refused(_) => "refused",
             Self::Started(_) => "started",
             Self::Signaled(_) => "signaled",
+            Self::Emitted(_) => "emitted",
+            Self::Busy => "busy",
+            Self::Delivered => "delivered",
             Self::KeyTaken { .. } => "key taken",
+            Self::SingleTaken { .. } => "single key taken",
+            Self::SeatWaits => "seat waits",
+            Self::LimitUndeclared => "limit undeclared",
+            Self::Called(_) => "called",
             Self::Canceled(_) => "canceled",
             Self::Paused(_) => "paused",
             Self::Resumed(_) => "resumed",
@@ -76,6 +114,16 @@ impl Outcome {
             Self::Changed(_) => "changed",
         }
     }
+}
+
+/// The outcome of an emission.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Emitted {
+    /// The number of runs that the event was delivered to.
+    pub count: u64,
+    /// The runs that this commit has woken, sorted. Empty if an earlier commit has delivered the
+    /// event.
+    pub woken: Vec<RunId>,
 }
 
 /// The outcome of a start.
@@ -94,6 +142,21 @@ pub enum StartOutcome {
     /// known any more.
     Continued {
         /// The run that has the key.
+        id: RunId,
+    },
+    /// Another run has the single key; nothing was changed.
+    Held {
+        /// The run that has the key.
+        id: RunId,
+    },
+    /// The run that has the single key starts later, with the input of this start.
+    Moved {
+        /// The run that has the key.
+        id: RunId,
+    },
+    /// The run was created. The run that had the single key was asked to cancel.
+    Replaced {
+        /// The run that had the key.
         id: RunId,
     },
 }
@@ -143,8 +206,15 @@ pub enum ResumeOutcome {
 /// The runs that a claim got.
 #[derive(Clone, Debug)]
 pub struct Claimed {
-    /// The claimed runs, the longest due first.
+    /// The claimed runs, in the order of their turns.
     pub runs: Vec<ClaimedRun>,
+    /// The limited queues in which due runs may be left because the queue is full or paused, or
+    /// another claim was at work on it.
+    pub held_back: Vec<String>,
+    /// The queues of which the claim has found a gate full.
+    pub full_gates: Vec<String>,
+    /// When the rate of a held-back queue lets its next run begin.
+    pub next_at: Option<Timestamp>,
     /// The time of the claim.
     pub now: Timestamp,
 }
@@ -156,6 +226,8 @@ pub struct ClaimedRun {
     pub claim: Claim,
     /// The lane of the run.
     pub lane: Lane,
+    /// The gate behind which it waited. `None`: it waited behind no gate.
+    pub gate: Option<String>,
     /// The input as JSON text.
     pub input: String,
     /// The run's `wakes`: how often something asked it to wake.

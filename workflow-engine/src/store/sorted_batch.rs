@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use crate::model::{Claim, NewRun, NewSignal, RunId, WorkerId};
+use crate::model::{Claim, NewEmission, NewRun, NewSignal, RunId, SeatLine, WorkerId};
 
 use super::{
-    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, ParkWrite, RetryWrite, ReviveWrite,
-    Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite, QueueWrite,
+    RetryWrite, ReviveWrite, ScheduleWrite, Write,
 };
 
 /// The writes of a batch by kind, in the order in which [`apply`](super::apply()) applies the
@@ -13,14 +13,24 @@ use super::{
 pub struct SortedBatch<'w> {
     /// All writes, in their order.
     pub all: &'w [Write],
-    /// Of [`Write::Start`].
+    /// Of [`Write::Queue`].
+    pub queues: Indexed<&'w QueueWrite>,
+    /// Of [`Write::Limit`].
+    pub limits: Indexed<&'w LimitWrite>,
+    /// Of [`Write::Schedule`].
+    pub schedules: Indexed<&'w ScheduleWrite>,
+    /// Of [`Write::Start`], without a single key.
     pub starts: Indexed<&'w NewRun>,
+    /// Of [`Write::Start`], with a single key.
+    pub singles: Indexed<&'w NewRun>,
     /// Of [`Write::Fork`].
     pub forks: Indexed<&'w ForkWrite>,
     /// Of [`Write::Attempt`].
     pub attempts: Indexed<&'w AttemptWrite>,
     /// Of [`Write::Signal`].
     pub signals: Indexed<&'w NewSignal>,
+    /// Of [`Write::Emit`].
+    pub emissions: Indexed<&'w NewEmission>,
     /// Of [`Write::Crashes`].
     pub crashes: Indexed<&'w CrashesWrite>,
     /// Of [`Write::End`].
@@ -45,6 +55,8 @@ pub struct SortedBatch<'w> {
     pub terminations: Indexed<RunId>,
     /// Of [`Write::Expire`]: limit and patience.
     pub expiries: Indexed<(u32, Duration)>,
+    /// Of [`Write::CallSeats`].
+    pub calls: Indexed<&'w SeatLine>,
     /// Of [`Write::Claim`].
     pub claims: Indexed<&'w ClaimRequest>,
 }
@@ -56,10 +68,15 @@ impl<'w> SortedBatch<'w> {
         let mut batch = Self { all: writes, ..Self::default() };
         for (index, write) in writes.iter().enumerate() {
             match write {
+                Write::Queue(write) => batch.queues.push(index, write),
+                Write::Limit(write) => batch.limits.push(index, write),
+                Write::Schedule(write) => batch.schedules.push(index, write),
+                Write::Start(run) if run.single.is_some() => batch.singles.push(index, run),
                 Write::Start(run) => batch.starts.push(index, run),
                 Write::Fork(write) => batch.forks.push(index, write),
                 Write::Attempt(write) => batch.attempts.push(index, write),
                 Write::Signal(signal) => batch.signals.push(index, signal),
+                Write::Emit(emission) => batch.emissions.push(index, emission),
                 Write::Crashes(write) => batch.crashes.push(index, write),
                 Write::End(write) => batch.ends.push(index, write),
                 Write::Park(write) => batch.parks.push(index, write),
@@ -72,6 +89,7 @@ impl<'w> SortedBatch<'w> {
                 Write::Cancel(run) => batch.cancels.push(index, *run),
                 Write::Terminate(run) => batch.terminations.push(index, *run),
                 Write::Expire { limit, patience } => batch.expiries.push(index, (*limit, *patience)),
+                Write::CallSeats(line) => batch.calls.push(index, line),
                 Write::Claim(request) => batch.claims.push(index, request),
             }
         }

@@ -46,6 +46,13 @@ pub enum WithinError {
         /// The kind of the transaction's database.
         transaction: &'static str,
     },
+    /// The isolation level of the transaction hides waits that have begun since its first
+    /// statement.
+    #[error("the transaction has the isolation level {level}")]
+    Isolation {
+        /// The level, as the database names it.
+        level: String,
+    },
     /// The database refused, or did not answer.
     #[error(transparent)]
     Database(#[from] DatabaseError),

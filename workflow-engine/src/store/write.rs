@@ -1,18 +1,25 @@
 use std::time::Duration;
 
 use crate::model::{
-    Claim, Effect, Lane, NewRun, NewSignal, RunId, RunStatus, StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
+    Claim, Effect, Lane, LimitChange, NewEmission, NewRun, NewSignal, QueueChange, RunId, RunStatus, SeatLine,
+    StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
 };
+
+use super::ScheduleWrite;
 
 /// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
 pub enum Write {
+    /// Change a schedule and start the runs of its occurrences.
+    Schedule(Box<ScheduleWrite>),
     /// Start a run.
     Start(NewRun),
     /// Record an attempt of a step: begun, failed or final.
     Attempt(AttemptWrite),
     /// Put a signal into the inbox of a run, and wake the run.
     Signal(NewSignal),
+    /// Deliver an event to every run that waits for it at this commit, and wake these runs.
+    Emit(NewEmission),
     /// End a run that is claimed.
     End(EndWrite),
     /// Park a claimed run, to be claimed again later.
@@ -54,6 +61,12 @@ pub enum Write {
         /// because its function may clean up.
         patience: Duration,
     },
+    /// Change the limits of a queue, pause it or resume it.
+    Queue(QueueWrite),
+    /// Change the rule of a limit for steps.
+    Limit(LimitWrite),
+    /// Call the steps that may take the free seats of this line, and wake their runs.
+    CallSeats(SeatLine),
     /// Claim due runs for a worker, from its lanes in turns. Runs started in the same batch may be
     /// claimed ahead of older due runs, but only if the claim has spare capacity. While claims keep
     /// coming back full, a run that became due late may be skipped for at most 500 ms.
@@ -81,25 +94,46 @@ impl Write {
             Self::Continue(write) => Some(write.claim),
             Self::Retry(write) => Some(write.claim),
             Self::Crashes(write) => Some(write.claim),
-            Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Revive(_) | Self::Pause(_) => None,
+            Self::Schedule(_) | Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Emit(_) => None,
+            Self::Revive(_) | Self::Pause(_) => None,
             Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
-            Self::Expire { .. } | Self::Claim(_) => None,
+            Self::Expire { .. } | Self::Claim(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => None,
         }
+    }
+
+    /// Returns the runs that the write starts: itself, as a fork, as a child of its run, or for a
+    /// schedule.
+    pub fn new_runs(&self) -> impl Iterator<Item = &NewRun> {
+        let (one, many): (Option<&NewRun>, &[NewRun]) = match self {
+            Self::Start(run) => (Some(run), &[]),
+            Self::Fork(write) => (Some(&write.new), &[]),
+            Self::Attempt(AttemptWrite { effect: Effect::Start(child), .. }) => (Some(child), &[]),
+            Self::Schedule(write) => (None, &write.starts),
+            _ => (None, &[]),
+        };
+        one.into_iter().chain(many)
     }
 
     /// Returns about how many bytes of payload the write carries.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         match self {
-            Self::Start(run) => run.input.len(),
+            Self::Start(run) => run.input.len() + run.moved().map_or(0, |moved| moved.input.len()),
+            Self::Schedule(write) => {
+                let starts: usize = write.starts.iter().map(|run| run.input.len()).sum();
+                let row = write.next.as_ref();
+                starts + row.map_or(0, |row| row.record.len() + row.input.as_ref().map_or(0, String::len))
+            }
             Self::Attempt(write) => {
                 let child = match &write.effect {
                     Effect::Start(child) => child.input.len(),
-                    Effect::None | Effect::Consume { .. } => 0,
+                    Effect::None | Effect::Consume { .. } | Effect::AwaitEvent(_) | Effect::LeaveEvent(_) => 0,
+                    Effect::TakeSeat(_) | Effect::LeaveSeat(_) => 0,
                 };
                 write.row.output.as_ref().map_or(0, String::len) + child
             }
             Self::Signal(signal) => signal.payload.len(),
+            Self::Emit(emission) => emission.payload.len(),
             Self::End(write) => match &write.end {
                 RunEnd::Succeeded(output) => output.len(),
                 RunEnd::Failed(_) | RunEnd::Canceled => 0,
@@ -116,6 +150,9 @@ impl Write {
             | Self::Cancel(_)
             | Self::Terminate(_)
             | Self::Expire { .. }
+            | Self::Queue(_)
+            | Self::Limit(_)
+            | Self::CallSeats(_)
             | Self::Claim(_) => 0,
         }
     }
@@ -127,6 +164,7 @@ impl Write {
             Self::Start(_)
             | Self::Fork(_)
             | Self::Signal(_)
+            | Self::Emit(_)
             | Self::Park(_)
             | Self::Retry(_)
             | Self::ReleaseUnknown { .. } => true,
@@ -135,12 +173,15 @@ impl Write {
             | Self::Resume(_)
             | Self::Cancel(_)
             | Self::Terminate(_)
-            | Self::Expire { .. } => true,
+            | Self::Expire { .. }
+            | Self::Queue(_)
+            | Self::CallSeats(_) => true,
             // A child is due from its start. An end makes a waiting parent due, and children that
             // end with it.
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
+            Self::Schedule(write) => !write.starts.is_empty(),
             Self::End(write) => write.has_family(),
-            Self::Pause(_) | Self::Crashes(_) | Self::Claim(_) => false,
+            Self::Pause(_) | Self::Crashes(_) | Self::Limit(_) | Self::Claim(_) => false,
         }
     }
 
@@ -149,15 +190,17 @@ impl Write {
     pub fn ends_runs(&self) -> bool {
         match self {
             Self::End(_) | Self::Cancel(_) | Self::Terminate(_) | Self::Expire { .. } => true,
-            Self::Start(_)
+            Self::Start(run) => run.may_replace(),
+            Self::Schedule(_)
             | Self::Attempt(_)
             | Self::Signal(_)
+            | Self::Emit(_)
             | Self::Park(_)
             | Self::Continue(_)
             | Self::ReleaseUnknown { .. }
             | Self::Claim(_) => false,
             Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
-            Self::Crashes(_) => false,
+            Self::Crashes(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => false,
         }
     }
 }
@@ -186,11 +229,19 @@ pub struct EndWrite {
     pub parent_run_id: Option<RunId>,
     /// `true` if the run may have children. If `false`, the store does not search for them.
     pub has_children: bool,
+    /// `true` if the run may have open waits for events, or seats. If `false`, the store does not
+    /// search for them.
+    pub has_event_waits: bool,
     /// How the run ends.
     pub end: RunEnd,
 }
 
 impl EndWrite {
+    /// `true` if the end changes nothing but its run.
+    pub fn is_alone(&self) -> bool {
+        !self.has_family() && !self.has_event_waits
+    }
+
     /// `true` if the end concerns a parent or children.
     pub fn has_family(&self) -> bool {
         self.parent_run_id.is_some() || self.has_children
@@ -319,6 +370,24 @@ pub struct ContinueWrite {
     pub input: String,
 }
 
+/// Changes the record of a queue. A queue without one gets it.
+#[derive(Clone, Debug)]
+pub struct QueueWrite {
+    /// The name of the queue.
+    pub queue: String,
+    /// The change.
+    pub change: QueueChange,
+}
+
+/// Changes the rule of a limit for steps. A limit without a record gets it.
+#[derive(Clone, Debug)]
+pub struct LimitWrite {
+    /// The name of the limit.
+    pub limit: String,
+    /// The change.
+    pub change: LimitChange,
+}
+
 /// Claims due runs of these lanes: one of each lane in turns, in the order of the lanes, and of
 /// each lane the longest due first. Each claim adds 1 to the run's epoch and sets its lease. Claims
 /// at most `limit` runs and skips runs that another transaction locks.
@@ -328,8 +397,22 @@ pub struct ClaimRequest {
     pub worker: WorkerId,
     /// The lanes to claim from, in the order of their turns.
     pub lanes: Vec<Lane>,
+    /// The queues of these lanes that have limits or are paused, as far as the worker knows. The
+    /// claim looks at the records of no other ones.
+    pub limited: Vec<String>,
+    /// The queues of these lanes whose runs wait behind gates, as far as the worker knows. The
+    /// claim looks at the gates of no other ones.
+    pub gated: Vec<String>,
     /// The largest number of runs.
     pub limit: u32,
     /// How long the claims last without a renewal.
     pub lease: Duration,
+}
+
+impl ClaimRequest {
+    /// Returns whether the claim looks at the records of queues or at gates.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        !self.limited.is_empty() || !self.gated.is_empty()
+    }
 }

@@ -133,11 +133,14 @@ fn each_generation_has_its_own_children() {
 
 fn new_run() -> NewRun {
     NewRun {
+        gate: None,
         id: run_id(),
         lane: Lane { queue: "q".into(), workflow: "kid".into(), version: "1".into() },
         input: "null".into(),
         key: None,
         key_reuse: KeyReuse::Never,
+        single: None,
+        priority: None,
         start: StartTime::Now,
         deadline: None,
         tags: BTreeMap::new(),

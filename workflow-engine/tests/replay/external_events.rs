@@ -101,7 +101,8 @@ impl ExternalEvents {
     /// Applies the effect that is committed with a row.
     pub(crate) fn apply(&mut self, row: &StepAttempt, effect: Effect) -> Result<(), String> {
         match effect {
-            Effect::None => {}
+            Effect::None | Effect::AwaitEvent(_) | Effect::LeaveEvent(_) => {}
+            Effect::TakeSeat(_) | Effect::LeaveSeat(_) => {}
             Effect::Consume { seq } => {
                 let sent = self.inbox.iter_mut().find(|sent| sent.signal.seq == seq).ok_or("no such signal")?;
                 if let Some(step_key) = sent.consumed_by.replace(row.step_key.clone()) {

@@ -5,13 +5,14 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use workflow_engine::model::{NewRun, RunId, Timestamp};
-use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, Outcome, StartOutcome, Write};
+use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, Outcome, StartOutcome, Write, claim_limited};
 
 use super::JoinedClaim;
 use crate::claim_cursor::Cursors;
 use crate::context::{Context, Memory};
 use crate::error::Failure;
 use crate::fence_cache::Versions;
+use crate::slow_path::{SlowPath, slow_path};
 use crate::{claim, start};
 
 /// The answer of the database to a committed batch.
@@ -31,12 +32,14 @@ pub(crate) struct Answer {
     /// Where that claim began to look.
     pub(super) cursors: Cursors,
     /// The runs that another statement has claimed because the first one did not see all due runs,
-    /// each with the time since which it was due.
+    /// each with the time that decides its place.
     pub(super) rest: Vec<(Timestamp, ClaimedRun)>,
     /// The indexes of claims that follow the statement.
     pub(super) later_claims: Vec<usize>,
     /// The results of those claims, each with its index in the batch.
     pub(super) claimed_later: Vec<(usize, Claimed)>,
+    /// The outcomes of those that looked at limits.
+    pub(super) limited: Vec<(usize, Outcome)>,
 }
 
 impl Answer {
@@ -59,10 +62,38 @@ impl Answer {
         if let Some(rest) = self.rest_of_claim(memory, writes)? {
             self.rest = claim::claim_rest(&mut *connection, context.sql, context.clock, &rest).await?;
         }
+        // Those that look at limits are made already, unless ends were left.
+        let claims_limited = self.limited.is_empty();
         for index in &self.later_claims {
-            if let Some(request) = writes.get(*index).and_then(Write::as_claim) {
-                let claimed = claim::claim_resumed(&mut *connection, context, memory, request).await?;
-                self.claimed_later.push((*index, claimed));
+            let Some(write) = writes.get(*index) else { continue };
+            match write.as_claim() {
+                Some(request) if !request.is_limited() => {
+                    let claimed = claim::claim_resumed(&mut *connection, context, memory, request).await?;
+                    self.claimed_later.push((*index, claimed));
+                }
+                Some(_) if claims_limited => {
+                    let outcomes = slow_path(&mut *connection, context, memory, std::slice::from_ref(write)).await?;
+                    self.limited.extend(outcomes.into_iter().map(|outcome| (*index, outcome)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the claims that look at limits, in the transaction of the statement.
+    pub(crate) async fn claim_limited(
+        &mut self,
+        connection: &mut PgConnection,
+        context: Context<'_>,
+        memory: &Memory,
+        writes: &[Write],
+    ) -> Result<(), Failure> {
+        for index in &self.later_claims {
+            let request = writes.get(*index).and_then(Write::as_claim).filter(|request| request.is_limited());
+            if let Some(request) = request {
+                let claimed = claim_limited(&mut SlowPath::within(connection, context, memory), request).await?;
+                self.limited.push((*index, Outcome::Claimed(claimed)));
             }
         }
         Ok(())
@@ -100,7 +131,13 @@ impl Answer {
         for (index, claimed) in joined.into_iter().chain(claimed_later) {
             outcomes[index] = claimed.map_or_else(refused, Outcome::Claimed);
         }
-        for (index, outcome) in self.late {
+        for (index, outcome) in &self.limited {
+            if let (Outcome::Claimed(claimed), Some(request)) = (outcome, writes.get(*index).and_then(Write::as_claim))
+            {
+                memory.lock().fences.add_claimed(&self.versions, request.worker, &claimed.runs);
+            }
+        }
+        for (index, outcome) in self.late.into_iter().chain(self.limited) {
             outcomes[index] = outcome;
         }
         outcomes
@@ -115,7 +152,7 @@ impl Answer {
         writes: &[Write],
     ) -> Result<Claimed, Failure> {
         let now = claim::time_of(&self.rows)?;
-        let mut runs = claim::runs(&mut self.rows, request, now)?;
+        let mut runs = claim::runs(&self.rows, (request, &[]), now)?;
         if !joined.taken.is_empty() {
             let mut taken = joined.taken.clone();
             let is_taken = |run: &&NewRun| taken.remove(&run.id);
@@ -128,7 +165,7 @@ impl Answer {
         runs.append(&mut self.rest);
         let runs = claim::in_order(runs);
         memory.lock().fences.add_claimed(&self.versions, request.worker, &runs);
-        Ok(Claimed { runs, now })
+        Ok(Claimed { runs, held_back: Vec::new(), full_gates: Vec::new(), next_at: None, now })
     }
 }
 

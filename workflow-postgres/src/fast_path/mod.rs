@@ -4,13 +4,14 @@
 //!
 //! It takes batches of the ordinary kinds: starts, attempts without an effect, ends without a
 //! family, parks and claims. A single write is a batch of one. The statement does everything as if
-//! all claims held, and changes nothing if one of them does not. The batch then takes the slow
-//! path, which finds out which claim is lost. So does a batch of a process that has had more
-//! workers than `ownership.rs` remembers.
+//! all claims held and all lanes had rows, and changes nothing if one of them does not. The batch
+//! then takes the slow path, which finds out which claim is lost, and inserts the lanes. So does a
+//! batch of a process that has had more workers than `ownership.rs` remembers.
 //!
 //! A claim sees no run that its own statement makes due. If it may take more runs than the batch
 //! starts, the statement starts those that the claim takes as claimed runs. Otherwise the claim
-//! follows as a statement of its own, as does a claim beside parks and a second claim.
+//! follows as a statement of its own, as does a claim beside parks and a second claim. A claim that
+//! looks at limits follows as a transaction of its own.
 
 mod answer;
 mod statement;
@@ -37,8 +38,8 @@ pub(super) enum Fast {
     Done(Box<Answer>),
     /// The batch needs the slow path. Nothing was sent.
     NotApplicable,
-    /// A claim does not hold. Nothing was changed.
-    ClaimLost,
+    /// A claim does not hold, or the lane of a new run has no row. Nothing was changed.
+    Refused,
 }
 
 /// A batch that the fast path takes.
@@ -68,16 +69,20 @@ impl<'w> FastPath<'w> {
         if batch.attempts.iter().any(|write| batch.releases.contains(write.claim.run_id)) {
             return None;
         }
+        // A claim that looks at limits follows the statement, so it needs one.
+        if batch.is_without_writes() && batch.claims.first().is_none_or(|(_, request)| request.is_limited()) {
+            return None;
+        }
         batch.ask(writes, cache)?;
         (batch.attempts.is_empty() || workers.are_all()).then_some(batch)
     }
 
     fn add(&mut self, index: usize, write: &'w Write) -> Option<()> {
         match write {
-            Write::Start(run) if !run.may_take_key() => self.starts.push(run),
+            Write::Start(run) if !run.may_take_key() && run.single.is_none() => self.starts.push(run),
             Write::Attempt(write) if matches!(write.effect, Effect::None) => self.attempts.push(write),
             // The slow path answers a write that cannot be stored, and a second release of a run.
-            Write::End(write) if !write.has_family() => {
+            Write::End(write) if write.is_alone() => {
                 self.releases.end(write).ok().filter(|added| *added)?;
             }
             Write::Park(write) => drop(self.releases.park(write).ok().filter(|added| *added)?),
@@ -85,6 +90,10 @@ impl<'w> FastPath<'w> {
             _ => return None,
         }
         Some(())
+    }
+
+    fn is_without_writes(&self) -> bool {
+        self.starts.is_empty() && self.attempts.is_empty() && self.releases.is_empty()
     }
 
     /// Notes which claims the statement must check. `None`: two claims name one run, and the fence
@@ -119,7 +128,7 @@ impl<'w> FastPath<'w> {
         // With room beside them: runs that have been due for longer must not wait behind what is
         // started.
         let has_room = starts.is_empty() || starts.len() < request.limit as usize;
-        if self.releases.has_parks() || !has_room {
+        if self.releases.has_parks() || !has_room || request.is_limited() {
             return None;
         }
         let takes = |run: &&NewRun| if request.lanes.contains(&run.lane) { is_due_at_once(run) } else { Some(false) };

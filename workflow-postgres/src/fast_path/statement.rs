@@ -12,7 +12,7 @@ use sqlx::{Execute, PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use workflow_engine::model::{NewRun, RunId, Timestamp, WorkerId};
-use workflow_engine::store::{StartOutcome, Write};
+use workflow_engine::store::{ClaimRequest, StartOutcome, Write};
 
 use super::answer::Answer;
 use super::{Fast, FastPath, JoinedClaim};
@@ -60,6 +60,7 @@ impl BatchStatement {
         let asked = if fence == PartsFence::Owners { batch.asked } else { BTreeMap::new() };
         let usual = rows.are_first_successes() && batch.releases.are_plain_ends() && asked.is_empty();
         let parts = Parts {
+            gates: false,
             fence,
             starts: !starts.is_empty(),
             attempts,
@@ -108,6 +109,12 @@ impl BatchStatement {
         })
     }
 
+    /// Returns whether claims follow that look at limits.
+    pub(crate) fn has_limited_claims(&self, writes: &[Write]) -> bool {
+        let request = |index: &usize| writes.get(*index).and_then(Write::as_claim);
+        self.later_claims.iter().filter_map(request).any(ClaimRequest::is_limited)
+    }
+
     /// Executes the statement. These writes are the batch. If the outcome is [`Fast::Done`], ends
     /// and parks may be left, and claims may have to follow: [`Answer::unfinished`],
     /// [`Answer::claim_more`].
@@ -129,12 +136,13 @@ impl BatchStatement {
         };
         let rows = match query.fetch_all(&mut *connection).await.map_err(Failure::from) {
             // An attempt that was taken for a new one has a row.
-            Err(failure) if failure.is_recorded() => return Ok(Fast::ClaimLost),
+            Err(failure) if failure.is_recorded() => return Ok(Fast::Refused),
             rows => rows?,
         };
         let first = rows.first().ok_or_else(|| Failure::corrupt("a batch answered nothing"))?;
-        if self.parts.fence != PartsFence::None && !first.try_get::<bool, _>("holds")? {
-            return Ok(Fast::ClaimLost);
+        let refuses = |asked: bool, column: &str| Ok::<_, Failure>(asked && !first.try_get::<bool, _>(column)?);
+        if refuses(self.parts.fence != PartsFence::None, "holds")? || refuses(self.parts.starts, "laned")? {
+            return Ok(Fast::Refused);
         }
         let versions =
             if self.parts.fence == PartsFence::Owners { versions(first, self.locked)? } else { Versions::new() };

@@ -1,50 +1,47 @@
 -- Called by: read.rs, with pairs of queue and workflow.
--- Guarantees: reads one entry per version of the indexes of due and of running runs, however many
--- runs a version has. The indexes order versions by a hash. Of two versions with one hash it may
--- return only one, and of the smallest hash there is, none.
-WITH RECURSIVE seen(queue, workflow, number, version) AS (
-    SELECT DISTINCT k.queue COLLATE "C", k.workflow COLLATE "C", '-9223372036854775808'::bigint, NULL::text COLLATE "C"
-    FROM unnest($2::text[], $3::text[]) AS k(queue, workflow)
-    UNION ALL
-    SELECT s.queue, s.workflow, next.number, next.version
-    FROM seen AS s
+-- Guarantees: reads at most one entry of the index of due runs for each rank of each version of
+-- these workflows, and one of the index of running runs for each version, however many runs it has,
+-- and the gates at which it is time to look.
+SELECT lane.queue, lane.workflow_name, lane.version
+FROM (SELECT DISTINCT named.queue, named.workflow FROM unnest($2::text[], $3::text[]) AS named(queue, workflow)) AS known
+CROSS JOIN LATERAL (
+    SELECT l.id, l.queue, l.workflow_name, l.version
+    FROM {schema}.workflow_lanes AS l
+    WHERE l.queue = known.queue AND l.workflow_name = known.workflow AND l.gate = ''
+    OFFSET 0
+) AS lane
+WHERE (
+    SELECT min(waiting.available_at)
+    FROM (SELECT unnest({ranks}) AS number) AS rank
     CROSS JOIN LATERAL (
-        SELECT first.number, first.version
-        FROM ((
-            SELECT hashtextextended(r.version, 0) AS number, r.version
-            FROM {schema}.workflow_runs AS r
-            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-                  = hashtextextended(s.workflow, hashtextextended(s.queue, 0))
-              AND hashtextextended(r.version, 0) > s.number AND r.queue = s.queue AND r.workflow_name = s.workflow
-              AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL
-            ORDER BY hashtextextended(r.version, 0)
-            LIMIT 1
-        ) UNION ALL (
-            SELECT hashtextextended(r.version, 0) AS number, r.version
-            FROM {schema}.workflow_runs AS r
-            WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-                  = hashtextextended(s.workflow, hashtextextended(s.queue, 0))
-              AND hashtextextended(r.version, 0) > s.number AND r.queue = s.queue AND r.workflow_name = s.workflow
-              AND r.status = 'running'
-            ORDER BY hashtextextended(r.version, 0)
-            LIMIT 1
-        )) AS first
-        ORDER BY first.number
+        SELECT r.available_at
+        FROM {schema}.workflow_runs AS r
+        WHERE r.lane_id = lane.id AND r.rank = rank.number AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL
+        ORDER BY r.available_at, r.id
         LIMIT 1
-    ) AS next
+    ) AS waiting
+) <= {now} OR (
+    SELECT r.available_at
+    FROM {schema}.workflow_runs AS r
+    WHERE r.lane_id = lane.id AND r.status = 'running' AND r.paused_at IS NULL
+    ORDER BY r.available_at, r.id
+    LIMIT 1
+) <= {now}
+OR EXISTS (
+    SELECT FROM (
+        SELECT t.lane_id FROM {schema}.workflow_turns AS t
+        WHERE t.base_id = lane.id AND t.full_until IS NULL AND t.open_at <= {now}
+        UNION ALL
+        SELECT w.lane_id
+        FROM {schema}.workflow_gate_wakes AS w
+        CROSS JOIN LATERAL (
+            SELECT t.base_id FROM {schema}.workflow_turns AS t WHERE t.lane_id = w.lane_id LIMIT 1
+        ) AS woken
+        WHERE woken.base_id = lane.id AND w.open_at <= {now}
+    ) AS gated
+    CROSS JOIN LATERAL (
+        SELECT r.id FROM {schema}.workflow_runs AS r
+        WHERE r.lane_id = gated.lane_id AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL AND r.available_at <= {now}
+        LIMIT 1
+    ) AS waiting
 )
-SELECT s.queue, s.workflow AS workflow_name, s.version
-FROM seen AS s
-WHERE s.version IS NOT NULL AND (EXISTS (
-    SELECT FROM {schema}.workflow_runs AS r
-    WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0)) = hashtextextended(s.workflow, hashtextextended(s.queue, 0))
-      AND hashtextextended(r.version, 0) = s.number
-      AND r.queue = s.queue AND r.workflow_name = s.workflow AND r.version = s.version AND r.available_at <= {now}
-      AND r.status IN ('pending', 'parked') AND r.paused_at IS NULL
-) OR EXISTS (
-    SELECT FROM {schema}.workflow_runs AS r
-    WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0)) = hashtextextended(s.workflow, hashtextextended(s.queue, 0))
-      AND hashtextextended(r.version, 0) = s.number
-      AND r.queue = s.queue AND r.workflow_name = s.workflow AND r.version = s.version AND r.available_at <= {now}
-      AND r.status = 'running' AND r.paused_at IS NULL
-))

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use serde::Serialize;
 
 use workflow_engine::model::{
-    Decision, Lane, NewSignal, RunId, SignalKey, SignalOutcome, Timestamp, WaitNote, approval_signal,
+    AcceptedSignal, AttemptStatus, Decision, Lane, NewSignal, RunId, SignalKey, SignalOutcome, StepAttempt, StepKind,
+    Timestamp, WaitNote, approval_signal,
 };
 use workflow_engine::runtime::round_trip_for_caller;
 use workflow_engine::store::{Outcome, WaitingApproval, Write};
@@ -37,7 +38,7 @@ pub struct PendingApproval {
 impl From<WaitingApproval> for PendingApproval {
     fn from(approval: WaitingApproval) -> Self {
         let note = approval.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
-        let WaitNote { until, to } = note.unwrap_or_default();
+        let WaitNote { until, to, .. } = note.unwrap_or_default();
         let WaitingApproval { run_id, lane, step_key: key, started_at: since, .. } = approval;
         Self { run_id, lane, key, to, since, until }
     }
@@ -65,7 +66,10 @@ impl Decide {
 
     async fn send(self) -> Result<SignalOutcome, ClientError> {
         let Self { client, run_id, key, decision } = self;
-        let since = client.asked_since(run_id, &key).await?;
+        let since = match client.asked(run_id, &key).await? {
+            Asked::Since(since) => since,
+            Asked::Decided(first) => return Ok(SignalOutcome::Repeated(first)),
+        };
         let subject = format!("decision about {key:?} of run {run_id}");
         let (payload, _) = round_trip_for_caller(&subject, &decision, client.payload_limit())?;
         let name = approval_signal(&key, since);
@@ -95,6 +99,26 @@ impl fmt::Debug for Decide {
     }
 }
 
+/// The state of a request for an approval.
+enum Asked {
+    /// The run waits for the decision.
+    Since(Timestamp),
+    /// The run has taken this decision.
+    Decided(AcceptedSignal),
+}
+
+/// Returns the decision about the approval with this key if this row of the run's history is the
+/// one that took it.
+fn decision_taken(run_id: RunId, key: &str, row: &StepAttempt) -> Option<AcceptedSignal> {
+    if row.kind != StepKind::Approval || row.step_key != key || row.status != AttemptStatus::Succeeded {
+        return None;
+    }
+    // One decision, or none after a timeout.
+    let decisions: Vec<Decision> = serde_json::from_str(row.output.as_deref()?).ok()?;
+    let payload = serde_json::to_string(decisions.first()?).ok()?;
+    Some(AcceptedSignal::new(run_id, approval_signal(key, row.started_at), payload, row.completed_at?))
+}
+
 impl Client {
     /// Returns approvals that runs wait for, the longest waiting first; at most 1000. An approval
     /// that was decided stays in the list until a worker has resumed its run.
@@ -122,21 +146,28 @@ impl Client {
     /// a builder: set its options, then await it.
     ///
     /// # Errors
-    /// Awaiting the builder returns [`ClientError::NotAsked`] if the run does not wait for this
+    /// Awaiting the builder returns [`ClientError::NotAsked`] if the run neither waits for this
     /// approval, [`ClientError::UnknownRun`], or [`ClientError::Database`]. The outcome
-    /// [`SignalOutcome::Repeated`] means that a decision was made before.
+    /// [`SignalOutcome::Repeated`] means that a decision was made before, and
+    /// [`AcceptedSignal::decision`] tells it. Its time is that of the decision, or, if the run has
+    /// taken the decision already, the time at which it did.
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the decision may or may not have been made. Making it
     /// again is safe.
     ///
     /// ```
-    /// use workflow_sdk::{Client, ClientError};
+    /// use workflow_sdk::{Client, ClientError, SignalOutcome};
     ///
     /// async fn approve_all(client: &Client, group: &str) -> Result<(), ClientError> {
     ///     for asked in client.approvals().await? {
     ///         if asked.to.as_deref() == Some(group) {
-    ///             client.approve(asked.run_id, &asked.key, "ann").note("as agreed").await?;
+    ///             let decided = client.approve(asked.run_id, &asked.key, "ann");
+    ///             if let SignalOutcome::Repeated(first) = decided.note("as agreed").await?
+    ///                 && let Some(decision) = first.decision()
+    ///             {
+    ///                 println!("already {decision} at {}", first.accepted_at);
+    ///             }
     ///         }
     ///     }
     ///     Ok(())
@@ -157,10 +188,15 @@ impl Client {
     }
 
     /// A decision under a mistyped name would stay in the inbox for ever.
-    async fn asked_since(&self, run_id: RunId, key: &str) -> Result<Timestamp, ClientError> {
+    async fn asked(&self, run_id: RunId, key: &str) -> Result<Asked, ClientError> {
         let pending = self.approvals_of(run_id).await?;
         if let Some(approval) = pending.iter().find(|approval| approval.key == key) {
-            return Ok(approval.since);
+            return Ok(Asked::Since(approval.since));
+        }
+        // The run may have taken a decision, and may have ended since.
+        let history = self.read(self.store().history(run_id)).await?;
+        if let Some(first) = history.iter().find_map(|row| decision_taken(run_id, key, row)) {
+            return Ok(Asked::Decided(first));
         }
         let asked = pending.into_iter().map(|approval| approval.key).collect();
         Err(ClientError::NotAsked { run_id, key: key.to_owned(), asked })

@@ -1,9 +1,13 @@
 use std::time::Duration;
 
+use super::InvalidSingle;
 use crate::transaction::TransactionOver;
 use workflow_engine::executor::ExecutorStopped;
-use workflow_engine::model::{InvalidName, InvalidTags, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload};
+use workflow_engine::model::{
+    InvalidName, InvalidRate, InvalidTags, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload,
+};
 use workflow_engine::runtime::PayloadError;
+use workflow_engine::schedule::{InvalidSchedule, UnreadableSchedule};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome};
 
 /// Why a call of a client failed. Nothing was changed unless the variant says otherwise. Every call
@@ -33,6 +37,53 @@ pub enum ClientError {
         /// The run that has the key.
         run_id: RunId,
     },
+    /// The rate of a queue or of its gates is out of range. The error says what is wrong.
+    #[error(transparent)]
+    Rate(#[from] InvalidRate),
+    /// Another run has the single key, and the start is one with
+    /// [`Single::Refuse`](crate::Single::Refuse).
+    #[error(
+        "run {run_id} of workflow {workflow:?} has the single key {key:?} and has not ended; wait for its end, cancel \
+         it, or start with .on_conflict(Single::Replace)"
+    )]
+    SingleTaken {
+        /// The name of the workflow.
+        workflow: String,
+        /// The key.
+        key: String,
+        /// The run that has the key.
+        run_id: RunId,
+    },
+    /// The run cannot be tried again while another run has its single key.
+    #[error(
+        "run {run_id} cannot be tried again, because run {holder} has its single key {key:?} now; try it again when \
+         that run has ended, or cancel that run first"
+    )]
+    SingleTakenSince {
+        /// The run that was to be tried again.
+        run_id: RunId,
+        /// The key.
+        key: String,
+        /// The run that has the key.
+        holder: RunId,
+    },
+    /// Another transaction holds this single key, because it starts a run with it, and has not
+    /// ended for 30 seconds. Nothing was started.
+    #[error(
+        "no run of workflow {workflow:?} with the single key {key:?} was started: another transaction has held the key \
+         for {after:?}; end that transaction, then start the run again"
+    )]
+    SingleBusy {
+        /// The name of the workflow.
+        workflow: String,
+        /// The key.
+        key: String,
+        /// How long the call waited.
+        after: Duration,
+    },
+    /// The options of a single, debounced or throttled start exclude each other or have a bad time.
+    #[error(transparent)]
+    Single(#[from] InvalidSingle),
     /// The run does not wait for this approval.
     #[error(
         "run {run_id} does not wait for approval {key:?}; {}",
@@ -145,6 +196,58 @@ pub enum ClientError {
         /// serde_json's error.
         source: serde_json::Error,
     },
+    /// A schedule is refused. The error names the value and the way out.
+    #[error(transparent)]
+    Schedule(#[from] InvalidSchedule),
+    /// There is no schedule of this name.
+    #[error(
+        "there is no schedule {name:?} in this database; create it, or start a worker that declares it; \
+         Client::schedules lists those that exist"
+    )]
+    UnknownSchedule {
+        /// The name.
+        name: String,
+    },
+    /// A schedule of this name exists.
+    #[error("a schedule {name:?} exists already; use another name, or Client::schedule(..).update(..)")]
+    ScheduleExists {
+        /// The name.
+        name: String,
+    },
+    /// The code of a worker declares the workflow and the input of this schedule.
+    #[error(
+        "the code of a worker declares what schedule {name:?} starts, so only its times and policies can be changed \
+         here; leave .start(..) out, or change the code"
+    )]
+    ScheduleOfCode {
+        /// The name.
+        name: String,
+    },
+    /// The input of a schedule is computed by code, and this call needs a fixed one.
+    #[error(
+        "the code of a worker computes the input of schedule {name:?}; declare it with Worker::schedule, or give an \
+         input here: .start(..) for a schedule, .input(..) for a trigger, .input_with(..) for a backfill"
+    )]
+    ComputedInput {
+        /// The name.
+        name: String,
+    },
+    /// A backfill would start more runs than its limit allows. Nothing was started.
+    #[error(
+        "a backfill of schedule {name:?} would start more than {max} runs, the first ones of which are due at {first} \
+         and later; choose a shorter time, or raise .max(..)"
+    )]
+    LargeBackfill {
+        /// The name.
+        name: String,
+        /// The limit.
+        max: u32,
+        /// The first occurrence.
+        first: Timestamp,
+    },
+    /// A later release has written the schedule.
+    #[error(transparent)]
+    UnreadableSchedule(#[from] UnreadableSchedule),
     /// The transaction belongs to another kind of database than the client.
     #[error(
         "the client is connected to {client}, but the transaction is one of {transaction}; use a transaction on the client's own database"
@@ -154,6 +257,30 @@ pub enum ClientError {
         client: &'static str,
         /// The kind of the transaction's database.
         transaction: &'static str,
+    },
+    /// An event cannot be emitted in a transaction of this isolation level, because it hides waits
+    /// that have begun since its first statement. Only PostgreSQL has such levels.
+    #[error(
+        "an event cannot be emitted in a transaction of the isolation level {level:?}, which does not see every run \
+         that waits; begin the transaction with READ COMMITTED, or emit the event after its commit"
+    )]
+    Isolation {
+        /// The level, as the database names it.
+        level: String,
+    },
+    /// Another transaction holds this event, because it has emitted the event or registers a wait
+    /// for it, and has not ended for 30 seconds. Nothing was emitted.
+    #[error(
+        "event {name:?} with key {key:?} was not emitted: another transaction has held it for {after:?}; end that \
+         transaction, then emit the event again"
+    )]
+    EventBusy {
+        /// The name of the event.
+        name: String,
+        /// The key of the event.
+        key: String,
+        /// How long the call waited.
+        after: Duration,
     },
     /// The transaction of a step was used after the end of its body.
     #[error(transparent)]

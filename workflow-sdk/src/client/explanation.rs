@@ -3,7 +3,8 @@ use std::fmt;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    AttemptStatus, ErrorKind, Lane, Run, RunStatus, StepAttempt, StepKind, StoredError, Timestamp, WorkerId,
+    AttemptStatus, ErrorKind, EventName, Lane, QueuePause, Rate, Run, RunStatus, StepAttempt, StepKind, StoredError,
+    Timestamp, WaitNote, WorkerId,
 };
 use workflow_engine::store::WorkerRecord;
 
@@ -76,7 +77,8 @@ pub enum Explanation {
         /// How history and code differ.
         error: StoredError,
     },
-    /// The run waits for a sleep, a signal, a decision, a child, or the next attempt of a step.
+    /// The run waits for a sleep, a signal, a decision, an event, a child, or the next attempt of a
+    /// step.
     Waiting {
         /// When the run looks again at the latest; `None` if only an event wakes it. A run that
         /// waits for a child looks once per hour.
@@ -98,6 +100,63 @@ pub enum Explanation {
         since: Timestamp,
         /// How many live workers serve the run.
         workers: usize,
+    },
+    /// The run is due, but its queue is paused.
+    QueuePaused {
+        /// Since when the run is due.
+        since: Timestamp,
+        /// The name of the queue.
+        queue: String,
+        /// Since when the queue is paused, and why.
+        pause: QueuePause,
+    },
+    /// The run is due, but as many runs of its queue are under way as its limit allows.
+    QueueFull {
+        /// Since when the run is due.
+        since: Timestamp,
+        /// The name of the queue.
+        queue: String,
+        /// The largest number of runs.
+        limit: u32,
+    },
+    /// The run is due and has not begun, but the rate of its queue is used up.
+    QueueRate {
+        /// Since when the run is due.
+        since: Timestamp,
+        /// The name of the queue.
+        queue: String,
+        /// The rate.
+        rate: Rate,
+        /// When the next run of the queue may begin, which is not necessarily this one.
+        next_at: Timestamp,
+    },
+    /// The run is due, but as many runs behind its gate are under way as their limit allows.
+    GateFull {
+        /// Since when the run is due.
+        since: Timestamp,
+        /// The name of the queue.
+        queue: String,
+        /// The name of the gate.
+        gate: String,
+        /// The largest number of runs.
+        limit: u32,
+    },
+    /// A step of the run waits for a seat of its limit.
+    WaitsForSeat {
+        /// Since when the step waits.
+        since: Timestamp,
+        /// The key of the step.
+        step: String,
+        /// The name of the limit.
+        limit: String,
+        /// The key under which the step counts.
+        key: String,
+        /// The number of seats; `None` if there is no limit any more.
+        concurrency: Option<u32>,
+        /// How many seats are taken.
+        taken: u32,
+        /// How many steps wait before this one; counted to 1,000.
+        ahead: u32,
     },
     /// The run is due, but no live worker serves its lane.
     Unserved {
@@ -122,6 +181,10 @@ pub struct Awaited {
     pub attempt: i64,
     /// When the step began, or when its last attempt failed.
     pub since: Timestamp,
+    /// The event, for a wait of kind [`StepKind::Event`].
+    pub event: Option<EventName>,
+    /// When a wait for an event ends without the event; `None` if it has no timeout.
+    pub until: Option<Timestamp>,
 }
 
 impl Explanation {
@@ -152,7 +215,8 @@ impl Explanation {
             _ => {
                 let on = awaited(history, |row| match row.kind {
                     StepKind::Sleep => ends_at(row).is_some_and(|end| end >= at),
-                    kind if has_body(kind) => row.status == AttemptStatus::Failed,
+                    // An attempt that was dropped has no next one.
+                    kind if has_body(kind) => row.error.as_ref().is_some_and(|error| error.next_attempt_at.is_some()),
                     _ => row.status == AttemptStatus::Running,
                 });
                 Self::Waiting { until: (at < Timestamp::FAR_FUTURE).then_some(at), on }
@@ -204,13 +268,24 @@ fn awaited(history: &[StepAttempt], is_awaited: impl Fn(&StepAttempt) -> bool) -
     let open = last.into_values().filter(|row| row.position.is_none() && is_awaited(row));
     let mut open: Vec<&StepAttempt> = open.collect();
     open.sort_by_key(|row| row.started_at);
-    let awaited = open.into_iter().map(|row| Awaited {
-        kind: row.kind,
-        key: row.step_key.clone(),
-        attempt: row.attempt + i64::from(row.status == AttemptStatus::Failed),
-        since: row.completed_at.unwrap_or(row.started_at),
+    let awaited = open.into_iter().map(|row| {
+        let WaitNote { event, until, .. } = event_note(row);
+        Awaited {
+            kind: row.kind,
+            key: row.step_key.clone(),
+            attempt: row.attempt + i64::from(row.status == AttemptStatus::Failed),
+            since: row.completed_at.unwrap_or(row.started_at),
+            event,
+            until,
+        }
     });
     awaited.collect()
+}
+
+/// Returns the note of a wait for an event; an empty note for another row.
+fn event_note(row: &StepAttempt) -> WaitNote {
+    let note = row.output.as_deref().filter(|_| row.kind == StepKind::Event);
+    note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default()
 }
 
 fn is_call(kind: StepKind) -> bool {
@@ -222,7 +297,9 @@ impl fmt::Display for Awaited {
         if has_body(self.kind) {
             write!(f, "attempt {} of ", self.attempt)?;
         }
-        write!(f, "{} {:?}", self.kind, self.key)
+        let Some(event) = &self.event else { return write!(f, "{} {:?}", self.kind, self.key) };
+        write!(f, "event {:?} with key {:?}, since {}", event.name, event.key, self.since)?;
+        self.until.map_or(Ok(()), |until| write!(f, ", until {until}"))
     }
 }
 
@@ -260,7 +337,9 @@ impl fmt::Display for Explanation {
             Self::Waiting { until, on } => {
                 f.write_str("the run waits")?;
                 list(f, " for ", " or ", on)?;
-                until.map_or(Ok(()), |until| write!(f, ", until {until}"))
+                // A wait that names its end need not be followed by that end again.
+                let unnamed = until.filter(|until| on.iter().all(|awaited| awaited.until != Some(*until)));
+                unnamed.map_or(Ok(()), |until| write!(f, ", until {until}"))
             }
             Self::Suspected { at, crashes } => write!(
                 f,
@@ -272,6 +351,45 @@ impl fmt::Display for Explanation {
             }
             Self::Due { since, workers } => {
                 write!(f, "the run is due since {since}; {workers} workers serve it and have had no room")
+            }
+            Self::QueuePaused { since, queue, pause } => write!(
+                f,
+                "the run is due since {since}, but queue {queue} is paused since {}: {}; resume the queue to let its \
+                 runs go on",
+                pause.since, pause.reason
+            ),
+            Self::QueueFull { since, queue, limit: 0 } => write!(
+                f,
+                "the run is due since {since}, but the limit of queue {queue} is 0, so none of its runs may go on"
+            ),
+            Self::QueueFull { since, queue, limit } => {
+                write!(f, "the run is due since {since}, but {limit} of {limit} runs of queue {queue} are under way")
+            }
+            Self::QueueRate { since, queue, rate, next_at } => write!(
+                f,
+                "the run is due since {since}, but the rate of queue {queue} ({rate}) lets the next run begin at {next_at}"
+            ),
+            Self::GateFull { since, queue, gate, limit: 0 } => write!(
+                f,
+                "the run is due since {since}, but the limit of each gate of queue {queue} is 0, so no run behind gate \
+                 {gate} may go on"
+            ),
+            Self::GateFull { since, queue, gate, limit } => write!(
+                f,
+                "the run is due since {since}, but {limit} of {limit} runs behind gate {gate} of queue {queue} are under way"
+            ),
+            Self::WaitsForSeat { since, step, limit, key, concurrency, taken, ahead } => {
+                write!(f, "step {step:?} waits since {since} for a seat of limit {limit} for key {key}: ")?;
+                match concurrency {
+                    Some(0) => f.write_str("the limit is 0, so no body may begin")?,
+                    Some(seats) => write!(f, "{taken} of {seats} are taken")?,
+                    None => f.write_str("there is no limit any more")?,
+                }
+                match ahead {
+                    0 => f.write_str(", and it is the next"),
+                    1 => f.write_str(", and 1 step waits before it"),
+                    ahead => write!(f, ", and {ahead} steps wait before it"),
+                }
             }
             Self::Unserved { since, lane, served } => {
                 write!(f, "the run is due since {since}, but no worker serves {lane}; ")?;

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use workflow_engine::model::{
-    ForkPoint, KeyReuse, Lane, NameSubject, NewRun, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_name,
-    check_queue, check_tags, find_fork_point,
+    ForkPoint, KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, UnreadablePayload,
+    check_name, check_queue, check_tags, find_fork_point,
 };
 use workflow_engine::runtime::{PayloadError, encode_readable};
 use workflow_engine::store::{ForkWrite, Outcome, StartOutcome, Write};
@@ -32,6 +32,7 @@ pub struct Fork<O> {
     input: Option<Result<String, PayloadError>>,
     version: Option<String>,
     queue: Option<String>,
+    priority: Option<Priority>,
     key: Option<String>,
     deadline: Option<StartTime>,
     tags: BTreeMap<String, String>,
@@ -47,6 +48,7 @@ impl<O> Fork<O> {
             input: None,
             version: None,
             queue: None,
+            priority: None,
             key: None,
             deadline: None,
             tags: BTreeMap::new(),
@@ -89,6 +91,12 @@ impl<O> Fork<O> {
         self
     }
 
+    /// Sets how soon the new run is claimed for the first time. Default: [`Priority::Normal`].
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
     /// Sets the idempotency key of the fork: a second fork with the same key and input returns the
     /// same new run. The key of the source run is not copied. Default: none. Range: 1 to 255 bytes,
     /// no control characters.
@@ -125,7 +133,7 @@ impl<O> Fork<O> {
             Outcome::Started(StartOutcome::Created) => Ok(RunHandle::new(client, new.id)),
             Outcome::Started(StartOutcome::Existing { id, .. }) => {
                 if is_same_fork(&client.run(id).await?, source, &new) {
-                    return Ok(RunHandle::new(client, id));
+                    return Ok(RunHandle::of_existing(client, id));
                 }
                 let (workflow, key) = (new.lane.workflow, new.key.unwrap_or_default());
                 Err(ClientError::KeyConflict { workflow, key, run_id: id })
@@ -161,7 +169,8 @@ impl<O> Fork<O> {
         check_size(&source.lane.workflow, &input, &tags, self.client.payload_limit())?;
         tags.insert(FORKED_FROM.into(), self.source.to_string());
         let new = NewRun {
-            id: RunId::generate(),
+            gate: source.gate,
+            id: self.source.generate_for_fork(),
             lane: Lane {
                 queue: self.queue.unwrap_or(source.lane.queue),
                 workflow: source.lane.workflow,
@@ -170,6 +179,8 @@ impl<O> Fork<O> {
             input,
             key: self.key,
             key_reuse: KeyReuse::Never,
+            single: None,
+            priority: self.priority,
             start: StartTime::Now,
             deadline: self.deadline,
             tags,

@@ -14,12 +14,18 @@ use workflow_engine::model::NamesSignal;
 pub struct RunHandle<O> {
     client: Client,
     id: RunId,
+    existed: bool,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> RunHandle<O> {
     pub(super) fn new(client: Client, id: RunId) -> Self {
-        Self { client, id, output: PhantomData }
+        Self { client, id, existed: false, output: PhantomData }
+    }
+
+    /// Returns a handle of a run that existed before the start that returns the handle.
+    pub(super) fn of_existing(client: Client, id: RunId) -> Self {
+        Self { existed: true, ..Self::new(client, id) }
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -30,6 +36,16 @@ impl<O> RunHandle<O> {
     #[must_use]
     pub fn id(&self) -> RunId {
         self.id
+    }
+
+    /// Returns `true` if the handle comes from a start that found the run by its
+    /// [idempotency key](crate::Start::key), [single key](crate::Start::single),
+    /// [debounce](crate::Start::debounce) key or [period](crate::Start::once_per). `false` for a
+    /// handle from elsewhere, and for a start that is repeated because the reply to its commit was
+    /// lost.
+    #[must_use]
+    pub fn existed(&self) -> bool {
+        self.existed
     }
 
     /// Reads the run.
@@ -89,7 +105,7 @@ impl<O> RunHandle<O> {
     /// Returns a handle of this run with another type for its output.
     #[must_use]
     pub fn typed<T>(self) -> RunHandle<T> {
-        RunHandle::new(self.client, self.id)
+        RunHandle { existed: self.existed, ..RunHandle::new(self.client, self.id) }
     }
 
     /// Starts a new run that keeps a part of this run's history: see [`Client::fork`].
@@ -172,7 +188,7 @@ impl<O: DeserializeOwned> RunHandle<O> {
 
 impl<O> Clone for RunHandle<O> {
     fn clone(&self) -> Self {
-        Self::new(self.client.clone(), self.id)
+        Self { existed: self.existed, ..Self::new(self.client.clone(), self.id) }
     }
 }
 

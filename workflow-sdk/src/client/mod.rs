@@ -1,22 +1,30 @@
 //! The client, which an application uses to start, inspect, signal and cancel runs.
 
 mod approval;
+mod backfill;
 mod cancel;
 mod connect;
+mod emission;
 mod error;
 mod explanation;
 mod export;
 mod fork;
 mod handle;
+mod limit;
 mod open;
 mod pool;
 mod publish;
+mod queue;
 mod result_watch;
 mod retry_run;
+mod schedule;
+mod schedule_handle;
 mod signal;
+mod single;
 mod start;
 mod stream;
 mod timeout;
+mod trigger;
 mod within;
 
 use std::fmt;
@@ -36,19 +44,27 @@ use workflow_engine::store::{
 use result_watch::ResultWatch;
 
 pub use approval::{Decide, PendingApproval};
+pub use backfill::{Backfill, BackfillPreview, BackfillReport};
 pub use cancel::Cancel;
 pub use connect::Connect;
+pub use emission::{Emit, emit};
 pub use error::ClientError;
 pub use explanation::{Awaited, Explanation};
 pub use export::{Export, run_history};
 pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
+pub use limit::{LimitHandle, call_waiting_seats};
 pub use open::open;
 pub use pool::ApplicationPool;
+pub use queue::QueueHandle;
 pub use retry_run::RetryRun;
+pub use schedule::ScheduleInfo;
+pub use schedule_handle::ScheduleHandle;
 pub use signal::SendSignal;
+pub use single::{InvalidSingle, MAX_SINGLE_TIME, Single};
 pub use start::{DEFAULT_QUEUE, DEFAULT_VERSION, Start};
 pub use stream::RunStream;
+pub use trigger::Trigger;
 pub use within::ApplicationTransaction;
 
 /// A client: starts workflow runs and inspects, signals and cancels them. Cheap to clone; the
@@ -134,7 +150,10 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`Payload`](ClientError::Payload), [`Name`](ClientError::Name),
-    /// [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database).
+    /// [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database). With
+    /// [`Start::single`], [`Start::debounce`] or [`Start::once_per`] also
+    /// [`Single`](ClientError::Single), [`SingleTaken`](ClientError::SingleTaken) and
+    /// [`SingleBusy`](ClientError::SingleBusy).
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the run may or may not have been started. Start it again
@@ -255,7 +274,8 @@ impl Client {
     /// run is attempted again at once, as often as its policy says, and so is every step that
     /// failed after it. Failures that the workflow had handled before stay handled. If the workflow
     /// failed by itself (an error of its own, a panic) and no step failed last, it is called again
-    /// with the same outcomes. It then ends as before, unless its code has changed.
+    /// with the same outcomes. It then ends as before, unless its code has changed. Waits that the
+    /// failure dropped begin anew, with their whole timeouts.
     ///
     /// When this returns, the run is pending and due, and [`Run::attempt`] is one higher. A parent
     /// that waited for the run already has its failure and does not learn of a later end.
@@ -263,7 +283,8 @@ impl Client {
     /// # Errors
     /// Awaiting the builder returns [`UnknownRun`](ClientError::UnknownRun),
     /// [`NotFailed`](ClientError::NotFailed), [`Compensated`](ClientError::Compensated),
-    /// [`DeadlinePassed`](ClientError::DeadlinePassed) or [`Database`](ClientError::Database).
+    /// [`DeadlinePassed`](ClientError::DeadlinePassed),
+    /// [`SingleTakenSince`](ClientError::SingleTakenSince) or [`Database`](ClientError::Database).
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the run may or may not be tried again.
@@ -365,7 +386,14 @@ impl Client {
         // Read even if the run is not due yet: it may become due before the time is read.
         let workers = if run.status.is_terminal() { Vec::new() } else { self.read(store.workers()).await? };
         let now = self.read(store.next_due(&[])).await?.now;
-        Ok(Explanation::of(&run, &history, &workers, now))
+        let explanation = Explanation::of(&run, &history, &workers, now);
+        match explanation {
+            Explanation::Due { since, .. } => Ok(self.held_back(&run, since, now).await?.unwrap_or(explanation)),
+            Explanation::Running { .. } | Explanation::Stalled { .. } | Explanation::Waiting { .. } => {
+                Ok(self.seat_awaited(&run).await?.unwrap_or(explanation))
+            }
+            _ => Ok(explanation),
+        }
     }
 
     /// Returns the executor of this process. For the worker.

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use workflow_engine::model::{RunId, RunStatus, StartTime, StepKind, Timestamp, steps_to_retry};
+use workflow_engine::model::{RunId, RunStatus, StartTime, StepKind, Timestamp, busy_event_delay, steps_to_retry};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome, ReviveWrite, Write};
 
 use super::{Client, ClientError, RunHandle};
@@ -40,11 +40,17 @@ impl<O> RetryRun<O> {
     async fn revive(self) -> Result<RunHandle<O>, ClientError> {
         // The check may be made before the write: a second caller that tries the same run at this
         // moment is refused by the write itself.
-        const READS: usize = 5;
-        for _ in 0..READS {
+        const READS: u32 = 8;
+        for attempt in 1..=READS {
             let write = self.write().await?;
             match self.client.commit(Write::Revive(write)).await? {
                 Outcome::Applied | Outcome::Duplicate => return Ok(RunHandle::new(self.client, self.run_id)),
+                Outcome::SingleTaken { id } => {
+                    let key = self.client.run(self.run_id).await?.single.map(|single| single.key);
+                    let (run_id, key) = (self.run_id, key.unwrap_or_default());
+                    return Err(ClientError::SingleTakenSince { run_id, key, holder: id });
+                }
+                Outcome::Busy => tokio::time::sleep(busy_event_delay(attempt)).await,
                 Outcome::Lost => {}
                 other => return Err(ClientError::unexpected(other)),
             }

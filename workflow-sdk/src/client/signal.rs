@@ -38,8 +38,8 @@ impl SendSignal {
     }
 
     /// Sets the idempotency key, unique within the run: a second signal with the same key changes
-    /// nothing and returns [`SignalOutcome::Repeated`]. Default: none. Range: 1 to 255 bytes, no
-    /// control characters.
+    /// nothing and returns [`SignalOutcome::Repeated`] with the first one. Default: none. Range: 1
+    /// to 255 bytes, no control characters.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         if let Ok(signal) = &mut self.signal {
             signal.key = SignalKey::Given(key.into());

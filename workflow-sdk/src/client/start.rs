@@ -12,14 +12,15 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{
-    KeyReuse, Lane, NameSubject, NewRun, RunId, StartTime, Timestamp, UnreadablePayload, check_name, check_queue,
-    check_tags,
+    KeyReuse, Lane, NameSubject, NewRun, Priority, RunId, StartTime, Timestamp, UnreadablePayload, check_name,
+    check_queue, check_tags,
 };
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
 
+use super::single::{SingleOptions, Tries};
 use super::within::commit_within;
-use super::{Client, ClientError, RunHandle, timeout};
+use super::{Client, ClientError, RunHandle, single, timeout};
 
 /// The default queue of a run, and the queue that a worker serves by default.
 pub const DEFAULT_QUEUE: &str = "default";
@@ -32,6 +33,7 @@ pub const DEFAULT_VERSION: &str = "1";
 pub struct Start<O> {
     client: Client,
     run: Result<NewRun, PayloadError>,
+    pub(super) single: SingleOptions,
     output: PhantomData<fn() -> O>,
 }
 
@@ -43,18 +45,21 @@ impl<O> Start<O> {
     fn new<I: Serialize + DeserializeOwned>(client: &Client, workflow: String, version: String, input: &I) -> Self {
         let subject = format!("input of workflow {workflow:?}");
         let run = round_trip_for_caller(&subject, input, client.payload_limit()).map(|(input, _)| NewRun {
+            gate: None,
             id: RunId::generate(),
             lane: Lane { queue: DEFAULT_QUEUE.into(), workflow, version },
             input,
             key: None,
             key_reuse: KeyReuse::Never,
+            single: None,
+            priority: None,
             start: StartTime::Now,
             deadline: None,
             tags: BTreeMap::new(),
             parent: None,
             depth: 0,
         });
-        Self { client: client.clone(), run, output: PhantomData }
+        Self { client: client.clone(), run, single: SingleOptions::default(), output: PhantomData }
     }
 
     fn set(mut self, change: impl FnOnce(&mut NewRun)) -> Self {
@@ -125,6 +130,47 @@ impl<O> Start<O> {
         self.set(|run| run.lane.queue = queue.into())
     }
 
+    /// Lets the run wait behind a gate of its queue: a part of the queue for one account, tenant or
+    /// the like. The gates of a queue take turns, so the backlog of one does not delay the others,
+    /// and each may have [limits of its own](crate::GateLimits). A gate is known from its first
+    /// start on. A run behind a gate is not claimed by the commit that starts it. Default: none;
+    /// the runs behind no gate have a turn of their own. Range: 1 to 255 bytes, no control
+    /// characters.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[workflow]
+    /// # async fn import(ctx: &Ctx, account: String) -> Result<()> { Ok(()) }
+    /// # async fn start(client: &Client) -> Result<(), ClientError> {
+    /// let account = "acct-42".to_owned();
+    /// let run = client.start(import, account.clone()).queue("imports").gate(account).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn gate(self, gate: impl Into<String>) -> Self {
+        self.set(|run| run.gate = Some(gate.into()))
+    }
+
+    /// Sets how soon the run is claimed for the first time, among the due runs of its workflow and
+    /// version in its queue. Default: [`Priority::Normal`]. The head start of each priority stands
+    /// with it: a run that has waited for that much longer goes first.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[workflow]
+    /// # async fn checkout(ctx: &Ctx, order: u64) -> Result<()> { Ok(()) }
+    /// # async fn start(client: &Client) -> Result<(), ClientError> {
+    /// use workflow_sdk::Priority;
+    ///
+    /// // A person waits for this one.
+    /// let run = client.start(checkout, 42).priority(Priority::High).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn priority(self, priority: Priority) -> Self {
+        self.set(|run| run.priority = Some(priority))
+    }
+
     /// Sets the version of the workflow. A version that no worker serves yet is accepted; the run
     /// waits until one does, and [`Client::explain`] says so. Default: the version in the
     /// workflow's attribute, or [`DEFAULT_VERSION`] for a start by name. Range: 1 to 255 bytes, no
@@ -148,7 +194,8 @@ impl<O> Start<O> {
     /// can be awaited from then on.
     ///
     /// On SQLite the transaction holds the write lock of the file until it ends, so keep it short.
-    /// Begin it with `BEGIN IMMEDIATE` if it reads before it writes.
+    /// Begin it with `BEGIN IMMEDIATE` if it reads before it writes. On PostgreSQL it holds the
+    /// single key of the start until it ends: other starts of that key wait.
     ///
     /// # Errors
     /// See [`Client::start`]; also [`ClientError::OtherDatabase`]. After an error of the database,
@@ -157,21 +204,31 @@ impl<O> Start<O> {
         self,
         transaction: &mut T,
     ) -> Result<RunHandle<O>, ClientError> {
-        let (client, run) = self.checked()?;
-        let outcome = commit_within(&client, transaction, &Write::Start(run.clone())).await?;
-        answer_outcome(client, &run, outcome)
+        let (client, mut run, options) = self.checked()?;
+        options.number(&client, &mut run).await?;
+        let mut tries = Tries::of(&options);
+        loop {
+            let outcome = commit_within(&client, transaction, &Write::Start(run.clone())).await?;
+            if let Some(outcome) = tries.next(&mut run, outcome).await? {
+                return answer_outcome(client, &run, &options, outcome);
+            }
+        }
     }
 
-    fn checked(self) -> Result<(Client, NewRun), ClientError> {
-        let run = self.run?;
+    fn checked(self) -> Result<(Client, NewRun, SingleOptions), ClientError> {
+        let mut run = self.run?;
         check_name(NameSubject::Workflow, &run.lane.workflow)?;
         check_name(NameSubject::Version, &run.lane.version)?;
         check_queue(&run.lane.queue)?;
+        if let Some(gate) = &run.gate {
+            check_name(NameSubject::Gate, gate)?;
+        }
         if let Some(key) = &run.key {
             check_name(NameSubject::Key, key)?;
         }
+        self.single.apply(&mut run)?;
         check_size(&run.lane.workflow, &run.input, &run.tags, self.client.payload_limit())?;
-        Ok((self.client, run))
+        Ok((self.client, run, self.single))
     }
 }
 
@@ -202,11 +259,17 @@ impl<O: 'static> IntoFuture for Start<O> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let (client, run) = self.checked()?;
-            failpoint_error("start.before_commit").map_err(DatabaseError::from)?;
-            let outcome = client.commit(Write::Start(run.clone())).await?;
-            failpoint_error("start.after_commit").map_err(DatabaseError::from)?;
-            answer_outcome(client, &run, outcome)
+            let (client, mut run, options) = self.checked()?;
+            options.number(&client, &mut run).await?;
+            let mut tries = Tries::of(&options);
+            loop {
+                failpoint_error("start.before_commit").map_err(DatabaseError::from)?;
+                let outcome = client.commit(Write::Start(run.clone())).await?;
+                failpoint_error("start.after_commit").map_err(DatabaseError::from)?;
+                if let Some(outcome) = tries.next(&mut run, outcome).await? {
+                    return answer_outcome(client, &run, &options, outcome);
+                }
+            }
         })
     }
 }
@@ -215,16 +278,16 @@ pub(super) async fn start_many<O>(
     client: &Client,
     starts: impl Iterator<Item = Start<O>>,
 ) -> Result<Vec<RunHandle<O>>, ClientError> {
-    let runs = starts.map(|start| start.checked().map(|(_, run)| run)).collect::<Result<Vec<_>, _>>()?;
+    let runs = starts.map(|start| start.checked().map(|(_, run, _)| run)).collect::<Result<Vec<_>, _>>()?;
     let mut pending = Vec::with_capacity(runs.len());
     for run in runs {
         let limit = client.call_limit();
-        pending.push((run.clone(), client.queue(limit, Write::Start(run)).await.map_err(of_many)?));
+        pending.push((run.clone(), client.enqueue(limit, Write::Start(run)).await.map_err(of_many)?));
     }
     let mut handles = Vec::with_capacity(pending.len());
     for (run, outcome) in pending {
         let outcome = timeout::outcome(client.call_limit(), outcome).await?;
-        handles.push(answer_outcome(client.clone(), &run, outcome)?);
+        handles.push(answer_outcome(client.clone(), &run, &SingleOptions::default(), outcome)?);
     }
     Ok(handles)
 }
@@ -237,18 +300,31 @@ fn of_many(error: ClientError) -> ClientError {
     }
 }
 
-fn answer_outcome<O>(client: Client, run: &NewRun, outcome: Outcome) -> Result<RunHandle<O>, ClientError> {
+fn answer_outcome<O>(
+    client: Client,
+    run: &NewRun,
+    options: &SingleOptions,
+    outcome: Outcome,
+) -> Result<RunHandle<O>, ClientError> {
     match outcome {
-        Outcome::Started(outcome) => answer(client, run, outcome),
+        Outcome::Started(outcome) => answer(client, run, options, outcome),
         other => Err(ClientError::unexpected(other)),
     }
 }
 
-fn answer<O>(client: Client, run: &NewRun, outcome: StartOutcome) -> Result<RunHandle<O>, ClientError> {
+fn answer<O>(
+    client: Client,
+    run: &NewRun,
+    options: &SingleOptions,
+    outcome: StartOutcome,
+) -> Result<RunHandle<O>, ClientError> {
+    let is_accepted = |input: &str| options.accepts_any_input() || same_input(input, &run.input);
     match outcome {
-        StartOutcome::Created => Ok(RunHandle::new(client, run.id)),
-        StartOutcome::Continued { id } => Ok(RunHandle::new(client, id)),
-        StartOutcome::Existing { id, input } if same_input(&input, &run.input) => Ok(RunHandle::new(client, id)),
+        StartOutcome::Created | StartOutcome::Replaced { .. } => Ok(RunHandle::new(client, run.id)),
+        StartOutcome::Held { id } if options.refuses() => Err(single::taken(run, id)),
+        StartOutcome::Held { id } | StartOutcome::Moved { id } => Ok(RunHandle::of_existing(client, id)),
+        StartOutcome::Continued { id } => Ok(RunHandle::of_existing(client, id)),
+        StartOutcome::Existing { id, input } if is_accepted(&input) => Ok(RunHandle::of_existing(client, id)),
         StartOutcome::Existing { id, input } => Err(match UnreadablePayload::in_place_of(&input) {
             Some(unreadable) => unreadable.into(),
             None => ClientError::KeyConflict {

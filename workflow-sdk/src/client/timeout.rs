@@ -53,12 +53,12 @@ impl Client {
     /// Commits a write within the call timeout.
     pub(crate) async fn commit(&self, write: Write) -> Result<Outcome, ClientError> {
         let limit = self.call_limit();
-        let pending = self.queue(limit, write).await?;
+        let pending = self.enqueue(limit, write).await?;
         outcome(limit, pending).await
     }
 
     /// Queues a write. After an error nothing was queued.
-    pub(super) async fn queue(&self, limit: Option<CallLimit>, write: Write) -> Result<PendingOutcome, ClientError> {
+    pub(super) async fn enqueue(&self, limit: Option<CallLimit>, write: Write) -> Result<PendingOutcome, ClientError> {
         CallLimit::run(limit, false, async { Ok(self.0.executor.send(write).await?) }).await
     }
 }

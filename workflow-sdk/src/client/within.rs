@@ -4,9 +4,10 @@ use crate::transaction::{TransactionOver, Tx};
 
 use super::{Client, ClientError};
 
-/// A transaction of the application, in which a run can be started, signaled or canceled:
-/// `sqlx::Transaction` of SQLite or PostgreSQL, or a connection on which the application began one.
-/// In the body of [`Ctx::transaction`](crate::Ctx::transaction) it is the [`Tx`].
+/// A transaction of the application, in which a run can be started, signaled or canceled, and an
+/// event can be emitted: `sqlx::Transaction` of SQLite or PostgreSQL, or a connection on which the
+/// application began one. In the body of [`Ctx::transaction`](crate::Ctx::transaction) it is the
+/// [`Tx`].
 ///
 /// ```
 /// use workflow_sdk::prelude::*;
@@ -53,6 +54,7 @@ pub(super) async fn commit_within<T: ApplicationTransaction>(
     let written = client.store().commit_within(transaction.open()?, write).await;
     written.map_err(|error| match error {
         WithinError::OtherDatabase { store, transaction } => ClientError::OtherDatabase { client: store, transaction },
+        WithinError::Isolation { level } => ClientError::Isolation { level },
         WithinError::Database(error) => error.into(),
     })
 }

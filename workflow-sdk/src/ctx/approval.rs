@@ -1,15 +1,15 @@
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::Result;
-use workflow_engine::model::{Decision, StepKind, StoredError};
-use workflow_engine::replay::{CallId, CallPoll, SignalWait};
+use workflow_engine::model::{Decision, StepKind};
+use workflow_engine::replay::SignalWait;
 
-use super::{Ctx, RunCell, signal};
+use super::Ctx;
+use super::inbox_wait::InboxWait;
 
 impl<S> Ctx<S> {
     /// Waits until the application [approves](crate::Client::approve) or
@@ -46,8 +46,8 @@ impl<S> Ctx<S> {
     #[track_caller]
     pub fn approval(&self, name: impl AsRef<str>) -> WaitForApproval<'_> {
         let call = self.call_named(name.as_ref(), Location::caller());
-        let wait = SignalWait { kind: StepKind::Approval, name: None, timeout: None, to: None };
-        WaitForApproval { cell: &self.cell, call, wait }
+        let wait = SignalWait { kind: StepKind::Approval, name: None, timeout: None, to: None, event: None };
+        WaitForApproval { inbox: InboxWait::new(&self.cell, call, wait) }
     }
 }
 
@@ -56,22 +56,20 @@ impl<S> Ctx<S> {
 #[must_use = "nothing is asked until this is awaited"]
 #[derive(Debug)]
 pub struct WaitForApproval<'a> {
-    cell: &'a Arc<RunCell>,
-    call: Result<CallId, StoredError>,
-    wait: SignalWait,
+    inbox: InboxWait<'a>,
 }
 
 impl WaitForApproval<'_> {
     /// Sets the person or group that is asked, by which the application finds its approvers.
     /// Default: none.
     pub fn to(mut self, approver: impl Into<String>) -> Self {
-        self.wait.to = Some(approver.into());
+        self.inbox.wait.to = Some(approver.into());
         self
     }
 
     /// Sets how long to wait, counted from the first poll. Default: without a limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.wait.timeout = Some(timeout);
+        self.inbox.wait.timeout = Some(timeout);
         self
     }
 }
@@ -80,21 +78,6 @@ impl Future for WaitForApproval<'_> {
     type Output = Result<Option<Decision>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let call = match &self.call {
-            Ok(call) => *call,
-            Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
-        };
-        match self.cell.poll_signal(call, || self.wait.clone(), cx.waker()) {
-            CallPoll::Ended(delivered) => Poll::Ready(signal::received(delivered, "of an approval")),
-            CallPoll::Pending | CallPoll::Start { .. } | CallPoll::Run => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for WaitForApproval<'_> {
-    fn drop(&mut self) {
-        if let Ok(call) = self.call {
-            self.cell.dropped(call);
-        }
+        self.inbox.poll(cx, |_| "an approval".into())
     }
 }

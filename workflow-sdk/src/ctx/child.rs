@@ -16,7 +16,7 @@ use crate::Result;
 use crate::client::DEFAULT_VERSION;
 use crate::workflow::Workflow;
 use workflow_engine::model::{
-    ErrorKind, KeyReuse, Lane, NameSubject, NewRun, OnParentEnd, RunId, StartTime, StoredError, check_name,
+    ErrorKind, KeyReuse, Lane, NameSubject, NewRun, OnParentEnd, Priority, RunId, StartTime, StoredError, check_name,
     check_queue, check_tags,
 };
 use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
@@ -122,11 +122,14 @@ impl<S> Ctx<S> {
         let (input, _) =
             round_trip(&subject, input, settings.payload_limit).map_err(|error| refused(error.to_string()))?;
         Ok(NewRun {
+            gate: None,
             id: settings.run_id,
             lane: Lane { queue: settings.lane.queue.clone(), workflow: workflow.into(), version: version.into() },
             input,
             key: None,
             key_reuse: KeyReuse::Never,
+            single: None,
+            priority: None,
             start: StartTime::Now,
             deadline: None,
             tags: BTreeMap::new(),
@@ -161,6 +164,18 @@ impl<'a, O> Child<'a, O> {
         self
     }
 
+    /// Lets the child wait behind a gate of its queue: see [`Start::gate`](crate::Start::gate). A
+    /// child does not inherit the gate of its parent. Default: none. Range: 1 to 255 bytes, no
+    /// control characters.
+    pub fn gate(self, gate: impl Into<String>) -> Self {
+        let gate = gate.into();
+        self.set(|run| {
+            check_name(NameSubject::Gate, &gate).map_err(|error| error.to_string())?;
+            run.gate = Some(gate);
+            Ok(())
+        })
+    }
+
     /// Sets the idempotency key, which is unique within the child's workflow: if another run has
     /// the key, the child is refused. A child needs no key to be started only once. Default: none.
     /// Range: 1 to 255 bytes, no control characters.
@@ -180,6 +195,16 @@ impl<'a, O> Child<'a, O> {
         self.set(|run| {
             check_queue(&queue).map_err(|error| error.to_string())?;
             run.lane.queue = queue;
+            Ok(())
+        })
+    }
+
+    /// Sets how soon the child is claimed for the first time. Default: a child that ends with this
+    /// run goes before runs that have not begun, as this run does when it wakes; any other child is
+    /// [`Priority::Normal`].
+    pub fn priority(self, priority: Priority) -> Self {
+        self.set(|run| {
+            run.priority = Some(priority);
             Ok(())
         })
     }

@@ -54,8 +54,9 @@ impl<S: Send + Sync + 'static> Ctx<S> {
     /// [`Compensation`](ErrorKind::Compensation). If the function succeeds, no compensation runs.
     ///
     /// A compensation runs after the function has returned. So its body does not borrow from the
-    /// function: it receives the worker's state as an `Arc`, and a clone of `value`, which says
-    /// what to undo; it is `()` if there is nothing to say. The body is called once per attempt.
+    /// function: it receives the worker's state as an `Arc`, and a clone of `value`, such as the
+    /// payment to refund. Pass `()` if the body needs no value. The body is called once per
+    /// attempt.
     /// Like every step, it runs at least once. So give other systems a key that identifies the
     /// refund, for example one made of [`Ctx::run_id`].
     ///

@@ -12,7 +12,7 @@ use workflow_engine::model::{
 use workflow_engine::replay::{Divergence, Next, OutboxRow, RecordedCall, bytes};
 
 use super::replayed::{Halt, Misfit, Replayed};
-use super::{Entry, Polled, Poller, Port, PortFuture, RunCell, RunSettings};
+use super::{Entry, Occurrence, Polled, Poller, Port, PortFuture, RunCell, RunSettings};
 
 /// Replays a history on this workflow. Nothing is written, no body begins, and no time passes. The
 /// workflow's code outside of bodies does run, so it must be as free of effects as in every replay.
@@ -66,6 +66,7 @@ fn replay_once(entry: &Entry, history: &RunHistory, payload_limit: usize) -> Hal
         depth: run.depth,
         lane: Lane { queue: run.queue.clone(), workflow: run.workflow.clone(), version: run.version.clone() },
         attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        occurrence: Occurrence::of_tags(&run.tags).map(Box::new),
         created_at: run.created_at.unwrap_or(run.started_at),
         started_at: run.started_at,
         payload_limit,

@@ -8,6 +8,8 @@ mod compensation;
 mod continue_as_new;
 mod dry_replay;
 mod entry;
+mod event;
+mod inbox_wait;
 mod map;
 mod patch;
 mod publish;
@@ -33,6 +35,7 @@ use uuid::Uuid;
 use workflow_engine::model::{ErrorKind, NameSubject, RunId, StoredError, Timestamp, check_name};
 use workflow_engine::replay::{CallId, Wait};
 use workflow_engine::runtime::{Polled, Poller, Port, PortFuture, RunCell, RunSettings, WorkflowFuture};
+use workflow_engine::schedule::Occurrence;
 
 pub use approval::WaitForApproval;
 pub use body::{BodyError, StepValue};
@@ -40,6 +43,7 @@ pub use child::{Child, ChildHandle, DetachedChild, MAX_CHILD_DEPTH};
 pub use compensation::Compensation;
 pub use dry_replay::dry_replay;
 pub use entry::Entry;
+pub use event::{EventCall, WaitForEvent};
 pub use map::{CollectResults, Map};
 pub use race::{Either, Race, Select};
 pub use replayed::{Misfit, Replayed};
@@ -248,6 +252,24 @@ impl<S> Ctx<S> {
     #[must_use]
     pub fn created_at(&self) -> SystemTime {
         self.cell.settings().created_at.into()
+    }
+
+    /// Returns the occurrence for which a [schedule](crate::Schedule) has started this run, or the
+    /// time at which it was triggered. `None` if no schedule has. It is the same on every replay,
+    /// also in a fork of the run.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn report(ctx: &Ctx) -> Result<String> {
+    ///     let day = ctx.occurrence().map_or("an unknown day", |occurrence| occurrence.date());
+    ///     ok(format!("the report of {day}"))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn occurrence(&self) -> Option<&Occurrence> {
+        self.cell.settings().occurrence.as_deref()
     }
 
     /// Returns the number of the current attempt, from 1. Inside the body of a step this is the

@@ -3,24 +3,22 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::BoxError;
 use crate::{Error, Result};
 use workflow_engine::model::NamesSignal;
-use workflow_engine::model::unquoted;
 use workflow_engine::model::{
     ErrorKind, NameSubject, NewSignal, RunId, SignalKey, SignalOutcome, StepKind, StoredError, check_name,
 };
-use workflow_engine::replay::{CallId, CallPoll, Delivered, SignalWait};
-use workflow_engine::runtime::{decode, round_trip};
+use workflow_engine::replay::SignalWait;
+use workflow_engine::runtime::round_trip;
 
-use super::{Ctx, RunCell, Step, step};
+use super::inbox_wait::InboxWait;
+use super::{Ctx, Step, step};
 
 impl<S> Ctx<S> {
     /// Waits for a signal with this name. A signal lies in the run's inbox from the moment it was
@@ -60,8 +58,9 @@ impl<S> Ctx<S> {
         let call = check_name(NameSubject::Signal, name)
             .map_err(|error| StoredError::new(ErrorKind::Refused, error.to_string()).fatal())
             .and_then(|()| self.call_own(name, location));
-        let wait = SignalWait { kind: StepKind::Signal, name: Some(name.to_owned()), timeout: None, to: None };
-        WaitForSignal { cell: &self.cell, call, wait, payload: PhantomData }
+        let wait =
+            SignalWait { kind: StepKind::Signal, name: Some(name.to_owned()), timeout: None, to: None, event: None };
+        WaitForSignal { inbox: InboxWait::new(&self.cell, call, wait), payload: PhantomData }
     }
 
     /// Sends a signal to another run, as a step: the signal is accepted once, however often this
@@ -127,9 +126,7 @@ impl<S> Ctx<S> {
 /// A builder for a wait for a signal: set its options, then await it. Made by [`Ctx::signal`].
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitForSignal<'a, T> {
-    cell: &'a Arc<RunCell>,
-    call: Result<CallId, StoredError>,
-    wait: SignalWait,
+    inbox: InboxWait<'a>,
     payload: PhantomData<fn() -> T>,
 }
 
@@ -137,7 +134,7 @@ impl<T> WaitForSignal<'_, T> {
     /// Sets how long to wait, counted from the first poll. Zero looks into the inbox once. Default:
     /// without a limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.wait.timeout = Some(timeout);
+        self.inbox.wait.timeout = Some(timeout);
         self
     }
 }
@@ -146,52 +143,12 @@ impl<T: DeserializeOwned> Future for WaitForSignal<'_, T> {
     type Output = Result<Option<T>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let call = match &self.call {
-            Ok(call) => *call,
-            Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
-        };
-        match self.cell.poll_signal(call, || self.wait.clone(), cx.waker()) {
-            CallPoll::Ended(delivered) => {
-                Poll::Ready(received(delivered, self.wait.name.as_deref().unwrap_or_default()))
-            }
-            CallPoll::Pending | CallPoll::Start { .. } | CallPoll::Run => Poll::Pending,
-        }
-    }
-}
-
-/// Decodes the record of a wait: one payload, or none if the timeout had passed.
-pub(super) fn received<T: DeserializeOwned>(delivered: Delivered, name: &str) -> Result<Option<T>> {
-    let text = match delivered {
-        Delivered::Failed(error) => return Err(error.into()),
-        Delivered::Recorded(text) => text,
-        Delivered::Kept => return Ok(None),
-    };
-    let payloads: Result<[T; 1], _> = decode(&text).map_err(unquoted);
-    match payloads {
-        Ok([payload]) => Ok(Some(payload)),
-        Err(_) if text == "[]" => Ok(None),
-        Err(error) => {
-            let type_name = std::any::type_name::<T>();
-            let message = format!(
-                "the payload of signal {name:?} does not decode as {type_name}: {error}; send a value of that type, best by a \
-                 Signal<T> that sender and receiver share"
-            );
-            let error: BoxError = message.into();
-            Err(Error::from(StoredError::from_error(ErrorKind::Refused, error.as_ref()).fatal()))
-        }
-    }
-}
-
-impl<T> Drop for WaitForSignal<'_, T> {
-    fn drop(&mut self) {
-        if let Ok(call) = self.call {
-            self.cell.dropped(call);
-        }
+        self.inbox.poll(cx, |wait| format!("signal {:?}", wait.name.as_deref().unwrap_or_default()))
     }
 }
 
 impl<T> fmt::Debug for WaitForSignal<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitForSignal").field("wait", &self.wait).finish_non_exhaustive()
+        f.debug_struct("WaitForSignal").field("wait", &self.inbox.wait).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 use workflow_engine::faults::planted;
-use workflow_engine::model::{Breaker, ErrorKind, Retry, StoredError};
+use workflow_engine::model::{Breaker, ErrorKind, NameSubject, Retry, SeatLine, StoredError, check_name};
 use workflow_engine::replay::{CallId, CallPoll, Delivered, StepOptions};
 use workflow_engine::runtime::{PayloadError, decode, fingerprint, round_trip};
 
@@ -26,6 +26,8 @@ pub struct Step<'a, T> {
     call: Result<CallId, StoredError>,
     pub(super) options: StepOptions,
     breaker: Option<Breaker>,
+    /// The limit, and the key under which the step counts.
+    limit: Option<Box<SeatLine>>,
     body: Body<'a, T>,
     encoding: Encoding<T>,
     running: Option<(u32, BodyFuture<'a, T>)>,
@@ -64,7 +66,7 @@ impl<'a, T: StepValue> Step<'a, T> {
             decode: decode::<T>,
             differ: |one, other| fingerprint(one) != fingerprint(other),
         };
-        Self { cell, call, options, breaker: None, body, encoding, running: None, kept: None }
+        Self { cell, call, options, breaker: None, limit: None, body, encoding, running: None, kept: None }
     }
 }
 
@@ -113,6 +115,54 @@ impl<T> Step<'_, T> {
         self.breaker = Some(breaker);
         self
     }
+
+    /// Lets at most as many bodies run at once as the limit with this name allows, per `key` and
+    /// over all workers and workflows of the database. A worker declares the limit
+    /// (`Worker::limit`), and an operator may set another rule: see
+    /// [`Client::limit`](crate::Client::limit). Default: no limit.
+    ///
+    /// An attempt begins once it has a seat. Seats are given in the order in which attempts ask,
+    /// and a seat is held only while a body runs: not during a back-off. A run that waits longer
+    /// for a seat than the worker's `linger` is parked, keeps its place, and occupies no worker. If
+    /// the worker dies, its seats are free as soon as its runs are claimed again. The
+    /// [timeout](Step::timeout) counts from the beginning of the body.
+    ///
+    /// Range of both texts: 1 to 255 bytes, no control characters. If one is out of range, if the
+    /// step has a limit already, or if the limit is neither declared nor set, the step fails with
+    /// an error of kind [`Refused`](ErrorKind::Refused).
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    ///
+    /// # async fn llm(_prompt: &str) -> Result<String, std::io::Error> { Ok("42".into()) }
+    /// #[workflow]
+    /// async fn answer(ctx: &Ctx, account: String) -> Result<String> {
+    ///     ctx.step("ask", || llm("why?")).limit("llm", &account).await
+    /// }
+    /// ```
+    pub fn limit(mut self, name: impl Into<String>, key: impl Into<String>) -> Self {
+        let line = SeatLine { limit: name.into(), key: key.into() };
+        let refusal = match &self.limit {
+            Some(first) => Some(format!(
+                "the step has the limit {:?} already, and {:?} would be a second one; put one of the two bodies into \
+                 a step of its own",
+                first.limit, line.limit
+            )),
+            None => {
+                let checked = check_name(NameSubject::Limit, &line.limit);
+                checked
+                    .and_then(|()| check_name(NameSubject::LimitKey, &line.key))
+                    .err()
+                    .map(|refusal| refusal.to_string())
+            }
+        };
+        if let (Ok(call), Some(refusal)) = (&self.call, refusal) {
+            self.cell.dropped(*call);
+            self.call = Err(StoredError::new(ErrorKind::Refused, refusal).fatal());
+        }
+        self.limit = Some(Box::new(line));
+        self
+    }
 }
 
 impl<T> Step<'_, T> {
@@ -136,6 +186,9 @@ impl<'a, T: Send + 'a> Future for Step<'a, T> {
             Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
         };
         loop {
+            if let Some(line) = &step.limit {
+                step.cell.ask_for_seat(call, step.options, line);
+            }
             if let Some(breaker) = &step.breaker {
                 step.cell.ask_breaker(call, step.options, breaker);
             }

@@ -4,8 +4,8 @@
 -- input of more than 16 KiB is left out, because a value has at most 1 GB; read_inputs.sql reads
 -- such inputs.
 SELECT json_group_array(json_array(
-    id, epoch, queue, workflow_name, version, wakes, crashes, attempt, generation, depth, parent_run_id, deadline_at,
-    cancel_requested_at, started_at, available_at, error, iif(octet_length(input) <= 16384, input, NULL), lone_crashes,
-    created_at))
-FROM workflow_runs
-WHERE id IN (SELECT value FROM json_each(?))
+    r.id, r.epoch, l.queue, r.workflow_name, l.version, r.wakes, r.crashes, r.attempt, r.generation, r.depth, r.parent_run_id,
+    r.deadline_at, r.cancel_requested_at, r.started_at, r.available_at, r.error,
+    iif(octet_length(r.input) <= 16384, r.input, NULL), r.lone_crashes, r.created_at, l.gate))
+FROM workflow_runs AS r CROSS JOIN workflow_lanes AS l
+WHERE r.id IN (SELECT value FROM json_each(?)) AND l.id = r.lane_id

@@ -1,7 +1,8 @@
 -- Called by: read.rs.
 -- Guarantees: returns the run with this id, if it exists.
-SELECT id, workflow_name, version, queue, status, input, output, error, key, available_at, worker_id, epoch, wakes,
-    crashes, lone_crashes, attempt, generation, depth, parent_run_id, parent_step_key, on_parent_end, deadline_at, cancel_requested_at,
-    paused_at, created_at, started_at, completed_at, tags
-FROM workflow_runs
-WHERE id = ?1
+SELECT r.id, r.workflow_name, l.version, l.queue, l.gate, r.status, r.input, r.output, r.error, r.key, r.available_at, r.rank, r.worker_id, r.epoch,
+    r.wakes, r.crashes, r.lone_crashes, r.attempt, r.generation, r.depth, r.parent_run_id, r.parent_step_key, r.on_parent_end,
+    r.deadline_at, r.cancel_requested_at, r.paused_at, r.created_at, r.started_at, r.completed_at, r.tags,
+    r.single_key, r.single_until
+FROM workflow_runs AS r LEFT JOIN workflow_lanes AS l ON l.id = r.lane_id
+WHERE r.id = ?1

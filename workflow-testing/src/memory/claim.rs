@@ -1,23 +1,31 @@
 //! Claims of due runs.
 
 use workflow_engine::model::{Claim, RunId, RunStatus, Timestamp};
-use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, distinct_lanes, take_turns};
+use workflow_engine::store::{
+    ClaimPlace, ClaimRequest, Claimed, ClaimedRun, DueRuns, GateTurn, claim_places, take_turns,
+};
 
 use super::tables::Tables;
 
 /// Claims due runs, from the lanes in turns.
-pub(super) fn claim(tables: &mut Tables, request: &ClaimRequest, now: Timestamp) -> Claimed {
-    let due = find_due(tables, request, now);
+pub(super) fn claim(
+    tables: &mut Tables,
+    request: &ClaimRequest,
+    gates: &[GateTurn],
+    kind: DueRuns,
+    now: Timestamp,
+) -> Claimed {
+    let due = find_due(tables, request, gates, kind, now);
     let runs = due.into_iter().filter_map(|id| take(tables, request, id, now)).collect();
-    Claimed { runs, now }
+    Claimed { runs, held_back: Vec::new(), full_gates: Vec::new(), next_at: None, now }
 }
 
-/// Selects the runs that have been due longest in each lane, the lanes in turns. Returns the
-/// longest due run first.
-fn find_due(tables: &Tables, request: &ClaimRequest, now: Timestamp) -> Vec<RunId> {
+/// Selects the first due runs of each lane and gate in turns. Returns them in the order of their
+/// ranks and due times.
+fn find_due(tables: &Tables, request: &ClaimRequest, gates: &[GateTurn], kind: DueRuns, now: Timestamp) -> Vec<RunId> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-    let due = |lane| tables.due(lane).take_while(|(at, _)| *at <= now).take(limit).collect();
-    let mut due = take_turns(distinct_lanes(&request.lanes).into_iter().map(due).collect(), limit);
+    let due = |place: ClaimPlace<'_>| (place.weight, tables.due(&place, kind, now));
+    let mut due = take_turns(claim_places(request, gates).into_iter().map(due).collect(), limit);
     due.sort_unstable();
     due.into_iter().map(|(_, id)| id).collect()
 }
@@ -25,10 +33,12 @@ fn find_due(tables: &Tables, request: &ClaimRequest, now: Timestamp) -> Vec<RunI
 fn take(tables: &mut Tables, request: &ClaimRequest, id: RunId, now: Timestamp) -> Option<ClaimedRun> {
     tables.update(id, |run| {
         run.epoch += 1;
+        run.priority = None;
         (run.status, run.worker_id, run.available_at) = (RunStatus::Running, Some(request.worker), now + request.lease);
         ClaimedRun {
             claim: Claim { run_id: id, epoch: run.epoch },
             lane: run.lane.clone(),
+            gate: run.gate.clone(),
             input: run.input.clone(),
             wakes: run.wakes,
             crashes: run.crashes,

@@ -7,15 +7,22 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use workflow_engine::faults::failpoint;
-use workflow_engine::model::{Claim, NewRun, NewSignal, RunId, RunStatus, StoredError, Timestamp, WorkerId};
+use workflow_engine::model::{
+    AcceptedSignal, Claim, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal, RunId,
+    RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
+};
 use workflow_engine::store::{
-    Asked, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal, ContinueWrite,
-    CrashesWrite, DatabaseError, DatabaseErrorKind, EndWrite, Fence, Locks, Outcome, ParkWrite, RetryWrite,
-    ReviveWrite, RunState, StartOutcome, Write, apply,
+    Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
+    ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DueRuns, Emitted, EndWrite, Fence, FoundSingle,
+    GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite,
+    ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, TurnEnd, Write, apply,
 };
 
 use super::tables::Tables;
-use super::{attempt, cascade, claim, continue_as_new, crashes, finish, fork, ownerless, pause, retry, signal, start};
+use super::{
+    attempt, cascade, claim, continue_as_new, crashes, event, finish, fork, gate, ownerless, pause, retry, schedule,
+    seat, signal, single, start,
+};
 
 /// Applies the writes. See [`Store::commit`](workflow_engine::store::Store::commit).
 pub(super) fn commit(tables: &mut Tables, writes: &[Write], now: Timestamp) -> Result<Vec<Outcome>, DatabaseError> {
@@ -48,6 +55,81 @@ struct Batch<'t> {
 impl BatchTarget for Batch<'_> {
     type Error = DatabaseError;
 
+    async fn write_queues(&mut self, writes: &[&QueueWrite]) -> Result<(), DatabaseError> {
+        for write in writes {
+            self.tables.queue_mut(&write.queue).apply(&write.change, self.now);
+            self.tables.gates.apply(&write.queue, &write.change);
+        }
+        Ok(())
+    }
+
+    async fn lock_queues(&mut self, queues: &[String]) -> Result<Vec<LockedQueue>, DatabaseError> {
+        let found = |name: &String| match self.tables.queues().get(name) {
+            Some(record) => LockedQueue::of(record),
+            None => LockedQueue::unlimited(name),
+        };
+        Ok(queues.iter().map(found).collect())
+    }
+
+    async fn count_running(&mut self, queues: &[(String, u32)]) -> Result<Vec<u32>, DatabaseError> {
+        let count =
+            |(name, limit): &(String, u32)| u32::try_from(self.tables.running_in(name)).unwrap_or(u32::MAX).min(*limit);
+        Ok(queues.iter().map(count).collect())
+    }
+
+    async fn write_limits(&mut self, writes: &[&LimitWrite]) -> Result<(), DatabaseError> {
+        writes.iter().for_each(|write| self.tables.limit_mut(&write.limit).apply(&write.change));
+        Ok(())
+    }
+
+    async fn lock_lines(&mut self, _: &BTreeSet<&SeatLine>) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+
+    async fn read_limits(&mut self, names: &BTreeSet<&str>) -> Result<Vec<LimitRecord>, DatabaseError> {
+        Ok(names.iter().filter_map(|name| self.tables.limits().get(*name).cloned()).collect())
+    }
+
+    async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        Ok(seat::read(self.tables, lines, self.now))
+    }
+
+    async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), DatabaseError> {
+        seats.iter().for_each(|asked| seat::write(self.tables, *asked, self.now));
+        Ok(())
+    }
+
+    async fn delete_seats(&mut self, steps: &[(RunId, &str)]) -> Result<(), DatabaseError> {
+        for (run, key) in steps {
+            self.tables.seats_mut().remove(&(*run, (*key).to_owned()));
+        }
+        Ok(())
+    }
+
+    async fn mark_called(&mut self, steps: &[(RunId, String)]) -> Result<(), DatabaseError> {
+        steps.iter().for_each(|step| seat::mark_called(self.tables, step, self.now));
+        Ok(())
+    }
+
+    async fn lock_schedules(&mut self, names: &BTreeSet<&str>) -> Result<HashMap<String, i64>, DatabaseError> {
+        Ok(schedule::revisions(self.tables, names))
+    }
+
+    async fn update_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<(), DatabaseError> {
+        rows.iter().for_each(|row| schedule::put(self.tables, row));
+        Ok(())
+    }
+
+    async fn insert_schedules(&mut self, rows: &[&StoredSchedule]) -> Result<HashSet<String>, DatabaseError> {
+        rows.iter().for_each(|row| schedule::put(self.tables, row));
+        Ok(rows.iter().map(|row| row.name.clone()).collect())
+    }
+
+    async fn delete_schedules(&mut self, names: &[&str]) -> Result<(), DatabaseError> {
+        names.iter().for_each(|name| schedule::delete(self.tables, name));
+        Ok(())
+    }
+
     async fn free_keys(&mut self, runs: &[&NewRun]) -> Result<(), DatabaseError> {
         runs.iter().for_each(|run| start::free_key(self.tables, run));
         Ok(())
@@ -55,6 +137,37 @@ impl BatchTarget for Batch<'_> {
 
     async fn insert_runs(&mut self, runs: &[&NewRun]) -> Result<Vec<StartOutcome>, DatabaseError> {
         Ok(runs.iter().map(|run| start::start(self.tables, run, self.now)).collect())
+    }
+
+    async fn lock_singles(&mut self, _: &[SingleRun<'_>]) -> Result<HashSet<usize>, DatabaseError> {
+        Ok(HashSet::new())
+    }
+
+    async fn find_singles(&mut self, runs: &[SingleRun<'_>]) -> Result<Vec<FoundSingle>, DatabaseError> {
+        Ok(runs.iter().map(|run| single::find(self.tables, run)).collect())
+    }
+
+    async fn set_single_keys(&mut self, runs: &[SingleRun<'_>]) -> Result<(), DatabaseError> {
+        runs.iter().for_each(|run| single::set_key(self.tables, run.run_id, Some(run.key)));
+        Ok(())
+    }
+
+    async fn clear_single_keys(&mut self, runs: &[RunId]) -> Result<(), DatabaseError> {
+        runs.iter().for_each(|run| single::set_key(self.tables, *run, None));
+        Ok(())
+    }
+
+    async fn move_runs(&mut self, runs: &[(&MovedRun, &NewRun)]) -> Result<(), DatabaseError> {
+        runs.iter().for_each(|(moved, new)| single::move_run(self.tables, moved, new, self.now));
+        Ok(())
+    }
+
+    async fn read_lost_single(
+        &mut self,
+        run: RunId,
+        attempt: i64,
+    ) -> Result<Option<(String, SingleKey)>, DatabaseError> {
+        Ok(single::read_lost(self.tables, run, attempt))
     }
 
     async fn lock_runs(&mut self, locks: &Locks) -> Result<Fence, DatabaseError> {
@@ -87,13 +200,39 @@ impl BatchTarget for Batch<'_> {
     }
 
     async fn insert_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, DatabaseError> {
-        let new = signals.iter().filter(|signal| signal::insert(self.tables, signal));
+        let new = signals.iter().filter(|signal| signal::insert(self.tables, signal, self.now));
         Ok(new.map(|signal| (signal.run_id, signal.key.as_str().to_owned())).collect())
     }
 
-    async fn find_signals(&mut self, signals: &[&NewSignal]) -> Result<HashSet<(RunId, String)>, DatabaseError> {
-        let found = signals.iter().filter(|signal| signal::has_key(self.tables, signal));
-        Ok(found.map(|signal| (signal.run_id, signal.key.as_str().to_owned())).collect())
+    async fn find_signals(
+        &mut self,
+        signals: &[&NewSignal],
+    ) -> Result<HashMap<(RunId, String), AcceptedSignal>, DatabaseError> {
+        let found = signals.iter().filter_map(|signal| Some((*signal, signal::find(self.tables, signal)?)));
+        Ok(found.map(|(signal, first)| ((signal.run_id, signal.key.as_str().to_owned()), first)).collect())
+    }
+
+    async fn lock_events(&mut self, emissions: &[&NewEmission]) -> Result<LockedEvents, DatabaseError> {
+        let waiting = emissions.iter().flat_map(|emission| event::waiting(self.tables, &emission.event)).collect();
+        Ok(LockedEvents { busy: HashSet::new(), waiting })
+    }
+
+    async fn begin_event_waits(&mut self, waits: &[StepOf<'_, EventWait>]) -> Result<HashSet<usize>, DatabaseError> {
+        waits.iter().for_each(|wait| event::begin(self.tables, *wait));
+        Ok(HashSet::new())
+    }
+
+    async fn leave_event_waits(&mut self, waits: &[StepOf<'_, LeftWait>]) -> Result<HashSet<usize>, DatabaseError> {
+        Ok(event::leave_all(self.tables, waits))
+    }
+
+    async fn emit_event(&mut self, emission: &NewEmission) -> Result<Emitted, DatabaseError> {
+        Ok(event::emit(self.tables, emission, self.now))
+    }
+
+    async fn delete_event_waits(&mut self, runs: &BTreeSet<RunId>) -> Result<(), DatabaseError> {
+        event::delete(self.tables, runs);
+        Ok(())
     }
 
     async fn wake_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<(), DatabaseError> {
@@ -175,7 +314,36 @@ impl BatchTarget for Batch<'_> {
         Ok(())
     }
 
-    async fn claim_runs(&mut self, request: &ClaimRequest) -> Result<Claimed, DatabaseError> {
-        Ok(claim::claim(self.tables, request, self.now))
+    async fn lock_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<LockedGate>, DatabaseError> {
+        Ok(gate::due(self.tables, lanes, limit, self.now))
+    }
+
+    async fn count_behind(&mut self, gates: &[&LockedGate]) -> Result<Vec<u32>, DatabaseError> {
+        let count = |gate: &&LockedGate| self.tables.running_behind(&gate.lane.queue, &gate.gate).count();
+        Ok(gates.iter().map(count).map(|running| u32::try_from(running).unwrap_or(u32::MAX)).collect())
+    }
+
+    async fn claim_runs(
+        &mut self,
+        request: &ClaimRequest,
+        gates: &[GateTurn],
+        due: DueRuns,
+    ) -> Result<Claimed, DatabaseError> {
+        Ok(claim::claim(self.tables, request, gates, due, self.now))
+    }
+
+    async fn spend_rates(
+        &mut self,
+        queues: &[(&LockedQueue, Timestamp)],
+        gates: &[(&LockedGate, Timestamp)],
+    ) -> Result<(), DatabaseError> {
+        queues.iter().for_each(|(queue, until)| self.tables.queue_mut(&queue.name).spent_until = *until);
+        gates.iter().for_each(|(gate, until)| self.tables.gates.spend(gate, *until));
+        Ok(())
+    }
+
+    async fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> Result<(), DatabaseError> {
+        turns.iter().for_each(|(gate, end)| gate::end_turn(self.tables, gate, *end, self.now));
+        Ok(())
     }
 }

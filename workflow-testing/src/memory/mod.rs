@@ -10,11 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 
-use workflow_engine::model::{Claim, Clock, Lane, Run, RunFilter, RunId, StepAttempt, WorkerId};
+use workflow_engine::model::{
+    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt,
+    StoredSchedule, WorkerId,
+};
 
 use workflow_engine::store::{
-    DatabaseError, DatabaseErrorKind, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession,
+    Listener, NextDue, Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
+    Write,
 };
 
 mod attempt;
@@ -24,15 +28,20 @@ mod commit;
 mod continue_as_new;
 mod crashes;
 mod database;
+mod event;
 mod finish;
 mod fork;
+mod gate;
 mod hints;
 mod lease;
 mod ownerless;
 mod pause;
 mod read;
 mod retry;
+mod schedule;
+mod seat;
 mod signal;
+mod single;
 mod start;
 mod tables;
 mod transaction;
@@ -203,8 +212,60 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| read::approvals(tables, run, limit)))
     }
 
+    async fn schedule(&self, name: &str) -> Result<Option<StoredSchedule>, DatabaseError> {
+        let database = self.handle.open("read a schedule")?;
+        Ok(database.look(|tables, _| tables.schedules().get(name).cloned()))
+    }
+
+    async fn schedules(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredSchedule>, DatabaseError> {
+        let database = self.handle.open("list schedules")?;
+        Ok(database.look(|tables, _| schedule::list(tables, after, limit)))
+    }
+
+    async fn due_schedules(&self, computed: &[String], limit: u32) -> Result<DueSchedules, DatabaseError> {
+        let database = self.handle.open("find due schedules")?;
+        Ok(database.look(|tables, now| schedule::due(tables, computed, limit, now)))
+    }
+
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
         lease::open(&self.handle, worker, lanes)
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueRecord>, DatabaseError> {
+        let database = self.handle.open("list queues")?;
+        Ok(database.look(|tables, _| tables.queues().values().cloned().collect()))
+    }
+
+    async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
+        let database = self.handle.open("count the running runs of a queue")?;
+        let running = database.look(|tables, _| tables.running_in(queue));
+        Ok(u32::try_from(running).unwrap_or(u32::MAX).min(at_most))
+    }
+
+    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
+        let database = self.handle.open("count the running runs behind a gate")?;
+        let running = database.look(|tables, _| tables.running_behind(queue, gate).count());
+        Ok(u32::try_from(running).unwrap_or(u32::MAX))
+    }
+
+    async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
+        let database = self.handle.open("list limits")?;
+        Ok(database.look(|tables, _| tables.limits().values().cloned().collect()))
+    }
+
+    async fn waiting_lines(&self, after: Option<&SeatLine>, limit: u32) -> Result<Vec<SeatLine>, DatabaseError> {
+        let database = self.handle.open("find waiting steps")?;
+        Ok(database.look(|tables, _| seat::waiting_lines(tables, after, limit)))
+    }
+
+    async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
+        let database = self.handle.open("read seats")?;
+        Ok(database.look(|tables, now| seat::read(tables, lines, now)))
+    }
+
+    async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {
+        let database = self.handle.open("find the seats that a run waits for")?;
+        Ok(database.look(|tables, _| seat::waits_of(tables, run)))
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRecord>, DatabaseError> {

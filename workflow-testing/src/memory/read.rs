@@ -7,12 +7,12 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, WaitingApproval};
 
-use super::tables::Tables;
+use super::tables::{Place, Tables};
 
 /// Returns the earliest due time in these lanes.
 pub(super) fn next_due(tables: &Tables, lanes: &[Lane]) -> Option<Timestamp> {
-    let earliest = lanes.iter().filter_map(|lane| tables.due(lane).next());
-    earliest.map(|(at, _)| at).min().filter(|at| *at < Timestamp::FAR_FUTURE)
+    let earliest = lanes.iter().filter_map(|lane| tables.next_due(lane));
+    earliest.min().filter(|at| *at < Timestamp::FAR_FUTURE)
 }
 
 /// See [`Store::list`](workflow_engine::store::Store::list).
@@ -133,6 +133,7 @@ pub(super) fn approvals(tables: &Tables, run: Option<RunId>, limit: u32) -> Vec<
 pub(super) fn due_lanes(tables: &Tables, lanes: &[Lane], now: Timestamp) -> Vec<Lane> {
     let is_asked =
         |found: &&Lane| lanes.iter().any(|lane| lane.queue == found.queue && lane.workflow == found.workflow);
-    let is_due = |lane: &&Lane| tables.due(lane).next().is_some_and(|(at, _)| at <= now);
-    tables.lanes().filter(is_asked).filter(is_due).cloned().collect()
+    let is_due = |(lane, gate): &&Place| tables.next_due_behind(lane, gate.as_deref()).is_some_and(|at| at <= now);
+    let due = tables.places().filter(|(lane, _)| is_asked(&lane)).filter(is_due).map(|(lane, _)| lane.clone());
+    due.collect::<BTreeSet<_>>().into_iter().collect()
 }

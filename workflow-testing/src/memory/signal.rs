@@ -2,28 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use workflow_engine::model::{NewSignal, RunId, RunStatus, Timestamp};
+use workflow_engine::model::{AcceptedSignal, NewSignal, RunId, RunStatus, Timestamp};
 use workflow_engine::store::ConsumedSignal;
 
 use super::tables::{SignalRow, Tables};
 
-/// Returns whether the inbox has the key of this signal.
-pub(super) fn has_key(tables: &Tables, signal: &NewSignal) -> bool {
-    tables.signals(signal.run_id).any(|(_, row)| row.key == signal.key.as_str())
+/// Returns the signal in the inbox that has the key of this one.
+pub(super) fn find(tables: &Tables, signal: &NewSignal) -> Option<AcceptedSignal> {
+    let (_, row) = tables.signals(signal.run_id).find(|(_, row)| row.key == signal.key.as_str())?;
+    Some(AcceptedSignal::new(signal.run_id, row.name.clone(), row.payload.clone(), row.created_at))
 }
 
 /// Inserts a signal, and returns `false` if the inbox has its key already or no room.
-pub(super) fn insert(tables: &mut Tables, signal: &NewSignal) -> bool {
+pub(super) fn insert(tables: &mut Tables, signal: &NewSignal, now: Timestamp) -> bool {
     let waiting = || tables.signals(signal.run_id).filter(|(_, row)| row.consumed_by.is_none()).count();
     let is_full = signal.limit.is_some_and(|limit| waiting() >= limit as usize);
-    if is_full || has_key(tables, signal) {
+    if is_full || find(tables, signal).is_some() {
         return false;
     }
     let key = signal.key.as_str();
     let inbox = tables.signals_mut(signal.run_id);
     let seq = inbox.last_key_value().map_or(0, |(last, _)| *last) + 1;
     let (name, payload) = (signal.name.clone(), signal.payload.clone());
-    inbox.insert(seq, SignalRow { name, key: key.to_owned(), payload, consumed_by: None });
+    inbox.insert(seq, SignalRow { name, key: key.to_owned(), payload, created_at: now, consumed_by: None });
     true
 }
 

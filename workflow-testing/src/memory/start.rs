@@ -17,8 +17,17 @@ pub(super) fn start(tables: &mut Tables, new: &NewRun, now: Timestamp) -> StartO
             _ => StartOutcome::Continued { id: existing.id },
         };
     }
+    add_gate(tables, new);
     tables.insert(row(new, now));
     StartOutcome::Created
+}
+
+/// Adds the gate of this start, if it has one.
+pub(super) fn add_gate(tables: &mut Tables, new: &NewRun) {
+    if let Some(gate) = &new.gate {
+        tables.gates.add(&new.lane, gate);
+        tables.queue_mut(&new.lane.queue).has_gates = true;
+    }
 }
 
 /// Takes the key of this start away from a failed or canceled run.
@@ -38,6 +47,8 @@ fn row(new: &NewRun, now: Timestamp) -> Run {
     let deadline_at = new.deadline.map(|deadline| deadline.resolve(now));
     let available_at = deadline_at.map_or(start, |deadline| deadline.min(start));
     let mut run = Run::pending(new.id, new.lane.clone(), new.input.clone(), available_at, now);
+    run.priority = new.rank().priority();
+    run.gate = new.gate.clone();
     run.key = new.key.clone();
     run.depth = new.depth;
     run.parent = new.parent.clone();

@@ -3,11 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use workflow_engine::model::{Claim, Lane, Run, RunId, StepAttempt, Timestamp, WorkerId};
-use workflow_engine::store::WorkerRecord;
+use workflow_engine::model::{
+    Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Run, RunId, RunStatus, SeatLine, StepAttempt,
+    StoredSchedule, Timestamp, WorkerId,
+};
+use workflow_engine::store::{ClaimPlace, DueRuns, WorkerRecord};
+
+use super::gate::Gates;
 
 /// The key of an attempt within its run.
 pub(super) type AttemptKey = (String, i64);
+
+/// A lane, and the gate behind which its runs wait.
+pub(super) type Place = (Lane, Option<String>);
 
 /// All rows, with the indexes over them.
 #[derive(Clone, Debug, Default)]
@@ -15,17 +23,38 @@ pub(super) struct Tables {
     runs: BTreeMap<RunId, Run>,
     /// Runs by workflow and idempotency key.
     keys: BTreeMap<(String, String), RunId>,
-    /// Runs that may be claimed, which have neither ended nor been paused, per lane in the order in
-    /// which they are due.
-    due: BTreeMap<Lane, BTreeSet<(Timestamp, RunId)>>,
+    /// Runs that may be claimed, which have neither ended nor been paused, per lane and rank in the
+    /// order in which they are due.
+    due: BTreeMap<Place, BTreeMap<Rank, BTreeSet<(Timestamp, RunId)>>>,
+    pub(super) gates: Gates,
     /// Runs by their parents.
     children: BTreeMap<RunId, BTreeSet<RunId>>,
     attempts: BTreeMap<RunId, BTreeMap<AttemptKey, StepAttempt>>,
     signals: BTreeMap<RunId, BTreeMap<i64, SignalRow>>,
+    /// The registered waits for events, by run and step key.
+    event_waits: BTreeMap<(RunId, String), EventWait>,
+    /// Queues that were declared, limited or paused, by name.
+    queues: BTreeMap<String, QueueRecord>,
+    /// Limits for steps that were declared or set, by name.
+    limits: BTreeMap<String, LimitRecord>,
+    /// The seats of steps, and the waits for one, by run and step key.
+    seats: BTreeMap<(RunId, String), Seat>,
+    /// Schedules by their names.
+    schedules: BTreeMap<String, StoredSchedule>,
     pub(super) workers: Workers,
     /// The claims whose runs are driven alone.
     pub(super) alone: BTreeSet<Claim>,
     changed: bool,
+}
+
+/// A step that has a seat or waits for one.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) line: SeatLine,
+    pub(super) asked_at: Timestamp,
+    pub(super) called_at: Option<Timestamp>,
+    /// The epoch that took the seat; `None` if the step waits.
+    pub(super) epoch: Option<i64>,
 }
 
 /// A signal in an inbox.
@@ -34,8 +63,13 @@ pub(super) struct SignalRow {
     pub(super) name: String,
     pub(super) key: String,
     pub(super) payload: String,
+    pub(super) created_at: Timestamp,
     /// The key of the step that consumed the signal.
     pub(super) consumed_by: Option<String>,
+}
+
+fn place_of(lane: &Lane, gate: Option<&str>) -> Place {
+    (lane.clone(), gate.map(str::to_owned))
 }
 
 impl Tables {
@@ -76,13 +110,48 @@ impl Tables {
         self.children.get(&parent).into_iter().flatten().copied().collect()
     }
 
-    /// Returns the runs of this lane that are or will be due, the earliest first.
-    pub(super) fn due(&self, lane: &Lane) -> impl Iterator<Item = (Timestamp, RunId)> {
-        self.due.get(lane).into_iter().flatten().copied()
+    /// Returns at most as many runs of this place and kind as it gives that are due now, in the
+    /// order in which they are claimed, each with the time that decides that order.
+    pub(super) fn due(&self, place: &ClaimPlace<'_>, kind: DueRuns, now: Timestamp) -> Vec<(Timestamp, RunId)> {
+        let limit = place.at_most as usize;
+        let is_running = |id: &RunId| self.runs.get(id).is_some_and(|run| run.status == RunStatus::Running);
+        let is_wanted = |rank: Rank, id: &RunId| match kind {
+            DueRuns::All => true,
+            DueRuns::Begun => rank == Rank::Begun,
+            DueRuns::New => rank != Rank::Begun,
+            DueRuns::Lapsed => is_running(id),
+        };
+        let of_rank = |(rank, runs): (&Rank, &BTreeSet<(Timestamp, RunId)>)| {
+            let due = runs.iter().take_while(|(at, _)| *at <= now).filter(|(_, id)| is_wanted(*rank, id)).take(limit);
+            due.map(|(at, id)| (rank.order_at(*at), *id)).collect::<Vec<_>>()
+        };
+        let mut due: Vec<_> =
+            self.due.get(&place_of(place.lane, place.gate)).into_iter().flatten().flat_map(of_rank).collect();
+        due.sort_unstable();
+        due.truncate(limit);
+        due
     }
 
-    /// Returns the lanes with runs that may be claimed now or later.
-    pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+    /// Returns when the next run of this lane that waits behind no gate is or was due, or when it
+    /// is time to look at a gate of it.
+    pub(super) fn next_due(&self, lane: &Lane) -> Option<Timestamp> {
+        self.next_due_behind(lane, None).into_iter().chain(self.gates.next_look(lane)).min()
+    }
+
+    /// Returns when the next run of this place is or was due.
+    pub(super) fn next_due_behind(&self, lane: &Lane, gate: Option<&str>) -> Option<Timestamp> {
+        let first = self.due.get(&place_of(lane, gate))?.values().filter_map(BTreeSet::first);
+        first.map(|(at, _)| *at).min()
+    }
+
+    /// Returns when the first lease of a running run of this place ends.
+    pub(super) fn first_lease_end(&self, lane: &Lane, gate: &str) -> Option<Timestamp> {
+        let running = self.running_behind(&lane.queue, gate).filter(|run| run.lane == *lane && run.paused_at.is_none());
+        running.map(|run| run.available_at).min()
+    }
+
+    /// Returns the places with runs that may be claimed now or later.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
         self.due.keys()
     }
 
@@ -102,13 +171,21 @@ impl Tables {
     /// Changes a run. Returns the value of `change`; `None` if there is no such run.
     pub(super) fn update<T>(&mut self, id: RunId, change: impl FnOnce(&mut Run) -> T) -> Option<T> {
         let mut run = self.runs.remove(&id)?;
-        if let Some(due) = self.due.get_mut(&run.lane) {
+        let place = place_of(&run.lane, run.gate.as_deref());
+        if let Some(lane) = self.due.get_mut(&place)
+            && let Some(due) = lane.get_mut(&Rank::from(run.priority))
+        {
             due.remove(&(run.available_at, id));
-            if due.is_empty() {
-                self.due.remove(&run.lane);
+            lane.retain(|_, due| !due.is_empty());
+            if lane.is_empty() {
+                self.due.remove(&place);
             }
         }
+        let was_running = run.status == RunStatus::Running;
         let said = change(&mut run);
+        if let Some(gate) = run.gate.as_deref().filter(|_| was_running && run.status != RunStatus::Running) {
+            self.gates.free(&run.lane.queue, gate);
+        }
         self.list_due(&run);
         self.runs.insert(id, run);
         self.changed = true;
@@ -119,10 +196,11 @@ impl Tables {
         if run.status.is_terminal() || run.paused_at.is_some() {
             return;
         }
-        match self.due.get_mut(&run.lane) {
-            Some(due) => drop(due.insert((run.available_at, run.id))),
-            None => drop(self.due.insert(run.lane.clone(), BTreeSet::from([(run.available_at, run.id)]))),
+        if let Some(gate) = run.gate.as_deref().filter(|_| run.status != RunStatus::Running) {
+            self.gates.wake(&run.lane, gate, run.available_at);
         }
+        let lane = self.due.entry(place_of(&run.lane, run.gate.as_deref())).or_default();
+        lane.entry(Rank::from(run.priority)).or_default().insert((run.available_at, run.id));
     }
 
     /// Returns the attempts of a run, in the order of step key and attempt.
@@ -155,6 +233,72 @@ impl Tables {
     pub(super) fn signals_mut(&mut self, run: RunId) -> &mut BTreeMap<i64, SignalRow> {
         self.changed = true;
         self.signals.entry(run).or_default()
+    }
+
+    /// Returns the schedules by their names.
+    pub(super) fn schedules(&self) -> &BTreeMap<String, StoredSchedule> {
+        &self.schedules
+    }
+
+    /// Returns the schedules by their names, to be changed.
+    pub(super) fn schedules_mut(&mut self) -> &mut BTreeMap<String, StoredSchedule> {
+        self.changed = true;
+        &mut self.schedules
+    }
+
+    /// Returns the registered waits for events, by run and step key.
+    pub(super) fn event_waits(&self) -> &BTreeMap<(RunId, String), EventWait> {
+        &self.event_waits
+    }
+
+    /// Returns the registered waits for events, to be changed.
+    pub(super) fn event_waits_mut(&mut self) -> &mut BTreeMap<(RunId, String), EventWait> {
+        self.changed = true;
+        &mut self.event_waits
+    }
+
+    /// Returns the limits with a record.
+    pub(super) fn limits(&self) -> &BTreeMap<String, LimitRecord> {
+        &self.limits
+    }
+
+    /// Returns the record of a limit, to be changed.
+    pub(super) fn limit_mut(&mut self, name: &str) -> &mut LimitRecord {
+        self.changed = true;
+        self.limits.entry(name.to_owned()).or_insert_with(|| LimitRecord::new(name.to_owned()))
+    }
+
+    /// Returns the seats, by run and step key.
+    pub(super) fn seats(&self) -> &BTreeMap<(RunId, String), Seat> {
+        &self.seats
+    }
+
+    /// Returns the seats, to be changed.
+    pub(super) fn seats_mut(&mut self) -> &mut BTreeMap<(RunId, String), Seat> {
+        self.changed = true;
+        &mut self.seats
+    }
+
+    /// Returns the queues with a record.
+    pub(super) fn queues(&self) -> &BTreeMap<String, QueueRecord> {
+        &self.queues
+    }
+
+    /// Returns the record of a queue, to be changed.
+    pub(super) fn queue_mut(&mut self, name: &str) -> &mut QueueRecord {
+        self.changed = true;
+        self.queues.entry(name.to_owned()).or_insert_with(|| QueueRecord::new(name.to_owned()))
+    }
+
+    /// Counts the running runs of a queue.
+    pub(super) fn running_in(&self, queue: &str) -> usize {
+        self.runs.values().filter(|run| run.status == RunStatus::Running && run.lane.queue == queue).count()
+    }
+
+    /// Returns the running runs behind a gate of a queue.
+    pub(super) fn running_behind(&self, queue: &str, gate: &str) -> impl Iterator<Item = &Run> {
+        let is_behind = move |run: &&Run| run.lane.queue == queue && run.gate.as_deref() == Some(gate);
+        self.runs.values().filter(|run| run.status == RunStatus::Running).filter(is_behind)
     }
 
     /// Returns `true` if anything was changed since the last call.

@@ -19,11 +19,14 @@ const DAWN: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 
 fn new_run(key: Option<&str>) -> NewRun {
     NewRun {
+        gate: None,
         id: RunId::generate(),
         lane: Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() },
         input: "1".into(),
         key: key.map(Into::into),
         key_reuse: KeyReuse::Never,
+        single: None,
+        priority: None,
         start: StartTime::Now,
         deadline: None,
         tags: std::collections::BTreeMap::new(),
@@ -37,6 +40,8 @@ async fn held(store: &Arc<dyn Store>) -> Claim {
     let claim = ClaimRequest {
         worker: WorkerId::generate(),
         lanes: vec![run.lane.clone()],
+        limited: Vec::new(),
+        gated: Vec::new(),
         limit: 1,
         lease: Duration::from_secs(30),
     };

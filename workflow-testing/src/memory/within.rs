@@ -30,8 +30,9 @@ impl Within {
     pub(super) fn write(&mut self, database: &Arc<Database>, write: &Write) -> Result<Outcome, DatabaseError> {
         match self.add(database, write.clone())? {
             Outcome::Started(outcome) => Ok(Outcome::Started(outcome.clone())),
-            Outcome::Signaled(outcome) => Ok(Outcome::Signaled(*outcome)),
+            Outcome::Signaled(outcome) => Ok(Outcome::Signaled(outcome.clone())),
             Outcome::Canceled(outcome) => Ok(Outcome::Canceled(*outcome)),
+            Outcome::Emitted(emitted) => Ok(Outcome::Emitted(emitted.clone())),
             other => {
                 let why = format!("a transaction starts, signals and cancels runs, not: {other:?}");
                 Err(DatabaseError::new(DatabaseErrorKind::Invalid, OPERATION, why))

@@ -4,7 +4,7 @@ use workflow_engine::store::ClaimedRun;
 
 use super::crashes::set_alone;
 use super::drive_to_exit;
-use super::exit::Exit;
+use super::exit::{Exit, LeftBehind};
 use crate::claim_state::Directive;
 use crate::claims::ClaimGuard;
 use crate::quarantine::{LoneTurn, QuarantineSlot, lone_time};
@@ -13,15 +13,20 @@ use crate::shared::Shared;
 /// Drives a run alone in this process, for a while or until its first outcome; then beside others.
 ///
 /// The database knows before and after, so a death is blamed on the run exactly if it was alone.
-pub(super) async fn drive_alone(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard, turn: LoneTurn) -> (Exit, bool) {
+pub(super) async fn drive_alone(
+    shared: &Shared,
+    run: &ClaimedRun,
+    claim: ClaimGuard,
+    turn: LoneTurn,
+) -> (Exit, LeftBehind) {
     let (run_id, workflow, crashes) = (run.claim.run_id, &run.lane.workflow, run.crashes);
     tracing::warn!(%run_id, workflow, crashes, "the run may be what kills its workers; it waits to be driven alone");
     let slot = match wait_for_turn(&claim, turn).await {
         Ok(slot) => slot,
-        Err(exit) => return (exit, false),
+        Err(exit) => return (exit, LeftBehind::default()),
     };
     if let Err(exit) = set_alone(shared, run, true).await {
-        return (exit, false);
+        return (exit, LeftBehind::default());
     }
     tracing::warn!(%run_id, workflow, crashes, "the run is driven alone");
     let mut driven = Box::pin(drive_to_exit(shared, run, claim, &slot));
@@ -30,7 +35,7 @@ pub(super) async fn drive_alone(shared: &Shared, run: &ClaimedRun, claim: ClaimG
         biased;
         ended = &mut driven => return ended,
         ended = end_isolation(shared, run, &slot) => if let Err(exit) = ended {
-            return (exit, false);
+            return (exit, LeftBehind::default());
         }
     }
     driven.await

@@ -57,10 +57,20 @@ pub(crate) enum Exit {
 /// Returns the write that ends a claimed run before its workflow is called, if it is to end.
 pub(super) fn before_drive(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<Write> {
     let ClaimedRun { claim, parent_run_id, .. } = *run;
-    // Only an earlier claim can have started children.
-    let has_children = claim.epoch > 1;
+    // Only an earlier claim can have started children and begun waits.
+    let was_claimed = claim.epoch > 1;
     let end = early_end(run, now, max_crashes)?;
-    Some(Write::End(EndWrite { claim, parent_run_id, has_children, end }))
+    Some(Write::End(EndWrite { claim, parent_run_id, has_children: was_claimed, has_event_waits: was_claimed, end }))
+}
+
+/// The things that a run may leave behind when it ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LeftBehind {
+    pub(super) has_children: bool,
+    /// Whether the run may have open waits for events, or seats.
+    pub(super) has_event_waits: bool,
+    /// Whether a step of the run may have a seat.
+    pub(super) has_seats: bool,
 }
 
 fn early_end(run: &ClaimedRun, now: Timestamp, max_crashes: u32) -> Option<RunEnd> {
@@ -127,10 +137,11 @@ pub(super) fn diverged(exit: &Exit, divergence: Divergence, grace_ends_at: Optio
 }
 
 /// Returns the write that an exit asks for.
-pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, has_children: bool, now: Timestamp) -> Option<Write> {
+pub(super) fn after_drive(run: &ClaimedRun, exit: Exit, left: LeftBehind, now: Timestamp) -> Option<Write> {
     let end = |end| {
         let parent_run_id = run.parent_run_id;
-        Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, end }))
+        let LeftBehind { has_children, has_event_waits, .. } = left;
+        Some(Write::End(EndWrite { claim: run.claim, parent_run_id, has_children, has_event_waits, end }))
     };
     let park_write = |wakes, until, until_deadline, error, reset_crashes| {
         let claim = run.claim;

@@ -25,6 +25,7 @@ pub(super) async fn finish(shared: &Shared, run: &ClaimedRun, write: Box<Write>,
         }
         Err(fault) => Ok(Outcome::Refused(fault.into())),
     };
+    shared.queues.note_free(&run.lane.queue);
     let observers = shared.client.observers();
     match outcome {
         Ok(Outcome::Applied | Outcome::Duplicate) => {
@@ -90,6 +91,7 @@ mod tests {
         let slot = Slot { permit: Some(permit), _drive: shared.drives.subscribe() };
         let claim = Claim { run_id: "00000000-0000-0000-0000-000000000001".parse().unwrap(), epoch: 1 };
         let run = ClaimedRun {
+            gate: None,
             claim,
             lane: Lane { queue: "default".into(), workflow: "checkout".into(), version: "1".into() },
             input: "null".into(),
@@ -108,7 +110,8 @@ mod tests {
             error: None,
             unreadable: None,
         };
-        let end = EndWrite { claim, parent_run_id: None, has_children: false, end: RunEnd::Canceled };
+        let end =
+            EndWrite { claim, parent_run_id: None, has_children: false, has_event_waits: false, end: RunEnd::Canceled };
 
         let mut finish = Box::pin(finish(&shared, &run, Box::new(Write::End(end)), false, slot));
         let mut ended = Box::pin(all_ended(&shared));

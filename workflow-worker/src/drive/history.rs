@@ -2,8 +2,9 @@
 
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::runtime::RunSettings;
+use workflow_engine::schedule::Occurrence;
 use workflow_engine::store::ClaimedRun;
-use workflow_sdk::{DatabaseError, DatabaseErrorKind, StepAttempt, UnreadablePayload};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, RunId, StepAttempt, UnreadablePayload};
 
 use super::exit::Exit;
 use crate::shared::Shared;
@@ -26,8 +27,18 @@ pub(super) async fn load_history(shared: &Shared, run: &ClaimedRun) -> Result<Ve
     shared.client.store().history(run.claim.run_id).await.map_err(Exit::Unreadable)
 }
 
+/// Reads the occurrence of a run that a schedule has started. The id of a run says whether one has,
+/// so other runs cost no read.
+pub(super) async fn load_occurrence(shared: &Shared, run: RunId) -> Result<Option<Occurrence>, Exit> {
+    if !run.is_scheduled() {
+        return Ok(None);
+    }
+    let row = shared.client.store().run(run).await.map_err(Exit::Unreadable)?;
+    Ok(row.and_then(|row| Occurrence::of_tags(&row.tags)))
+}
+
 /// Returns the settings of the run's cell.
-pub(super) fn settings_of(run: &ClaimedRun, payload_limit: usize) -> RunSettings {
+pub(super) fn settings_of(run: &ClaimedRun, occurrence: Option<Occurrence>, payload_limit: usize) -> RunSettings {
     RunSettings {
         run_id: run.claim.run_id,
         epoch: run.claim.epoch,
@@ -35,6 +46,7 @@ pub(super) fn settings_of(run: &ClaimedRun, payload_limit: usize) -> RunSettings
         depth: run.depth,
         lane: run.lane.clone(),
         attempt: u32::try_from(run.attempt).unwrap_or(u32::MAX),
+        occurrence: occurrence.map(Box::new),
         created_at: run.created_at,
         started_at: run.started_at,
         payload_limit,

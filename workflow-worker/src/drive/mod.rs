@@ -28,10 +28,12 @@ use workflow_sdk::{DatabaseError, Timestamp};
 use self::alone::drive_alone;
 use self::crashes::CrashRecord;
 use self::events::name_of;
-use self::exit::{Exit, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end};
+use self::exit::{
+    Exit, LeftBehind, after_drive, before_drive, directed_exit, diverged, ended, polled_exit, unless_told_to_end,
+};
 use self::external_events::{CHILD_LOOK_INTERVAL, ExternalEvents, read_events};
 use self::finish::{finish, report};
-use self::history::{load_history, settings_of};
+use self::history::{load_history, load_occurrence, settings_of};
 use self::poll::DrivenWorkflow;
 use self::port::DrivePort;
 use self::wait::{Fact, Plan, Standstill, next_fact, next_fact_without_database};
@@ -54,32 +56,45 @@ pub(crate) async fn drive(shared: Arc<Shared>, run: Box<ClaimedRun>, claim: Clai
     if let Some(end) = end {
         return finish(&shared, &run, end, false, slot).await;
     }
-    let (exit, has_children) = match shared.admit(&run) {
+    let (exit, left) = match shared.admit(&run) {
         Admission::Admitted(slot) => drive_to_exit(&shared, &run, claim, &slot).await,
         Admission::Alone(turn) => Box::pin(drive_alone(&shared, &run, claim, turn)).await,
-        Admission::Full => (Exit::QuarantineFull, false),
+        Admission::Full => (Exit::QuarantineFull, LeftBehind::default()),
     };
     report(&run, &exit);
     if matches!(exit, Exit::Lost) {
         shared.client.observers().event(&Event::LeaseLost { run: name_of(&run), worker: shared.id });
     }
     let is_release = matches!(exit, Exit::Released | Exit::QuarantineFull);
-    let end = after_drive(&run, exit, has_children, shared.clock.now()).map(Box::new);
+    let end = after_drive(&run, exit, left, shared.clock.now()).map(Box::new);
     if let Some(end) = end {
         finish(&shared, &run, end, is_release, slot).await;
     }
+    if left.has_seats {
+        shared.seats.note_left();
+    }
 }
 
-/// Returns how the drive ended, and whether the run may have children.
-async fn drive_to_exit(shared: &Shared, run: &ClaimedRun, claim: ClaimGuard, slot: &QuarantineSlot) -> (Exit, bool) {
+/// Returns how the drive ended, and what the run may leave behind.
+async fn drive_to_exit(
+    shared: &Shared,
+    run: &ClaimedRun,
+    claim: ClaimGuard,
+    slot: &QuarantineSlot,
+) -> (Exit, LeftBehind) {
     let mut drive = match Drive::begin(shared, run, claim, slot).await {
         Ok(drive) => Box::new(drive),
-        Err(exit) => return (exit, false),
+        Err(exit) => return (exit, LeftBehind::default()),
     };
     let exit = drive.run_to_exit().await.unwrap_or_else(|exit| exit);
+    // Waits that the workflow drops now are not written any more: the end of the run deletes them.
+    let has_seats = drive.workflow.cell().has_seats();
+    let has_event_waits = has_seats || drive.workflow.cell().has_event_waits();
     drive.drop_workflow();
+    // Before the last write of the drive.
+    let exit = drive.writes.sent().await.map_or(Exit::Lost, |()| exit);
     let exit = drive.or_retry(exit).await.unwrap_or_else(|exit| exit);
-    (exit, drive.workflow.cell().has_children())
+    (exit, LeftBehind { has_seats, has_children: drive.workflow.cell().has_children(), has_event_waits })
 }
 
 /// One drive. Its parts decide, keep a state or wait; the drive moves values between them.
@@ -108,13 +123,14 @@ impl<'a> Drive<'a> {
     ) -> Result<Self, Exit> {
         let history = load_history(shared, run).await?;
         let port = DrivePort::new(shared, run, claim.state());
-        let settings = settings_of(run, shared.client.payload_limit());
+        let occurrence = load_occurrence(shared, run.claim.run_id).await?;
+        let settings = settings_of(run, occurrence, shared.client.payload_limit());
         let cell = RunCell::new(settings, history, Arc::<DrivePort>::clone(&port));
         let entry = shared.registry.entry(&run.lane).ok_or(Exit::Released)?;
         Ok(Self {
             workflow: DrivenWorkflow::begin(entry, cell, run.input.clone(), Arc::<DrivePort>::clone(&port)),
             port,
-            writes: UnansweredWrites::default(),
+            writes: UnansweredWrites::new(shared.executor().clone()),
             events: ExternalEvents::new(run.wakes),
             saturation: shared.saturation.watch(),
             crashes: CrashRecord::new(run, slot),
@@ -139,7 +155,7 @@ impl<'a> Drive<'a> {
                 is_checked = true;
                 // Before the poll, so that a run that cannot go on with this code is told to end
                 // too, and its grace begins.
-                self.send_records().await?;
+                self.send_records()?;
             }
             if self.workflow.take_needs_poll() {
                 is_checked = false;
@@ -153,7 +169,7 @@ impl<'a> Drive<'a> {
                     }
                     // Values that the workflow published and items that it emitted last are
                     // committed before its end, or with it.
-                    self.send_records().await?;
+                    self.send_records()?;
                     return Ok(unless_told_to_end(exit, self.workflow.cell().interrupted()));
                 }
             }
@@ -161,7 +177,7 @@ impl<'a> Drive<'a> {
             // Values that were published by code that does not fit are not written.
             if !matches!(next, Next::Diverged(_) | Next::Passed(_)) {
                 self.check_size()?;
-                self.send_records().await?;
+                self.send_records()?;
             }
             match next {
                 Next::Deliver(_) | Next::Start(_) | Next::Interrupt(_) | Next::Admit(_) => self.workflow.require_poll(),
@@ -248,32 +264,27 @@ impl<'a> Drive<'a> {
     }
 
     /// Sends the records and begins to commit the transactions that the run has ready.
-    async fn send_records(&mut self) -> Result<(), Exit> {
+    fn send_records(&mut self) -> Result<(), Exit> {
         if !self.workflow.cell().has_records() {
-            return self.send_crashes().await;
+            return self.send_crashes();
         }
-        let mut records = self.workflow.cell().take_outbox().into_iter();
-        while !records.as_slice().is_empty() {
-            // Before a record is taken, so that this future need not hold one while it waits.
-            let room = self.shared.executor().reserve().await.map_err(|_| Exit::Lost)?;
-            let Some(record) = records.next() else { break };
+        for record in self.workflow.cell().take_outbox() {
             if record.row.position.is_some() {
                 self.crashes.note_outcome();
             }
-            self.writes.send_record(room, self.run.claim, record);
+            self.writes.send_record(self.run.claim, record).map_err(|_| Exit::Lost)?;
         }
         for commit in self.workflow.cell().take_commits() {
             self.writes.begin_commit(self.shared.client.clone(), self.run.claim, commit);
         }
-        self.send_crashes().await
+        self.send_crashes()
     }
 
     /// Clears the crashes of the run after its first outcome under this claim. Does not wait for
     /// the commit: a transaction that a body holds could keep it waiting.
-    async fn send_crashes(&mut self) -> Result<(), Exit> {
+    fn send_crashes(&mut self) -> Result<(), Exit> {
         if let Some(write) = self.crashes.take_write() {
-            let room = self.shared.executor().reserve().await.map_err(|_| Exit::Lost)?;
-            self.writes.send_crashes(room, write);
+            self.writes.send_crashes(write).map_err(|_| Exit::Lost)?;
         }
         Ok(())
     }
@@ -388,6 +399,13 @@ impl<'a> Drive<'a> {
         match answer {
             Answer::Committed => cell.committed(),
             Answer::KeyTaken(by) => cell.key_taken(by),
+            Answer::EventBusy => cell.event_busy(),
+            Answer::EventDelivered => cell.event_delivered(),
+            Answer::SeatWaits => {
+                self.shared.seats.note_used();
+                cell.seat_waits();
+            }
+            Answer::LimitUndeclared => cell.limit_undeclared(),
             Answer::CrashesWritten => self.crashes.written(),
             Answer::TransactionEnded { call, position, result } => {
                 if result.is_ok() {

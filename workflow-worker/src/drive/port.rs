@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 use workflow_engine::faults::{failpoint, failpoint_error};
-use workflow_engine::model::{Admission, Claim, NewSignal, ServiceReport};
+use workflow_engine::model::{Admission, Claim, NewEmission, NewSignal, ServiceReport};
 use workflow_engine::observe::Event;
 use workflow_engine::runtime::{BodyHooks, Port, PortFuture};
 use workflow_engine::store::{ClaimedRun, OpenTransaction, Outcome, Write};
@@ -80,6 +80,17 @@ impl Port for DrivePort {
                 Outcome::Signaled(outcome) => Ok(outcome),
                 Outcome::Refused(error) => Err(error.into()),
                 other => Err(workflow_sdk::Error::msg(format!("a signal was answered with {}", other.name()))),
+            }
+        })
+    }
+
+    fn emit(&self, emission: NewEmission) -> PortFuture<workflow_sdk::Result<u64>> {
+        let client = self.client.clone();
+        Box::pin(async move {
+            match workflow_sdk::internal::emit(&client, emission).await? {
+                Outcome::Emitted(emitted) => Ok(emitted.count),
+                Outcome::Refused(error) => Err(error.into()),
+                other => Err(workflow_sdk::Error::msg(format!("an emission was answered with {}", other.name()))),
             }
         })
     }

@@ -1,13 +1,18 @@
 //! The writes of a drive that have no answer yet.
+//!
+//! A drive never stands still until the executor's queue has room: a body that is not polled may
+//! hold a transaction for which the executor waits, and then the queue would stay full for ever.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
-use workflow_engine::executor::{PendingOutcome, SendPermit};
+use futures::future::BoxFuture;
+use workflow_engine::executor::{Executor, ExecutorStopped, PendingOutcome};
 use workflow_engine::faults::failpoint;
-use workflow_engine::model::Claim;
+use workflow_engine::model::{Claim, Effect};
 use workflow_engine::replay::{CallId, OutboxRow};
 use workflow_engine::runtime::TransactionCommit;
 use workflow_engine::store::{AttemptWrite, CrashesWrite, Outcome, Write};
@@ -15,13 +20,36 @@ use workflow_sdk::{Client, DatabaseError, DatabaseErrorKind, ErrorKind, RunId, S
 
 use super::transaction::{CommitEnd, TransactionCommits};
 
-/// The records, the crashes and the transactions of a drive that were sent and have no answer yet.
-#[derive(Debug, Default)]
+/// The records, the crashes and the transactions of a drive that have no answer yet.
 pub(super) struct UnansweredWrites {
+    executor: Executor,
+    /// The writes for which the executor's queue had no room, in their order.
+    unsent: VecDeque<Write>,
+    /// The oldest write that was unsent, while it waits for room, and which answer it has.
+    sending: Option<(Answered, BoxFuture<'static, Result<PendingOutcome, ExecutorStopped>>)>,
     /// In the order in which the executor answers them.
     records: VecDeque<PendingOutcome>,
     crashes: Option<PendingOutcome>,
     transactions: TransactionCommits,
+}
+
+/// The kind of a write, by its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answered {
+    Record,
+    Crashes,
+    /// The drive needs no answer.
+    Not,
+}
+
+impl Answered {
+    fn of(write: &Write) -> Self {
+        match write {
+            Write::Crashes(_) => Self::Crashes,
+            Write::CallSeats(_) => Self::Not,
+            _ => Self::Record,
+        }
+    }
 }
 
 /// The answer to a write, as far as it concerns the drive.
@@ -31,6 +59,15 @@ pub(super) enum Answer {
     Committed,
     /// The oldest record was to start a child, but the key of the child belongs to this run.
     KeyTaken(RunId),
+    /// The oldest record was to register a wait for an event, but another transaction emits the
+    /// event.
+    EventBusy,
+    /// The oldest record was to end a wait for an event, but the event was delivered.
+    EventDelivered,
+    /// The oldest record asked for a seat, and its step waits.
+    SeatWaits,
+    /// The oldest record was to ask for a seat, but its limit is not declared.
+    LimitUndeclared,
     /// The database refused the oldest record. It would refuse it again.
     Refused(StoredError),
     /// The oldest record was not written.
@@ -51,18 +88,68 @@ pub(super) enum Answer {
 }
 
 impl UnansweredWrites {
-    /// Sends a record to the executor. Records are sent in their order.
-    pub(super) fn send_record(&mut self, room: SendPermit<'_>, claim: Claim, record: OutboxRow) {
+    pub(super) fn new(executor: Executor) -> Self {
+        Self {
+            executor,
+            unsent: VecDeque::new(),
+            sending: None,
+            records: VecDeque::new(),
+            crashes: None,
+            transactions: TransactionCommits::default(),
+        }
+    }
+
+    /// Sends a record to the executor, as soon as the queue has room. Records are sent in their
+    /// order.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`] if the executor has ended.
+    pub(super) fn send_record(&mut self, claim: Claim, record: OutboxRow) -> Result<(), ExecutorStopped> {
         let OutboxRow { row, effect, .. } = record;
         if row.position.is_some() {
             failpoint("record.before_commit");
         }
-        self.records.push_back(room.send(Write::Attempt(AttemptWrite { claim, row, effect })));
+        // In the same batch, where it can be: the seat that the attempt gives back is for the next.
+        let call = match &effect {
+            Effect::LeaveSeat(line) => Some(Write::CallSeats((**line).clone())),
+            _ => None,
+        };
+        self.send(Write::Attempt(AttemptWrite { claim, row, effect }))?;
+        call.map_or(Ok(()), |call| self.send(call))
     }
 
     /// Sends the crashes of the run to the executor. They are sent once at most.
-    pub(super) fn send_crashes(&mut self, room: SendPermit<'_>, write: CrashesWrite) {
-        self.crashes = Some(room.send(Write::Crashes(write)));
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`] if the executor has ended.
+    pub(super) fn send_crashes(&mut self, write: CrashesWrite) -> Result<(), ExecutorStopped> {
+        self.send(Write::Crashes(write))
+    }
+
+    fn send(&mut self, write: Write) -> Result<(), ExecutorStopped> {
+        let room = if self.all_are_sent() { self.executor.try_reserve()? } else { None };
+        let Some(room) = room else {
+            self.unsent.push_back(write);
+            return Ok(());
+        };
+        match Answered::of(&write) {
+            Answered::Record => self.records.push_back(room.send(write)),
+            Answered::Crashes => self.crashes = Some(room.send(write)),
+            Answered::Not => drop(room.send(write)),
+        }
+        Ok(())
+    }
+
+    fn all_are_sent(&self) -> bool {
+        self.unsent.is_empty() && self.sending.is_none()
+    }
+
+    /// Waits until all writes are in the executor's queue. For a drive that has no bodies any more.
+    ///
+    /// # Errors
+    /// [`ExecutorStopped`] if the executor has ended.
+    pub(super) async fn sent(&mut self) -> Result<(), ExecutorStopped> {
+        poll_fn(|context| self.poll_sending(context)).await
     }
 
     /// Begins to commit the transaction of a step.
@@ -72,9 +159,10 @@ impl UnansweredWrites {
 
     /// Whether every write has its answer.
     pub(super) fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.crashes.is_none() && self.transactions.is_empty()
+        self.all_are_sent() && self.records.is_empty() && self.crashes.is_none() && self.transactions.is_empty()
     }
 
+    /// Whether a record that was sent has no answer.
     pub(super) fn has_records(&self) -> bool {
         !self.records.is_empty()
     }
@@ -97,7 +185,30 @@ impl UnansweredWrites {
         poll_fn(|context| self.poll_record(context))
     }
 
+    /// Sends the unsent writes while the queue has room.
+    fn poll_sending(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ExecutorStopped>> {
+        loop {
+            if let Some((answered, sending)) = &mut self.sending {
+                let (answered, sent) = (*answered, ready!(sending.poll_unpin(context)));
+                self.sending = None;
+                match answered {
+                    Answered::Record => self.records.push_back(sent?),
+                    Answered::Crashes => self.crashes = Some(sent?),
+                    Answered::Not => drop(sent?),
+                }
+            }
+            let Some(write) = self.unsent.pop_front() else { return Poll::Ready(Ok(())) };
+            let (executor, answered) = (self.executor.clone(), Answered::of(&write));
+            self.sending = Some((answered, Box::pin(async move { executor.send(write).await })));
+        }
+    }
+
     fn poll_record(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
+        if !self.all_are_sent()
+            && let Poll::Ready(Err(ExecutorStopped)) = self.poll_sending(context)
+        {
+            return Poll::Ready(Answer::Lost);
+        }
         let Some(oldest) = self.records.front_mut() else { return Poll::Pending };
         // An error says that the executor has stopped.
         let outcome = ready!(oldest.poll_unpin(context)).ok();
@@ -117,10 +228,20 @@ impl UnansweredWrites {
     }
 }
 
+impl fmt::Debug for UnansweredWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnansweredWrites").field("unsent", &self.unsent.len()).finish_non_exhaustive()
+    }
+}
+
 fn record_answer(outcome: Option<Outcome>) -> Answer {
     match outcome {
         Some(Outcome::Applied | Outcome::Duplicate) => Answer::Committed,
         Some(Outcome::KeyTaken { id }) => Answer::KeyTaken(id),
+        Some(Outcome::Busy) => Answer::EventBusy,
+        Some(Outcome::Delivered) => Answer::EventDelivered,
+        Some(Outcome::SeatWaits) => Answer::SeatWaits,
+        Some(Outcome::LimitUndeclared) => Answer::LimitUndeclared,
         Some(Outcome::Refused(error)) if error.kind == DatabaseErrorKind::Invalid => {
             Answer::Refused(StoredError::from_error(ErrorKind::Refused, &error).fatal())
         }

@@ -125,10 +125,18 @@ pub const BUGS: &[PlantedBug] = &[
     PlantedBug::new(
         "unchecked-files",
         "commits to a file that was moved away are acknowledged: they are lost with it",
-        kill("campaign::nothing_is_acknowledged_while_a_file_is_away", "I-Ack"),
+        // A write is lost (I-Ack), or the file is damaged so that the campaign cannot read it.
+        kill("campaign::nothing_is_acknowledged_while_a_file_is_away", "FAILED: "),
         Some("files"),
     )
     .only(&["sqlite"]),
+    PlantedBug::new(
+        "lent-sessions",
+        "a pooler that lends transactions is not refused: locks and settings reach the sessions of others",
+        kill("campaign::a_pooler_dies_and_one_that_lends_is_refused", "I-Pooler"),
+        Some("pooler"),
+    )
+    .only(&["postgres"]),
     PlantedBug::new(
         "normal-sync",
         "commits do not wait for the disk (synchronous NORMAL; synchronous_commit off): a power cut loses acknowledged writes",
@@ -184,6 +192,45 @@ pub const BUGS: &[PlantedBug] = &[
         "a consumed signal stays in the inbox: the next wait consumes it again",
         conformance("signal::a_signal_is_consumed_once", "panicked"),
         Some("programs"),
+    ),
+    PlantedBug::new(
+        "unlocked-queue",
+        "two claims count the running runs of a queue at the same time, and both begin what is free",
+        Check::Campaign,
+        Some("limits"),
+    )
+    .only(&["postgres"]),
+    PlantedBug::new(
+        "unlocked-gate",
+        "two claims count the running runs behind a gate at the same time, and both begin what is free",
+        Check::Campaign,
+        Some("limits"),
+    )
+    .only(&["postgres"]),
+    PlantedBug::new(
+        "gate-asleep",
+        "a claim puts a gate to sleep while a start behind it commits: its run is never claimed",
+        Check::Campaign,
+        Some("limits"),
+    )
+    .only(&["postgres"]),
+    PlantedBug::new(
+        "uncounted-slots",
+        "a claim does not count the runs of a queue that other workers drive",
+        conformance("queue::at_most_the_limit_of_a_queues_runs_are_under_way", "panicked"),
+        Some("limits"),
+    ),
+    PlantedBug::new(
+        "seat-without-epoch",
+        "a seat is held by its row, and not by the claim that took it: the seat of a worker that died is never free",
+        conformance("limit::the_seat_of_a_lost_claim_is_free", "panicked"),
+        None,
+    ),
+    PlantedBug::new(
+        "schedule-without-compare",
+        "a worker writes over a schedule that another one has moved on meanwhile",
+        conformance("schedule::a_change_that_has_seen_an_old_revision_changes_nothing", "panicked"),
+        Some("schedules"),
     ),
     PlantedBug::new(
         "repeated-claim",

@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    fn allow_body(&mut self, id: CallId, attempt: u32, options: StepOptions) {
+    pub(super) fn allow_body(&mut self, id: CallId, attempt: u32, options: StepOptions) {
         self.calls.set_phase(id, Phase::Granted { attempt, options });
         self.bodies.grant();
     }
@@ -60,7 +60,8 @@ impl Machine {
         // The timeout of a transaction counts from the moment at which the transaction is open.
         // While it is open, SQLite cannot write a `running` row.
         let times_out_at = options.timeout.filter(|_| !transaction).map(|timeout| started_at + timeout);
-        let shows_at = Some(started_at + RUNNING_ROW_DELAY).filter(|_| !transaction);
+        // The row of an attempt with a seat was written when it asked for the seat.
+        let shows_at = Some(started_at + RUNNING_ROW_DELAY).filter(|_| !transaction && !self.has_seat(id));
         for at in times_out_at.into_iter().chain(shows_at) {
             self.timers.set(at, id);
         }
@@ -97,14 +98,18 @@ impl Machine {
             Ok(output) if attempt.options.kind == StepKind::Transaction => {
                 self.commit(id, attempt, completed_at, Record { output: Some(output), ..record });
             }
-            Ok(output) => self.decide(id, completed_at, Record { output: Some(output), ..record }),
+            Ok(output) => {
+                let effect = self.give_seat_back(id);
+                self.decide(id, completed_at, Record { output: Some(output), effect, ..record });
+            }
             Err(error) => self.attempt_failed(id, attempt, error, completed_at),
         }
     }
 
     /// Plans the next attempt after a failed one, or makes its error the outcome.
     fn attempt_failed(&mut self, id: CallId, attempt: Attempt, error: StoredError, completed_at: Timestamp) {
-        let record = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
+        let begun = Record::begun(attempt.number, attempt.options.kind, attempt.started_at);
+        let record = Record { effect: self.give_seat_back(id), ..begun };
         let error = error.of_step(self.calls.key(id));
         let delay = self.retry_delay(self.calls.key(id), attempt.number, &error, attempt.options);
         match delay {
@@ -208,6 +213,7 @@ impl Machine {
         if let Phase::Granted { attempt, options } = *self.calls.phase(id) {
             self.bodies.withdraw();
             self.back_off(id, attempt, until, options);
+            self.put_seat_off(id);
         }
     }
 
@@ -233,7 +239,7 @@ impl Machine {
                 let output = Some(until.as_micros().to_string());
                 self.decide(id, completed_at, Record { output, ..Record::begun(1, StepKind::Sleep, started_at) });
             }
-            Phase::AwaitingSignal => self.time_out_signal_wait(id, now),
+            Phase::AwaitingSignal => self.fire_signal_wait(id, now),
             Phase::BackingOff { attempt, options, .. } => self.allow_body(id, attempt, options),
             Phase::Running(attempt) if attempt.times_out_at == Some(at) => {
                 let limit = attempt.options.timeout.unwrap_or_default();

@@ -47,8 +47,9 @@ impl Machine {
         if let Some(divergence) = &self.divergence {
             return Next::Diverged(divergence.clone());
         }
-        // Code behind a patch must not be seen or have an effect before the patch is committed.
-        if self.records.await_confirmation() {
+        // Code behind a patch must not be seen or have an effect before the patch is committed, nor
+        // a step after a wait for an event before the wait is.
+        if self.awaits_confirmation() {
             return Next::Wait { timer: self.timers.first(), park_until: None };
         }
         if let Some(scope) = self.recorded.withheld.admit(&self.recorded.history, self.deliveries.first_recorded()) {
@@ -65,9 +66,17 @@ impl Machine {
             if self.calls.has_idle() {
                 let (started, now) = (self.calls.take_idle(), now());
                 for id in &started {
-                    self.grant(*id, now);
+                    if self.awaits_confirmation() {
+                        self.calls.add_idle(*id);
+                    } else {
+                        self.grant(*id, now);
+                    }
                 }
                 return Next::Start(started);
+            }
+            let seated = self.take_seated();
+            if !seated.is_empty() {
+                return Next::Start(seated);
             }
             if self.consume_signal(&now) {
                 return Next::Send;
@@ -163,8 +172,15 @@ impl Machine {
 
     /// Notes that the oldest record that was handed out is committed.
     pub fn committed(&mut self) {
-        if let Some(Sent::Outcome(position, _)) = self.records.answered() {
-            self.deliveries.committed(position);
+        match self.records.answered() {
+            Some(Sent::Outcome(position, receiver)) => {
+                self.deliveries.committed(position);
+                if let Receiver::Call(id) = receiver {
+                    self.external.take_timed_out(id);
+                }
+            }
+            Some(Sent::Seat(id)) => self.seat_taken(id),
+            Some(Sent::Note | Sent::Progress(_)) | None => {}
         }
     }
 

@@ -2,7 +2,9 @@
 
 mod attempts;
 mod delivery;
+mod event_waits;
 mod notes;
+mod seats;
 mod waits;
 
 use std::panic::Location;
@@ -26,6 +28,9 @@ use super::time::RunTime;
 use super::timers::Timers;
 use super::withheld::Withheld;
 
+use event_waits::EventWaits;
+use seats::Seats;
+
 pub use delivery::Next;
 
 /// A run as a state machine.
@@ -37,6 +42,7 @@ pub struct Machine {
     /// Whether the run was retried, so that its failed steps are attempted again.
     is_retry: bool,
     has_children: bool,
+    event_waits: EventWaits,
     calls: Calls,
     recorded: Box<Recorded>,
     deliveries: Deliveries,
@@ -58,6 +64,7 @@ struct Recorded {
     patches: Patches,
     publications: Publications,
     withheld: Withheld,
+    seats: Seats,
 }
 
 impl Machine {
@@ -66,6 +73,7 @@ impl Machine {
     pub fn new(run_id: RunId, epoch: i64, generation: i64, started_at: Timestamp, rows: Vec<StepAttempt>) -> Self {
         // The history does not show whether an earlier generation had children.
         let has_children = generation > 0 || rows.iter().any(|row| row.kind == StepKind::Child);
+        let (event_waits, seats) = (EventWaits::of(&rows), Seats::of(&rows));
         let RecordedRows { history, patches, publications, interrupted, size, latest, next_position } =
             RecordedRows::new(rows, generation);
         Self {
@@ -73,8 +81,9 @@ impl Machine {
             generation,
             is_retry: false,
             has_children,
+            event_waits,
             calls: Calls::without_key(interruption::KEY),
-            recorded: Box::new(Recorded { history, patches, publications, withheld: Withheld::default() }),
+            recorded: Box::new(Recorded { history, patches, publications, withheld: Withheld::default(), seats }),
             deliveries: Deliveries::new(next_position, interrupted.map(|interrupted| interrupted.position())),
             records: Records::new(epoch, size),
             bodies: Bodies::default(),
@@ -179,6 +188,7 @@ impl Machine {
             Phase::Running(_) => CallPoll::Run,
             Phase::Ready(_) => self.calls.take_delivered(id).map_or(CallPoll::Pending, CallPoll::Ended),
             Phase::Granted { .. }
+            | Phase::AwaitingSeat { .. }
             | Phase::Called
             | Phase::Replaying(_)
             | Phase::Idle(_)
@@ -216,7 +226,7 @@ impl Machine {
         }
         if !self.bodies.are_held()
             && !self.interruption.is_delivering()
-            && !self.records.await_confirmation()
+            && !self.awaits_confirmation()
             && self.deliveries.none_is_ready()
             && self.recorded.history.all_asked()
         {
@@ -259,6 +269,7 @@ impl Machine {
         match self.calls.replace_phase(id, next) {
             Phase::Running(attempt) => self.stop_body(id, attempt),
             Phase::Granted { .. } => self.bodies.withdraw(),
+            Phase::AwaitingSeat { .. } => self.end_seat_wait(id),
             Phase::BackingOff { until, .. } | Phase::Sleeping { until, .. } => self.timers.end_wait(until, id),
             Phase::AwaitingSignal => self.drop_signal_wait(id),
             Phase::AwaitingChild { run_id, .. } => self.drop_child(id, run_id),
@@ -267,6 +278,7 @@ impl Machine {
             // A commit that has been sent cannot be recalled.
             Phase::Called | Phase::Committing { .. } | Phase::Decided { .. } | Phase::Ready(_) | Phase::Over => {}
         }
+        self.leave_seat(id);
     }
 
     /// Reports a recorded output that could not be decoded.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::model::{
-    Effect, ErrorKind, InboxSignal, NewRun, Parent, RunId, StepKind, StoredError, Timestamp, WaitNote, approval_signal,
-    derived_run_id,
+    Effect, ErrorKind, InboxSignal, LeftWait, NewRun, Parent, RunId, StepKind, StoredError, Timestamp, WaitNote,
+    approval_signal, derived_run_id, event_signal,
 };
 
 use super::Machine;
@@ -51,33 +51,50 @@ impl Machine {
     /// that have ended. Records the waits for which nothing was found.
     pub fn looked(&mut self, signals: Vec<InboxSignal>, more: bool, ended: Vec<ChildEnd>, now: Timestamp) {
         self.external.add_signals(signals, more);
+        self.ask_for_seats_again(now);
         for end in ended {
             self.child_ended(end, now);
         }
         for (id, wait) in self.external.take_unrecorded() {
-            let note = WaitNote { until: wait.until, to: wait.to.clone() };
-            let record = Record { output: json(&note), ..Record::begun(1, wait.kind, wait.started_at) };
+            let note = WaitNote { until: wait.until, to: wait.to.clone(), event: None };
+            let record = Record { output: json(&note), ..Record::begun(wait.attempt, wait.kind, wait.started_at) };
             self.records.post_progress(id, self.calls.key(id), record);
         }
     }
 
-    /// Begins a wait for a signal or a decision, or continues a recorded one.
+    /// Begins a wait for a signal, a decision or an event, or continues a recorded one.
     pub(super) fn begin_signal_wait(&mut self, id: CallId, wait: SignalWait, now: Timestamp) {
         let key = self.calls.key(id);
-        let begun = self.recorded.history.step(key).map(|step| {
-            let note = step.last.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
-            (step.last.started_at, note.unwrap_or_default())
+        let last = self.recorded.history.step(key).map(|step| &step.last);
+        // A row without an outcome that has ended is one of a wait that was dropped, mostly because
+        // the run failed meanwhile. The wait begins anew, with a row and a timeout of its own.
+        let attempt = last.map_or(1, |last| last.number.saturating_add(u32::from(last.has_ended)));
+        let begun = last.filter(|last| !last.has_ended).map(|last| {
+            let note = last.output.as_deref().and_then(|text| serde_json::from_str::<WaitNote>(text).ok());
+            (last.started_at, note.unwrap_or_default())
         });
         let recorded = begun.is_some();
-        let (started_at, WaitNote { until, to }) = begun.unwrap_or_else(|| {
+        let (started_at, WaitNote { until, to, event }) = begun.unwrap_or_else(|| {
             let now = self.time.tick(now);
-            (now, WaitNote { until: wait.timeout.map(|timeout| now + timeout), to: wait.to })
+            (now, WaitNote { until: wait.timeout.map(|timeout| now + timeout), to: wait.to, event: wait.event.clone() })
         });
-        let name = wait.name.unwrap_or_else(|| approval_signal(key, started_at));
-        let begun = BegunWait { kind: wait.kind, name, until, started_at, to, recorded };
+        let event = event.or(wait.event);
+        let name = match &event {
+            Some(event) => event_signal(event, key, started_at),
+            None => wait.name.unwrap_or_else(|| approval_signal(key, started_at)),
+        };
+        let is_event = event.is_some();
+        let begun = BegunWait { kind: wait.kind, attempt, name, until, started_at, to, event, recorded };
         self.timers.begin_external_wait(until, id);
         self.external.begin_wait(id, Box::new(begun));
         self.calls.set_phase(id, Phase::AwaitingSignal);
+        if is_event {
+            self.event_waits.begin(recorded);
+            // The end of a failed run has ended its waits.
+            if !recorded || self.is_retry {
+                self.register_event_wait(id);
+            }
+        }
     }
 
     /// Gives the oldest wait that has a signal its signal. Returns whether it did.
@@ -101,16 +118,20 @@ impl Machine {
 
     /// Ends a wait whose timeout has passed.
     pub(super) fn time_out_signal_wait(&mut self, id: CallId, now: Timestamp) {
-        if let Some(wait) = self.external.end_wait(id) {
-            self.end_signal_wait(id, &wait, "[]".into(), Effect::None, now);
+        let Some(wait) = self.external.end_wait(id) else { return };
+        let effect = left_event(&wait, true);
+        self.end_signal_wait(id, &wait, "[]".into(), effect, now);
+        if wait.event.is_some() {
+            self.external.keep_timed_out(id, wait);
         }
     }
 
     fn end_signal_wait(&mut self, id: CallId, wait: &BegunWait, output: String, effect: Effect, now: Timestamp) {
         self.timers.end_external_wait(wait.until, id);
+        self.event_waits.end(wait.event.is_some());
         let completed_at = self.time.tick(now);
         let outcome = Delivered::Recorded(output.clone());
-        let record = Record { output: Some(output), effect, ..Record::begun(1, wait.kind, wait.started_at) };
+        let record = Record { output: Some(output), effect, ..Record::begun(wait.attempt, wait.kind, wait.started_at) };
         self.decide_as(id, completed_at, record, outcome);
     }
 
@@ -118,11 +139,17 @@ impl Machine {
     pub(super) fn drop_signal_wait(&mut self, id: CallId) {
         let Some(wait) = self.external.end_wait(id) else { return };
         self.timers.end_external_wait(wait.until, id);
+        self.event_waits.end(wait.event.is_some());
+        self.leave_signal_wait(id, &wait);
+    }
+
+    pub(super) fn leave_signal_wait(&mut self, id: CallId, wait: &BegunWait) {
         if wait.recorded {
             let ended = Record {
                 completed_at: Some(self.time.latest()),
                 output: Some("[]".into()),
-                ..Record::begun(1, wait.kind, wait.started_at)
+                effect: left_event(wait, false),
+                ..Record::begun(wait.attempt, wait.kind, wait.started_at)
             };
             self.record(id, ended);
         }
@@ -193,7 +220,7 @@ impl Machine {
                 self.deliveries.give_up(position);
                 id
             }
-            Some(Sent::Note | Sent::Outcome(_, Receiver::Run)) | None => return,
+            Some(Sent::Note | Sent::Seat(_) | Sent::Outcome(_, Receiver::Run)) | None => return,
         };
         let started_at = match *self.calls.phase(id) {
             Phase::AwaitingChild { run_id, started_at } => {
@@ -219,7 +246,15 @@ impl Machine {
     }
 }
 
+/// Returns the effect of the end of a wait that has not received its event.
+fn left_event(wait: &BegunWait, unless_delivered: bool) -> Effect {
+    if wait.event.is_none() {
+        return Effect::None;
+    }
+    Effect::LeaveEvent(Box::new(LeftWait { signal: wait.name.clone(), unless_delivered }))
+}
+
 /// The engine's own notes are plain data and always serialize.
-fn json(note: &impl Serialize) -> Option<String> {
+pub(super) fn json(note: &impl Serialize) -> Option<String> {
     serde_json::to_string(note).ok()
 }

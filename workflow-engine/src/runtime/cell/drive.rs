@@ -93,6 +93,39 @@ impl RunCell {
         lock(&self.inner).machine.key_taken(by, self.port.now());
     }
 
+    /// Notes that the oldest record that was handed out was not written, because another
+    /// transaction emits the event of its wait.
+    pub fn event_busy(&self) {
+        lock(&self.inner).machine.event_busy(self.port.now());
+    }
+
+    /// Notes that the oldest record that was handed out was not written, because its wait has
+    /// received its event.
+    pub fn event_delivered(&self) {
+        lock(&self.inner).machine.event_delivered();
+    }
+
+    /// Notes that the oldest record that was handed out asked for a seat, and that its step waits.
+    pub fn seat_waits(&self) {
+        lock(&self.inner).machine.seat_waits(self.port.now());
+    }
+
+    /// Notes that the oldest record that was handed out was not written, because it asked for a
+    /// seat of a limit that is not declared.
+    pub fn limit_undeclared(&self) {
+        lock(&self.inner).machine.limit_undeclared(self.port.now());
+    }
+
+    /// Returns whether the database may have seats of the run.
+    pub fn has_seats(&self) -> bool {
+        lock(&self.inner).machine.has_seats()
+    }
+
+    /// Returns whether the database may have open waits of the run for events.
+    pub fn has_event_waits(&self) -> bool {
+        lock(&self.inner).machine.has_event_waits()
+    }
+
     /// Returns whether the run may have children.
     pub fn has_children(&self) -> bool {
         lock(&self.inner).machine.has_children()

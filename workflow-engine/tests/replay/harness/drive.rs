@@ -67,6 +67,7 @@ impl Drive {
             generation: table.generation,
             depth: 0,
             lane: Lane { queue: "default".into(), workflow: "flow".into(), version: "1".into() },
+            occurrence: None,
             created_at: START,
             started_at: START,
             payload_limit: PAYLOAD_LIMIT,

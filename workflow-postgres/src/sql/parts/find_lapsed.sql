@@ -1,18 +1,15 @@
--- Called by: parts.rs, before claim_runs.sql, whose parameters it has, unless the claim resumes
--- from a cursor.
+-- Called by: parts.rs, within claim_runs.sql, whose parameters and lanes it has, unless the claim
+-- resumes from a cursor.
 -- Guarantees: `lapsed` has runs of these lanes whose lease has ended, the longest due first, at
 -- most $4 of each lane. A run is passed over while its worker commits a batch, and the row of that
 -- worker gets another version (ownership.rs). Skips runs that another transaction holds.
 lapsed AS MATERIALIZED (
     SELECT run.place, run.id, run.available_at, run.holder, lane.number AS lane
-    FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS lane(queue, workflow, version, number)
+    FROM lane
     CROSS JOIN LATERAL (
         SELECT r.ctid AS place, r.id, r.available_at, r.worker_id AS holder
         FROM {schema}.workflow_runs AS r
-        WHERE hashtextextended(r.workflow_name, hashtextextended(r.queue, 0))
-              = hashtextextended(lane.workflow, hashtextextended(lane.queue, 0))
-          AND hashtextextended(r.version, 0) = hashtextextended(lane.version, 0)
-          AND r.queue = lane.queue AND r.workflow_name = lane.workflow AND r.version = lane.version
+        WHERE r.lane_id = lane.id
           AND r.status = 'running' AND r.paused_at IS NULL AND r.available_at <= {now}
           AND (r.worker_id IS NULL
                OR (SELECT w.id FROM {schema}.workflow_workers AS w WHERE w.id = r.worker_id) IS NULL

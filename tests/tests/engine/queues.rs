@@ -1,0 +1,177 @@
+//! Queues with limits, over several workers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use workflow_sdk::prelude::*;
+use workflow_sdk::{Client, Explanation, QueueLimits, RunFilter, RunStatus};
+use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_worker::{Queue, Worker, WorkerError};
+
+const LIMIT: u32 = 3;
+
+/// How many bodies run now, and how many ran at once at most.
+#[derive(Debug, Default)]
+struct Gauge {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Gauge {
+    /// Counts a body from now until the drop of the returned value.
+    fn enter(self: &Arc<Self>) -> Inside {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        Inside(Arc::clone(self))
+    }
+}
+
+struct Inside(Arc<Gauge>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[workflow]
+async fn send(ctx: &Ctx<Arc<Gauge>>, number: usize) -> Result<usize> {
+    ctx.step("send", async || {
+        let _inside = ctx.state().enter();
+        tokio::task::yield_now().await;
+        ok(number)
+    })
+    .await
+}
+
+fn mail(client: Client, gauge: &Arc<Gauge>) -> Worker<Arc<Gauge>> {
+    Worker::new(client, Arc::clone(gauge)).register(send).queue(Queue::new("mail").concurrency(LIMIT))
+}
+
+pub async fn the_limit_of_a_queue_holds_over_workers(db: Live) {
+    let gauge = Arc::new(Gauge::default());
+    let clients = [db.client.clone(), db.second_client().await];
+    let workers = clients.map(|client| LocalWorker::start(mail(client, &gauge)));
+    let mut runs = Vec::new();
+    for number in 0..60 {
+        runs.push(db.client.start(send, number).queue("mail").await.unwrap());
+    }
+    for (number, run) in runs.iter().enumerate() {
+        assert_eq!(run.result().await.unwrap(), number);
+    }
+    let most = gauge.most.load(Ordering::SeqCst);
+    assert!((1..=LIMIT as usize).contains(&most), "{most} bodies at once");
+    let record = db.client.queue("mail").record().await.unwrap().unwrap();
+    assert_eq!((record.declared, record.overridden), (Some(QueueLimits::none().concurrency(LIMIT)), None));
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
+#[workflow]
+async fn hold(ctx: &Ctx<Probe>, gate: String) -> Result<()> {
+    ctx.step("hold", async || {
+        ctx.state().note(format!("begun {gate}"));
+        ok(ctx.state().pass(&gate).await)
+    })
+    .await
+}
+
+/// The queue has no limits when the worker starts: an operator sets them.
+pub async fn limits_that_an_operator_sets_hold_without_a_restart(db: Live) {
+    let probe = Probe::new();
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(hold).queues(["mail", "default"]));
+    probe.open("other");
+    let mail = db.client.queue("mail");
+    assert_eq!(mail.record().await.unwrap(), None);
+    let first = db.client.start(hold, "first".into()).queue("mail").await.unwrap();
+    probe.noted("begun first").await;
+
+    mail.set_limits(QueueLimits::none().concurrency(1)).await.unwrap();
+    let mut tries = 0;
+    let full = until("the worker knows of the limit", async || {
+        tries += 1;
+        let second = db.client.start(hold, format!("second {tries}")).queue("mail").await.unwrap();
+        // A run of another queue, which is claimed in turns: once it has ended, the worker has
+        // looked at the other one.
+        db.client.start(hold, "other".into()).await.unwrap().result().await.unwrap();
+        if second.status().await.unwrap() == RunStatus::Pending {
+            return Some(second);
+        }
+        db.client.terminate(second.id()).await.unwrap();
+        None
+    })
+    .await;
+    let said = full.explain().await.unwrap();
+    assert!(matches!(said, Explanation::QueueFull { limit: 1, .. }), "{said:?}");
+    assert!(said.to_string().contains("but 1 of 1 runs of queue mail are under way"), "{said}");
+    assert_eq!(mail.running(10).await.unwrap(), 1);
+    probe.open("first");
+    first.result().await.unwrap();
+    probe.open(&format!("second {tries}"));
+    full.result().await.unwrap();
+    mail.clear_limits().await.unwrap();
+    assert_eq!(mail.record().await.unwrap().unwrap().limits(), QueueLimits::none());
+    worker.stop().await;
+}
+
+pub async fn a_paused_queue_drains_and_goes_on_when_it_is_resumed(db: Live) {
+    let probe = Probe::new();
+    let mail = db.client.queue("mail");
+    mail.pause("the server moves").await.unwrap();
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(hold).queues(["mail", "default"]));
+    let held = db.client.start(hold, "mail".into()).queue("mail").await.unwrap();
+    let said = until("it is held back", async || {
+        let said = held.explain().await.unwrap();
+        matches!(said, Explanation::QueuePaused { .. }).then_some(said)
+    })
+    .await;
+    let text = said.to_string();
+    assert!(text.contains("but queue mail is paused since ") && text.contains(": the server moves; resume"), "{text}");
+
+    // Another queue goes on, and so the worker has looked at this one.
+    let other = db.client.start(hold, "other".into()).await.unwrap();
+    probe.open("other");
+    other.result().await.unwrap();
+    assert_eq!(probe.times("begun mail"), 0);
+
+    probe.open("mail");
+    mail.resume().await.unwrap();
+    held.result().await.unwrap();
+    assert_eq!(db.client.queues().await.unwrap().len(), 1);
+    worker.stop().await;
+}
+
+#[workflow]
+async fn parent(ctx: &Ctx<Probe>) -> Result<()> {
+    ctx.child(hold, "child".into()).await
+}
+
+/// A parked run holds no slot, so a parent cannot starve its child.
+pub async fn a_parent_and_its_child_in_a_queue_with_one_slot_both_end(db: Live) {
+    let probe = Probe::new();
+    probe.open("child");
+    let worker = db.worker(probe).register(hold).register(parent).queue(Queue::new("mail").concurrency(1));
+    let worker = LocalWorker::start(worker.linger(Duration::ZERO));
+    let runs = [(); 3].map(|()| db.client.start(parent, ()).queue("mail"));
+    for run in runs {
+        run.await.unwrap().result().await.unwrap();
+    }
+    assert_eq!(db.client.queue("mail").running(10).await.unwrap(), 0);
+    worker.stop().await;
+}
+
+pub async fn names_of_queues_are_checked(db: Live) {
+    let refused = |result: Result<(), ClientError>| result.unwrap_err().to_string();
+    let text = refused(db.client.queue("a\nb").pause("why").await);
+    assert!(text.contains("queue name \"a\\nb\" has the control character"), "{text}");
+    let text = refused(db.client.queue("mail").pause("").await);
+    assert!(text.contains("reason \"\" is empty"), "{text}");
+    let worker = db.worker(Probe::new()).register(hold).queue(Queue::new("").concurrency(1));
+    assert!(matches!(worker.run_until(std::future::pending()).await, Err(WorkerError::Name(_))));
+    assert_eq!(db.client.queues().await.unwrap(), [], "nothing was written");
+    let worker = LocalWorker::start(db.worker(Probe::new()).register(hold).queue(Queue::new("mail")));
+    assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 0);
+    assert_eq!(db.client.queues().await.unwrap(), [], "a queue without limits needs no record");
+    worker.stop().await;
+}

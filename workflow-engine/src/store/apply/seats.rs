@@ -1,0 +1,144 @@
+//! Limits for steps in a batch: the seats that attempts ask for and give back, and the calls to
+//! those that wait.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::model::{Effect, LimitRule, RunId, SeatLine};
+
+use super::OpenBatch;
+use crate::store::batch_target::BatchTarget;
+use crate::store::locks::Locks;
+use crate::store::seat_line::{AskedSeat, MOST_WAITING, OpenLine};
+use crate::store::{AttemptWrite, Outcome};
+
+/// The lines that a batch has locked. A line whose limit is not declared is missing.
+#[derive(Debug, Default)]
+pub(super) struct Lines<'w>(BTreeMap<&'w SeatLine, OpenLine>);
+
+impl<'b, T: BatchTarget> OpenBatch<'b, T> {
+    /// Locks the lines in which the batch gives seats out, before any run is locked, and adds the
+    /// runs that it may call to the locks: all runs of a batch are locked at once, in one order.
+    pub(super) async fn lock_lines(&mut self, locks: &mut Locks) -> Result<Lines<'b>, T::Error> {
+        // How many writes of the batch may move each line.
+        let mut moves: BTreeMap<&SeatLine, u32> = BTreeMap::new();
+        let attempts = self.writes.attempts.writes();
+        for write in attempts {
+            if let Effect::TakeSeat(line) = &write.effect {
+                *moves.entry(line).or_default() += 1;
+            }
+        }
+        for line in self.writes.calls.writes() {
+            moves.entry(line).or_default();
+        }
+        if moves.is_empty() {
+            return Ok(Lines::default());
+        }
+        for write in attempts {
+            if let Effect::LeaveSeat(line) = &write.effect
+                && let Some(moves) = moves.get_mut(&**line)
+            {
+                *moves += 1;
+            }
+        }
+        let lines: BTreeSet<&SeatLine> = moves.keys().copied().collect();
+        self.target.lock_lines(&lines).await?;
+        let names: BTreeSet<&str> = lines.iter().map(|line| line.limit.as_str()).collect();
+        let records = self.target.read_limits(&names).await?;
+        let rules: HashMap<&str, LimitRule> =
+            records.iter().filter_map(|record| Some((record.name.as_str(), record.rule()?))).collect();
+        let declared: Vec<(&SeatLine, Option<u32>, u32)> = moves
+            .into_iter()
+            .filter_map(|(line, moves)| Some((line, rules.get(line.limit.as_str())?.concurrency, moves)))
+            .collect();
+        if declared.is_empty() {
+            return Ok(Lines::default());
+        }
+        let asked: Vec<(&SeatLine, u32)> = declared
+            .iter()
+            .map(|(line, seats, moves)| (*line, seats.unwrap_or(MOST_WAITING).min(MOST_WAITING).saturating_add(*moves)))
+            .collect();
+        let rows = self.target.read_lines(&asked).await?;
+        let called: BTreeSet<&SeatLine> = self.writes.calls.writes().iter().copied().collect();
+        let mut open = BTreeMap::new();
+        for ((line, seats, moves), rows) in declared.into_iter().zip(rows) {
+            let state = OpenLine::of(seats, rows);
+            if called.contains(line) {
+                locks.add_changed(state.candidates(moves as usize));
+            }
+            open.insert(line, state);
+        }
+        Ok(Lines(open))
+    }
+
+    /// Gives seats to the attempts that ask for one, and takes back those of attempts that have
+    /// ended, in the order of the batch. Returns the indexes of those that must not be recorded,
+    /// because their limit is not declared; the outcomes of these and of those that wait are set.
+    pub(super) async fn change_seats(
+        &mut self,
+        passed: &[(usize, &'b AttemptWrite)],
+        lines: &mut Lines<'b>,
+    ) -> Result<Seated, T::Error> {
+        let mut seated = Seated::default();
+        let (mut left, mut asked) = (BTreeSet::new(), BTreeMap::new());
+        for (index, write) in passed {
+            let (run_id, step_key) = (write.claim.run_id, write.row.step_key.as_str());
+            match &write.effect {
+                Effect::TakeSeat(line) => {
+                    let Some(open) = lines.0.get_mut(&**line) else {
+                        self.outcomes.set(*index, Outcome::LimitUndeclared);
+                        seated.refused.insert(*index);
+                        continue;
+                    };
+                    let got = open.ask(run_id, step_key, write.claim.epoch);
+                    if !got {
+                        seated.waiting.insert(*index);
+                    }
+                    let epoch = got.then_some(write.claim.epoch);
+                    asked.insert((run_id, step_key), (*index, AskedSeat { run_id, step_key, line, epoch }));
+                }
+                Effect::LeaveSeat(line) => {
+                    if let Some(open) = lines.0.get_mut(&**line) {
+                        open.leave(run_id, step_key);
+                    }
+                    asked.remove(&(run_id, step_key));
+                    left.insert((run_id, step_key));
+                }
+                _ => {}
+            }
+        }
+        if !left.is_empty() {
+            self.target.delete_seats(&left.into_iter().collect::<Vec<_>>()).await?;
+        }
+        if !asked.is_empty() {
+            // In the order of the batch, which is that in which they asked.
+            let asked: BTreeMap<usize, AskedSeat<'_>> = asked.into_values().collect();
+            self.target.write_seats(&asked.into_values().collect::<Vec<_>>()).await?;
+        }
+        Ok(seated)
+    }
+
+    /// Calls the steps that may take free seats of these lines, and wakes their runs.
+    pub(super) async fn call_seats(&mut self, lines: &mut Lines<'b>) -> Result<(), T::Error> {
+        let mut called = Vec::new();
+        for (index, line) in self.writes.calls.iter() {
+            let next = lines.0.get_mut(line).map(OpenLine::call).unwrap_or_default();
+            let runs: BTreeSet<RunId> = next.iter().map(|(run, _)| *run).collect();
+            self.outcomes.set(index, Outcome::Called(runs.into_iter().collect()));
+            called.extend(next);
+        }
+        if called.is_empty() {
+            return Ok(());
+        }
+        self.target.mark_called(&called).await?;
+        self.target.wake_runs(&called.iter().map(|(run, _)| *run).collect()).await
+    }
+}
+
+/// The attempts of a batch that do not get the seats that they ask for, by index.
+#[derive(Debug, Default)]
+pub(super) struct Seated {
+    /// Those whose limit is not declared.
+    pub(super) refused: HashSet<usize>,
+    /// Those that wait for a seat.
+    pub(super) waiting: HashSet<usize>,
+}

@@ -1,0 +1,327 @@
+//! A claim of which some queues have limits or gates.
+//!
+//! A run holds a slot of its queue and of its gate while its status is running. So no end, park or
+//! crash has to give a slot back, and none can be lost: they are counted. The row of the queue or
+//! gate is locked before its runs are counted, and until the commit, so that no other claim counts
+//! the same runs or spends the same rate.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::faults::planted;
+use crate::model::{Lane, Rate, Timestamp};
+
+use super::batch_target::{BatchTarget, LockedQueue};
+use super::gates::{GateTurn, LockedGate, TurnEnd};
+use super::{ClaimRequest, Claimed, DueRuns};
+
+/// The lanes and gates of one limited queue, or those of all queues without limits.
+struct Part {
+    /// The limited queue.
+    queue: Option<LockedQueue>,
+    lanes: Vec<Lane>,
+    gates: Vec<Gate>,
+    room: Room,
+    /// Whether a claim has found fewer due runs than it asked for.
+    is_empty: bool,
+}
+
+/// A gate during a claim.
+struct Gate {
+    locked: LockedGate,
+    room: Room,
+    /// The number of runs that the claim has taken.
+    taken: u32,
+    /// Whether a claim has found fewer due runs than the gate would have given.
+    is_drained: bool,
+    /// Whether runs that have begun may be left.
+    may_go_on: bool,
+}
+
+/// How many more runs a queue or gate lets in.
+struct Room {
+    /// The number of free slots.
+    free: u32,
+    rate: Option<Rate>,
+    spent_until: Timestamp,
+    /// The number of runs that have begun in this claim.
+    begun: u32,
+}
+
+/// Claims for this request, which looks at limits or gates. Lanes of unlimited queues without gates
+/// are claimed from as usual. The claim is the last of its transaction.
+///
+/// # Errors
+/// An error of the database. The transaction must then be rolled back.
+pub async fn claim_limited<T: BatchTarget>(target: &mut T, request: &ClaimRequest) -> Result<Claimed, T::Error> {
+    let queues = match request.limited.is_empty() {
+        true => Vec::new(),
+        false => target.lock_queues(&request.limited).await?,
+    };
+    let mut parts = parts_of(request, queues);
+    add_gates(target, request, &mut parts).await?;
+    count_free(target, &mut parts).await?;
+    count_free_of_gates(target, &mut parts).await?;
+
+    let mut claimed = claim_from_full(target, request, &parts).await?;
+    let lanes: usize = parts.iter().map(|part| part.lanes.len()).sum();
+    // First each part takes its share of the claim, and then what the others have left.
+    for is_share in [true, false] {
+        for part in &mut parts {
+            let left = request.limit.saturating_sub(count(&claimed));
+            let share = u64::from(request.limit) * part.lanes.len() as u64 / lanes as u64;
+            let share = u32::try_from(share).unwrap_or(u32::MAX).max(1);
+            let limit = left.min(if is_share { share } else { u32::MAX });
+            claim_from(target, request, part, limit, &mut claimed).await?;
+        }
+    }
+    end(target, &parts, claimed.now).await?;
+    tell(&mut claimed, request, &parts);
+    Ok(claimed)
+}
+
+/// Divides the lanes of the request, in the order of their turns. Leaves out those of queues that
+/// are paused, and of queues that this claim could not lock.
+fn parts_of(request: &ClaimRequest, mut locked: Vec<LockedQueue>) -> Vec<Part> {
+    locked.retain(|queue| !queue.is_paused);
+    let mut parts: Vec<Part> = Vec::new();
+    for lane in &request.lanes {
+        let queue = locked.iter().find(|queue| queue.name == lane.queue);
+        if queue.is_none() && request.limited.contains(&lane.queue) {
+            continue;
+        }
+        match parts.iter_mut().find(|part| part.queue.as_ref() == queue) {
+            Some(part) => part.lanes.push(lane.clone()),
+            None => {
+                let of = |queue: &LockedQueue| Room::new(queue.limit, queue.rate, queue.spent_until);
+                let room = queue.map_or_else(|| Room::new(None, None, Timestamp::from_micros(0)), of);
+                let (queue, lanes, gates) = (queue.cloned(), vec![lane.clone()], Vec::new());
+                parts.push(Part { queue, lanes, gates, room, is_empty: false });
+            }
+        }
+    }
+    parts
+}
+
+/// Locks the gates at which it is time to look, and adds them to the parts of their queues.
+async fn add_gates<T: BatchTarget>(target: &mut T, request: &ClaimRequest, parts: &mut [Part]) -> Result<(), T::Error> {
+    let lanes = parts.iter().flat_map(|part| &part.lanes).filter(|lane| request.gated.contains(&lane.queue));
+    let lanes: Vec<Lane> = lanes.cloned().collect();
+    if lanes.is_empty() {
+        return Ok(());
+    }
+    for locked in target.lock_gates(&lanes, request.limit).await? {
+        if let Some(part) = parts.iter_mut().find(|part| part.lanes.contains(&locked.lane)) {
+            let room = Room::new(locked.limits.concurrency, locked.limits.rate, locked.spent_until);
+            part.gates.push(Gate { locked, room, taken: 0, is_drained: false, may_go_on: true });
+        }
+    }
+    Ok(())
+}
+
+/// Subtracts from the limits of the parts what runs already.
+async fn count_free<T: BatchTarget>(target: &mut T, parts: &mut [Part]) -> Result<(), T::Error> {
+    let limit = |part: &Part| part.queue.as_ref().and_then(|queue| Some((queue.name.clone(), queue.limit?)));
+    let counted: Vec<(String, u32)> = parts.iter().filter_map(limit).collect();
+    if counted.is_empty() || planted("uncounted-slots") {
+        return Ok(());
+    }
+    let running = target.count_running(&counted).await?;
+    for (part, running) in parts.iter_mut().filter(|part| limit(part).is_some()).zip(running) {
+        part.room.free = part.room.free.saturating_sub(running);
+    }
+    Ok(())
+}
+
+/// Subtracts from the limits of the gates what runs already.
+async fn count_free_of_gates<T: BatchTarget>(target: &mut T, parts: &mut [Part]) -> Result<(), T::Error> {
+    let gates = parts.iter_mut().flat_map(|part| &mut part.gates);
+    let mut limited: Vec<&mut Gate> = gates.filter(|gate| gate.locked.limits.concurrency.is_some()).collect();
+    if limited.is_empty() || planted("uncounted-slots") {
+        return Ok(());
+    }
+    let counted: Vec<&LockedGate> = limited.iter().map(|gate| &gate.locked).collect();
+    let running = target.count_behind(&counted).await?;
+    for (gate, running) in limited.iter_mut().zip(running) {
+        gate.room.free = gate.room.free.saturating_sub(running);
+    }
+    Ok(())
+}
+
+/// Takes over runs of full queues and gates whose lease has ended. They are counted already, so
+/// they need no free slot. Also finds out what time it is, if the claim has to know that, or is
+/// over.
+async fn claim_from_full<T: BatchTarget>(
+    target: &mut T,
+    request: &ClaimRequest,
+    parts: &[Part],
+) -> Result<Claimed, T::Error> {
+    let full = parts.iter().filter(|part| part.room.free == 0);
+    let lanes: Vec<Lane> = full.flat_map(|part| part.lanes.clone()).collect();
+    let of_full = |part: &&Part| part.room.free == 0;
+    let in_full = parts.iter().filter(of_full).flat_map(|part| &part.gates);
+    let others = parts.iter().filter(|part| !of_full(part)).flat_map(|part| &part.gates);
+    let gates = in_full.chain(others.filter(|gate| gate.room.free == 0));
+    let gates: Vec<GateTurn> = gates.map(|gate| gate.locked.turn(request.limit)).collect();
+    let claims_more = parts.iter().any(|part| part.room.free > 0);
+    if lanes.is_empty() && gates.is_empty() && claims_more && !parts.iter().any(Part::has_rates) {
+        let now = Timestamp::from_micros(0);
+        return Ok(Claimed { runs: Vec::new(), held_back: Vec::new(), full_gates: Vec::new(), next_at: None, now });
+    }
+    target.claim_runs(&narrowed(request, lanes, request.limit), &gates, DueRuns::Lapsed).await
+}
+
+/// Claims at most `limit` due runs of a part, and adds them.
+async fn claim_from<T: BatchTarget>(
+    target: &mut T,
+    request: &ClaimRequest,
+    part: &mut Part,
+    limit: u32,
+    claimed: &mut Claimed,
+) -> Result<(), T::Error> {
+    if !part.has_rates() {
+        return claim_kind(target, request, part, limit, DueRuns::All, claimed).await;
+    }
+    // Runs that have begun take nothing of a rate, and go before new ones anyway.
+    let before = count(claimed);
+    claim_kind(target, request, part, limit, DueRuns::Begun, claimed).await?;
+    let left = limit.saturating_sub(count(claimed) - before);
+    claim_kind(target, request, part, left, DueRuns::New, claimed).await
+}
+
+async fn claim_kind<T: BatchTarget>(
+    target: &mut T,
+    request: &ClaimRequest,
+    part: &mut Part,
+    limit: u32,
+    due: DueRuns,
+    claimed: &mut Claimed,
+) -> Result<(), T::Error> {
+    let limit = limit.min(part.room.of(due, claimed.now));
+    if limit == 0 || part.is_empty {
+        return Ok(());
+    }
+    // A gate gives no more in one claim than its share, so that the claim locks no run that it does
+    // not take.
+    let share = limit.div_ceil(u32::try_from(part.gates.len().max(1)).unwrap_or(u32::MAX));
+    let now = claimed.now;
+    let at_most = |gate: &Gate| gate.room.of(due, now).min(share.saturating_mul(gate.locked.weight.max(1))).min(limit);
+    let is_asked = |gate: &Gate| gate.room.of(due, now) > 0 && !gate.is_drained;
+    let turns: Vec<GateTurn> =
+        part.gates.iter().filter(|gate| is_asked(gate)).map(|gate| gate.locked.turn(at_most(gate))).collect();
+    let found = target.claim_runs(&narrowed(request, part.lanes.clone(), limit), &turns, due).await?;
+
+    let mut taken: HashMap<(&str, &str), u32> = HashMap::new();
+    let behind = found.runs.iter().filter_map(|run| Some((run.lane.queue.as_str(), run.gate.as_deref()?)));
+    behind.for_each(|gate| *taken.entry(gate).or_default() += 1);
+    let came_short = count(&found) < limit;
+    // Behind a gate without runs that have begun, there may still be new ones.
+    let drains = came_short && due != DueRuns::Begun;
+    for (gate, turn) in part.gates.iter_mut().filter(|gate| is_asked(gate)).zip(&turns) {
+        let of_gate = taken.get(&(turn.lane.queue.as_str(), turn.gate.as_str())).copied().unwrap_or_default();
+        gate.is_drained = drains && of_gate < turn.at_most;
+        gate.may_go_on &= !(due == DueRuns::Begun && came_short && of_gate < turn.at_most);
+        gate.taken += of_gate;
+        gate.room.take(of_gate, due);
+    }
+    part.room.take(count(&found), due);
+    // Gates that gave their share may have more.
+    part.is_empty = drains && !part.gates.iter().any(is_asked);
+    claimed.runs.extend(found.runs);
+    claimed.now = found.now;
+    Ok(())
+}
+
+/// Writes what of the rates is used up, and how the turns of the gates have ended.
+async fn end<T: BatchTarget>(target: &mut T, parts: &[Part], now: Timestamp) -> Result<(), T::Error> {
+    let queues = parts.iter().filter_map(|part| Some((part.queue.as_ref()?, part.room.spent(now)?)));
+    let queues: Vec<(&LockedQueue, Timestamp)> = queues.collect();
+    let gates = || parts.iter().flat_map(|part| &part.gates);
+    let spent: Vec<(&LockedGate, Timestamp)> =
+        gates().filter_map(|gate| Some((&gate.locked, gate.room.spent(now)?))).collect();
+    if !queues.is_empty() || !spent.is_empty() {
+        target.spend_rates(&queues, &spent).await?;
+    }
+    let ends: Vec<(&LockedGate, TurnEnd)> =
+        gates().filter_map(|gate| Some((&gate.locked, gate.turn_end(now)?))).collect();
+    if ends.is_empty() { Ok(()) } else { target.end_turns(&ends).await }
+}
+
+/// Tells the worker which queues and gates let no more in.
+fn tell(claimed: &mut Claimed, request: &ClaimRequest, parts: &[Part]) {
+    let now = claimed.now;
+    let full = parts.iter().flat_map(|part| &part.gates).filter(|gate| gate.room.free == 0);
+    claimed.full_gates = full.map(|gate| gate.locked.lane.queue.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    let has_room = |name: &&String| {
+        let is_open = |part: &Part| part.room.of(DueRuns::New, now) > 0;
+        parts.iter().any(|part| is_open(part) && part.queue.as_ref().is_some_and(|queue| queue.name == **name))
+    };
+    claimed.held_back = request.limited.iter().filter(|name| !has_room(name)).cloned().collect();
+    claimed.next_at = parts.iter().filter(|part| part.queue.is_some()).filter_map(|part| part.room.next_at(now)).min();
+}
+
+impl Part {
+    fn has_rates(&self) -> bool {
+        self.room.rate.is_some() || self.gates.iter().any(|gate| gate.room.rate.is_some())
+    }
+}
+
+impl Gate {
+    /// Returns how the turn ended; `None` if the gate has not had one, so that it keeps its place.
+    fn turn_end(&self, now: Timestamp) -> Option<TurnEnd> {
+        match self.room.next_at(now) {
+            _ if self.room.free == 0 => Some(TurnEnd::Full),
+            _ if self.is_drained => Some(TurnEnd::Drained),
+            Some(next_at) if !self.may_go_on => Some(TurnEnd::Until(next_at)),
+            _ if self.taken == 0 => None,
+            _ => Some(TurnEnd::Served),
+        }
+    }
+}
+
+impl Room {
+    fn new(limit: Option<u32>, rate: Option<Rate>, spent_until: Timestamp) -> Self {
+        Self { free: limit.unwrap_or(u32::MAX), rate, spent_until, begun: 0 }
+    }
+
+    /// Returns how many due runs of this kind may be claimed now.
+    fn of(&self, due: DueRuns, now: Timestamp) -> u32 {
+        match (self.rate, due) {
+            (Some(rate), DueRuns::New) => self.free.min(rate.free(self.spent_until, now).saturating_sub(self.begun)),
+            _ => self.free,
+        }
+    }
+
+    /// Takes note of claimed runs.
+    fn take(&mut self, runs: u32, due: DueRuns) {
+        self.free -= runs.min(self.free);
+        if due == DueRuns::New {
+            self.begun += runs;
+        }
+    }
+
+    /// Returns until when the rate is used up after this claim; `None` if it has used nothing.
+    fn spent(&self, now: Timestamp) -> Option<Timestamp> {
+        Some(self.rate?.spend(self.spent_until, now, self.begun)).filter(|_| self.begun > 0)
+    }
+
+    /// Returns when the rate lets the next run begin, if it lets none begin now.
+    fn next_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let spent_until = self.spent(now).unwrap_or(self.spent_until);
+        let rate = self.rate.filter(|rate| rate.free(spent_until, now) == 0)?;
+        Some(rate.next_at(spent_until))
+    }
+}
+
+impl LockedGate {
+    fn turn(&self, at_most: u32) -> GateTurn {
+        GateTurn { lane: self.lane.clone(), gate: self.gate.clone(), weight: self.weight.max(1), at_most }
+    }
+}
+
+fn narrowed(request: &ClaimRequest, lanes: Vec<Lane>, limit: u32) -> ClaimRequest {
+    ClaimRequest { lanes, limit, limited: Vec::new(), gated: Vec::new(), ..request.clone() }
+}
+
+fn count(claimed: &Claimed) -> u32 {
+    u32::try_from(claimed.runs.len()).unwrap_or(u32::MAX)
+}

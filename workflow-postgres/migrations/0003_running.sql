@@ -1,1 +1,0 @@
--- Changes nothing: on SQLite running runs get an index of their own.

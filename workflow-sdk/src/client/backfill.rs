@@ -1,0 +1,174 @@
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use workflow_engine::model::{NewRun, Timestamp};
+use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
+use workflow_engine::schedule::Occurrence;
+use workflow_engine::store::{Outcome, StartOutcome, Write};
+
+use super::schedule::ReadSchedule;
+use super::{Client, ClientError, ScheduleHandle, timeout};
+
+/// Runs that are sent before the answers to the first of them are awaited.
+const PAGE: usize = 500;
+
+/// A builder for the runs of past occurrences: set its options, then await it. See
+/// [`ScheduleHandle::backfill`].
+#[must_use = "no run is started until this is awaited"]
+pub struct Backfill {
+    schedule: ScheduleHandle,
+    after: Timestamp,
+    until: Timestamp,
+    max: u32,
+    input: Option<InputWith>,
+}
+
+type InputWith = Box<dyn Fn(&Occurrence) -> Result<String, PayloadError> + Send + Sync>;
+
+/// The occurrences that a backfill would start, whether they have a run or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackfillPreview {
+    /// The number of occurrences.
+    pub count: u32,
+    /// The first ones, at most 5.
+    pub first: Vec<Occurrence>,
+    /// The last ones, at most 5.
+    pub last: Vec<Occurrence>,
+}
+
+/// The outcome of a backfill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackfillReport {
+    /// How many runs were started.
+    pub started: u32,
+    /// How many occurrences had a run already.
+    pub existing: u32,
+}
+
+impl Backfill {
+    /// The default of [`Backfill::max`].
+    pub const DEFAULT_MAX: u32 = 10_000;
+
+    pub(super) fn new(schedule: ScheduleHandle, after: Timestamp, until: Timestamp) -> Self {
+        Self { schedule, after, until, max: Self::DEFAULT_MAX, input: None }
+    }
+
+    /// Sets the most occurrences. A backfill of more is refused as a whole. Default:
+    /// [`Backfill::DEFAULT_MAX`].
+    pub fn max(mut self, occurrences: u32) -> Self {
+        self.max = occurrences;
+        self
+    }
+
+    /// Computes the input of each run. Default: the input of the schedule.
+    pub fn input_with<I, F>(mut self, input: F) -> Self
+    where
+        I: Serialize + DeserializeOwned,
+        F: Fn(&Occurrence) -> I + Send + Sync + 'static,
+    {
+        let subject = format!("input of a run of schedule {:?}", self.schedule.name());
+        let limit = self.schedule.client().payload_limit();
+        let text = move |at: &Occurrence| round_trip_for_caller(&subject, &input(at), limit).map(|(text, _)| text);
+        self.input = Some(Box::new(text));
+        self
+    }
+
+    /// Returns the number of occurrences and the first and last of them. Starts nothing.
+    ///
+    /// # Errors
+    /// See [`ScheduleHandle::backfill`].
+    pub async fn preview(&self) -> Result<BackfillPreview, ClientError> {
+        const SHOWN: usize = 5;
+        let read = self.schedule.read().await?;
+        let occurrences = self.occurrences(&read)?;
+        let first = occurrences.iter().take(SHOWN).cloned().collect();
+        let last = occurrences.iter().skip(occurrences.len().saturating_sub(SHOWN)).cloned().collect();
+        Ok(BackfillPreview { count: u32::try_from(occurrences.len()).unwrap_or(u32::MAX), first, last })
+    }
+
+    /// Returns the occurrences. Those of the future are left to the schedule.
+    fn occurrences(&self, read: &ReadSchedule) -> Result<Vec<Occurrence>, ClientError> {
+        let name = self.schedule.name();
+        let until = self.until.min(read.now);
+        let times: Vec<Timestamp> = read.calendar.between(self.after, until, self.max as usize + 1).collect();
+        match times.first() {
+            Some(first) if times.len() > self.max as usize => {
+                Err(ClientError::LargeBackfill { name: name.to_owned(), max: self.max, first: *first })
+            }
+            _ => Ok(times.into_iter().map(|at| read.calendar.occurrence(name, at, 0)).collect()),
+        }
+    }
+
+    async fn start(self) -> Result<BackfillReport, ClientError> {
+        let read = self.schedule.read().await?;
+        let mut report = BackfillReport { started: 0, existing: 0 };
+        for page in self.occurrences(&read)?.chunks(PAGE) {
+            let runs = page.iter().map(|at| self.run(&read, at)).collect::<Result<Vec<_>, _>>()?;
+            let missing = self.without_run(&runs).await?;
+            report.existing += u32::try_from(runs.len() - missing.len()).unwrap_or(u32::MAX);
+            let started = start_all(self.schedule.client(), missing).await?;
+            report.started += started.0;
+            report.existing += started.1;
+        }
+        Ok(report)
+    }
+
+    fn run(&self, read: &ReadSchedule, occurrence: &Occurrence) -> Result<NewRun, ClientError> {
+        let input = match &self.input {
+            Some(input) => input(occurrence)?,
+            None => read.input()?.to_owned(),
+        };
+        Ok(read.record.declaration().run(occurrence, input))
+    }
+
+    /// Returns the runs whose ids the database does not have.
+    async fn without_run(&self, runs: &[NewRun]) -> Result<Vec<NewRun>, ClientError> {
+        let client = self.schedule.client();
+        let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
+        let missing = client.read(client.store().missing(&ids)).await?;
+        Ok(runs.iter().filter(|run| missing.contains(&run.id)).cloned().collect())
+    }
+}
+
+/// Starts runs. Returns how many were started, and how many have a key that another run has.
+async fn start_all(client: &Client, runs: Vec<NewRun>) -> Result<(u32, u32), ClientError> {
+    let mut pending = Vec::with_capacity(runs.len());
+    for run in runs {
+        pending.push(client.enqueue(client.call_limit(), Write::Start(run)).await?);
+    }
+    let (mut started, mut existing) = (0, 0);
+    for outcome in pending {
+        match timeout::outcome(client.call_limit(), outcome).await? {
+            Outcome::Started(StartOutcome::Created) => started += 1,
+            Outcome::Started(StartOutcome::Existing { .. } | StartOutcome::Continued { .. }) => existing += 1,
+            other => return Err(ClientError::unexpected(other)),
+        }
+    }
+    Ok((started, existing))
+}
+
+impl IntoFuture for Backfill {
+    type Output = Result<BackfillReport, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
+    }
+}
+
+impl fmt::Debug for Backfill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backfill")
+            .field("schedule", &self.schedule.name())
+            .field("after", &self.after)
+            .field("until", &self.until)
+            .field("max", &self.max)
+            .finish_non_exhaustive()
+    }
+}

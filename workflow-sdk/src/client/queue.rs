@@ -1,0 +1,208 @@
+use workflow_engine::model::{
+    NameSubject, QueueChange, QueueLimits, QueueRecord, Run, RunStatus, Timestamp, check_name, check_queue,
+};
+use workflow_engine::store::{Outcome, QueueWrite, Write};
+
+use super::{Client, ClientError, Explanation};
+
+/// The most runs that a gate gives in one turn.
+const MAX_WEIGHT: u32 = 1000;
+
+/// A queue of the database, to limit, pause and resume it. Made by [`Client::queue`].
+///
+/// A change holds within 2 s everywhere, because a worker reads the limits of its queues once per
+/// second. Runs that are under way are never stopped.
+///
+/// ```
+/// # use workflow_sdk::prelude::*;
+/// use workflow_sdk::QueueLimits;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::connect("sqlite::memory:").await?;
+/// let mail = client.queue("mail");
+/// mail.set_limits(QueueLimits::none().concurrency(2)).await?;
+/// mail.pause("the mail server moves").await?;
+///
+/// let record = mail.record().await?.expect("it was changed");
+/// assert_eq!(record.limits().concurrency, Some(2));
+/// assert_eq!(record.pause.expect("it is paused").reason, "the mail server moves");
+///
+/// mail.resume().await?;
+/// mail.clear_limits().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct QueueHandle {
+    client: Client,
+    name: String,
+}
+
+impl Client {
+    /// Returns a handle to a queue. The queue need not be known yet.
+    #[must_use]
+    pub fn queue(&self, name: impl Into<String>) -> QueueHandle {
+        QueueHandle { client: self.clone(), name: name.into() }
+    }
+
+    /// Returns the queues that were declared, limited or paused, in the order of their names. Other
+    /// queues have no limits and no record.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
+    pub async fn queues(&self) -> Result<Vec<QueueRecord>, ClientError> {
+        self.read(self.0.store.queues()).await
+    }
+
+    /// Explains which limit of its queue keeps a due run from being claimed; `None` if none does.
+    pub(super) async fn held_back(
+        &self,
+        run: &Run,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Result<Option<Explanation>, ClientError> {
+        let Some(queue) = self.queue(&run.lane.queue).record().await? else { return Ok(None) };
+        let limits = queue.limits();
+        if let Some(pause) = queue.pause {
+            return Ok(Some(Explanation::QueuePaused { since, queue: queue.name, pause }));
+        }
+        // A run that is taken over holds its slots already.
+        if run.status == RunStatus::Running {
+            return Ok(None);
+        }
+        if let (Some(gate), Some(limit)) = (&run.gate, limits.per_gate.concurrency)
+            && self.queue(&queue.name).running_behind(gate).await? >= limit
+        {
+            return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate: gate.clone(), limit }));
+        }
+        // A rate counts only first claims.
+        let rate = limits.rate.filter(|rate| run.epoch == 0 && rate.free(queue.spent_until, now) == 0);
+        if let Some(rate) = rate {
+            let next_at = rate.next_at(queue.spent_until);
+            return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
+        }
+        let Some(limit) = limits.concurrency else { return Ok(None) };
+        let is_full = self.queue(&queue.name).running(limit).await? >= limit;
+        Ok(is_full.then_some(Explanation::QueueFull { since, queue: queue.name, limit }))
+    }
+}
+
+impl QueueHandle {
+    /// Returns the name of the queue.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what is declared and set for the queue; `None` if nothing ever was.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
+    pub async fn record(&self) -> Result<Option<QueueRecord>, ClientError> {
+        Ok(self.client.queues().await?.into_iter().find(|record| record.name == self.name))
+    }
+
+    /// Returns the number of runs of the queue that workers drive now. Counts to at most `at_most`,
+    /// because to count many runs takes long.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
+    pub async fn running(&self, at_most: u32) -> Result<u32, ClientError> {
+        self.client.read(self.client.0.store.running_in(&self.name, at_most)).await
+    }
+
+    /// Returns the number of runs behind a gate of the queue that workers drive now. 0 for a gate
+    /// that is not known.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
+    pub async fn running_behind(&self, gate: &str) -> Result<u32, ClientError> {
+        self.client.read(self.client.0.store.running_behind(&self.name, gate)).await
+    }
+
+    /// Sets how many runs a gate of the queue gives in one turn. Default: 1. Range: 1 to 1000;
+    /// other numbers are cut to it. The gate need not be known yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Name`] for the name of the gate or of the queue, [`ClientError::Database`],
+    /// [`ClientError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the weight may or may not be set. Setting it again is safe.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # async fn weigh(client: &Client) -> Result<(), ClientError> {
+    /// // A large customer gets three turns where others get one.
+    /// client.queue("imports").weigh("acct-42", 3).await
+    /// # }
+    /// ```
+    pub async fn weigh(&self, gate: impl Into<String>, weight: u32) -> Result<(), ClientError> {
+        let gate = gate.into();
+        check_name(NameSubject::Gate, &gate)?;
+        self.change(QueueChange::Weigh { gate, weight: weight.clamp(1, MAX_WEIGHT) }).await
+    }
+
+    /// Sets limits that hold in place of those that workers declare, until they are
+    /// [cleared](QueueHandle::clear_limits). Limits that are lower than what is under way let
+    /// nothing new begin until enough of it has ended.
+    ///
+    /// # Errors
+    /// [`ClientError::Name`] for the name of the queue, [`ClientError::Rate`] for a rate that is
+    /// out of range, [`ClientError::Database`], [`ClientError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the limits may or may not be set. Setting them again is safe.
+    pub async fn set_limits(&self, limits: QueueLimits) -> Result<(), ClientError> {
+        limits.check()?;
+        self.change(QueueChange::Override(Some(limits))).await
+    }
+
+    /// Lets the limits hold again that workers declare.
+    ///
+    /// # Errors
+    /// See [`QueueHandle::set_limits`].
+    ///
+    /// # Cancel safety
+    /// See [`QueueHandle::set_limits`].
+    pub async fn clear_limits(&self) -> Result<(), ClientError> {
+        self.change(QueueChange::Override(None)).await
+    }
+
+    /// Keeps workers from claiming runs of the queue until it is [resumed](QueueHandle::resume).
+    /// Runs that a worker drives go on until they end or park. Deadlines pass, and cancels end runs
+    /// that were never claimed. A queue that is paused gets the new reason. Range of the reason: 1
+    /// to 255 bytes, no control characters.
+    ///
+    /// # Errors
+    /// [`ClientError::Name`] for the reason or the name of the queue, [`ClientError::Database`],
+    /// [`ClientError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the queue may or may not be paused. Pausing it again is safe.
+    pub async fn pause(&self, reason: impl Into<String>) -> Result<(), ClientError> {
+        let reason = reason.into();
+        check_name(NameSubject::Reason, &reason)?;
+        self.change(QueueChange::Pause { reason }).await
+    }
+
+    /// Lets workers claim runs of the queue again. A queue that is not paused stays as it is.
+    ///
+    /// # Errors
+    /// See [`QueueHandle::set_limits`].
+    ///
+    /// # Cancel safety
+    /// See [`QueueHandle::pause`].
+    pub async fn resume(&self) -> Result<(), ClientError> {
+        self.change(QueueChange::Resume).await
+    }
+
+    async fn change(&self, change: QueueChange) -> Result<(), ClientError> {
+        check_queue(&self.name)?;
+        match self.client.commit(Write::Queue(QueueWrite { queue: self.name.clone(), change })).await? {
+            Outcome::Applied => Ok(()),
+            other => Err(ClientError::unexpected(other)),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::client::{DEFAULT_QUEUE, DEFAULT_VERSION};
+use crate::workflow::Workflow;
+use workflow_engine::model::{Lane, Priority, Timestamp};
+use workflow_engine::runtime::{PayloadError, round_trip, round_trip_for_caller};
+use workflow_engine::schedule::{CatchUp, Declaration, Occurrence, Overlap, Timing};
+
+/// The declaration of a schedule, which starts runs of a workflow by the clock: times, a workflow
+/// with its input, and policies. Each occurrence starts one run, however many workers there are.
+///
+/// Pass it to `Worker::schedule` to declare it in code, or to [`Client::create_schedule`] to create
+/// it at run time. Both check it and refuse what can never work, with an [`InvalidSchedule`] that
+/// names the value and the way out.
+///
+/// The name identifies the schedule in the database. Range: 1 to 200 bytes without control
+/// characters.
+///
+/// ```
+/// use workflow_sdk::prelude::*;
+/// use workflow_sdk::{CatchUp, Overlap, Schedule};
+///
+/// #[workflow]
+/// async fn report(ctx: &Ctx, kind: String) -> Result<()> {
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::connect("sqlite::memory:").await?;
+/// let daily = Schedule::cron("daily-report", "0 7 * * MON-FRI")
+///     .zone("Europe/Berlin")
+///     .start(report, "sales".to_string())
+///     .overlap(Overlap::BufferOne)
+///     .catch_up(CatchUp::Latest { window: Duration::from_secs(24 * 3600) });
+/// let created = client.create_schedule(daily).await?;
+/// assert_eq!(created.next(1).await?[0].date().len(), "2026-11-24".len());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`Client::create_schedule`]: crate::Client::create_schedule
+/// [`InvalidSchedule`]: crate::InvalidSchedule
+#[must_use = "a schedule starts nothing until a worker declares it or a client creates it"]
+pub struct Schedule {
+    name: String,
+    declaration: Declaration,
+    version: Option<String>,
+    input: Option<ScheduleInput>,
+}
+
+/// The input of the runs of a schedule.
+#[doc(hidden)]
+pub enum ScheduleInput {
+    /// Each run has this input, as JSON text.
+    Fixed(Result<String, PayloadError>),
+    /// Code computes the input of each run.
+    Computed(ComputeInput),
+}
+
+/// Computes the input of a run as JSON text.
+type ComputeInput = Arc<dyn Fn(&Occurrence) -> Result<String, PayloadError> + Send + Sync>;
+
+/// The parts of a schedule.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct DeclaredSchedule {
+    /// The name.
+    pub name: String,
+    /// The declaration.
+    pub declaration: Declaration,
+    /// The input; `None` if nothing says what to start.
+    pub input: Option<ScheduleInput>,
+}
+
+/// Leaves the input out, because Debug output is logged.
+impl fmt::Debug for ScheduleInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fixed(_) => "Fixed",
+            Self::Computed(_) => "Computed",
+        })
+    }
+}
+
+impl Schedule {
+    /// Creates a schedule with the times of a cron expression: minute, hour, day of the month,
+    /// month, day of the week; or six fields with the second first. If both days are given, one of
+    /// them is enough.
+    ///
+    /// `*`, `*/n`, `a-b`, `a,b`, `MON-FRI`, `JAN`, `L` (last), `W` (nearest weekday) and `#n` (nth
+    /// weekday of the month) are understood. [`Schedule::zone`] says whose clock is meant.
+    pub fn cron(name: impl Into<String>, expression: impl Into<String>) -> Self {
+        Self::new(name.into(), Timing { cron: vec![expression.into()], ..Timing::default() })
+    }
+
+    /// Creates a schedule with the multiples of an interval since 1970-01-01 UTC. Time zones and
+    /// summer time do not change it. Range: whole seconds, from a second to a year.
+    pub fn every(name: impl Into<String>, interval: Duration) -> Self {
+        Self::new(name.into(), Timing { every: Some(interval), ..Timing::default() })
+    }
+
+    fn new(name: String, timing: Timing) -> Self {
+        let lane = Lane { queue: DEFAULT_QUEUE.into(), workflow: String::new(), version: DEFAULT_VERSION.into() };
+        let declaration = Declaration {
+            timing: Timing { zone: "UTC".into(), ..timing },
+            lane,
+            tags: [].into(),
+            priority: None,
+            deadline: None,
+            overlap: Overlap::default(),
+            catch_up: CatchUp::default(),
+            limit: None,
+            pause_on_failure: false,
+        };
+        Self { name, declaration, version: None, input: None }
+    }
+
+    /// Adds the times of a further cron expression. A time that several of them have is one
+    /// occurrence.
+    pub fn and_cron(mut self, expression: impl Into<String>) -> Self {
+        self.declaration.timing.cron.push(expression.into());
+        self
+    }
+
+    /// Leaves out the times that a cron expression has. One of five fields leaves out whole
+    /// minutes: `* * 25 12 *` leaves out the 25th of December. Default: none.
+    pub fn except(mut self, expression: impl Into<String>) -> Self {
+        self.declaration.timing.except.push(expression.into());
+        self
+    }
+
+    /// Sets by how much the times of [`Schedule::every`] are later than the multiples of the
+    /// interval. Default: 0. Range: whole seconds, less than the interval.
+    pub fn offset(mut self, offset: Duration) -> Self {
+        self.declaration.timing.offset = offset;
+        self
+    }
+
+    /// Sets the time zone of the cron expressions, by its IANA name such as `Europe/Berlin`.
+    /// Default: `UTC`. `docs/guide/schedules.md` shows the days on which clocks are changed.
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.declaration.timing.zone = zone.into();
+        self
+    }
+
+    /// Sets the earliest occurrence. Default: the first one after the schedule is created.
+    pub fn from(mut self, instant: impl Into<Timestamp>) -> Self {
+        self.declaration.timing.from = Some(instant.into());
+        self
+    }
+
+    /// Sets the latest occurrence. Default: none.
+    pub fn until(mut self, instant: impl Into<Timestamp>) -> Self {
+        self.declaration.timing.until = Some(instant.into());
+        self
+    }
+
+    /// Ends the schedule after this many runs. Triggered and backfilled runs do not count. Default:
+    /// no limit. Range: 1 or more.
+    pub fn limit(mut self, runs: u64) -> Self {
+        self.declaration.limit = Some(runs);
+        self
+    }
+
+    /// Delays each occurrence by up to this time, so that schedules do not all start in the same
+    /// second. The delay of an occurrence is the same on every worker, and its key and
+    /// [`Ctx::occurrence`](crate::Ctx::occurrence) have the time without it. Default: 0. Range: up
+    /// to a day. Occurrences keep their order.
+    pub fn jitter(mut self, longest: Duration) -> Self {
+        self.declaration.timing.jitter = longest;
+        self
+    }
+
+    /// Sets what happens to an occurrence while a run of the schedule has not ended. Default:
+    /// [`Overlap::Skip`].
+    pub fn overlap(mut self, overlap: Overlap) -> Self {
+        self.declaration.overlap = overlap;
+        self
+    }
+
+    /// Sets what happens to occurrences that passed while no worker was there. Default:
+    /// [`CatchUp::Latest`] within a day.
+    pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
+        self.declaration.catch_up = catch_up;
+        self
+    }
+
+    /// Pauses the schedule when one of its runs fails. The run is named in the reason. The pause
+    /// begins with the next occurrence, which starts no run. Default: it goes on.
+    pub fn pause_on_failure(mut self) -> Self {
+        self.declaration.pause_on_failure = true;
+        self
+    }
+
+    /// Sets the queue of the runs. See [`Start::queue`](crate::Start::queue).
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.declaration.lane.queue = queue.into();
+        self
+    }
+
+    /// Sets how soon the runs are claimed for the first time, also triggered and backfilled ones.
+    /// See [`Start::priority`](crate::Start::priority). Default: [`Priority::Normal`].
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[workflow]
+    /// # async fn reindex(ctx: &Ctx) -> Result<()> { Ok(()) }
+    /// use workflow_sdk::{Priority, Schedule};
+    ///
+    /// // It may wait for what people wait for.
+    /// let nightly = Schedule::cron("reindex", "0 3 * * *").start(reindex, ());
+    /// let nightly = nightly.priority(Priority::Low);
+    /// # let _ = nightly;
+    /// ```
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.declaration.priority = Some(priority);
+        self
+    }
+
+    /// Sets the version of the workflow. See [`Start::version`](crate::Start::version).
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Adds a tag to the runs. See [`Start::tag`](crate::Start::tag). The engine adds
+    /// [`SCHEDULE_TAG`](crate::SCHEDULE_TAG) and [`OCCURRENCE_TAG`](crate::OCCURRENCE_TAG).
+    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.declaration.tags.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the deadline of each run, counted from its start. See
+    /// [`Start::deadline`](crate::Start::deadline).
+    pub fn deadline(mut self, after: Duration) -> Self {
+        self.declaration.deadline = Some(after);
+        self
+    }
+
+    /// Starts this workflow with this input. Any worker of the database can fire the schedule, also
+    /// one that does not know the workflow.
+    pub fn start<W: Workflow>(self, workflow: W, input: W::Input) -> Self {
+        let _ = workflow;
+        let input = input_text(&self.name, &input);
+        self.starting::<W>(ScheduleInput::Fixed(input))
+    }
+
+    /// Starts this workflow with an input that is computed from the occurrence. Only a worker that
+    /// declares the schedule has the function, so only such a worker can fire it, and only
+    /// `Worker::schedule` takes it. If the function panics, or its value cannot be stored, the
+    /// schedule is paused with the reason.
+    pub fn start_with<W, F>(self, workflow: W, input: F) -> Self
+    where
+        W: Workflow,
+        F: Fn(&Occurrence) -> W::Input + Send + Sync + 'static,
+    {
+        let _ = workflow;
+        let subject = format!("input of schedule {:?}", self.name);
+        // The error is stored as the reason of a pause, so it must not quote the value.
+        let text = move |at: &Occurrence| round_trip(&subject, &input(at), usize::MAX).map(|(text, _)| text);
+        self.starting::<W>(ScheduleInput::Computed(Arc::new(text)))
+    }
+
+    /// Starts a workflow whose code this program does not have, with JSON as its input. The run
+    /// fails if the input does not decode.
+    pub fn start_by_name(mut self, workflow: impl Into<String>, input: &Value) -> Self {
+        self.input = Some(ScheduleInput::Fixed(input_text(&self.name, input)));
+        self.declaration.lane.workflow = workflow.into();
+        self
+    }
+
+    fn starting<W: Workflow>(mut self, input: ScheduleInput) -> Self {
+        self.input = Some(input);
+        self.declaration.lane.workflow = W::NAME.into();
+        self.declaration.lane.version = W::VERSION.into();
+        self
+    }
+
+    /// Returns the parts. For the worker.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn into_parts(self) -> DeclaredSchedule {
+        let Self { name, mut declaration, version, input } = self;
+        if let Some(version) = version {
+            declaration.lane.version = version;
+        }
+        DeclaredSchedule { name, declaration, input }
+    }
+}
+
+/// The size of the text is checked when a client or a worker takes it.
+fn input_text<I: Serialize + DeserializeOwned>(schedule: &str, input: &I) -> Result<String, PayloadError> {
+    let subject = format!("input of schedule {schedule:?}");
+    round_trip_for_caller(&subject, input, usize::MAX).map(|(text, _)| text)
+}
+
+/// Leaves the input out, because Debug output is logged.
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedule")
+            .field("name", &self.name)
+            .field("declaration", &self.declaration)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,2 +1,0 @@
--- Changes nothing: on PostgreSQL the index of due runs gets numbers instead of names. SQLite
--- compares both as quickly.

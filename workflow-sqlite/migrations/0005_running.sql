@@ -1,2 +1,0 @@
--- Changes nothing: on PostgreSQL running runs get an index of their own, as 0003_running.sql has
--- made one here.

@@ -1,0 +1,139 @@
+//! Gates, and when claims look at them.
+
+use std::collections::BTreeSet;
+
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+use workflow_engine::model::{Lane, NewRun, QueueRecord, Timestamp};
+use workflow_engine::store::{DatabaseError, LockedGate, TurnEnd};
+
+use super::error::During;
+use super::{row, sql};
+
+const OPERATION: &str = "look at gates";
+
+/// Inserts the gates of these runs, their lanes and turns, as far as they have no rows. The lanes
+/// without gates must have theirs.
+pub(super) async fn insert(connection: &mut SqliteConnection, runs: &[&NewRun]) -> Result<(), DatabaseError> {
+    const OPERATION: &str = "record gates";
+    let of_run = |run: &&NewRun| {
+        let Lane { queue, workflow, version } = run.lane.clone();
+        Some((queue, workflow, version, run.gate.clone()?))
+    };
+    let gates: BTreeSet<_> = runs.iter().filter_map(of_run).collect();
+    if gates.is_empty() {
+        return Ok(());
+    }
+    let gates = serde_json::to_string(&gates).during(OPERATION)?;
+    for statement in [sql::INSERT_GATED_QUEUES, sql::INSERT_GATES, sql::INSERT_GATED_LANES] {
+        sqlx::query(statement).bind(&gates).execute(&mut *connection).await.during(OPERATION)?;
+    }
+    let query = sqlx::query(sql::INSERT_TURNS).bind(&gates).bind(Timestamp::FAR_FUTURE.as_micros());
+    query.execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
+/// Returns at most `limit` gates behind which runs of these lanes may be due, in the order of their
+/// turns, each with one lane.
+pub(super) async fn due(
+    connection: &mut SqliteConnection,
+    lanes: &[Lane],
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<LockedGate>, DatabaseError> {
+    let mut due = Vec::new();
+    for Lane { queue, workflow, version } in lanes {
+        let query = sqlx::query(sql::FIND_DUE_GATES).bind(queue).bind(workflow).bind(version);
+        let rows = query.bind(now.as_micros()).bind(limit).fetch_all(&mut *connection).await.during(OPERATION)?;
+        for found in &rows {
+            due.push((row::time(found, "open_at")?, gate(found)?));
+        }
+    }
+    due.sort_by_key(|(open_at, _)| *open_at);
+    let mut gates: Vec<LockedGate> = Vec::new();
+    for (_, gate) in due {
+        let is_same = |other: &LockedGate| other.gate == gate.gate && other.lane.queue == gate.lane.queue;
+        if gates.len() < limit as usize && !gates.iter().any(is_same) {
+            gates.push(gate);
+        }
+    }
+    Ok(gates)
+}
+
+/// Counts the running runs of each of these gates, which are pairs of queue and gate.
+pub(super) async fn count_behind(
+    connection: &mut SqliteConnection,
+    gates: &[(&str, &str)],
+) -> Result<Vec<u32>, DatabaseError> {
+    let query = sqlx::query_scalar(sql::COUNT_BEHIND).bind(serde_json::to_string(&gates).during(OPERATION)?);
+    query.fetch_all(connection).await.during(OPERATION)
+}
+
+/// Says when claims look at these gates again.
+pub(super) async fn end_turns(
+    connection: &mut SqliteConnection,
+    turns: &[(&LockedGate, TurnEnd)],
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let end = |(LockedGate { lane, gate, .. }, end): &(&LockedGate, TurnEnd)| {
+        let (how, look_at) = match end {
+            TurnEnd::Served => (0, None),
+            TurnEnd::Until(at) => (0, Some(at.as_micros())),
+            TurnEnd::Drained => (1, None),
+            TurnEnd::Full => (2, None),
+        };
+        (lane.queue.clone(), lane.workflow.clone(), lane.version.clone(), gate.clone(), how, look_at)
+    };
+    let turns: Vec<_> = turns.iter().map(end).collect();
+    let query = sqlx::query(sql::END_TURNS).bind(serde_json::to_string(&turns).during(OPERATION)?);
+    let query = query.bind(now.as_micros()).bind(Timestamp::FAR_FUTURE.as_micros());
+    query.execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
+/// Sets how many runs a gate gives in one turn.
+pub(super) async fn weigh(
+    connection: &mut SqliteConnection,
+    queue: &str,
+    gate: &str,
+    weight: u32,
+) -> Result<(), DatabaseError> {
+    const OPERATION: &str = "weigh a gate";
+    let queues = serde_json::to_string(&[[queue]]).during(OPERATION)?;
+    sqlx::query(sql::INSERT_GATED_QUEUES).bind(queues).execute(&mut *connection).await.during(OPERATION)?;
+    let query = sqlx::query(sql::WEIGH_GATE).bind(queue.to_owned()).bind(gate.to_owned()).bind(weight);
+    query.execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
+/// Says until when the rates of these gates are used up.
+pub(super) async fn spend_rates(
+    connection: &mut SqliteConnection,
+    gates: &[(&LockedGate, Timestamp)],
+) -> Result<(), DatabaseError> {
+    let spent =
+        |(gate, until): &(&LockedGate, Timestamp)| (gate.lane.queue.clone(), gate.gate.clone(), until.as_micros());
+    let spent = serde_json::to_string(&gates.iter().map(spent).collect::<Vec<_>>()).during(OPERATION)?;
+    sqlx::query(sql::SPEND_RATES_OF_GATES).bind(spent).execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
+/// Lets claims look again at every gate of a queue.
+pub(super) async fn free_all(connection: &mut SqliteConnection, queue: &str) -> Result<(), DatabaseError> {
+    sqlx::query(sql::FREE_GATES).bind(queue.to_owned()).execute(connection).await.during(OPERATION)?;
+    Ok(())
+}
+
+fn gate(found: &SqliteRow) -> Result<LockedGate, DatabaseError> {
+    let text = |column| row::get::<Option<String>>(found, column);
+    let (declared, overridden) = (text("declared")?, text("overridden")?);
+    let record = QueueRecord::stored(String::new(), declared.as_deref(), overridden.as_deref(), None);
+    Ok(LockedGate {
+        lane: row::lane(found)?,
+        gate: row::get(found, "gate")?,
+        weight: row::get(found, "weight")?,
+        limits: record.gate_limits(),
+        spent_until: row::time(found, "spent_until")?,
+    })
+}

@@ -1,0 +1,110 @@
+//! Gates, and when claims look at them.
+
+use std::collections::BTreeMap;
+
+use workflow_engine::model::{Lane, QueueChange, Timestamp};
+use workflow_engine::store::{LockedGate, TurnEnd};
+
+use super::tables::Tables;
+
+/// The gates of all queues.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gates {
+    /// How many runs a gate gives in one turn, by queue and name.
+    weights: BTreeMap<(String, String), u32>,
+    /// Until when the rate of a gate is used up, by queue and name.
+    spent: BTreeMap<(String, String), Timestamp>,
+    turns: BTreeMap<(Lane, String), Turn>,
+}
+
+/// When claims look at a gate for the runs of a lane.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    open_at: Timestamp,
+    /// Set while the gate is full: claims look at it again when a slot is free, or then.
+    full_until: Option<Timestamp>,
+}
+
+impl Gates {
+    /// Adds a gate to a lane.
+    pub(super) fn add(&mut self, lane: &Lane, gate: &str) {
+        self.weights.entry((lane.queue.clone(), gate.to_owned())).or_insert(1);
+        let turn = Turn { open_at: Timestamp::FAR_FUTURE, full_until: None };
+        self.turns.entry((lane.clone(), gate.to_owned())).or_insert(turn);
+    }
+
+    /// Takes note of a run of this lane that is due then.
+    pub(super) fn wake(&mut self, lane: &Lane, gate: &str, at: Timestamp) {
+        if let Some(turn) = self.turns.get_mut(&(lane.clone(), gate.to_owned())) {
+            turn.open_at = turn.open_at.min(at);
+        }
+    }
+
+    /// Says until when the rate of a gate is used up.
+    pub(super) fn spend(&mut self, gate: &LockedGate, until: Timestamp) {
+        self.spent.insert((gate.lane.queue.clone(), gate.gate.clone()), until);
+    }
+
+    /// Returns until when the rate of a gate is used up.
+    pub(super) fn spent_until(&self, queue: &str, gate: &str) -> Timestamp {
+        let spent = self.spent.get(&(queue.to_owned(), gate.to_owned()));
+        spent.copied().unwrap_or(Timestamp::from_micros(0))
+    }
+
+    /// Takes note that a run behind this gate no longer holds a slot.
+    pub(super) fn free(&mut self, queue: &str, gate: &str) {
+        let is_asked = |(lane, name): &(Lane, String)| lane.queue == queue && name == gate;
+        self.turns.iter_mut().filter(|(key, _)| is_asked(key)).for_each(|(_, turn)| turn.full_until = None);
+    }
+
+    /// Applies a change of a queue. Its limits may have risen, so claims look again at every gate.
+    pub(super) fn apply(&mut self, queue: &str, change: &QueueChange) {
+        if let QueueChange::Weigh { gate, weight } = change {
+            self.weights.insert((queue.to_owned(), gate.clone()), *weight);
+        }
+        for (_, turn) in self.turns.iter_mut().filter(|((lane, _), _)| lane.queue == queue) {
+            (turn.open_at, turn.full_until) = (Timestamp::from_micros(0), None);
+        }
+    }
+
+    /// Returns when it is time to look at a gate of this lane.
+    pub(super) fn next_look(&self, lane: &Lane) -> Option<Timestamp> {
+        let of_lane = self.turns.iter().filter(|((of, _), _)| of == lane);
+        of_lane.map(|(_, turn)| turn.full_until.unwrap_or(turn.open_at)).min()
+    }
+}
+
+/// Returns the gates of these lanes at which it is time to look.
+pub(super) fn due(tables: &Tables, lanes: &[Lane], limit: u32, now: Timestamp) -> Vec<LockedGate> {
+    let is_due = |(lane, _): &(Lane, String), turn: &Turn| {
+        lanes.contains(lane) && turn.full_until.unwrap_or(turn.open_at) <= now
+    };
+    let mut due: Vec<_> = tables.gates.turns.iter().filter(|(key, turn)| is_due(key, turn)).collect();
+    due.sort_by_key(|(_, turn)| turn.open_at);
+    let mut locked: Vec<LockedGate> = Vec::new();
+    for ((lane, gate), _) in due {
+        let is_same = |other: &LockedGate| other.gate == *gate && other.lane.queue == lane.queue;
+        if locked.len() < limit as usize && !locked.iter().any(is_same) {
+            let weight = tables.gates.weights.get(&(lane.queue.clone(), gate.clone())).copied().unwrap_or(1);
+            let limits = tables.queues().get(&lane.queue).map(|record| record.limits().per_gate).unwrap_or_default();
+            let spent_until = tables.gates.spent_until(&lane.queue, gate);
+            locked.push(LockedGate { lane: lane.clone(), gate: gate.clone(), weight, limits, spent_until });
+        }
+    }
+    locked
+}
+
+/// Says when claims look at this gate again.
+pub(super) fn end_turn(tables: &mut Tables, gate: &LockedGate, end: TurnEnd, now: Timestamp) {
+    let LockedGate { lane, gate, .. } = gate;
+    let next_due = tables.next_due_behind(lane, Some(gate)).unwrap_or(Timestamp::FAR_FUTURE);
+    let lease_end = tables.first_lease_end(lane, gate).unwrap_or(Timestamp::FAR_FUTURE);
+    if let Some(turn) = tables.gates.turns.get_mut(&(lane.clone(), gate.clone())) {
+        (turn.open_at, turn.full_until) = match end {
+            TurnEnd::Served => (now, None),
+            TurnEnd::Until(at) => (at.min(lease_end), None),
+            TurnEnd::Drained => (next_due.max(now), None),
+            TurnEnd::Full => (now, Some(lease_end)),
+        };
+    }
+}

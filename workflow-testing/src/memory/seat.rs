@@ -1,0 +1,75 @@
+//! Limits for steps, and their seats.
+
+use workflow_engine::model::{RunId, RunStatus, SeatLine, SeatWait, Timestamp};
+use workflow_engine::store::{AskedSeat, CALL_PATIENCE, SeatRow};
+
+use super::tables::{Seat, Tables};
+
+/// Returns the rows of these lines.
+pub(super) fn read(tables: &Tables, lines: &[(&SeatLine, u32)], now: Timestamp) -> Vec<Vec<SeatRow>> {
+    lines.iter().map(|(line, most)| read_line(tables, line, *most as usize, now)).collect()
+}
+
+fn read_line(tables: &Tables, line: &SeatLine, most: usize, now: Timestamp) -> Vec<SeatRow> {
+    let (mut rows, mut waiting) = (Vec::new(), Vec::new());
+    for ((run_id, step_key), seat) in tables.seats().iter().filter(|(_, seat)| seat.line == *line) {
+        let Some(run) = tables.run(*run_id) else { continue };
+        let row = SeatRow {
+            run_id: *run_id,
+            step_key: step_key.clone(),
+            asked_at: seat.asked_at,
+            called: seat.called_at.is_some(),
+            epoch: seat.epoch,
+            run_epoch: run.epoch,
+            run_status: run.status,
+        };
+        let is_here = matches!(run.status, RunStatus::Running | RunStatus::Parked) && run.paused_at.is_none();
+        let was_called = seat.called_at.is_some_and(|at| at + CALL_PATIENCE <= now);
+        match seat.epoch {
+            Some(_) => rows.push(row),
+            None if is_here && !was_called => waiting.push(row),
+            None => {}
+        }
+    }
+    waiting.sort_by_key(|row| row.asked_at);
+    rows.extend(waiting.into_iter().take(most));
+    rows
+}
+
+/// Writes the row of a step that asks for a seat.
+pub(super) fn write(tables: &mut Tables, asked: AskedSeat<'_>, now: Timestamp) {
+    let AskedSeat { run_id, step_key, line, epoch } = asked;
+    let of_line = tables.seats().values().filter(|seat| seat.line == *line);
+    let last = of_line.map(|seat| seat.asked_at.as_micros()).max();
+    let place = (run_id, step_key.to_owned());
+    let kept = tables.seats().get(&place).filter(|seat| seat.line == *line).map(|seat| seat.asked_at);
+    let after_all = Timestamp::from_micros(now.as_micros().max(last.map_or(i64::MIN, |last| last + 1)));
+    let seat = Seat { line: line.clone(), asked_at: kept.unwrap_or(after_all), called_at: None, epoch };
+    tables.seats_mut().insert(place, seat);
+}
+
+/// Notes that a waiting step was called.
+pub(super) fn mark_called(tables: &mut Tables, step: &(RunId, String), now: Timestamp) {
+    if let Some(seat) = tables.seats_mut().get_mut(step).filter(|seat| seat.epoch.is_none()) {
+        seat.called_at = Some(now);
+    }
+}
+
+/// Returns the lines after this one in which a step waits.
+pub(super) fn waiting_lines(tables: &Tables, after: Option<&SeatLine>, limit: u32) -> Vec<SeatLine> {
+    let waiting = tables.seats().values().filter(|seat| seat.epoch.is_none());
+    let lines: std::collections::BTreeSet<&SeatLine> = waiting.map(|seat| &seat.line).collect();
+    lines.into_iter().filter(|line| after.is_none_or(|after| *line > after)).take(limit as usize).cloned().collect()
+}
+
+/// Returns the steps of a run that wait for a seat.
+pub(super) fn waits_of(tables: &Tables, run: RunId) -> Vec<SeatWait> {
+    let of_run = tables.seats().iter().filter(|((id, _), seat)| *id == run && seat.epoch.is_none());
+    of_run
+        .map(|((_, step_key), seat)| SeatWait {
+            step_key: step_key.clone(),
+            line: seat.line.clone(),
+            asked_at: seat.asked_at,
+        })
+        .collect()
+}

@@ -1,0 +1,62 @@
+use workflow_sdk::{GateLimits, QueueLimits, Rate};
+
+/// A queue that a worker serves, with the limits that it declares: see
+/// [`Worker::queue`](crate::Worker::queue).
+///
+/// ```
+/// use workflow_worker::Queue;
+///
+/// let mail = Queue::new("mail").concurrency(10);
+/// # let _ = mail;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a queue does nothing until a worker serves it"]
+pub struct Queue {
+    pub(crate) name: String,
+    pub(crate) limits: QueueLimits,
+}
+
+impl Queue {
+    /// A queue without limits. Range of the name: 1 to 255 bytes, no control characters; the worker
+    /// checks it when it runs.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), limits: QueueLimits::none() }
+    }
+
+    /// Drives at most this number of runs of the queue at once, over all workers of the database.
+    /// Default: any number. 0 lets none begin. See [`QueueLimits::concurrency`].
+    pub fn concurrency(mut self, runs: u32) -> Self {
+        self.limits = self.limits.concurrency(runs);
+        self
+    }
+
+    /// Lets at most so many runs of the queue begin in a period, over all workers of the database.
+    /// Default: any number. See [`Rate`] for its range and for what counts.
+    ///
+    /// ```
+    /// use workflow_worker::{Queue, Rate};
+    ///
+    /// let mail = Queue::new("mail").rate(Rate::per_minute(600).burst(20));
+    /// # let _ = mail;
+    /// ```
+    pub fn rate(mut self, rate: Rate) -> Self {
+        self.limits = self.limits.rate(rate);
+        self
+    }
+
+    /// Sets the limits of each gate of the queue: see [`Start::gate`](workflow_sdk::Start::gate).
+    /// Default: none.
+    ///
+    /// ```
+    /// use workflow_worker::{GateLimits, Queue};
+    ///
+    /// // At most 100 imports at once, and at most 10 of one account.
+    /// let of_account = GateLimits::none().concurrency(10);
+    /// let imports = Queue::new("imports").concurrency(100).per_gate(of_account);
+    /// # let _ = imports;
+    /// ```
+    pub fn per_gate(mut self, limits: GateLimits) -> Self {
+        self.limits = self.limits.per_gate(limits);
+        self
+    }
+}
