@@ -21,8 +21,8 @@ CREATE TABLE {schema}.workflow_gates (
     id     integer NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue  text    NOT NULL COLLATE "C",
     gate   text    NOT NULL COLLATE "C",
-    weight bigint  NOT NULL DEFAULT 1,                  -- how many runs it gives in one turn
-    spent_until bigint NOT NULL DEFAULT 0,              -- until when the rate is used up
+    weight bigint  NOT NULL DEFAULT 1 CHECK (weight > 0), -- how many runs it gives in one turn
+    used_until bigint NOT NULL DEFAULT 0,               -- until when the rate is used up
     UNIQUE (queue, gate)
 );
 
@@ -62,7 +62,7 @@ CREATE TABLE {schema}.workflow_queues (
     overridden   text,                                  -- by an operator; holds in place of the declared
     paused_at    bigint,
     pause_reason text,
-    spent_until  bigint NOT NULL DEFAULT 0              -- until when the rate is used up
+    used_until   bigint NOT NULL DEFAULT 0              -- until when the rate is used up
 );
 
 -- Limits for steps that were declared or set. Rules are JSON, as the program wrote them.

@@ -171,7 +171,7 @@ async fn claim_from(
     }
     let query = query
         .bind(places.iter().map(|place| place.gate.unwrap_or_default().to_owned()).collect::<Vec<_>>())
-        .bind(places.iter().map(|place| i64::from(place.weight.max(1))).collect::<Vec<_>>())
+        .bind(places.iter().map(|place| i64::from(place.weight)).collect::<Vec<_>>())
         .bind(places.iter().map(|place| i64::from(place.at_most)).collect::<Vec<_>>());
     Ok(query.fetch_all(connection).await?)
 }

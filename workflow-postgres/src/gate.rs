@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use workflow_engine::model::{Clock, Lane, QueueRecord, Timestamp};
-use workflow_engine::store::{LockedGate, TurnEnd};
+use workflow_engine::store::{EndedTurn, LockedGate};
 
 use super::claim::Lanes;
 use super::context::{Context, Memory};
@@ -19,7 +19,7 @@ use super::sql::Sql;
 const OPEN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Locks at most `limit` gates behind which runs of these lanes may be due, in the order of their
-/// turns, each with one lane. Tells the turns what their gates were woken for, if the line is short
+/// turns. Tells the turns what their gates were woken for, if the line is short
 /// or that was not done for a while.
 pub(super) async fn lock(
     connection: &mut PgConnection,
@@ -63,15 +63,19 @@ async fn lock_due(
 ) -> Result<Vec<LockedGate>, Failure> {
     let query = Lanes::of(lanes).bind(sql.lock_gates.query().bind(clock.fixed().map(Timestamp::as_micros)));
     let rows = query.bind(i64::from(limit)).fetch_all(connection).await?;
-    let mut gates: Vec<LockedGate> = Vec::new();
-    for found in &rows {
-        let gate = gate(found)?;
-        let is_same = |other: &LockedGate| other.gate == gate.gate && other.lane.queue == gate.lane.queue;
-        if gates.len() < limit as usize && !gates.iter().any(is_same) {
-            gates.push(gate);
-        }
-    }
-    Ok(gates)
+    rows.iter().take(limit as usize).map(gate).collect()
+}
+
+/// Returns at most `limit` gates of these lanes behind which the lease of a run has ended.
+pub(super) async fn find_lapsed(
+    connection: &mut PgConnection,
+    Context { sql, clock, .. }: Context<'_>,
+    lanes: &[Lane],
+    limit: u32,
+) -> Result<Vec<(Lane, String)>, Failure> {
+    let query = sql.find_lapsed_gates.query().bind(clock.fixed().map(Timestamp::as_micros));
+    let rows = Lanes::of(lanes).bind(query).bind(i64::from(limit)).fetch_all(connection).await?;
+    rows.iter().map(|found| Ok((row::lane(found)?, found.try_get("gate")?))).collect()
 }
 
 /// Counts the running runs of each of these gates of the queues beside them.
@@ -87,15 +91,13 @@ pub(super) async fn count_behind(
 }
 
 /// Says until when the rates of these gates are used up.
-pub(super) async fn spend_rates(
+pub(super) async fn use_rates(
     connection: &mut PgConnection,
     sql: &Sql,
     gates: &[(&LockedGate, Timestamp)],
 ) -> Result<(), Failure> {
-    let query = sql
-        .spend_rates_of_gates
-        .query()
-        .bind(gates.iter().map(|(gate, _)| gate.lane.queue.clone()).collect::<Vec<_>>());
+    let query =
+        sql.use_rates_of_gates.query().bind(gates.iter().map(|(gate, _)| gate.lane.queue.clone()).collect::<Vec<_>>());
     let query = query.bind(gates.iter().map(|(gate, _)| gate.gate.clone()).collect::<Vec<_>>());
     query.bind(gates.iter().map(|(_, until)| until.as_micros()).collect::<Vec<_>>()).execute(connection).await?;
     Ok(())
@@ -105,21 +107,13 @@ pub(super) async fn spend_rates(
 pub(super) async fn end_turns(
     connection: &mut PgConnection,
     sql: &Sql,
-    clock: &Clock,
-    turns: &[(&LockedGate, TurnEnd)],
+    turns: &[EndedTurn<'_>],
 ) -> Result<(), Failure> {
-    let column = |of: fn(&LockedGate) -> &str| turns.iter().map(|(gate, _)| of(gate).to_owned()).collect::<Vec<_>>();
-    let how = |(_, end): &(&LockedGate, TurnEnd)| match end {
-        TurnEnd::Served => (0_i16, None),
-        TurnEnd::Until(at) => (0, Some(at.as_micros())),
-        TurnEnd::Drained => (1, None),
-        TurnEnd::Full => (2, None),
-    };
-    let (how, look_at): (Vec<_>, Vec<_>) = turns.iter().map(how).unzip();
-    let query = sql.end_turns.query().bind(clock.fixed().map(Timestamp::as_micros));
-    let query = query.bind(column(|gate| &gate.lane.queue)).bind(column(|gate| &gate.lane.workflow));
+    let column = |of: fn(&LockedGate) -> &str| turns.iter().map(|turn| of(turn.gate).to_owned()).collect::<Vec<_>>();
+    let query = sql.end_turns.query().bind(column(|gate| &gate.lane.queue)).bind(column(|gate| &gate.lane.workflow));
     let query = query.bind(column(|gate| &gate.lane.version)).bind(column(|gate| &gate.gate));
-    query.bind(how).bind(look_at).execute(connection).await?;
+    let query = query.bind(turns.iter().map(|turn| turn.end.number()).collect::<Vec<_>>());
+    query.bind(turns.iter().map(|turn| turn.look_at.as_micros()).collect::<Vec<_>>()).execute(connection).await?;
     Ok(())
 }
 
@@ -130,6 +124,6 @@ fn gate(found: &PgRow) -> Result<LockedGate, Failure> {
         gate: found.try_get("gate")?,
         weight: u32::try_from(found.try_get::<i64, _>("weight")?).unwrap_or(u32::MAX),
         limits: record.gate_limits(),
-        spent_until: row::time(found, "spent_until")?,
+        used_until: row::time(found, "used_until")?,
     })
 }

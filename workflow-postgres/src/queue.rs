@@ -55,13 +55,13 @@ pub(super) async fn lock(
 }
 
 /// Says until when the rates of these queues are used up.
-pub(super) async fn spend_rates(
+pub(super) async fn use_rates(
     connection: &mut PgConnection,
     sql: &Sql,
     queues: &[(&LockedQueue, Timestamp)],
 ) -> Result<(), Failure> {
     for (queue, until) in queues {
-        let query = sql.spend_rate_of_queue.query().bind(queue.name.clone()).bind(until.as_micros());
+        let query = sql.use_rate_of_queue.query().bind(queue.name.clone()).bind(until.as_micros());
         query.execute(&mut *connection).await?;
     }
     Ok(())
@@ -114,6 +114,6 @@ fn record(found: &PgRow) -> Result<QueueRecord, Failure> {
     let (declared, overridden) = (found.try_get("declared")?, found.try_get("overridden")?);
     let mut record = QueueRecord::stored(found.try_get("queue")?, declared, overridden, paused);
     record.has_gates = found.try_get("has_gates")?;
-    record.spent_until = row::time(found, "spent_until")?;
+    record.used_until = row::time(found, "used_until")?;
     Ok(record)
 }

@@ -12,9 +12,9 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, Fence, FoundSingle, GateTurn, LimitWrite, LockedEvents,
-    LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite, RunState, SeatRow,
-    SingleRun, StartOutcome, StepOf, TurnEnd, Write, apply,
+    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundSingle, GateTurn, LimitWrite,
+    LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite, RunState,
+    SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::context::{Context, Memory};
@@ -72,6 +72,10 @@ impl<'c> SlowPath<'c> {
     pub(super) fn within(connection: &'c mut PgConnection, context: Context<'c>, memory: &'c Memory) -> Self {
         let Context { sql, clock, workers } = context;
         Self { connection, sql, clock, workers, memory: Some(memory), key_lock: KeyLock::Try }
+    }
+
+    fn context(&self) -> Context<'c> {
+        Context { sql: self.sql, clock: self.clock, workers: self.workers }
     }
 }
 
@@ -296,7 +300,7 @@ impl BatchTarget for SlowPath<'_> {
     }
 
     async fn lock_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<LockedGate>, Failure> {
-        let context = Context { sql: self.sql, clock: self.clock, workers: self.workers };
+        let context = self.context();
         gate::lock(self.connection, context, self.memory, lanes, limit).await
     }
 
@@ -305,13 +309,18 @@ impl BatchTarget for SlowPath<'_> {
         gate::count_behind(self.connection, self.sql, queues, gates).await
     }
 
+    async fn find_lapsed_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<(Lane, String)>, Failure> {
+        let context = self.context();
+        gate::find_lapsed(self.connection, context, lanes, limit).await
+    }
+
     async fn claim_runs(
         &mut self,
         request: &ClaimRequest,
         gates: &[GateTurn],
         due: DueRuns,
     ) -> Result<Claimed, Failure> {
-        let context = Context { sql: self.sql, clock: self.clock, workers: self.workers };
+        let context = self.context();
         match self.memory {
             Some(memory) if gates.is_empty() && due == DueRuns::All => {
                 claim::claim_resumed(self.connection, context, memory, request).await
@@ -320,16 +329,16 @@ impl BatchTarget for SlowPath<'_> {
         }
     }
 
-    async fn spend_rates(
+    async fn use_rates(
         &mut self,
         queues: &[(&LockedQueue, Timestamp)],
         gates: &[(&LockedGate, Timestamp)],
     ) -> Result<(), Failure> {
-        queue::spend_rates(self.connection, self.sql, queues).await?;
-        if gates.is_empty() { Ok(()) } else { gate::spend_rates(self.connection, self.sql, gates).await }
+        queue::use_rates(self.connection, self.sql, queues).await?;
+        if gates.is_empty() { Ok(()) } else { gate::use_rates(self.connection, self.sql, gates).await }
     }
 
-    async fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> Result<(), Failure> {
-        gate::end_turns(self.connection, self.sql, self.clock, turns).await
+    async fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> Result<(), Failure> {
+        gate::end_turns(self.connection, self.sql, turns).await
     }
 }

@@ -29,6 +29,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "end_turns",
         "expire_runs",
         "find_final_attempts",
+        "find_lapsed_gates",
         "find_parents",
         "find_signals",
         "find_single_runs",
@@ -55,9 +56,9 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "resume_run",
         "retry_runs",
         "revive_run",
-        "spend_rates_of_gates",
         "set_single_keys",
         "terminate_runs",
+        "use_rates_of_gates",
         "wake_runs",
     ]
     .into();
@@ -113,10 +114,10 @@ async fn check_plans(fixture: &Fixture, tables: &str) -> TestResult {
             }
             if line.contains("Tid Scan") {
                 let mut below = lines[place + 1..].iter().take_while(|line| !line.contains("->"));
-                // The places of `due`, `ended` and `spent` are those of rows that the statement has
+                // The places of `due`, `ended` and `used` are those of rows that the statement has
                 // locked.
                 let is_locked = |line: &String| {
-                    ["(ctid = due", "(ctid = ended", "(ctid = spent", "(ctid = held"]
+                    ["(ctid = due", "(ctid = ended", "(ctid = used", "(ctid = held"]
                         .iter()
                         .any(|cond| line.contains(cond))
                 };

@@ -19,8 +19,8 @@ CREATE TABLE workflow_gates (
     id     INTEGER NOT NULL PRIMARY KEY,
     queue  TEXT    NOT NULL,
     gate   TEXT    NOT NULL,
-    weight INTEGER NOT NULL DEFAULT 1,                  -- how many runs it gives in one turn
-    spent_until INTEGER NOT NULL DEFAULT 0,             -- until when the rate is used up
+    weight INTEGER NOT NULL DEFAULT 1 CHECK (weight > 0), -- how many runs it gives in one turn
+    used_until INTEGER NOT NULL DEFAULT 0,              -- until when the rate is used up
     UNIQUE (queue, gate)
 ) STRICT;
 
@@ -49,7 +49,7 @@ CREATE TABLE workflow_queues (
     overridden   TEXT,                                  -- by an operator; holds in place of the declared
     paused_at    INTEGER,
     pause_reason TEXT,
-    spent_until  INTEGER NOT NULL DEFAULT 0             -- until when the rate is used up
+    used_until   INTEGER NOT NULL DEFAULT 0             -- until when the rate is used up
 ) STRICT;
 
 -- Limits for steps that were declared or set. Rules are JSON, as the program wrote them.

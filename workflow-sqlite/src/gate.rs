@@ -6,7 +6,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{Lane, NewRun, QueueRecord, Timestamp};
-use workflow_engine::store::{DatabaseError, LockedGate, TurnEnd};
+use workflow_engine::store::{DatabaseError, EndedTurn, LockedGate};
 
 use super::error::During;
 use super::{row, sql};
@@ -35,7 +35,7 @@ pub(super) async fn insert(connection: &mut SqliteConnection, runs: &[&NewRun]) 
 }
 
 /// Returns at most `limit` gates behind which runs of these lanes may be due, in the order of their
-/// turns, each with one lane.
+/// turns.
 pub(super) async fn due(
     connection: &mut SqliteConnection,
     lanes: &[Lane],
@@ -51,14 +51,20 @@ pub(super) async fn due(
         }
     }
     due.sort_by_key(|(open_at, _)| *open_at);
-    let mut gates: Vec<LockedGate> = Vec::new();
-    for (_, gate) in due {
-        let is_same = |other: &LockedGate| other.gate == gate.gate && other.lane.queue == gate.lane.queue;
-        if gates.len() < limit as usize && !gates.iter().any(is_same) {
-            gates.push(gate);
-        }
-    }
-    Ok(gates)
+    Ok(due.into_iter().take(limit as usize).map(|(_, gate)| gate).collect())
+}
+
+/// Returns at most `limit` gates of these lanes behind which the lease of a run has ended.
+pub(super) async fn find_lapsed(
+    connection: &mut SqliteConnection,
+    lanes: &[Lane],
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<(Lane, String)>, DatabaseError> {
+    let names: Vec<_> = lanes.iter().map(|lane| (&lane.queue, &lane.workflow, &lane.version)).collect();
+    let query = sqlx::query(sql::FIND_LAPSED_GATES).bind(serde_json::to_string(&names).during(OPERATION)?);
+    let rows = query.bind(now.as_micros()).bind(limit).fetch_all(connection).await.during(OPERATION)?;
+    rows.iter().map(|found| Ok((row::lane(found)?, row::get(found, "gate")?))).collect()
 }
 
 /// Counts the running runs of each of these gates, which are pairs of queue and gate.
@@ -71,24 +77,15 @@ pub(super) async fn count_behind(
 }
 
 /// Says when claims look at these gates again.
-pub(super) async fn end_turns(
-    connection: &mut SqliteConnection,
-    turns: &[(&LockedGate, TurnEnd)],
-    now: Timestamp,
-) -> Result<(), DatabaseError> {
-    let end = |(LockedGate { lane, gate, .. }, end): &(&LockedGate, TurnEnd)| {
-        let (how, look_at) = match end {
-            TurnEnd::Served => (0, None),
-            TurnEnd::Until(at) => (0, Some(at.as_micros())),
-            TurnEnd::Drained => (1, None),
-            TurnEnd::Full => (2, None),
-        };
-        (lane.queue.clone(), lane.workflow.clone(), lane.version.clone(), gate.clone(), how, look_at)
+pub(super) async fn end_turns(connection: &mut SqliteConnection, turns: &[EndedTurn<'_>]) -> Result<(), DatabaseError> {
+    let end = |turn: &EndedTurn<'_>| {
+        let LockedGate { lane, gate, .. } = turn.gate;
+        let Lane { queue, workflow, version } = lane.clone();
+        (queue, workflow, version, gate.clone(), turn.end.number(), turn.look_at.as_micros())
     };
     let turns: Vec<_> = turns.iter().map(end).collect();
     let query = sqlx::query(sql::END_TURNS).bind(serde_json::to_string(&turns).during(OPERATION)?);
-    let query = query.bind(now.as_micros()).bind(Timestamp::FAR_FUTURE.as_micros());
-    query.execute(connection).await.during(OPERATION)?;
+    query.bind(Timestamp::FAR_FUTURE.as_micros()).execute(connection).await.during(OPERATION)?;
     Ok(())
 }
 
@@ -108,14 +105,14 @@ pub(super) async fn weigh(
 }
 
 /// Says until when the rates of these gates are used up.
-pub(super) async fn spend_rates(
+pub(super) async fn use_rates(
     connection: &mut SqliteConnection,
     gates: &[(&LockedGate, Timestamp)],
 ) -> Result<(), DatabaseError> {
-    let spent =
+    let used =
         |(gate, until): &(&LockedGate, Timestamp)| (gate.lane.queue.clone(), gate.gate.clone(), until.as_micros());
-    let spent = serde_json::to_string(&gates.iter().map(spent).collect::<Vec<_>>()).during(OPERATION)?;
-    sqlx::query(sql::SPEND_RATES_OF_GATES).bind(spent).execute(connection).await.during(OPERATION)?;
+    let used = serde_json::to_string(&gates.iter().map(used).collect::<Vec<_>>()).during(OPERATION)?;
+    sqlx::query(sql::USE_RATES_OF_GATES).bind(used).execute(connection).await.during(OPERATION)?;
     Ok(())
 }
 
@@ -134,6 +131,6 @@ fn gate(found: &SqliteRow) -> Result<LockedGate, DatabaseError> {
         gate: row::get(found, "gate")?,
         weight: row::get(found, "weight")?,
         limits: record.gate_limits(),
-        spent_until: row::time(found, "spent_until")?,
+        used_until: row::time(found, "used_until")?,
     })
 }

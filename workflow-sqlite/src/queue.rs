@@ -42,13 +42,13 @@ pub(super) async fn write(
 }
 
 /// Says until when the rates of these queues are used up.
-pub(super) async fn spend_rates(
+pub(super) async fn use_rates(
     connection: &mut SqliteConnection,
     queues: &[(&LockedQueue, Timestamp)],
 ) -> Result<(), DatabaseError> {
     for (queue, until) in queues {
-        let query = sqlx::query(sql::SPEND_RATE_OF_QUEUE).bind(&queue.name).bind(until.as_micros());
-        query.execute(&mut *connection).await.during("spend the rate of a queue")?;
+        let query = sqlx::query(sql::USE_RATE_OF_QUEUE).bind(&queue.name).bind(until.as_micros());
+        query.execute(&mut *connection).await.during("use the rate of a queue")?;
     }
     Ok(())
 }
@@ -113,6 +113,6 @@ fn record(found: &SqliteRow) -> Result<QueueRecord, DatabaseError> {
     let paused = row::maybe_time(found, "paused_at")?.map(|since| (since, reason.unwrap_or_default()));
     let mut record = QueueRecord::stored(row::get(found, "queue")?, declared.as_deref(), overridden.as_deref(), paused);
     record.has_gates = row::get(found, "has_gates")?;
-    record.spent_until = row::time(found, "spent_until")?;
+    record.used_until = row::time(found, "used_until")?;
     Ok(record)
 }

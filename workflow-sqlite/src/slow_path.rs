@@ -12,9 +12,9 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DatabaseError, DueRuns, Emitted, EndWrite, Fence, FoundSingle, GateTurn, LimitWrite,
-    LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite, RunState,
-    SeatRow, SingleRun, StartOutcome, StepOf, TurnEnd, Write, apply,
+    ContinueWrite, CrashesWrite, DatabaseError, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundSingle, GateTurn,
+    LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite,
+    RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::database::Database;
@@ -292,6 +292,10 @@ impl BatchTarget for SlowPath<'_> {
         gate::count_behind(self.connection, &gates).await
     }
 
+    async fn find_lapsed_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<(Lane, String)>, DatabaseError> {
+        gate::find_lapsed(self.connection, lanes, limit, self.now).await
+    }
+
     async fn claim_runs(
         &mut self,
         request: &ClaimRequest,
@@ -302,16 +306,16 @@ impl BatchTarget for SlowPath<'_> {
         Ok(Claimed { runs, held_back: Vec::new(), full_gates: Vec::new(), next_at: None, now: self.now })
     }
 
-    async fn spend_rates(
+    async fn use_rates(
         &mut self,
         queues: &[(&LockedQueue, Timestamp)],
         gates: &[(&LockedGate, Timestamp)],
     ) -> Result<(), DatabaseError> {
-        queue::spend_rates(self.connection, queues).await?;
-        if gates.is_empty() { Ok(()) } else { gate::spend_rates(self.connection, gates).await }
+        queue::use_rates(self.connection, queues).await?;
+        if gates.is_empty() { Ok(()) } else { gate::use_rates(self.connection, gates).await }
     }
 
-    async fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> Result<(), DatabaseError> {
-        gate::end_turns(self.connection, turns, self.now).await
+    async fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> Result<(), DatabaseError> {
+        gate::end_turns(self.connection, turns).await
     }
 }

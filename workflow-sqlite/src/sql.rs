@@ -72,13 +72,14 @@ statements! {
     COUNT_RUNNING = "count_running.sql";
     END_TURNS = "end_turns.sql";
     FIND_DUE_GATES = "find_due_gates.sql";
+    FIND_LAPSED_GATES = "find_lapsed_gates.sql";
     FREE_GATES = "free_gates.sql";
     INSERT_GATED_LANES = "insert_gated_lanes.sql";
     INSERT_GATED_QUEUES = "insert_gated_queues.sql";
     INSERT_GATES = "insert_gates.sql";
     INSERT_TURNS = "insert_turns.sql";
-    SPEND_RATE_OF_QUEUE = "spend_rate_of_queue.sql";
-    SPEND_RATES_OF_GATES = "spend_rates_of_gates.sql";
+    USE_RATE_OF_QUEUE = "use_rate_of_queue.sql";
+    USE_RATES_OF_GATES = "use_rates_of_gates.sql";
     WEIGH_GATE = "weigh_gate.sql";
     CREATE_SCHEMA_TABLE = "create_schema_table.sql";
     DECLARE_LIMIT = "declare_limit.sql";

@@ -367,6 +367,75 @@ pub async fn each_gate_has_a_rate_of_its_own(fixture: Fixture) {
     assert_eq!(by_gate(&claim_and_end(&fixture, &request(25)).await), counts([("a", 1), ("b", 1), ("c", 1)]));
 }
 
+/// The gates of a full queue give nothing, so they must not hide those behind them in the line.
+pub async fn a_lapsed_run_behind_any_gate_of_a_full_queue_is_taken_over(fixture: Fixture) {
+    change(&fixture, QueueChange::Declare(QueueLimits::none().concurrency(1))).await;
+    let of_queue = |limit| ClaimRequest { limited: vec!["mail".into()], ..request(limit) };
+    let held = started(&fixture, "z", 1).await[0];
+    assert_eq!(claims(&fixture.claim(&of_queue(5)).await)[0].run_id, held);
+    for gate in 0..20 {
+        started(&fixture, &format!("g{gate}"), 1).await;
+    }
+    started(&fixture, "z", 1).await;
+    assert_eq!(claims(&fixture.claim(&of_queue(5)).await), [], "the queue is full");
+    fixture.advance(LEASE);
+    let taken = claims(&fixture.claim(&of_queue(5)).await);
+    assert_eq!(taken.iter().map(|claim| (claim.run_id, claim.epoch)).collect::<Vec<_>>(), [(held, 2)]);
+    assert_eq!(claims(&fixture.claim(&of_queue(5)).await), [], "it holds the slot");
+    outcome::applied(&fixture.write(succeed(taken[0], "1")).await);
+    assert_eq!(fixture.claim(&of_queue(5)).await.runs.len(), 1, "the slot is free");
+}
+
+/// A claim of at most 5 looks at 5 gates. They must not be the same ones each time.
+pub async fn a_used_up_rate_holds_back_no_other_queue_and_no_run_that_has_begun(fixture: Fixture) {
+    let rate = Rate::per_minute(1);
+    change(&fixture, QueueChange::Declare(QueueLimits::none().rate(rate))).await;
+    let other = lane_of("other", "checkout", "1");
+    let request = || ClaimRequest {
+        lanes: vec![mail(), other.clone()],
+        limited: vec!["mail".into()],
+        gated: vec!["mail".into(), "other".into()],
+        ..request(5)
+    };
+    let begun = started(&fixture, "z", 1).await[0];
+    let held = claims(&fixture.claim(&request()).await);
+    assert_eq!(held.iter().map(|claim| claim.run_id).collect::<Vec<_>>(), [begun]);
+    for gate in 0..20 {
+        started(&fixture, &format!("g{gate}"), 1).await;
+    }
+    let of_other = NewRun { lane: other.clone(), gate: Some("o".into()), ..new_run() };
+    fixture.advance(MOMENT);
+    fixture.start(&of_other).await;
+    outcome::applied(&fixture.write(park(held[0], fixture.now())).await);
+    let mut found = Vec::new();
+    for _ in 0..6 {
+        fixture.advance(MOMENT);
+        found.extend(claims(&fixture.claim(&request()).await).iter().map(|claim| claim.run_id));
+    }
+    found.sort();
+    let mut expected = [begun, of_other.id];
+    expected.sort();
+    assert_eq!(found, expected, "the rate is used up for a minute");
+}
+
+pub async fn gates_of_a_queue_with_a_rate_take_turns(fixture: Fixture) {
+    const GATES: usize = 12;
+    let rate = Rate::per_second(10);
+    change(&fixture, QueueChange::Declare(QueueLimits::none().rate(rate))).await;
+    for gate in 0..GATES {
+        started(&fixture, &format!("g{gate}"), 5).await;
+    }
+    let of_queue = || ClaimRequest { limited: vec!["mail".into()], ..request(4) };
+    let mut taken = BTreeMap::<String, usize>::new();
+    for _ in 0..3 * GATES {
+        let claimed = claim_and_end(&fixture, &of_queue()).await;
+        by_gate(&claimed).into_iter().for_each(|(gate, count)| *taken.entry(gate).or_default() += count);
+        fixture.advance(Duration::from_millis(100));
+    }
+    assert_eq!(taken.values().sum::<usize>(), 3 * GATES, "{taken:?}");
+    assert!(taken.len() == GATES && taken.values().all(|count| (2..=4).contains(count)), "{taken:?}");
+}
+
 /// Starts, ends and claims of two processes at the same time, behind gates that become empty and
 /// full all the time.
 pub async fn concurrent_claims_exceed_no_limit_of_a_gate_and_lose_no_run(fixture: Fixture) {

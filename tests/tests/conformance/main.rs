@@ -121,6 +121,9 @@ workflow_tests::cases! {
     }
     gate {
         at_most_the_limit_of_runs_behind_a_gate_are_under_way,
+        a_lapsed_run_behind_any_gate_of_a_full_queue_is_taken_over,
+        a_used_up_rate_holds_back_no_other_queue_and_no_run_that_has_begun,
+        gates_of_a_queue_with_a_rate_take_turns,
         a_claim_that_knows_of_no_gates_takes_no_run_behind_one,
         a_run_shows_its_gate_and_its_queue_that_it_has_gates,
         gates_take_turns_however_long_their_backlogs_are,

@@ -133,7 +133,7 @@ pub struct QueueRecord {
     /// Until when the rate of the queue is used up.
     #[doc(hidden)]
     #[serde(skip)]
-    pub spent_until: Timestamp,
+    pub used_until: Timestamp,
 }
 
 impl QueueRecord {
@@ -147,7 +147,7 @@ impl QueueRecord {
             overridden: None,
             pause: None,
             has_gates: false,
-            spent_until: Timestamp::from_micros(0),
+            used_until: Timestamp::from_micros(0),
         }
     }
 

@@ -96,8 +96,8 @@ impl Rate {
     /// Returns how many runs may begin now, if the rate is used up until then.
     #[doc(hidden)]
     #[must_use]
-    pub fn free(self, spent_until: Timestamp, now: Timestamp) -> u32 {
-        let ahead = u64::try_from(spent_until.as_micros().saturating_sub(now.as_micros())).unwrap_or(0);
+    pub fn free(self, used_until: Timestamp, now: Timestamp) -> u32 {
+        let ahead = u64::try_from(used_until.as_micros().saturating_sub(now.as_micros())).unwrap_or(0);
         let used = ahead.div_ceil(self.interval());
         self.burst.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
@@ -105,18 +105,18 @@ impl Rate {
     /// Returns until when the rate is used up after this number of runs has begun now.
     #[doc(hidden)]
     #[must_use]
-    pub fn spend(self, spent_until: Timestamp, now: Timestamp, runs: u32) -> Timestamp {
+    pub fn used_after(self, used_until: Timestamp, now: Timestamp, runs: u32) -> Timestamp {
         let micros = self.interval().saturating_mul(u64::from(runs));
-        spent_until.max(now) + Duration::from_micros(micros)
+        used_until.max(now) + Duration::from_micros(micros)
     }
 
     /// Returns when the next run may begin.
     #[doc(hidden)]
     #[must_use]
-    pub fn next_at(self, spent_until: Timestamp) -> Timestamp {
+    pub fn next_at(self, used_until: Timestamp) -> Timestamp {
         let burst = self.interval().saturating_mul(u64::from(self.burst.saturating_sub(1)));
         let burst = i64::try_from(burst).unwrap_or(i64::MAX);
-        Timestamp::from_micros(spent_until.as_micros().saturating_sub(burst))
+        Timestamp::from_micros(used_until.as_micros().saturating_sub(burst))
     }
 
     /// Returns the time between two begins, in microseconds.
@@ -148,13 +148,13 @@ mod tests {
 
     /// Begins as many runs as the rate allows at each of these times. Returns when each began.
     fn begins(rate: Rate, times: impl Iterator<Item = i64>) -> Vec<i64> {
-        let (mut spent_until, mut begins) = (at(0), Vec::new());
+        let (mut used_until, mut begins) = (at(0), Vec::new());
         for now in times {
-            let free = rate.free(spent_until, at(now));
+            let free = rate.free(used_until, at(now));
             if free == 0 {
-                assert!(rate.next_at(spent_until) > at(now), "it says when the next one may begin");
+                assert!(rate.next_at(used_until) > at(now), "it says when the next one may begin");
             }
-            spent_until = if free > 0 { rate.spend(spent_until, at(now), free) } else { spent_until };
+            used_until = if free > 0 { rate.used_after(used_until, at(now), free) } else { used_until };
             begins.extend((0..free).map(|_| now));
         }
         begins
@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn begins_are_spaced_evenly_and_a_burst_comes_after_a_rest() {
         let rate = Rate::per_second(10).burst(3);
-        let spent = rate.spend(at(0), at(1_000_000), 3);
-        assert_eq!((rate.free(at(0), at(1_000_000)), rate.free(spent, at(1_000_000))), (3, 0));
-        assert_eq!(rate.next_at(spent), at(1_100_000));
+        let used = rate.used_after(at(0), at(1_000_000), 3);
+        assert_eq!((rate.free(at(0), at(1_000_000)), rate.free(used, at(1_000_000))), (3, 0));
+        assert_eq!(rate.next_at(used), at(1_100_000));
         assert_eq!(
-            [1_099_999, 1_100_000, 1_199_999, 1_200_000, 9_000_000].map(|now| rate.free(spent, at(now))),
+            [1_099_999, 1_100_000, 1_199_999, 1_200_000, 9_000_000].map(|now| rate.free(used, at(now))),
             [0, 1, 1, 2, 3]
         );
     }

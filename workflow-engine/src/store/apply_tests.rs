@@ -7,9 +7,9 @@ use futures::FutureExt;
 
 use super::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, Fence, ForkWrite, FoundSingle, GateTurn, LimitWrite,
-    LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite, RetryWrite,
-    ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StepOf, TurnEnd,
+    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, EndedTurn, Fence, ForkWrite, FoundSingle, GateTurn,
+    LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite,
+    RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StepOf,
     Write, apply, apply_within,
 };
 use crate::model::{
@@ -286,15 +286,19 @@ impl BatchTarget for Recorder {
         self.note("count behind gates", Vec::new())
     }
 
-    async fn spend_rates(
+    async fn find_lapsed_gates(&mut self, _: &[Lane], _: u32) -> Result<Vec<(Lane, String)>, MissingOutcome> {
+        self.note("find lapsed gates", Vec::new())
+    }
+
+    async fn use_rates(
         &mut self,
         _: &[(&LockedQueue, Timestamp)],
         _: &[(&LockedGate, Timestamp)],
     ) -> Result<(), MissingOutcome> {
-        self.note("spend rates", ())
+        self.note("use rates", ())
     }
 
-    async fn end_turns(&mut self, _: &[(&LockedGate, TurnEnd)]) -> Result<(), MissingOutcome> {
+    async fn end_turns(&mut self, _: &[EndedTurn<'_>]) -> Result<(), MissingOutcome> {
         self.note("end turns", ())
     }
 

@@ -9,7 +9,7 @@ use crate::model::{
 
 use super::attempt_row::AttemptRow;
 use super::fence::Fence;
-use super::gates::{GateTurn, LockedGate, TurnEnd};
+use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
 use super::seat_line::{AskedSeat, SeatRow};
@@ -292,8 +292,8 @@ pub trait BatchTarget: Send {
 
     /// Locks gates until the commit, and returns at most `limit` of those behind which runs of
     /// these lanes may be due, in the order of their turns. Leaves out gates that another
-    /// transaction has locked, and does not wait for them. Each gate comes with one lane, even if
-    /// runs of several wait behind it.
+    /// transaction has locked, and does not wait for them. A gate may come more than once, with
+    /// other lanes.
     fn lock_gates(
         &mut self,
         lanes: &[Lane],
@@ -303,6 +303,14 @@ pub trait BatchTarget: Send {
     /// Counts the running runs of each of these gates, over all lanes. Sees every commit that ended
     /// before [`BatchTarget::lock_gates`] returned.
     fn count_behind(&mut self, gates: &[&LockedGate]) -> impl Future<Output = Result<Vec<u32>, Self::Error>> + Send;
+
+    /// Returns at most `limit` gates of these lanes behind which the lease of a run has ended. Reads
+    /// only running runs, and locks nothing.
+    fn find_lapsed_gates(
+        &mut self,
+        lanes: &[Lane],
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<(Lane, String)>, Self::Error>> + Send;
 
     /// Claims due runs of these, from the lanes of the request and then from these gates in turns.
     /// Does not look at the limits of queues and gates.
@@ -314,14 +322,14 @@ pub trait BatchTarget: Send {
     ) -> impl Future<Output = Result<Claimed, Self::Error>> + Send;
 
     /// Says until when the rates of these queues and gates are used up, which it has locked.
-    fn spend_rates(
+    fn use_rates(
         &mut self,
         queues: &[(&LockedQueue, Timestamp)],
         gates: &[(&LockedGate, Timestamp)],
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Says when claims look at these gates again.
-    fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
 /// The due runs that a claim takes.
@@ -347,7 +355,7 @@ pub struct LockedQueue {
     /// How many runs may begin in a period; `None` for any number.
     pub rate: Option<Rate>,
     /// Until when the rate is used up.
-    pub spent_until: Timestamp,
+    pub used_until: Timestamp,
     /// `true` if the queue is paused.
     pub is_paused: bool,
 }
@@ -357,8 +365,8 @@ impl LockedQueue {
     #[must_use]
     pub fn of(record: &QueueRecord) -> Self {
         let (limits, is_paused) = (record.limits(), record.pause.is_some());
-        let (limit, rate, spent_until) = (limits.concurrency, limits.rate, record.spent_until);
-        Self { name: record.name.clone(), limit, rate, spent_until, is_paused }
+        let (limit, rate, used_until) = (limits.concurrency, limits.rate, record.used_until);
+        Self { name: record.name.clone(), limit, rate, used_until, is_paused }
     }
 
     /// Returns a queue without a record.

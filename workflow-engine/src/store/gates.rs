@@ -14,7 +14,7 @@ pub struct LockedGate {
     /// The limits of the gate.
     pub limits: GateLimits,
     /// Until when the rate of the gate is used up.
-    pub spent_until: Timestamp,
+    pub used_until: Timestamp,
 }
 
 /// A gate from which a claim takes runs of a lane.
@@ -30,16 +30,39 @@ pub struct GateTurn {
     pub at_most: u32,
 }
 
+/// How the turn of a gate has ended, after which claims look at it again at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedTurn<'g> {
+    /// The gate.
+    pub gate: &'g LockedGate,
+    /// How the turn has ended.
+    pub end: TurnEnd,
+    /// The new place in the line: claims look at the gate then, unless the end says that it is later.
+    pub look_at: Timestamp,
+}
+
 /// How the turn of a gate has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnEnd {
-    /// More may be due. The gate goes to the end of the line.
-    Served,
-    /// No more is due. Claims look at the gate again when its next run is due.
+    /// More may be due. Claims look at the gate again at [`EndedTurn::look_at`], or earlier if the
+    /// lease of one of its runs ends.
+    Open,
+    /// No more is due. Claims look at the gate again when its next run is due, or the lease of one
+    /// ends.
     Drained,
     /// The limit is reached. Claims look at the gate again when one of its runs ends, is parked or
     /// loses its lease.
     Full,
-    /// The rate is used up. Claims look at the gate again then.
-    Until(Timestamp),
+}
+
+impl TurnEnd {
+    /// Returns the number that stands for this end in the statements of the stores.
+    #[must_use]
+    pub fn number(self) -> i16 {
+        match self {
+            Self::Open => 0,
+            Self::Drained => 1,
+            Self::Full => 2,
+        }
+    }
 }

@@ -3,15 +3,16 @@
 //! A run holds a slot of its queue and of its gate while its status is running. So no end, park or
 //! crash has to give a slot back, and none can be lost: they are counted. The row of the queue or
 //! gate is locked before its runs are counted, and until the commit, so that no other claim counts
-//! the same runs or spends the same rate.
+//! the same runs, or lets runs begin at the same rate.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use crate::faults::planted;
 use crate::model::{Lane, Rate, Timestamp};
 
 use super::batch_target::{BatchTarget, LockedQueue};
-use super::gates::{GateTurn, LockedGate, TurnEnd};
+use super::gates::{EndedTurn, GateTurn, LockedGate, TurnEnd};
 use super::{ClaimRequest, Claimed, DueRuns};
 
 /// The lanes and gates of one limited queue, or those of all queues without limits.
@@ -20,7 +21,7 @@ struct Part {
     queue: Option<LockedQueue>,
     lanes: Vec<Lane>,
     gates: Vec<Gate>,
-    room: Room,
+    capacity: Capacity,
     /// Whether a claim has found fewer due runs than it asked for.
     is_empty: bool,
 }
@@ -28,7 +29,7 @@ struct Part {
 /// A gate during a claim.
 struct Gate {
     locked: LockedGate,
-    room: Room,
+    capacity: Capacity,
     /// The number of runs that the claim has taken.
     taken: u32,
     /// Whether a claim has found fewer due runs than the gate would have given.
@@ -38,11 +39,11 @@ struct Gate {
 }
 
 /// How many more runs a queue or gate lets in.
-struct Room {
+struct Capacity {
     /// The number of free slots.
     free: u32,
     rate: Option<Rate>,
-    spent_until: Timestamp,
+    used_until: Timestamp,
     /// The number of runs that have begun in this claim.
     begun: u32,
 }
@@ -58,8 +59,8 @@ pub async fn claim_limited<T: BatchTarget>(target: &mut T, request: &ClaimReques
         false => target.lock_queues(&request.limited).await?,
     };
     let mut parts = parts_of(request, queues);
-    add_gates(target, request, &mut parts).await?;
     count_free(target, &mut parts).await?;
+    add_gates(target, request, &mut parts).await?;
     count_free_of_gates(target, &mut parts).await?;
 
     let mut claimed = claim_from_full(target, request, &parts).await?;
@@ -92,30 +93,37 @@ fn parts_of(request: &ClaimRequest, mut locked: Vec<LockedQueue>) -> Vec<Part> {
         match parts.iter_mut().find(|part| part.queue.as_ref() == queue) {
             Some(part) => part.lanes.push(lane.clone()),
             None => {
-                let of = |queue: &LockedQueue| Room::new(queue.limit, queue.rate, queue.spent_until);
-                let room = queue.map_or_else(|| Room::new(None, None, Timestamp::from_micros(0)), of);
+                let of = |queue: &LockedQueue| Capacity::new(queue.limit, queue.rate, queue.used_until);
+                let capacity = queue.map_or_else(|| Capacity::new(None, None, Timestamp::from_micros(0)), of);
                 let (queue, lanes, gates) = (queue.cloned(), vec![lane.clone()], Vec::new());
-                parts.push(Part { queue, lanes, gates, room, is_empty: false });
+                parts.push(Part { queue, lanes, gates, capacity, is_empty: false });
             }
         }
     }
     parts
 }
 
-/// Locks the gates at which it is time to look, and adds them to the parts of their queues.
+/// Locks the gates at which it is time to look, and adds them to the parts of their queues. Leaves
+/// out the gates of a full queue: they keep their places in the line.
 async fn add_gates<T: BatchTarget>(target: &mut T, request: &ClaimRequest, parts: &mut [Part]) -> Result<(), T::Error> {
-    let lanes = parts.iter().flat_map(|part| &part.lanes).filter(|lane| request.gated.contains(&lane.queue));
-    let lanes: Vec<Lane> = lanes.cloned().collect();
+    let lanes = gated_lanes(request, parts.iter().filter(|part| !part.is_full()));
     if lanes.is_empty() {
         return Ok(());
     }
     for locked in target.lock_gates(&lanes, request.limit).await? {
-        if let Some(part) = parts.iter_mut().find(|part| part.lanes.contains(&locked.lane)) {
-            let room = Room::new(locked.limits.concurrency, locked.limits.rate, locked.spent_until);
-            part.gates.push(Gate { locked, room, taken: 0, is_drained: false, may_go_on: true });
+        let Some(part) = parts.iter_mut().find(|part| part.lanes.contains(&locked.lane)) else { continue };
+        let is_known = |gate: &Gate| gate.locked.gate == locked.gate && gate.locked.lane.queue == locked.lane.queue;
+        if !part.gates.iter().any(is_known) {
+            let capacity = Capacity::new(locked.limits.concurrency, locked.limits.rate, locked.used_until);
+            part.gates.push(Gate { locked, capacity, taken: 0, is_drained: false, may_go_on: true });
         }
     }
     Ok(())
+}
+
+/// Returns those lanes of these parts that have gates.
+fn gated_lanes<'p>(request: &ClaimRequest, parts: impl Iterator<Item = &'p Part>) -> Vec<Lane> {
+    parts.flat_map(|part| &part.lanes).filter(|lane| request.gated.contains(&lane.queue)).cloned().collect()
 }
 
 /// Subtracts from the limits of the parts what runs already.
@@ -127,7 +135,7 @@ async fn count_free<T: BatchTarget>(target: &mut T, parts: &mut [Part]) -> Resul
     }
     let running = target.count_running(&counted).await?;
     for (part, running) in parts.iter_mut().filter(|part| limit(part).is_some()).zip(running) {
-        part.room.free = part.room.free.saturating_sub(running);
+        part.capacity.free = part.capacity.free.saturating_sub(running);
     }
     Ok(())
 }
@@ -142,7 +150,7 @@ async fn count_free_of_gates<T: BatchTarget>(target: &mut T, parts: &mut [Part])
     let counted: Vec<&LockedGate> = limited.iter().map(|gate| &gate.locked).collect();
     let running = target.count_behind(&counted).await?;
     for (gate, running) in limited.iter_mut().zip(running) {
-        gate.room.free = gate.room.free.saturating_sub(running);
+        gate.capacity.free = gate.capacity.free.saturating_sub(running);
     }
     Ok(())
 }
@@ -155,14 +163,14 @@ async fn claim_from_full<T: BatchTarget>(
     request: &ClaimRequest,
     parts: &[Part],
 ) -> Result<Claimed, T::Error> {
-    let full = parts.iter().filter(|part| part.room.free == 0);
-    let lanes: Vec<Lane> = full.flat_map(|part| part.lanes.clone()).collect();
-    let of_full = |part: &&Part| part.room.free == 0;
-    let in_full = parts.iter().filter(of_full).flat_map(|part| &part.gates);
-    let others = parts.iter().filter(|part| !of_full(part)).flat_map(|part| &part.gates);
-    let gates = in_full.chain(others.filter(|gate| gate.room.free == 0));
-    let gates: Vec<GateTurn> = gates.map(|gate| gate.locked.turn(request.limit)).collect();
-    let claims_more = parts.iter().any(|part| part.room.free > 0);
+    let full = || parts.iter().filter(|part| part.is_full());
+    let lanes: Vec<Lane> = full().flat_map(|part| part.lanes.clone()).collect();
+    let gated = gated_lanes(request, full());
+    let lapsed = if gated.is_empty() { Vec::new() } else { target.find_lapsed_gates(&gated, request.limit).await? };
+    let lapsed = lapsed.into_iter().map(|(lane, gate)| GateTurn { lane, gate, weight: 1, at_most: request.limit });
+    let full_gates = parts.iter().flat_map(|part| &part.gates).filter(|gate| gate.capacity.free == 0);
+    let gates: Vec<GateTurn> = lapsed.chain(full_gates.map(|gate| gate.locked.turn(request.limit))).collect();
+    let claims_more = parts.iter().any(|part| !part.is_full());
     if lanes.is_empty() && gates.is_empty() && claims_more && !parts.iter().any(Part::has_rates) {
         let now = Timestamp::from_micros(0);
         return Ok(Claimed { runs: Vec::new(), held_back: Vec::new(), full_gates: Vec::new(), next_at: None, now });
@@ -196,7 +204,7 @@ async fn claim_kind<T: BatchTarget>(
     due: DueRuns,
     claimed: &mut Claimed,
 ) -> Result<(), T::Error> {
-    let limit = limit.min(part.room.of(due, claimed.now));
+    let limit = limit.min(part.capacity.of(due, claimed.now));
     if limit == 0 || part.is_empty {
         return Ok(());
     }
@@ -204,8 +212,8 @@ async fn claim_kind<T: BatchTarget>(
     // not take.
     let share = limit.div_ceil(u32::try_from(part.gates.len().max(1)).unwrap_or(u32::MAX));
     let now = claimed.now;
-    let at_most = |gate: &Gate| gate.room.of(due, now).min(share.saturating_mul(gate.locked.weight.max(1))).min(limit);
-    let is_asked = |gate: &Gate| gate.room.of(due, now) > 0 && !gate.is_drained;
+    let at_most = |gate: &Gate| gate.capacity.of(due, now).min(share.saturating_mul(gate.locked.weight)).min(limit);
+    let is_asked = |gate: &Gate| gate.capacity.of(due, now) > 0 && !gate.is_drained;
     let turns: Vec<GateTurn> =
         part.gates.iter().filter(|gate| is_asked(gate)).map(|gate| gate.locked.turn(at_most(gate))).collect();
     let found = target.claim_runs(&narrowed(request, part.lanes.clone(), limit), &turns, due).await?;
@@ -221,9 +229,9 @@ async fn claim_kind<T: BatchTarget>(
         gate.is_drained = drains && of_gate < turn.at_most;
         gate.may_go_on &= !(due == DueRuns::Begun && came_short && of_gate < turn.at_most);
         gate.taken += of_gate;
-        gate.room.take(of_gate, due);
+        gate.capacity.take(of_gate, due);
     }
-    part.room.take(count(&found), due);
+    part.capacity.take(count(&found), due);
     // Gates that gave their share may have more.
     part.is_empty = drains && !part.gates.iter().any(is_asked);
     claimed.runs.extend(found.runs);
@@ -233,60 +241,81 @@ async fn claim_kind<T: BatchTarget>(
 
 /// Writes what of the rates is used up, and how the turns of the gates have ended.
 async fn end<T: BatchTarget>(target: &mut T, parts: &[Part], now: Timestamp) -> Result<(), T::Error> {
-    let queues = parts.iter().filter_map(|part| Some((part.queue.as_ref()?, part.room.spent(now)?)));
+    let queues = parts.iter().filter_map(|part| Some((part.queue.as_ref()?, part.capacity.used(now)?)));
     let queues: Vec<(&LockedQueue, Timestamp)> = queues.collect();
-    let gates = || parts.iter().flat_map(|part| &part.gates);
-    let spent: Vec<(&LockedGate, Timestamp)> =
-        gates().filter_map(|gate| Some((&gate.locked, gate.room.spent(now)?))).collect();
-    if !queues.is_empty() || !spent.is_empty() {
-        target.spend_rates(&queues, &spent).await?;
+    let gates = parts.iter().flat_map(|part| &part.gates);
+    let used: Vec<(&LockedGate, Timestamp)> =
+        gates.filter_map(|gate| Some((&gate.locked, gate.capacity.used(now)?))).collect();
+    if !queues.is_empty() || !used.is_empty() {
+        target.use_rates(&queues, &used).await?;
     }
-    let ends: Vec<(&LockedGate, TurnEnd)> =
-        gates().filter_map(|gate| Some((&gate.locked, gate.turn_end(now)?))).collect();
-    if ends.is_empty() { Ok(()) } else { target.end_turns(&ends).await }
+    let turns = ended_turns(parts, now);
+    if turns.is_empty() { Ok(()) } else { target.end_turns(&turns).await }
+}
+
+/// Returns how the turns of the gates have ended. Gates that wait for the rate of their queue keep
+/// their order in the line, and those that gave nothing stand before those that gave.
+fn ended_turns(parts: &[Part], now: Timestamp) -> Vec<EndedTurn<'_>> {
+    let mut gates: Vec<_> = parts.iter().flat_map(|part| part.gates.iter().map(move |gate| (part, gate))).collect();
+    gates.sort_by_key(|(_, gate)| gate.taken > 0);
+    let ended = (0..).zip(gates).filter_map(|(place, (part, gate))| {
+        let of_queue = part.capacity.next_at(now);
+        let (end, look_at) = gate.turn_end(gate.capacity.next_at(now).max(of_queue), now)?;
+        let look_at = if of_queue.is_some() { look_at + Duration::from_micros(place) } else { look_at };
+        Some(EndedTurn { gate: &gate.locked, end, look_at })
+    });
+    ended.collect()
 }
 
 /// Tells the worker which queues and gates let no more in.
 fn tell(claimed: &mut Claimed, request: &ClaimRequest, parts: &[Part]) {
     let now = claimed.now;
-    let full = parts.iter().flat_map(|part| &part.gates).filter(|gate| gate.room.free == 0);
+    let full = parts.iter().flat_map(|part| &part.gates).filter(|gate| gate.capacity.free == 0);
     claimed.full_gates = full.map(|gate| gate.locked.lane.queue.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let has_room = |name: &&String| {
-        let is_open = |part: &Part| part.room.of(DueRuns::New, now) > 0;
+    let has_capacity = |name: &&String| {
+        let is_open = |part: &Part| part.capacity.of(DueRuns::New, now) > 0;
         parts.iter().any(|part| is_open(part) && part.queue.as_ref().is_some_and(|queue| queue.name == **name))
     };
-    claimed.held_back = request.limited.iter().filter(|name| !has_room(name)).cloned().collect();
-    claimed.next_at = parts.iter().filter(|part| part.queue.is_some()).filter_map(|part| part.room.next_at(now)).min();
+    claimed.held_back = request.limited.iter().filter(|name| !has_capacity(name)).cloned().collect();
+    claimed.next_at =
+        parts.iter().filter(|part| part.queue.is_some()).filter_map(|part| part.capacity.next_at(now)).min();
 }
 
 impl Part {
+    /// Returns whether the queue has no free slot.
+    fn is_full(&self) -> bool {
+        self.capacity.free == 0
+    }
+
     fn has_rates(&self) -> bool {
-        self.room.rate.is_some() || self.gates.iter().any(|gate| gate.room.rate.is_some())
+        self.capacity.rate.is_some() || self.gates.iter().any(|gate| gate.capacity.rate.is_some())
     }
 }
 
 impl Gate {
-    /// Returns how the turn ended; `None` if the gate has not had one, so that it keeps its place.
-    fn turn_end(&self, now: Timestamp) -> Option<TurnEnd> {
-        match self.room.next_at(now) {
-            _ if self.room.free == 0 => Some(TurnEnd::Full),
-            _ if self.is_drained => Some(TurnEnd::Drained),
-            Some(next_at) if !self.may_go_on => Some(TurnEnd::Until(next_at)),
+    /// Returns how the turn ended, and when claims look at the gate again if nothing else happens;
+    /// `None` if the gate has not had a turn, so that it keeps its place. `next_at` is when the
+    /// rates let the next run begin, if they let none begin now.
+    fn turn_end(&self, next_at: Option<Timestamp>, now: Timestamp) -> Option<(TurnEnd, Timestamp)> {
+        match next_at {
+            _ if self.capacity.free == 0 => Some((TurnEnd::Full, now)),
+            _ if self.is_drained => Some((TurnEnd::Drained, now)),
+            Some(next_at) if !self.may_go_on => Some((TurnEnd::Open, next_at)),
             _ if self.taken == 0 => None,
-            _ => Some(TurnEnd::Served),
+            _ => Some((TurnEnd::Open, now)),
         }
     }
 }
 
-impl Room {
-    fn new(limit: Option<u32>, rate: Option<Rate>, spent_until: Timestamp) -> Self {
-        Self { free: limit.unwrap_or(u32::MAX), rate, spent_until, begun: 0 }
+impl Capacity {
+    fn new(limit: Option<u32>, rate: Option<Rate>, used_until: Timestamp) -> Self {
+        Self { free: limit.unwrap_or(u32::MAX), rate, used_until, begun: 0 }
     }
 
     /// Returns how many due runs of this kind may be claimed now.
     fn of(&self, due: DueRuns, now: Timestamp) -> u32 {
         match (self.rate, due) {
-            (Some(rate), DueRuns::New) => self.free.min(rate.free(self.spent_until, now).saturating_sub(self.begun)),
+            (Some(rate), DueRuns::New) => self.free.min(rate.free(self.used_until, now).saturating_sub(self.begun)),
             _ => self.free,
         }
     }
@@ -300,21 +329,21 @@ impl Room {
     }
 
     /// Returns until when the rate is used up after this claim; `None` if it has used nothing.
-    fn spent(&self, now: Timestamp) -> Option<Timestamp> {
-        Some(self.rate?.spend(self.spent_until, now, self.begun)).filter(|_| self.begun > 0)
+    fn used(&self, now: Timestamp) -> Option<Timestamp> {
+        Some(self.rate?.used_after(self.used_until, now, self.begun)).filter(|_| self.begun > 0)
     }
 
     /// Returns when the rate lets the next run begin, if it lets none begin now.
     fn next_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let spent_until = self.spent(now).unwrap_or(self.spent_until);
-        let rate = self.rate.filter(|rate| rate.free(spent_until, now) == 0)?;
-        Some(rate.next_at(spent_until))
+        let used_until = self.used(now).unwrap_or(self.used_until);
+        let rate = self.rate.filter(|rate| rate.free(used_until, now) == 0)?;
+        Some(rate.next_at(used_until))
     }
 }
 
 impl LockedGate {
     fn turn(&self, at_most: u32) -> GateTurn {
-        GateTurn { lane: self.lane.clone(), gate: self.gate.clone(), weight: self.weight.max(1), at_most }
+        GateTurn { lane: self.lane.clone(), gate: self.gate.clone(), weight: self.weight, at_most }
     }
 }
 

@@ -63,7 +63,7 @@ pub use connect_error::ConnectError;
 pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
-pub use gates::{GateTurn, LockedGate, TurnEnd};
+pub use gates::{EndedTurn, GateTurn, LockedGate, TurnEnd};
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
 pub use limited_claim::claim_limited;
 pub use locks::Locks;

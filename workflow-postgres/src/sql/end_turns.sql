@@ -1,8 +1,8 @@
--- Called by: gate.rs, after a claim. $2-$5 are lanes with gates, which this transaction has locked.
--- $6 says of each how its turn has ended: 0 if more may be due, 1 if no more is due, 2 if the gate
--- is full. $7 has the times to look again at gates that may have more, if later than now.
--- Guarantees: a gate that may have more is at the end of the line, or sleeps until its time. One
--- that has no more is looked at when its next run is due or the first lease of a running one ends.
+-- Called by: gate.rs, after a claim. $1-$4 are lanes with gates, which this transaction has locked.
+-- $5 says of each how its turn has ended (0 if more may be due, 1 if no more is due, 2 if the gate is
+-- full), $6 the time to look again.
+-- Guarantees: claims look at each gate again at its time, or when the first lease of a running run
+-- ends. At one that has no more: when its next run is due. At a full one: when a slot is free.
 WITH ended AS MATERIALIZED (
     SELECT own.place, turn.how, turn.look_at,
            (SELECT r.available_at FROM {schema}.workflow_runs AS r
@@ -21,8 +21,8 @@ WITH ended AS MATERIALIZED (
                ) AS waiting
            ) END AS next_due
     FROM (
-        SELECT unnest($2::text[]) AS queue, unnest($3::text[]) AS workflow, unnest($4::text[]) AS version,
-               unnest($5::text[]) AS gate, unnest($6::smallint[]) AS how, unnest($7::bigint[]) AS look_at
+        SELECT unnest($1::text[]) AS queue, unnest($2::text[]) AS workflow, unnest($3::text[]) AS version,
+               unnest($4::text[]) AS gate, unnest($5::smallint[]) AS how, unnest($6::bigint[]) AS look_at
     ) AS turn
     CROSS JOIN LATERAL (
         SELECT l.id FROM {schema}.workflow_lanes AS l
@@ -35,8 +35,8 @@ WITH ended AS MATERIALIZED (
 )
 UPDATE {schema}.workflow_turns AS t
 SET open_at = CASE WHEN ended.how = 1
-              THEN GREATEST({now}, LEAST(COALESCE(ended.next_due, {far_future}), COALESCE(ended.lease_end, {far_future})))
-              ELSE LEAST(COALESCE(ended.look_at, {now}), COALESCE(ended.lease_end, {far_future})) END,
+              THEN GREATEST(ended.look_at, LEAST(COALESCE(ended.next_due, {far_future}), COALESCE(ended.lease_end, {far_future})))
+              ELSE LEAST(ended.look_at, COALESCE(ended.lease_end, {far_future})) END,
     full_until = CASE WHEN ended.how = 2 THEN COALESCE(ended.lease_end, {far_future}) END
 FROM ended
 WHERE t.ctid = ended.place

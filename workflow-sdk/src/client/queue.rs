@@ -77,9 +77,9 @@ impl Client {
             return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate: gate.clone(), limit }));
         }
         // A rate counts only first claims.
-        let rate = limits.rate.filter(|rate| run.epoch == 0 && rate.free(queue.spent_until, now) == 0);
+        let rate = limits.rate.filter(|rate| run.epoch == 0 && rate.free(queue.used_until, now) == 0);
         if let Some(rate) = rate {
-            let next_at = rate.next_at(queue.spent_until);
+            let next_at = rate.next_at(queue.used_until);
             return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
         }
         let Some(limit) = limits.concurrency else { return Ok(None) };

@@ -1,16 +1,16 @@
--- Called by: gate.rs, after a claim. ?1 holds lanes with gates, each with the end of its turn: 0 if
--- more may be due, with the time to look again if it is later than now, 1 if no more is due, 2 if
--- the gate is full. ?2 is the time, ?3 the time at which no run is due.
--- Guarantees: a gate that may have more is at the end of the line, or sleeps until its time. One
--- that has no more is looked at when its next run is due or the first lease of a running one ends.
+-- Called by: gate.rs, after a claim. ?1 holds lanes with gates, each with the end of its turn (0 if
+-- more may be due, 1 if no more is due, 2 if the gate is full) and the time to look again. ?2 is the
+-- time at which no run is due.
+-- Guarantees: claims look at each gate again at its time, or when the first lease of a running run
+-- ends. At one that has no more: when its next run is due. At a full one: when a slot is free.
 WITH ended AS MATERIALIZED (
-    SELECT l.id, turn.value ->> 4 AS how, coalesce(turn.value ->> 5, ?2) AS look_at,
+    SELECT l.id, turn.value ->> 4 AS how, turn.value ->> 5 AS look_at,
         coalesce((
             SELECT r.available_at FROM workflow_runs AS r
             WHERE r.lane_id = l.id AND r.status = 'running' AND r.paused_at IS NULL
             ORDER BY r.available_at
             LIMIT 1
-        ), ?3) AS lease_end,
+        ), ?2) AS lease_end,
         coalesce((
             SELECT min(at)
             FROM (
@@ -22,11 +22,11 @@ WITH ended AS MATERIALIZED (
                 ) AS at
                 FROM (SELECT 0 AS rank UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) AS known
             )
-        ), ?3) AS next_due
+        ), ?2) AS next_due
     FROM json_each(?1) AS turn CROSS JOIN workflow_lanes AS l
     WHERE l.queue = turn.value ->> 0 AND l.workflow_name = turn.value ->> 1 AND l.version = turn.value ->> 2 AND l.gate = turn.value ->> 3
 )
 UPDATE workflow_turns
-SET open_at = iif(ended.how = 1, max(?2, min(ended.next_due, ended.lease_end)), min(ended.look_at, ended.lease_end)),
+SET open_at = iif(ended.how = 1, max(ended.look_at, min(ended.next_due, ended.lease_end)), min(ended.look_at, ended.lease_end)),
     full_until = iif(ended.how = 2, ended.lease_end, NULL)
 FROM ended WHERE workflow_turns.lane_id = ended.id

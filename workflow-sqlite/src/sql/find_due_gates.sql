@@ -2,7 +2,7 @@
 -- time, ?5 the largest number.
 -- Guarantees: the gates behind which runs of this lane may be due, in the order of their turns.
 -- Reads only as many.
-SELECT l.queue, l.workflow_name, l.version, l.gate, g.weight, g.spent_until, q.declared, q.overridden, due.open_at
+SELECT l.queue, l.workflow_name, l.version, l.gate, g.weight, g.used_until, q.declared, q.overridden, due.open_at
 FROM (
     SELECT * FROM (
         SELECT t.lane_id, t.gate_id, t.open_at

@@ -13,9 +13,9 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DueRuns, Emitted, EndWrite, Fence, FoundSingle,
-    GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite,
-    ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, TurnEnd, Write, apply,
+    ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DueRuns, Emitted, EndWrite, EndedTurn, Fence,
+    FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite,
+    RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::tables::Tables;
@@ -323,6 +323,10 @@ impl BatchTarget for Batch<'_> {
         Ok(gates.iter().map(count).map(|running| u32::try_from(running).unwrap_or(u32::MAX)).collect())
     }
 
+    async fn find_lapsed_gates(&mut self, lanes: &[Lane], limit: u32) -> Result<Vec<(Lane, String)>, DatabaseError> {
+        Ok(gate::find_lapsed(self.tables, lanes, limit, self.now))
+    }
+
     async fn claim_runs(
         &mut self,
         request: &ClaimRequest,
@@ -332,18 +336,18 @@ impl BatchTarget for Batch<'_> {
         Ok(claim::claim(self.tables, request, gates, due, self.now))
     }
 
-    async fn spend_rates(
+    async fn use_rates(
         &mut self,
         queues: &[(&LockedQueue, Timestamp)],
         gates: &[(&LockedGate, Timestamp)],
     ) -> Result<(), DatabaseError> {
-        queues.iter().for_each(|(queue, until)| self.tables.queue_mut(&queue.name).spent_until = *until);
-        gates.iter().for_each(|(gate, until)| self.tables.gates.spend(gate, *until));
+        queues.iter().for_each(|(queue, until)| self.tables.queue_mut(&queue.name).used_until = *until);
+        gates.iter().for_each(|(gate, until)| self.tables.gates.set_used(gate, *until));
         Ok(())
     }
 
-    async fn end_turns(&mut self, turns: &[(&LockedGate, TurnEnd)]) -> Result<(), DatabaseError> {
-        turns.iter().for_each(|(gate, end)| gate::end_turn(self.tables, gate, *end, self.now));
+    async fn end_turns(&mut self, turns: &[EndedTurn<'_>]) -> Result<(), DatabaseError> {
+        turns.iter().for_each(|turn| gate::end_turn(self.tables, *turn));
         Ok(())
     }
 }

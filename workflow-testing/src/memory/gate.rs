@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use workflow_engine::model::{Lane, QueueChange, Timestamp};
-use workflow_engine::store::{LockedGate, TurnEnd};
+use workflow_engine::store::{EndedTurn, LockedGate, TurnEnd};
 
 use super::tables::Tables;
 
@@ -13,7 +13,7 @@ pub(super) struct Gates {
     /// How many runs a gate gives in one turn, by queue and name.
     weights: BTreeMap<(String, String), u32>,
     /// Until when the rate of a gate is used up, by queue and name.
-    spent: BTreeMap<(String, String), Timestamp>,
+    used: BTreeMap<(String, String), Timestamp>,
     turns: BTreeMap<(Lane, String), Turn>,
 }
 
@@ -41,14 +41,14 @@ impl Gates {
     }
 
     /// Says until when the rate of a gate is used up.
-    pub(super) fn spend(&mut self, gate: &LockedGate, until: Timestamp) {
-        self.spent.insert((gate.lane.queue.clone(), gate.gate.clone()), until);
+    pub(super) fn set_used(&mut self, gate: &LockedGate, until: Timestamp) {
+        self.used.insert((gate.lane.queue.clone(), gate.gate.clone()), until);
     }
 
     /// Returns until when the rate of a gate is used up.
-    pub(super) fn spent_until(&self, queue: &str, gate: &str) -> Timestamp {
-        let spent = self.spent.get(&(queue.to_owned(), gate.to_owned()));
-        spent.copied().unwrap_or(Timestamp::from_micros(0))
+    pub(super) fn used_until(&self, queue: &str, gate: &str) -> Timestamp {
+        let used = self.used.get(&(queue.to_owned(), gate.to_owned()));
+        used.copied().unwrap_or(Timestamp::from_micros(0))
     }
 
     /// Takes note that a run behind this gate no longer holds a slot.
@@ -81,30 +81,33 @@ pub(super) fn due(tables: &Tables, lanes: &[Lane], limit: u32, now: Timestamp) -
     };
     let mut due: Vec<_> = tables.gates.turns.iter().filter(|(key, turn)| is_due(key, turn)).collect();
     due.sort_by_key(|(_, turn)| turn.open_at);
-    let mut locked: Vec<LockedGate> = Vec::new();
-    for ((lane, gate), _) in due {
-        let is_same = |other: &LockedGate| other.gate == *gate && other.lane.queue == lane.queue;
-        if locked.len() < limit as usize && !locked.iter().any(is_same) {
-            let weight = tables.gates.weights.get(&(lane.queue.clone(), gate.clone())).copied().unwrap_or(1);
-            let limits = tables.queues().get(&lane.queue).map(|record| record.limits().per_gate).unwrap_or_default();
-            let spent_until = tables.gates.spent_until(&lane.queue, gate);
-            locked.push(LockedGate { lane: lane.clone(), gate: gate.clone(), weight, limits, spent_until });
-        }
-    }
-    locked
+    let locked = due.into_iter().take(limit as usize).map(|((lane, gate), _)| {
+        let weight = tables.gates.weights.get(&(lane.queue.clone(), gate.clone())).copied().unwrap_or(1);
+        let limits = tables.queues().get(&lane.queue).map(|record| record.limits().per_gate).unwrap_or_default();
+        let used_until = tables.gates.used_until(&lane.queue, gate);
+        LockedGate { lane: lane.clone(), gate: gate.clone(), weight, limits, used_until }
+    });
+    locked.collect()
+}
+
+/// Returns at most `limit` gates of these lanes behind which the lease of a run has ended.
+pub(super) fn find_lapsed(tables: &Tables, lanes: &[Lane], limit: u32, now: Timestamp) -> Vec<(Lane, String)> {
+    let is_lapsed = |(lane, gate): &&(Lane, String)| {
+        lanes.contains(lane) && tables.first_lease_end(lane, gate).is_some_and(|at| at <= now)
+    };
+    tables.gates.turns.keys().filter(is_lapsed).take(limit as usize).cloned().collect()
 }
 
 /// Says when claims look at this gate again.
-pub(super) fn end_turn(tables: &mut Tables, gate: &LockedGate, end: TurnEnd, now: Timestamp) {
-    let LockedGate { lane, gate, .. } = gate;
+pub(super) fn end_turn(tables: &mut Tables, turn: EndedTurn<'_>) {
+    let EndedTurn { gate: LockedGate { lane, gate, .. }, end, look_at } = turn;
     let next_due = tables.next_due_behind(lane, Some(gate)).unwrap_or(Timestamp::FAR_FUTURE);
     let lease_end = tables.first_lease_end(lane, gate).unwrap_or(Timestamp::FAR_FUTURE);
     if let Some(turn) = tables.gates.turns.get_mut(&(lane.clone(), gate.clone())) {
         (turn.open_at, turn.full_until) = match end {
-            TurnEnd::Served => (now, None),
-            TurnEnd::Until(at) => (at.min(lease_end), None),
-            TurnEnd::Drained => (next_due.max(now), None),
-            TurnEnd::Full => (now, Some(lease_end)),
+            TurnEnd::Open => (look_at.min(lease_end), None),
+            TurnEnd::Drained => (look_at.max(next_due), None),
+            TurnEnd::Full => (look_at.min(lease_end), Some(lease_end)),
         };
     }
 }

@@ -1,7 +1,7 @@
 -- Called by: gate.rs, after a claim. $1 are queues, $2 a gate of each, which this transaction has
 -- locked, $3 times.
 -- Guarantees: the rate of each gate is used up until its time.
-WITH spent AS MATERIALIZED (
+WITH used AS MATERIALIZED (
     SELECT found.place, asked.until
     FROM (SELECT unnest($1::text[]) AS queue, unnest($2::text[]) AS gate, unnest($3::bigint[]) AS until) AS asked
     CROSS JOIN LATERAL (
@@ -10,4 +10,4 @@ WITH spent AS MATERIALIZED (
         FOR NO KEY UPDATE
     ) AS found
 )
-UPDATE {schema}.workflow_gates AS g SET spent_until = spent.until FROM spent WHERE g.ctid = spent.place
+UPDATE {schema}.workflow_gates AS g SET used_until = used.until FROM used WHERE g.ctid = used.place
