@@ -1,32 +1,24 @@
 //! Gates of queues, over several workers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Client, Explanation, QueueLimits, RunFilter};
-use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_tests::{Gauge, Live, LocalWorker, Probe, until};
 use workflow_worker::{GateLimits, Queue, Rate, Worker, WorkerError};
 
 const LIMIT: usize = 2;
 const GATES: [&str; 4] = ["acct-1", "acct-2", "acct-3", "acct-4"];
 
-/// How many bodies run now behind each gate, and how many ran at once at most.
-type Gauges = Arc<Mutex<HashMap<String, (usize, usize)>>>;
+/// A gauge for each gate.
+type Gauges = Arc<HashMap<String, Arc<Gauge>>>;
 
 #[workflow]
 async fn import(ctx: &Ctx<Gauges>, account: String) -> Result<()> {
     ctx.step("import", async || {
-        let count = |change: isize| {
-            let mut gauges = ctx.state().lock().unwrap();
-            let (now, most) = gauges.entry(account.clone()).or_default();
-            *now = now.checked_add_signed(change).unwrap();
-            *most = (*most).max(*now);
-        };
-        count(1);
-        tokio::task::yield_now().await;
-        count(-1);
-        ok(())
+        let _inside = ctx.state()[&account].enter();
+        ok(tokio::task::yield_now().await)
     })
     .await
 }
@@ -37,7 +29,7 @@ fn imports(client: Client, gauges: &Gauges) -> Worker<Gauges> {
 }
 
 pub async fn the_limit_of_each_gate_holds_over_workers(db: Live) {
-    let gauges = Gauges::default();
+    let gauges = Gauges::new(GATES.map(|gate| (gate.to_owned(), Arc::default())).into_iter().collect());
     let clients = [db.client.clone(), db.second_client().await];
     let workers = clients.map(|client| LocalWorker::start(imports(client, &gauges)));
     let mut runs = Vec::new();
@@ -48,8 +40,8 @@ pub async fn the_limit_of_each_gate_holds_over_workers(db: Live) {
     for run in &runs {
         run.result().await.unwrap();
     }
-    for (gate, (now, most)) in gauges.lock().unwrap().iter() {
-        assert!(*now == 0 && (1..=LIMIT).contains(most), "{gate}: {most} bodies at once");
+    for (gate, gauge) in gauges.iter() {
+        assert!((1..=LIMIT).contains(&gauge.most()), "{gate}: {} bodies at once", gauge.most());
     }
     let imports = db.client.queue("imports").record().await.unwrap().unwrap();
     assert!(imports.has_gates);
@@ -60,7 +52,7 @@ pub async fn the_limit_of_each_gate_holds_over_workers(db: Live) {
 }
 
 #[workflow]
-async fn hold(ctx: &Ctx<Probe>, gate: String) -> Result<()> {
+pub(crate) async fn hold(ctx: &Ctx<Probe>, gate: String) -> Result<()> {
     ctx.step("hold", async || {
         ctx.state().note(format!("begun {gate}"));
         ok(ctx.state().pass(&gate).await)

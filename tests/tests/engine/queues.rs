@@ -1,38 +1,15 @@
 //! Queues with limits, over several workers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Client, Explanation, QueueLimits, RunFilter, RunStatus};
-use workflow_tests::{Live, LocalWorker, Probe, until};
+use workflow_tests::{Gauge, Live, LocalWorker, Probe, until};
 use workflow_worker::{Queue, Worker, WorkerError};
 
+use crate::gates::hold;
+
 const LIMIT: u32 = 3;
-
-/// How many bodies run now, and how many ran at once at most.
-#[derive(Debug, Default)]
-struct Gauge {
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Gauge {
-    /// Counts a body from now until the drop of the returned value.
-    fn enter(self: &Arc<Self>) -> Inside {
-        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        Inside(Arc::clone(self))
-    }
-}
-
-struct Inside(Arc<Gauge>);
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.0.now.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 #[workflow]
 async fn send(ctx: &Ctx<Arc<Gauge>>, number: usize) -> Result<usize> {
@@ -59,22 +36,13 @@ pub async fn the_limit_of_a_queue_holds_over_workers(db: Live) {
     for (number, run) in runs.iter().enumerate() {
         assert_eq!(run.result().await.unwrap(), number);
     }
-    let most = gauge.most.load(Ordering::SeqCst);
+    let most = gauge.most();
     assert!((1..=LIMIT as usize).contains(&most), "{most} bodies at once");
     let record = db.client.queue("mail").record().await.unwrap().unwrap();
     assert_eq!((record.declared, record.overridden), (Some(QueueLimits::none().concurrency(LIMIT)), None));
     for worker in workers {
         worker.stop().await;
     }
-}
-
-#[workflow]
-async fn hold(ctx: &Ctx<Probe>, gate: String) -> Result<()> {
-    ctx.step("hold", async || {
-        ctx.state().note(format!("begun {gate}"));
-        ok(ctx.state().pass(&gate).await)
-    })
-    .await
 }
 
 /// The queue has no limits when the worker starts: an operator sets them.

@@ -348,8 +348,8 @@ async fn a_single_key_of_an_open_transaction_delays_no_start_of_another_key() {
     db.sweep().await;
 }
 
-/// Two transactions that give a key each wait for each other in one order, and the second one sees
-/// what the first one has committed.
+/// Of two transactions that give a key, the second one waits for the first one, and then sees its
+/// run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_waits_for_the_single_key_of_another() {
     let db = Live::new(Database::Postgres).await;

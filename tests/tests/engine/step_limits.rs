@@ -1,41 +1,16 @@
 //! Limits for steps, over several workers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::{Either, select};
 use workflow_engine::model::LimitChange;
 use workflow_engine::store::{LimitWrite, Write};
 use workflow_sdk::prelude::*;
 use workflow_sdk::{Client, Explanation, LimitRule, RunStatus};
-use workflow_tests::{Live, LocalWorker, Probe, outcome, until};
+use workflow_tests::{Gauge, Live, LocalWorker, Probe, outcome, until};
 use workflow_worker::{Limit, Worker, WorkerError};
 
 const LIMIT: u32 = 3;
-
-/// How many bodies run now, and how many ran at once at most.
-#[derive(Debug, Default)]
-struct Gauge {
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Gauge {
-    /// Counts a body from now until the drop of the returned value.
-    fn enter(self: &Arc<Self>) -> Inside {
-        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        Inside(Arc::clone(self))
-    }
-}
-
-struct Inside(Arc<Gauge>);
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.0.now.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 /// Two limited steps, of which the first fails once.
 #[workflow]
@@ -73,7 +48,7 @@ pub async fn the_limit_of_steps_holds_over_workers(db: Live) {
     for (number, run) in runs.iter().enumerate() {
         assert_eq!(run.result().await.unwrap(), 2 * number);
     }
-    let most = gauge.most.load(Ordering::SeqCst);
+    let most = gauge.most();
     assert!((1..=LIMIT as usize).contains(&most), "{most} bodies at once");
     let record = db.client.limit("llm").record().await.unwrap().unwrap();
     assert_eq!((record.declared, record.overridden), (Some(LimitRule::none().concurrency(LIMIT)), None));
