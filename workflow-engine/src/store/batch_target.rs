@@ -304,8 +304,8 @@ pub trait BatchTarget: Send {
     /// before [`BatchTarget::lock_gates`] returned.
     fn count_behind(&mut self, gates: &[&LockedGate]) -> impl Future<Output = Result<Vec<u32>, Self::Error>> + Send;
 
-    /// Returns at most `limit` gates of these lanes behind which the lease of a run has ended. Reads
-    /// only running runs, and locks nothing.
+    /// Returns at most `limit` gates of these lanes behind which the lease of a run has ended.
+    /// Reads only running runs, and locks nothing.
     fn find_lapsed_gates(
         &mut self,
         lanes: &[Lane],

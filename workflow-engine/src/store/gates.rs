@@ -37,7 +37,8 @@ pub struct EndedTurn<'g> {
     pub gate: &'g LockedGate,
     /// How the turn has ended.
     pub end: TurnEnd,
-    /// The new place in the line: claims look at the gate then, unless the end says that it is later.
+    /// The new place in the line: claims look at the gate then, unless the end says that it is
+    /// later.
     pub look_at: Timestamp,
 }
 

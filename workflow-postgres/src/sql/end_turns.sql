@@ -1,6 +1,6 @@
 -- Called by: gate.rs, after a claim. $1-$4 are lanes with gates, which this transaction has locked.
--- $5 says of each how its turn has ended (0 if more may be due, 1 if no more is due, 2 if the gate is
--- full), $6 the time to look again.
+-- $5 says of each how its turn has ended (0 if more may be due, 1 if no more is due, 2 if the gate
+-- is full), $6 the time to look again.
 -- Guarantees: claims look at each gate again at its time, or when the first lease of a running run
 -- ends. At one that has no more: when its next run is due. At a full one: when a slot is free.
 WITH ended AS MATERIALIZED (

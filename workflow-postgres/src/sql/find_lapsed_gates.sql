@@ -1,6 +1,6 @@
 -- Called by: gate.rs, for the gates of full queues. $2-$4 are lanes, $5 is the largest number.
--- Guarantees: the gates of these lanes behind which the lease of a run has ended. Reads the index of
--- running runs, so what waits behind the gates costs nothing.
+-- Guarantees: the gates of these lanes behind which the lease of a run has ended. Reads the index
+-- of running runs, so what waits behind the gates costs nothing.
 SELECT DISTINCT lane.queue, lane.workflow_name, lane.version, lane.gate
 FROM (
     SELECT r.lane_id FROM {schema}.workflow_runs AS r

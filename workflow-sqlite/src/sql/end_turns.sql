@@ -1,6 +1,6 @@
 -- Called by: gate.rs, after a claim. ?1 holds lanes with gates, each with the end of its turn (0 if
--- more may be due, 1 if no more is due, 2 if the gate is full) and the time to look again. ?2 is the
--- time at which no run is due.
+-- more may be due, 1 if no more is due, 2 if the gate is full) and the time to look again. ?2 is
+-- the time at which no run is due.
 -- Guarantees: claims look at each gate again at its time, or when the first lease of a running run
 -- ends. At one that has no more: when its next run is due. At a full one: when a slot is free.
 WITH ended AS MATERIALIZED (
