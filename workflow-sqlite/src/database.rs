@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use workflow_engine::model::{Clock, Timestamp};
 use workflow_engine::store::{DatabaseError, StoreId};
 
-use super::error::{During, closed};
+use super::error::{During, LOCK_TIMEOUT, closed};
 use super::file_identity::FileIdentity;
 use super::writer::{Writer, WriterGuard};
 
@@ -129,5 +129,15 @@ impl DatabaseFile {
     pub(super) async fn open_connection(&self, operation: &'static str) -> Result<SqliteConnection, DatabaseError> {
         self.identity.check(operation)?;
         self.connect.connect().await.during(operation)
+    }
+
+    /// Opens a connection outside the pool that writes. Its calls need
+    /// [`with_write_lock`](super::error::with_write_lock).
+    pub(super) async fn open_writing_connection(
+        &self,
+        operation: &'static str,
+    ) -> Result<SqliteConnection, DatabaseError> {
+        self.identity.check(operation)?;
+        self.connect.clone().busy_timeout(LOCK_TIMEOUT).connect().await.during(operation)
     }
 }

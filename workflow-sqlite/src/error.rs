@@ -4,9 +4,18 @@ use std::time::Duration;
 
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
 
-/// The deadline of a call. It is longer than the busy timeout, so that SQLite reports the reason
+/// The deadline of a call. It is longer than the wait for a lock, so that SQLite reports the reason
 /// first.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// For how long SQLite itself waits for the write lock. It looks again after 1, 2 and 5 ms. With a
+/// longer time it comes to look every 100 ms only, and beside processes that commit one batch after
+/// another it hardly ever finds the lock free.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(8);
+
+/// How often a call asks for the write lock: for 10 s. Calls are counted, because the time for which
+/// the process is stopped must not count.
+const MOST_CALLS: u32 = 1250;
 
 /// Names the operation that failed with an error of the driver.
 pub(super) trait During<T> {
@@ -36,6 +45,31 @@ pub(super) async fn within_deadline<T>(
         Ok(result) => result,
         Err(elapsed) => Err(DatabaseError::new(DatabaseErrorKind::Busy, operation, elapsed)),
     }
+}
+
+/// Runs a call that needs the write lock of the file, within [`DEADLINE`]. While another connection
+/// holds the lock, the call fails after [`LOCK_TIMEOUT`] without an effect, and runs again. A macro,
+/// because a future that borrows what a closure may change is not known to be `Send`.
+macro_rules! with_write_lock {
+    ($operation:expr, $call:expr) => {
+        $crate::error::within_deadline($operation, async {
+            let mut calls = 1;
+            loop {
+                match $call.await {
+                    Err(error) if $crate::error::is_locked(&error, calls) => calls += 1,
+                    ended => break ended,
+                }
+            }
+        })
+        .await
+    };
+}
+pub(super) use with_write_lock;
+
+/// Returns `true` if so many calls have found the write lock taken, and another one should look.
+pub(super) fn is_locked(error: &DatabaseError, calls: u32) -> bool {
+    let is_busy = |code| code & 0xff == libsqlite3_sys::SQLITE_BUSY;
+    calls < MOST_CALLS && sqlite_code(error.source.as_ref()).is_some_and(is_busy)
 }
 
 /// Returns the error for a stored value that cannot be understood.

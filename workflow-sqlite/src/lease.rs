@@ -12,7 +12,7 @@ use workflow_engine::model::{Claim, Lane, Timestamp, WorkerId};
 use workflow_engine::store::{DatabaseError, DatabaseErrorKind, LeaseSession, Renewed};
 
 use super::database::Database;
-use super::error::{During, within_deadline};
+use super::error::{During, with_write_lock, within_deadline};
 use super::lock_file::{HeldLock, LockFiles};
 use super::writer::WriterGuard;
 use super::{row, sql, start};
@@ -54,7 +54,7 @@ pub(super) async fn open(
     let own = match &database.file {
         None => None,
         Some(file) => {
-            let connection = file.open_connection(OPERATION).await?;
+            let connection = file.open_writing_connection(OPERATION).await?;
             let files = LockFiles::of(&file.path);
             // Locked before the row is written, because a recorded worker without a lock counts as
             // dead.
@@ -166,9 +166,12 @@ impl Session {
         Ok(released)
     }
 
-    async fn end(mut self) -> Result<(), DatabaseError> {
+    async fn forget(&mut self) -> Result<(), DatabaseError> {
         let forget = sqlx::query(sql::DELETE_WORKER).bind(self.worker.to_string());
-        forget.execute(self.connection().await?.get()?).await.during("forget a worker")?;
+        forget.execute(self.connection().await?.get()?).await.during("forget a worker").map(drop)
+    }
+
+    async fn end(self) -> Result<(), DatabaseError> {
         let Some(own) = self.own else { return Ok(()) };
         own.lock.release().map_err(|error| file_error("remove the lock file", error))?;
         own.connection.close().await.during("close a lease session")
@@ -191,18 +194,19 @@ impl LeaseSession for Session {
         if claims.is_empty() {
             return Ok(Vec::new());
         }
-        within_deadline("renew claims", self.renew_claims(claims, lease)).await
+        with_write_lock!("renew claims", self.renew_claims(claims, lease))
     }
 
     async fn unlocked_workers(&mut self) -> Result<Vec<WorkerId>, DatabaseError> {
-        within_deadline("find dead workers", self.find_unlocked()).await
+        with_write_lock!("find dead workers", self.find_unlocked())
     }
 
     async fn release_worker(&mut self, worker: WorkerId) -> Result<u64, DatabaseError> {
-        within_deadline("release a worker", self.release(worker)).await
+        with_write_lock!("release a worker", self.release(worker))
     }
 
-    async fn close(self: Box<Self>) -> Result<(), DatabaseError> {
+    async fn close(mut self: Box<Self>) -> Result<(), DatabaseError> {
+        with_write_lock!("forget a worker", self.forget())?;
         within_deadline("close a lease session", self.end()).await
     }
 }

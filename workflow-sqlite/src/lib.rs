@@ -94,7 +94,7 @@ mod pool_tests;
 mod read_tests;
 
 use database::Database;
-use error::within_deadline;
+use error::{with_write_lock, within_deadline};
 
 /// A store in a SQLite database.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl SqliteStore {
     /// See [`Store::commit`].
     #[doc(hidden)]
     pub async fn commit_on_slow_path(&self, writes: &[Write]) -> Result<Vec<Outcome>, DatabaseError> {
-        within_deadline("commit a batch", commit::commit_on_slow_path(&self.database, writes)).await
+        with_write_lock!("commit a batch", commit::commit_on_slow_path(&self.database, writes))
     }
 }
 
@@ -143,17 +143,17 @@ impl Store for SqliteStore {
         const OPERATION: &str = "commit a batch";
         let _turn = self.turn.lock().await;
         self.database.check_files_after_pause(OPERATION)?;
-        let outcomes = within_deadline(OPERATION, commit::commit(&self.database, writes)).await?;
+        let outcomes = with_write_lock!(OPERATION, commit::commit(&self.database, writes))?;
         self.database.check_files(OPERATION)?;
         Ok(outcomes)
     }
 
     async fn begin(&self, claim: Claim) -> Result<Option<Box<dyn StepTransaction>>, DatabaseError> {
-        within_deadline("begin a transaction", transaction::begin(&self.database, claim)).await
+        with_write_lock!("begin a transaction", transaction::begin(&self.database, claim))
     }
 
     async fn recorded(&self, run: RunId, step_key: &str, attempt: i64) -> Result<Option<StepAttempt>, DatabaseError> {
-        within_deadline("look for an outcome", transaction::recorded(&self.database, run, step_key, attempt)).await
+        with_write_lock!("look for an outcome", transaction::recorded(&self.database, run, step_key, attempt))
     }
 
     async fn next_due(&self, lanes: &[Lane]) -> Result<NextDue, DatabaseError> {
@@ -217,7 +217,7 @@ impl Store for SqliteStore {
     }
 
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        within_deadline("open a lease session", lease::open(&self.database, worker, lanes)).await
+        with_write_lock!("open a lease session", lease::open(&self.database, worker, lanes))
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

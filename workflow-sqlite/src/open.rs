@@ -12,7 +12,7 @@ use workflow_engine::store::{ConnectError, DatabaseError, DatabaseErrorKind, Sto
 use workflow_engine::faults::altered;
 
 use super::database::{Database, DatabaseFile};
-use super::error::{DEADLINE, During, sqlite_code, within_deadline};
+use super::error::{DEADLINE, During, LOCK_TIMEOUT, sqlite_code, within_deadline};
 use super::file_identity::FileIdentity;
 use super::location::{self, Location};
 use super::migrate::{self, MigrateError};
@@ -20,7 +20,8 @@ use super::pool;
 use super::sql;
 use super::writer::Writer;
 
-/// How long SQLite itself waits for another connection's lock.
+/// How long SQLite itself waits for another connection's lock. Connections that write wait in
+/// another way: see [`with_write_lock`](super::error::with_write_lock).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The size to which SQLite truncates the WAL after a large transaction.
 const WAL_BYTES_KEPT: &str = "67108864";
@@ -70,14 +71,15 @@ async fn open_connections(
     readers: Readers,
     options: StoreOptions,
 ) -> Result<Database, ConnectError> {
-    let opening = tokio::time::timeout(options.connect_timeout, open_writer(&connect, path.is_some()));
+    let writing = connect.clone().busy_timeout(LOCK_TIMEOUT);
+    let opening = tokio::time::timeout(options.connect_timeout, open_writer(&writing, path.is_some()));
     let timed_out = |_| ConnectError::TimedOut { url: redact(url), after: options.connect_timeout };
     let opened = opening.await.map_err(timed_out)?;
     let mut connection = opened.map_err(|error| explain(error, url, path.as_deref()))?;
     let migrating = async { Ok(migrate::migrate(&mut connection).await.map_err(OpenError::Migrate)) };
     let migrated = within_deadline("migrate the database", migrating).await;
     migrated.unwrap_or_else(|late| Err(late.into())).map_err(|error| explain(error, url, path.as_deref()))?;
-    let writer = Writer::new(connection, connect.clone(), path.is_none());
+    let writer = Writer::new(connection, writing, path.is_none());
     let file = match path {
         None => None,
         Some(path) => {
