@@ -6,6 +6,7 @@
 mod backlog;
 mod baseline;
 mod clock;
+mod contention;
 mod database;
 mod enqueue;
 mod events;
@@ -62,6 +63,8 @@ enum Bench {
     /// Measures starts by one client, with 1, 32 and 256 of them in flight. The baseline is the
     /// bare program.
     Enqueue(enqueue::Args),
+    /// Measures how long a start waits while other clients write to the same database all the time.
+    Contention(contention::Args),
     /// Measures what an idle worker costs. Linux only.
     Idle(idle::Args),
     /// Measures the time from the start of a one-step run to its result, one run after the other.
@@ -115,6 +118,7 @@ async fn bench() -> BoxResult<()> {
     match Cli::parse().bench {
         Bench::Throughput(args) => throughput::run(args).await,
         Bench::Enqueue(args) => enqueue::run(args).await,
+        Bench::Contention(args) => contention::run(args).await,
         Bench::Idle(args) => idle::run(args).await,
         Bench::Latency(args) => latency::run(args).await,
         Bench::Limits(args) => limits::run(args).await,
