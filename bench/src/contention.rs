@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args) -> BoxResult<()> {
         .setting("rounds", args.rounds);
     report.figure("all clients", rate.median(), "starts/s");
     report.figure("start, p99", p99.median(), "ms");
-    report.judged("longest start", longest.median(), "ms", Target::AtMost(2000.0));
+    report.judged("longest start", longest.median(), "ms", Target::AtMost(500.0));
     report.print(args.common.json);
     Ok(())
 }
