@@ -1,0 +1,84 @@
+use workflow_engine::model::{Run, RunId, RunStatus, Timestamp};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
+
+use super::{Client, ClientError, Explanation};
+
+impl Client {
+    /// Explains what a run waits for. It tells a run that waits for its turn from a run whose
+    /// version or queue no live worker serves.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], [`ClientError::Database`].
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &42.into()).version("9").await?;
+    /// let why = client.explain(run.id()).await?.to_string();
+    /// assert!(why.contains("but no worker serves checkout version 9 in queue default"));
+    /// assert!(why.ends_with("no worker knows checkout"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
+        let store = &self.0.store;
+        let run = self.run(id).await?;
+        let history = match self.read(store.history(id)).await {
+            _ if run.status.is_terminal() => Vec::new(),
+            // The run's own row still shows what the run waits for.
+            Err(
+                ClientError::Unreadable(_)
+                | ClientError::Database(DatabaseError {
+                    kind: DatabaseErrorKind::Codec | DatabaseErrorKind::Corrupt,
+                    ..
+                }),
+            ) => Vec::new(),
+            history => history?,
+        };
+        // Read even if the run is not due yet: it may become due before the time is read.
+        let workers = if run.status.is_terminal() { Vec::new() } else { self.read(store.workers()).await? };
+        let now = self.read(store.next_due(&[])).await?.now;
+        let explanation = Explanation::of(&run, &history, &workers, now);
+        match explanation {
+            Explanation::Due { since, .. } => Ok(self.held_back(&run, since, now).await?.unwrap_or(explanation)),
+            Explanation::Running { .. } | Explanation::Stalled { .. } | Explanation::Waiting { .. } => {
+                Ok(self.seat_awaited(&run).await?.unwrap_or(explanation))
+            }
+            _ => Ok(explanation),
+        }
+    }
+
+    /// Explains which limit of its queue keeps a due run from being claimed; `None` if none does.
+    async fn held_back(
+        &self,
+        run: &Run,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Result<Option<Explanation>, ClientError> {
+        let Some(queue) = self.queue(&run.lane.queue).record().await? else { return Ok(None) };
+        let limits = queue.limits();
+        if let Some(pause) = queue.pause {
+            return Ok(Some(Explanation::QueuePaused { since, queue: queue.name, pause }));
+        }
+        // A run that is taken over holds its slots already.
+        if run.status == RunStatus::Running {
+            return Ok(None);
+        }
+        if let (Some(gate), Some(limit)) = (&run.gate, limits.per_gate.concurrency)
+            && self.queue(&queue.name).running_behind(gate).await? >= limit
+        {
+            return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate: gate.clone(), limit }));
+        }
+        // A rate counts only first claims.
+        let rate = limits.rate.filter(|rate| run.epoch == 0 && rate.free(queue.used_until, now) == 0);
+        if let Some(rate) = rate {
+            let next_at = rate.next_at(queue.used_until);
+            return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
+        }
+        let Some(limit) = limits.concurrency else { return Ok(None) };
+        let is_full = self.queue(&queue.name).running(limit).await? >= limit;
+        Ok(is_full.then_some(Explanation::QueueFull { since, queue: queue.name, limit }))
+    }
+}
