@@ -10,6 +10,7 @@ use workflow_tests::{Database, Live, until};
 
 mod application_pools;
 mod application_transactions;
+mod attributes;
 mod authoring;
 mod batches_in_line;
 mod breaker;
@@ -57,6 +58,13 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 workflow_tests::cases! {
     "engine", "db: Live)",
+    attributes {
+        a_start_takes_queue_and_gate_from_the_attribute,
+        a_worker_that_names_no_queue_serves_those_of_its_workflows,
+        a_child_takes_queue_and_gate_from_the_attribute,
+        a_schedule_takes_queue_and_gate_from_the_attribute,
+        a_gate_that_an_attribute_computes_is_checked,
+    }
     authoring {
         a_step_returns_its_decoded_stored_value,
         a_value_that_changes_in_json_is_warned_of_once_per_step,

@@ -149,7 +149,7 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`Payload`](ClientError::Payload), [`Name`](ClientError::Name),
-    /// [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database). With
+    /// [`Gate`](ClientError::Gate), [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database). With
     /// [`Start::single`], [`Start::debounce`] or [`Start::once_per`] also
     /// [`Single`](ClientError::Single), [`SingleTaken`](ClientError::SingleTaken) and
     /// [`SingleBusy`](ClientError::SingleBusy).
@@ -169,6 +169,9 @@ impl Client {
     }
 
     /// Starts a run of a workflow whose code this program does not have, with JSON as its input.
+    /// Its queue, gate and version are those that the builder sets, because the attribute of the
+    /// workflow is a part of its code: without them, the run waits in [`DEFAULT_QUEUE`], behind no
+    /// gate.
     ///
     /// # Errors
     /// See [`Client::start`]. A worker fails the run if the input does not decode.
