@@ -184,6 +184,7 @@ workflow_tests::cases! {
         a_fork_waits_behind_the_gate_of_its_source,
         a_debounced_start_moves_its_run_behind_another_gate,
         names_of_gates_are_checked,
+        a_used_up_rate_of_a_gate_is_explained,
         a_rate_out_of_range_is_refused_and_a_used_up_one_is_explained,
     }
     queues {

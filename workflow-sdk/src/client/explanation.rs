@@ -141,6 +141,19 @@ pub enum Explanation {
         /// The largest number of runs.
         limit: u32,
     },
+    /// The run is due and has not begun, but the rate of its gate is used up.
+    GateRate {
+        /// Since when the run is due.
+        since: Timestamp,
+        /// The name of the queue.
+        queue: String,
+        /// The name of the gate.
+        gate: String,
+        /// The rate.
+        rate: Rate,
+        /// When the next run behind the gate may begin, which is not necessarily this one.
+        next_at: Timestamp,
+    },
     /// A step of the run waits for a seat of its limit.
     WaitsForSeat {
         /// Since when the step waits.
@@ -377,6 +390,11 @@ impl fmt::Display for Explanation {
             Self::GateFull { since, queue, gate, limit } => write!(
                 f,
                 "the run is due since {since}, but {limit} of {limit} runs behind gate {gate} of queue {queue} are under way"
+            ),
+            Self::GateRate { since, queue, gate, rate, next_at } => write!(
+                f,
+                "the run is due since {since}, but the rate of gate {gate} of queue {queue} ({rate}) lets the next run \
+                 begin at {next_at}"
             ),
             Self::WaitsForSeat { since, step, limit, key, concurrency, taken, ahead } => {
                 write!(f, "step {step:?} waits since {since} for a seat of limit {limit} for key {key}: ")?;

@@ -1,5 +1,5 @@
-use workflow_engine::model::{Run, RunId, RunStatus, Timestamp};
-use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
+use workflow_engine::model::{GateLimits, Rate, Run, RunId, RunStatus, Timestamp};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, GateUse};
 
 use super::{Client, ClientError, Explanation};
 
@@ -66,14 +66,20 @@ impl Client {
         if run.status == RunStatus::Running {
             return Ok(None);
         }
-        if let (Some(gate), Some(limit)) = (&run.gate, limits.per_gate.concurrency)
-            && self.queue(&queue.name).running_behind(gate).await? >= limit
-        {
-            return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate: gate.clone(), limit }));
-        }
         // A rate counts only first claims.
-        let rate = limits.rate.filter(|rate| run.epoch == 0 && rate.free(queue.used_until, now) == 0);
-        if let Some(rate) = rate {
+        let used_up = |rate: Option<Rate>, until| rate.filter(|rate| run.epoch == 0 && rate.free(until, now) == 0);
+        if let Some(gate) = run.gate.as_ref().filter(|_| limits.per_gate != GateLimits::none()) {
+            let GateUse { running, used_until } = self.read(self.0.store.gate_use(&queue.name, gate)).await?;
+            let gate = gate.clone();
+            if let Some(limit) = limits.per_gate.concurrency.filter(|limit| running >= *limit) {
+                return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate, limit }));
+            }
+            if let Some(rate) = used_up(limits.per_gate.rate, used_until) {
+                let next_at = rate.next_at(used_until);
+                return Ok(Some(Explanation::GateRate { since, queue: queue.name, gate, rate, next_at }));
+            }
+        }
+        if let Some(rate) = used_up(limits.rate, queue.used_until) {
             let next_at = rate.next_at(queue.used_until);
             return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
         }

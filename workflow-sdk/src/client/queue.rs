@@ -84,7 +84,7 @@ impl QueueHandle {
     /// # Errors
     /// [`ClientError::Database`], [`ClientError::TimedOut`].
     pub async fn running_behind(&self, gate: &str) -> Result<u32, ClientError> {
-        self.client.read(self.client.0.store.running_behind(&self.name, gate)).await
+        Ok(self.client.read(self.client.0.store.gate_use(&self.name, gate)).await?.running)
     }
 
     /// Sets how many runs a gate of the queue gives in one turn. Default: 1. Range: 1 to 1000;
