@@ -192,6 +192,7 @@ workflow_tests::cases! {
         limits_that_an_operator_sets_hold_without_a_restart,
         a_paused_queue_drains_and_goes_on_when_it_is_resumed,
         a_parent_and_its_child_in_a_queue_with_one_slot_both_end,
+        a_start_is_explained_before_it_is_made,
         names_of_queues_are_checked,
     }
     step_limits {

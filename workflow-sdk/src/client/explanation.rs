@@ -14,7 +14,8 @@ use workflow_engine::store::WorkerRecord;
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The reason why a run waits, as far as the database shows it. Made by
-/// [`Client::explain`](crate::Client::explain).
+/// [`Client::explain`](crate::Client::explain), and by
+/// [`Client::explain_start`](crate::Client::explain_start) for a run that does not exist yet.
 ///
 /// `Display` gives one sentence for people; its wording may change. Programs match on the variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -360,10 +361,10 @@ impl fmt::Display for Explanation {
                  until {at}"
             ),
             Self::Due { since, workers: 1 } => {
-                write!(f, "the run is due since {since}; 1 worker serves it and has had no room")
+                write!(f, "the run is due since {since}; 1 worker serves it and takes it once it has room")
             }
             Self::Due { since, workers } => {
-                write!(f, "the run is due since {since}; {workers} workers serve it and have had no room")
+                write!(f, "the run is due since {since}; {workers} workers serve it, and the first with room takes it")
             }
             Self::QueuePaused { since, queue, pause } => write!(
                 f,

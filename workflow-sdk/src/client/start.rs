@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{
-    KeyReuse, Lane, NameSubject, NewRun, Priority, RunId, StartTime, Timestamp, UnreadablePayload,
-    check_gate_of, check_name, check_queue, check_tags,
+    KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_gate_of,
+    check_name, check_queue, check_tags,
 };
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
@@ -221,6 +221,14 @@ impl<O> Start<O> {
                 return answer_outcome(client, &run, &options, outcome);
             }
         }
+    }
+
+    /// Returns the run that this start would create if it was committed now.
+    pub(super) fn into_run(self, now: Timestamp) -> Result<Run, ClientError> {
+        let (_, new, _) = self.checked()?;
+        let mut run = Run::pending(new.id, new.lane, new.input, new.start.resolve(now), now);
+        run.gate = new.gate;
+        Ok(run)
     }
 
     fn checked(self) -> Result<(Client, NewRun, SingleOptions), ClientError> {
