@@ -70,7 +70,6 @@ fn the_queue_and_the_gate_of_an_input() {
     let gate = |gate: &str| Some(gate.to_owned());
     assert_eq!(place(plain, &()), (None, None));
     assert_eq!(place(borrowed, &order), (Some("accounts"), gate("acct-42")));
-    assert_eq!(place(|| borrowed(), &order), (Some("accounts"), gate("acct-42")), "a closure returns the workflow");
     assert_eq!(place(computed, &order), (None, gate("acct-7")));
     assert_eq!(place(pattern, &("acct-9".into(), 1)), (None, gate("acct-9")));
     assert_eq!(place(without_input, &()), (None, gate("nightly")));
