@@ -11,7 +11,8 @@ use super::Errors;
 use crate::lint::{Allowed, Rule};
 use crate::parse::Arg;
 
-/// The longest name, version or queue in bytes. All are part of index keys, whose size databases limit.
+/// The longest name, version or queue in bytes. All are part of index keys, whose size databases
+/// limit.
 pub(crate) const MAX_BYTES: usize = 255;
 
 const DEFAULT_VERSION: &str = "1";

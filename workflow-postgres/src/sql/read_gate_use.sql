@@ -1,5 +1,6 @@
 -- Called by: queue.rs. $1 is a queue, $2 a gate of it.
--- Guarantees: counts the running runs behind the gate by their index. No row for a gate that is not known.
+-- Guarantees: counts the running runs behind the gate by their index. No row for a gate that is not
+-- known.
 SELECT g.used_until, (
     SELECT count(*)
     FROM (SELECT t.lane_id FROM {schema}.workflow_turns AS t WHERE t.gate_id = g.id OFFSET 0) AS behind

@@ -149,10 +149,10 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`Payload`](ClientError::Payload), [`Name`](ClientError::Name),
-    /// [`Gate`](ClientError::Gate), [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database). With
-    /// [`Start::single`], [`Start::debounce`] or [`Start::once_per`] also
-    /// [`Single`](ClientError::Single), [`SingleTaken`](ClientError::SingleTaken) and
-    /// [`SingleBusy`](ClientError::SingleBusy).
+    /// [`Gate`](ClientError::Gate), [`KeyConflict`](ClientError::KeyConflict) or
+    /// [`Database`](ClientError::Database). With [`Start::single`], [`Start::debounce`] or
+    /// [`Start::once_per`] also [`Single`](ClientError::Single),
+    /// [`SingleTaken`](ClientError::SingleTaken) and [`SingleBusy`](ClientError::SingleBusy).
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the run may or may not have been started. Start it again

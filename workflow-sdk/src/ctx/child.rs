@@ -205,7 +205,8 @@ impl<'a, O> Child<'a, O> {
     }
 
     /// Sets the queue in which the child waits for a worker. Default: the queue in the attribute of
-    /// the child's workflow, or the queue of this run. Range: 1 to 255 bytes, no control characters.
+    /// the child's workflow, or the queue of this run. Range: 1 to 255 bytes, no control
+    /// characters.
     pub fn queue(self, queue: impl Into<String>) -> Self {
         let queue = queue.into();
         self.set(|run| {
