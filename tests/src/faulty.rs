@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
-    Write,
+    AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
+    Listener, NextDue, Outcome, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
+    WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -292,8 +292,8 @@ impl Store for FaultyStore {
         self.inner.running_in(queue, at_most).await
     }
 
-    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
-        self.inner.running_behind(queue, gate).await
+    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
+        self.inner.gate_use(queue, gate).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

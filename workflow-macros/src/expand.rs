@@ -94,6 +94,13 @@ fn expand_workflow_impl(definition: &Definition, attrs: &Attributes<'_>) -> Toke
             const RETRY: ::core::option::Option<#krate::Retry> = ::core::option::Option::Some(#policy);
         }
     });
+    let queue = definition.queue.as_ref().map(|queue| {
+        quote! {
+            const QUEUE: ::core::option::Option<&'static ::core::primitive::str> =
+                ::core::option::Option::Some(#queue);
+        }
+    });
+    let gate = expand_gate(definition);
     let ident = &definition.function.sig.ident;
     let ty = type_name(definition);
     let state = match &definition.state {
@@ -132,12 +139,30 @@ fn expand_workflow_impl(definition: &Definition, attrs: &Attributes<'_>) -> Toke
             const NAME: &'static ::core::primitive::str = #name;
             const VERSION: &'static ::core::primitive::str = #version;
             #retry
+            #queue
+            #gate
 
             fn run<'a>(ctx: &'a #krate::Ctx<Self::State>, #input_name: Self::Input) -> #future {
                 #body
             }
         }
     }
+}
+
+/// Generates the function that computes the gate of an input, if the attribute has the option.
+///
+/// The compiler shows errors about the types of the closure at the spans of the call, so these
+/// point at the closure.
+fn expand_gate(definition: &Definition) -> Option<TokenStream> {
+    let gate = definition.gate.as_ref()?;
+    let at = located_at(gate.span());
+    let sdk = relocated(&definition.krate, at);
+    let call = quote_spanned!(at=> #sdk::__private::gate_of(input, #gate));
+    Some(quote! {
+        fn gate(input: &Self::Input) -> ::core::option::Option<::std::string::String> {
+            #call
+        }
+    })
 }
 
 /// Generates the impl that lets workers register the workflow.

@@ -62,6 +62,16 @@ use proc_macro::TokenStream;
 /// * `retry = Retry::exponential().max_attempts(3)` sets `Workflow::RETRY`, the policy by which a
 ///   failed run is attempted again.
 ///   Default: no further attempt. Range: a constant expression of type `Retry`.
+/// * `queue = "accounts"` sets `Workflow::QUEUE`, the queue of each start that names none: of
+///   clients, parents and schedules. A start by name does not know the attribute. A worker that
+///   names no queues serves this one too.
+///   Default: `default`; for a child, the queue of its parent. Range: 1 to 255 bytes, no control
+///   characters.
+/// * `gate = |input: &Order| &input.account` computes the gate of each start that names none, as
+///   `Workflow::gate`. It is called where the run is started, before anything is stored.
+///   Default: no gate. Range: a closure over a reference to the input that captures nothing and
+///   returns text (`AsRef<str>`) of 1 to 255 bytes without control characters. Other text is
+///   refused by the start.
 ///
 /// # Determinism
 ///

@@ -6,7 +6,7 @@ mod signature;
 use proc_macro2::Span;
 use quote::ToTokens;
 use std::fmt::Display;
-use syn::{Error, Expr, LitStr, Path, Result, Type};
+use syn::{Error, Expr, ExprClosure, LitStr, Path, Result, Type};
 
 use crate::lint;
 use crate::parse::{Arg, Function};
@@ -21,6 +21,10 @@ pub(crate) struct Definition {
     pub(crate) version: LitStr,
     /// `None` if the attribute has no option `retry`.
     pub(crate) retry: Option<Expr>,
+    /// `None` if the attribute has no option `queue`.
+    pub(crate) queue: Option<LitStr>,
+    /// `None` if the attribute has no option `gate`.
+    pub(crate) gate: Option<ExprClosure>,
     /// `None` if any worker can run the workflow.
     pub(crate) state: Option<Type>,
     /// The span of the author's `Ctx`. The compiler reports there if it is not the SDK's `Ctx`.
@@ -85,6 +89,8 @@ pub(crate) fn check(args: Result<Vec<Arg>>, mut function: Function) -> std::resu
         name: options.name,
         version: options.version,
         retry: options.retry,
+        queue: options.queue,
+        gate: options.gate,
         state: signature.state,
         ctx_span: signature.ctx_span,
         input: signature.input,

@@ -137,6 +137,27 @@ fn a_workflow_without_state_runs_with_every_worker() {
 }
 
 #[test]
+fn a_queue_and_a_gate_become_items_of_the_impl() {
+    let found = expand_workflow(
+        quote!(queue = "accounts", gate = |order: &Order| &order.account),
+        quote!(
+            async fn checkout(ctx: &Ctx, order: Order) -> Result<()> {}
+        ),
+    )
+    .to_string();
+    let items = quote! {
+        const VERSION: &'static ::core::primitive::str = "1";
+        const QUEUE: ::core::option::Option<&'static ::core::primitive::str> =
+            ::core::option::Option::Some("accounts");
+        fn gate(input: &Self::Input) -> ::core::option::Option<::std::string::String> {
+            ::workflow_sdk::__private::gate_of(input, |order: &Order| &order.account)
+        }
+        fn run<'a>
+    };
+    assert!(found.contains(&items.to_string()), "{found}");
+}
+
+#[test]
 fn a_repairable_mistake_still_generates_the_workflow() {
     let meant = quote!(
         async fn checkout(ctx: &Ctx<App>, order: Order) -> Result<()> {}
@@ -145,7 +166,9 @@ fn a_repairable_mistake_still_generates_the_workflow() {
     let mistakes = [
         (quote!(nmae = "x"), meant.clone()),
         (quote!(name), meant.clone()),
-        (quote!(name "x"), meant),
+        (quote!(name "x"), meant.clone()),
+        (quote!(queue = 7), meant.clone()),
+        (quote!(gate = "acct-42"), meant),
         (
             quote!(),
             quote!(

@@ -26,8 +26,8 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
-    Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
+    NextDue, Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -282,8 +282,8 @@ impl Store for PostgresStore {
         read_call!(self, "count the running runs of a queue", connection => queue::running_in(connection, &self.sql, name, at_most))
     }
 
-    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
-        read_call!(self, "count the running runs behind a gate", connection => queue::running_behind(connection, &self.sql, queue, gate))
+    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
+        read_call!(self, "read the use of a gate", connection => queue::gate_use(connection, &self.sql, queue, gate))
     }
 
     async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {

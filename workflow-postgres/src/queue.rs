@@ -4,11 +4,11 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use workflow_engine::model::{Clock, QueueChange, QueueLimits, QueueRecord, Timestamp};
-use workflow_engine::store::{LockedQueue, QueueWrite};
+use workflow_engine::store::{GateUse, LockedQueue, QueueWrite};
 
 use super::error::Failure;
+use super::row;
 use super::sql::Sql;
-use super::{gate, row};
 
 /// Changes the records of queues.
 pub(super) async fn write(
@@ -97,15 +97,17 @@ pub(super) async fn running_in(
     Ok(counts.first().copied().unwrap_or_default())
 }
 
-/// See [`Store::running_behind`](workflow_engine::store::Store::running_behind).
-pub(super) async fn running_behind(
+/// See [`Store::gate_use`](workflow_engine::store::Store::gate_use).
+pub(super) async fn gate_use(
     connection: &mut PgConnection,
     sql: &Sql,
     queue: &str,
     gate: &str,
-) -> Result<u32, Failure> {
-    let counts = gate::count_behind(connection, sql, vec![queue.to_owned()], vec![gate.to_owned()]).await?;
-    Ok(counts.first().copied().unwrap_or_default())
+) -> Result<GateUse, Failure> {
+    let query = sql.read_gate_use.query().bind(queue.to_owned()).bind(gate.to_owned());
+    let Some(found) = query.fetch_optional(connection).await? else { return Ok(GateUse::NONE) };
+    let running = u32::try_from(found.try_get::<i64, _>("running")?).unwrap_or(u32::MAX);
+    Ok(GateUse { running, used_until: row::time(&found, "used_until")? })
 }
 
 fn record(found: &PgRow) -> Result<QueueRecord, Failure> {

@@ -260,6 +260,7 @@ statements! {
     read_emitted,
     read_ended,
     read_fence,
+    read_gate_use,
     read_history,
     read_inbox,
     read_isolation,

@@ -13,7 +13,7 @@ use super::sql::{Sql, Statement};
 const TABLES: [&str; 6] =
     ["workflow_runs", "step_attempts", "workflow_signals", "workflow_lanes", "workflow_gates", "workflow_turns"];
 
-/// Returns the statements that a batch may run.
+/// Returns the statements that a batch may run, and the read of a gate, which counts as they do.
 fn statements(sql: &Sql) -> Vec<(String, Statement)> {
     let files: BTreeSet<&str> = [
         "cancel_children",
@@ -48,6 +48,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "move_runs",
         "pause_run",
         "read_claims",
+        "read_gate_use",
         "read_lost_single",
         "read_run",
         "read_statuses",

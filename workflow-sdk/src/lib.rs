@@ -84,8 +84,8 @@ pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind,
-    EventName, GateLimits, HistoryError, InvalidBreaker, InvalidName, InvalidRate, InvalidTags, KeyReuse, Lane,
-    LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec,
+    EventName, GateLimits, HistoryError, InvalidBreaker, InvalidGate, InvalidName, InvalidRate, InvalidTags, KeyReuse,
+    Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec,
     PayloadContext, PayloadPlace, Priority, QueueLimits, QueuePause, QueueRecord, Rate, RecordedRun, Retry, Run,
     RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind,
     StoredError, Timestamp, TypedPayload, UnreadablePayload, UnreadableReason,
@@ -108,7 +108,7 @@ pub use workflow_engine::store::{
 pub mod internal {
     pub use crate::client::{call_waiting_seats, emit, open as connect, run_history};
     pub use crate::ctx::{Entry, dry_replay, run_compensations};
-    pub use crate::schedule::{DeclaredSchedule, ScheduleInput};
+    pub use crate::schedule::{DeclaredSchedule, ScheduleInput, ScheduledInput};
 }
 
 /// The database driver, in the version whose transactions [`Start::within`] takes.

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::client::{DEFAULT_QUEUE, DEFAULT_VERSION};
 use crate::workflow::Workflow;
-use workflow_engine::model::{Lane, Priority, Timestamp};
+use workflow_engine::model::{Lane, Priority, Timestamp, check_gate_of};
 use workflow_engine::runtime::{PayloadError, round_trip, round_trip_for_caller};
-use workflow_engine::schedule::{CatchUp, Declaration, Occurrence, Overlap, Timing};
+use workflow_engine::schedule::{CatchUp, Declaration, InvalidSchedule, Occurrence, Overlap, Timing};
 
 /// The declaration of a schedule, which starts runs of a workflow by the clock: times, a workflow
 /// with its input, and policies. Each occurrence starts one run, however many workers there are.
@@ -52,6 +52,9 @@ pub struct Schedule {
     name: String,
     declaration: Declaration,
     version: Option<String>,
+    queue: Option<String>,
+    /// The gate that the attribute of the workflow computes from a fixed input.
+    default_gate: Option<String>,
     input: Option<ScheduleInput>,
 }
 
@@ -64,8 +67,18 @@ pub enum ScheduleInput {
     Computed(ComputeInput),
 }
 
-/// Computes the input of a run as JSON text.
-type ComputeInput = Arc<dyn Fn(&Occurrence) -> Result<String, PayloadError> + Send + Sync>;
+/// The computed input of one run.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ScheduledInput {
+    /// The input as JSON text.
+    pub text: String,
+    /// The gate that the attribute of the workflow computes from the input.
+    pub gate: Option<String>,
+}
+
+/// Computes the input of a run.
+type ComputeInput = Arc<dyn Fn(&Occurrence) -> Result<ScheduledInput, PayloadError> + Send + Sync>;
 
 /// The parts of a schedule.
 #[doc(hidden)]
@@ -75,6 +88,8 @@ pub struct DeclaredSchedule {
     pub name: String,
     /// The declaration.
     pub declaration: Declaration,
+    /// Whether the schedule names its queue.
+    pub names_queue: bool,
     /// The input; `None` if nothing says what to start.
     pub input: Option<ScheduleInput>,
 }
@@ -111,6 +126,7 @@ impl Schedule {
         let declaration = Declaration {
             timing: Timing { zone: "UTC".into(), ..timing },
             lane,
+            gate: None,
             tags: [].into(),
             priority: None,
             deadline: None,
@@ -119,7 +135,7 @@ impl Schedule {
             limit: None,
             pause_on_failure: false,
         };
-        Self { name, declaration, version: None, input: None }
+        Self { name, declaration, version: None, queue: None, default_gate: None, input: None }
     }
 
     /// Adds the times of a further cron expression. A time that several of them have is one
@@ -201,7 +217,26 @@ impl Schedule {
 
     /// Sets the queue of the runs. See [`Start::queue`](crate::Start::queue).
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.declaration.lane.queue = queue.into();
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// Sets the gate of its queue behind which each run waits, also triggered and backfilled ones.
+    /// See [`Start::gate`](crate::Start::gate). Default: the gate that the workflow's attribute
+    /// computes from the input of [`Schedule::start`] or [`Schedule::start_with`], or none.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[workflow]
+    /// # async fn import(ctx: &Ctx, account: String) -> Result<()> { Ok(()) }
+    /// use workflow_sdk::Schedule;
+    ///
+    /// let nightly = Schedule::cron("acct-42", "0 3 * * *").start(import, "acct-42".to_owned());
+    /// let nightly = nightly.queue("imports").gate("acct-42");
+    /// # let _ = nightly;
+    /// ```
+    pub fn gate(mut self, gate: impl Into<String>) -> Self {
+        self.declaration.gate = Some(gate.into());
         self
     }
 
@@ -248,8 +283,8 @@ impl Schedule {
     /// one that does not know the workflow.
     pub fn start<W: Workflow>(self, workflow: W, input: W::Input) -> Self {
         let _ = workflow;
-        let input = input_text(&self.name, &input);
-        self.starting::<W>(ScheduleInput::Fixed(input))
+        let text = input_text(&self.name, &input);
+        Self { default_gate: W::gate(&input), ..self.starting::<W>(ScheduleInput::Fixed(text)) }
     }
 
     /// Starts this workflow with an input that is computed from the occurrence. Only a worker that
@@ -264,34 +299,55 @@ impl Schedule {
         let _ = workflow;
         let subject = format!("input of schedule {:?}", self.name);
         // The error is stored as the reason of a pause, so it must not quote the value.
-        let text = move |at: &Occurrence| round_trip(&subject, &input(at), usize::MAX).map(|(text, _)| text);
-        self.starting::<W>(ScheduleInput::Computed(Arc::new(text)))
+        let compute = move |at: &Occurrence| {
+            let input = input(at);
+            let (text, _) = round_trip(&subject, &input, usize::MAX)?;
+            Ok(ScheduledInput { text, gate: W::gate(&input) })
+        };
+        self.starting::<W>(ScheduleInput::Computed(Arc::new(compute)))
     }
 
     /// Starts a workflow whose code this program does not have, with JSON as its input. The run
-    /// fails if the input does not decode.
+    /// fails if the input does not decode. See
+    /// [`Client::start_by_name`](crate::Client::start_by_name) for its queue, gate and version.
     pub fn start_by_name(mut self, workflow: impl Into<String>, input: &Value) -> Self {
-        self.input = Some(ScheduleInput::Fixed(input_text(&self.name, input)));
-        self.declaration.lane.workflow = workflow.into();
+        let input = ScheduleInput::Fixed(input_text(&self.name, input));
+        self.starts(workflow.into(), DEFAULT_VERSION, DEFAULT_QUEUE, input);
         self
     }
 
     fn starting<W: Workflow>(mut self, input: ScheduleInput) -> Self {
-        self.input = Some(input);
-        self.declaration.lane.workflow = W::NAME.into();
-        self.declaration.lane.version = W::VERSION.into();
+        self.starts(W::NAME.into(), W::VERSION, W::QUEUE.unwrap_or(DEFAULT_QUEUE), input);
         self
     }
 
+    fn starts(&mut self, workflow: String, version: &str, queue: &str, input: ScheduleInput) {
+        self.declaration.lane = Lane { queue: queue.into(), workflow, version: version.into() };
+        self.default_gate = None;
+        self.input = Some(input);
+    }
+
     /// Returns the parts. For the worker.
+    ///
+    /// # Errors
+    /// [`InvalidSchedule::Gate`].
     #[doc(hidden)]
-    #[must_use]
-    pub fn into_parts(self) -> DeclaredSchedule {
-        let Self { name, mut declaration, version, input } = self;
+    pub fn into_parts(self) -> Result<DeclaredSchedule, InvalidSchedule> {
+        let Self { name, mut declaration, version, queue, default_gate, input } = self;
         if let Some(version) = version {
             declaration.lane.version = version;
         }
-        DeclaredSchedule { name, declaration, input }
+        let names_queue = queue.is_some();
+        if let Some(queue) = queue {
+            declaration.lane.queue = queue;
+        }
+        if declaration.gate.is_none()
+            && let Some(gate) = default_gate
+        {
+            check_gate_of(&declaration.lane.workflow, &gate)?;
+            declaration.gate = Some(gate);
+        }
+        Ok(DeclaredSchedule { name, declaration, names_queue, input })
     }
 }
 

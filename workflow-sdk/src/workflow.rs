@@ -34,6 +34,18 @@ pub trait Workflow: Send + Sync + 'static {
     /// step is attempted again. A fatal error, a cancel, a deadline and a refusal are not retried.
     const RETRY: Option<Retry> = None;
 
+    /// The queue of a run whose start names none. `None` (the default): the queue
+    /// [`DEFAULT_QUEUE`](crate::DEFAULT_QUEUE), and for a child the queue of its parent.
+    const QUEUE: Option<&'static str> = None;
+
+    /// Returns the gate of a run with this input whose start names none: see
+    /// [`Start::gate`](crate::Start::gate). `None` (the default): the run waits behind no gate.
+    #[must_use]
+    fn gate(input: &Self::Input) -> Option<String> {
+        let _ = input;
+        None
+    }
+
     /// Calls the function.
     fn run<'a>(ctx: &'a Ctx<Self::State>, input: Self::Input)
     -> impl Future<Output = Result<Self::Output>> + Send + 'a;
@@ -66,6 +78,11 @@ where
     const NAME: &'static str = W::NAME;
     const VERSION: &'static str = W::VERSION;
     const RETRY: Option<Retry> = W::RETRY;
+    const QUEUE: Option<&'static str> = W::QUEUE;
+
+    fn gate(input: &Self::Input) -> Option<String> {
+        W::gate(input)
+    }
 
     fn run<'a>(
         ctx: &'a Ctx<Self::State>,
@@ -91,6 +108,29 @@ where
 pub mod __private {
     pub use inventory::submit;
     pub use workflow_engine::runtime::{Registered, RetryDelay};
+
+    /// The result of the closure of option `gate`.
+    #[diagnostic::on_unimplemented(
+        message = "the closure of `gate` returns the name of a gate, found `{Self}`",
+        label = "return text, such as `&input.account`",
+        note = "a `String`, a `&str` and any other type that is `AsRef<str>` are text; of a number return `.to_string()`"
+    )]
+    pub trait GateName {
+        /// Returns the name.
+        fn into_name(self) -> String;
+    }
+
+    #[diagnostic::do_not_recommend]
+    impl<T: AsRef<str>> GateName for T {
+        fn into_name(self) -> String {
+            self.as_ref().to_owned()
+        }
+    }
+
+    /// Returns the gate that the closure of option `gate` names for this input.
+    pub fn gate_of<'a, I, N: GateName>(input: &'a I, gate: impl FnOnce(&'a I) -> N) -> Option<String> {
+        Some(gate(input).into_name())
+    }
 
     /// The result type of a workflow function, under any alias.
     #[diagnostic::on_unimplemented(

@@ -11,7 +11,7 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession,
+    ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
     Listener, NextDue, Outcome, SeatRow, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError,
     WorkerRecord, Write,
 };
@@ -248,9 +248,8 @@ impl Store for SqliteStore {
         within_deadline("count the running runs of a queue", queue::running_in(&self.database, queue, at_most)).await
     }
 
-    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
-        let running = queue::running_behind(&self.database, queue, gate);
-        within_deadline("count the running runs behind a gate", running).await
+    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
+        within_deadline("read the use of a gate", queue::gate_use(&self.database, queue, gate)).await
     }
 
     async fn due_lanes(&self, lanes: &[Lane]) -> Result<Vec<Lane>, DatabaseError> {

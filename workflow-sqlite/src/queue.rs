@@ -4,7 +4,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use workflow_engine::model::{QueueChange, QueueLimits, QueueRecord, Timestamp};
-use workflow_engine::store::{DatabaseError, LockedQueue, QueueWrite};
+use workflow_engine::store::{DatabaseError, GateUse, LockedQueue, QueueWrite};
 
 use super::database::Database;
 use super::error::During;
@@ -90,11 +90,13 @@ pub(super) async fn running_in(database: &Database, queue: &str, at_most: u32) -
     count(reader.connection()?, queue, at_most).await
 }
 
-/// See [`Store::running_behind`](workflow_engine::store::Store::running_behind).
-pub(super) async fn running_behind(database: &Database, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
+/// See [`Store::gate_use`](workflow_engine::store::Store::gate_use).
+pub(super) async fn gate_use(database: &Database, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
     let mut reader = database.reader().await?;
-    let counts = gate::count_behind(reader.connection()?, &[(queue, gate)]).await?;
-    Ok(counts.first().copied().unwrap_or_default())
+    let query = sqlx::query(sql::READ_GATE_USE).bind(queue.to_owned()).bind(gate.to_owned());
+    let found = query.fetch_optional(reader.connection()?).await.during("read the use of a gate")?;
+    let Some(found) = found else { return Ok(GateUse::NONE) };
+    Ok(GateUse { running: row::get(&found, "running")?, used_until: row::time(&found, "used_until")? })
 }
 
 async fn count(connection: &mut SqliteConnection, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {

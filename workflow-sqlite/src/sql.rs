@@ -142,6 +142,7 @@ statements! {
     READ_FENCE = "read_fence.sql";
     READ_HISTORY = "read_history.sql";
     READ_INBOX = "read_inbox.sql";
+    READ_GATE_USE = "read_gate_use.sql";
     READ_INPUTS = "read_inputs.sql";
     READ_JOURNAL_MODE = "read_journal_mode.sql";
     READ_LOCKING_MODE = "read_locking_mode.sql";

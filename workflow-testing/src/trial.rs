@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use workflow_sdk::{Client, RunHistory, RunId, RunStatus, RunsWith, StoredError};
+use workflow_sdk::{Client, DEFAULT_QUEUE, RunHistory, RunId, RunStatus, RunsWith, StoredError};
 
 use super::TestError;
 use super::commit_log::{Boundary, Commit, CommitLog, RanAgain};
@@ -99,7 +99,16 @@ async fn start<S, W: RunsWith<S>>(
 ) -> Result<RunId, TestError> {
     let id = nth_id(config.start, 0).unwrap_or_else(RunId::generate);
     let input = input.clone();
-    let start = move |client: &Client| client.start_by_name(W::NAME, &input).version(W::VERSION).id(id).key("trial");
+    // An input that does not decode has no gate, and its run fails.
+    let gate = serde_json::from_value::<W::Input>(input.clone()).ok().and_then(|input| W::gate(&input));
+    let start = move |client: &Client| {
+        let start = client.start_by_name(W::NAME, &input).version(W::VERSION).id(id).key("trial");
+        let start = start.queue(W::QUEUE.unwrap_or(DEFAULT_QUEUE));
+        match &gate {
+            Some(gate) => start.gate(gate),
+            None => start,
+        }
+    };
     ask_until_answered(thread, start).await?;
     Ok(id)
 }

@@ -8,7 +8,7 @@ use workflow_engine::model::{NewRun, StoredSchedule, Timestamp};
 use workflow_engine::runtime::PayloadError;
 use workflow_engine::schedule::{Calendar, Conflict, Declaration, Occurrence, Origin, PauseCause, Record};
 use workflow_engine::store::{Outcome, ScheduleWrite, Write};
-use workflow_sdk::internal::{DeclaredSchedule, ScheduleInput};
+use workflow_sdk::internal::{DeclaredSchedule, ScheduleInput, ScheduledInput};
 use workflow_sdk::{Client, Schedule};
 
 use crate::WorkerError;
@@ -27,7 +27,7 @@ pub(crate) struct Schedules {
 #[derive(Default)]
 pub(crate) struct ComputedInputs(Vec<(String, ComputeInput)>);
 
-type ComputeInput = Arc<dyn Fn(&Occurrence) -> Result<String, PayloadError> + Send + Sync>;
+type ComputeInput = Arc<dyn Fn(&Occurrence) -> Result<ScheduledInput, PayloadError> + Send + Sync>;
 
 impl Schedules {
     pub(crate) fn add(&mut self, schedule: Schedule) {
@@ -45,7 +45,7 @@ impl Schedules {
         let mut inputs = ComputedInputs::default();
         let mut names = HashSet::new();
         for schedule in declared {
-            let DeclaredSchedule { name, declaration, input } = schedule.into_parts();
+            let DeclaredSchedule { name, declaration, input, .. } = schedule.into_parts()?;
             if !names.insert(name.clone()) {
                 return Err(WorkerError::DuplicateSchedule { name });
             }

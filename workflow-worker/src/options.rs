@@ -65,7 +65,10 @@ pub struct WorkerOptions {
     /// shortened at random by up to a quarter, so that workers do not poll in step. Default: 1 s.
     /// Range: a millisecond to a year.
     pub poll_interval: Duration,
-    /// The queues that the worker serves. Default: `default` alone. Range: one or more.
+    /// The queues that the worker serves. Default: `default`, and the queues in the attributes of
+    /// its workflows (`#[workflow(queue = "..")]`). A worker that names queues, by
+    /// [`Worker::queues`](crate::Worker::queues) or [`Worker::queue`](crate::Worker::queue), serves
+    /// these alone. Range: one or more.
     pub queues: Vec<String>,
     /// How many steps the history of a run may have. A run with more fails with an error of kind
     /// [`HistoryLimit`](workflow_sdk::ErrorKind::HistoryLimit), before its workflow is called if

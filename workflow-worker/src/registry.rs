@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ use crate::WorkerError;
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: HashMap<WorkflowId, Entry>,
+    /// The queues in the attributes of the workflows.
+    queues: BTreeSet<&'static str>,
     /// Workflows that were registered twice.
     duplicates: Vec<WorkflowId>,
 }
@@ -25,6 +27,7 @@ struct WorkflowId {
 impl Registry {
     pub(crate) fn register<S, W: RunsWith<S>>(&mut self, state: &Arc<S>) {
         let id = WorkflowId { name: W::NAME, version: W::VERSION };
+        self.queues.extend(W::QUEUE);
         if self.entries.insert(id.clone(), Entry::new::<S, W>(state)).is_some() {
             self.duplicates.push(id);
         }
@@ -41,6 +44,11 @@ impl Registry {
             check_name(NameSubject::Version, id.version)?;
         }
         if self.entries.is_empty() { Err(WorkerError::NoWorkflows) } else { Ok(()) }
+    }
+
+    /// Returns the queues that the attributes of the workflows name.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &'static str> {
+        self.queues.iter().copied()
     }
 
     /// Returns the lanes of every workflow in each of these queues.

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::Instant;
-use workflow_engine::model::{NewRun, RunId, StoredSchedule, Timestamp, UnreadablePayload};
-use workflow_engine::schedule::{Calendar, EndsOfRuns, Firing, Occurrence, PauseCause, Record, fire};
+use workflow_engine::model::{NewRun, RunId, StoredSchedule, Timestamp, UnreadablePayload, check_gate_of};
+use workflow_engine::schedule::{Calendar, Declaration, EndsOfRuns, Firing, Occurrence, PauseCause, Record, fire};
 use workflow_engine::store::{DueSchedules, Outcome, ScheduleWrite, Write};
+use workflow_sdk::internal::ScheduledInput;
 use workflow_sdk::{DatabaseError, RunStatus};
 
 use crate::declaration::{ComputedInputs, checked};
@@ -212,7 +213,7 @@ fn with_inputs(
     starts: Vec<Occurrence>,
     now: Timestamp,
 ) -> (Record, Vec<NewRun>) {
-    let runs = starts.iter().map(|start| Ok(record.declaration().run(start, input(shared, inputs, row, start)?)));
+    let runs = starts.iter().map(|start| new_run(record.declaration(), start, input(shared, inputs, row, start)?));
     match runs.collect::<Result<Vec<_>, String>>() {
         Ok(runs) => (record, runs),
         Err(reason) => {
@@ -225,18 +226,33 @@ fn with_inputs(
     }
 }
 
+/// Returns the run of an occurrence. The gate of the schedule wins over that of the input.
+fn new_run(declaration: &Declaration, occurrence: &Occurrence, input: ScheduledInput) -> Result<NewRun, String> {
+    let mut run = declaration.run(occurrence, input.text);
+    if run.gate.is_none()
+        && let Some(gate) = input.gate
+    {
+        check_gate_of(&run.lane.workflow, &gate).map_err(|error| error.to_string())?;
+        run.gate = Some(gate);
+    }
+    Ok(run)
+}
+
 fn input(
     shared: &Shared,
     inputs: &ComputedInputs,
     row: &StoredSchedule,
     occurrence: &Occurrence,
-) -> Result<String, String> {
-    if let Some(input) = &row.input {
-        return Ok(input.clone());
+) -> Result<ScheduledInput, String> {
+    if let Some(text) = &row.input {
+        return Ok(ScheduledInput { text: text.clone(), gate: None });
     }
     let compute = inputs.of(&row.name).ok_or("this worker does not have the function of the input")?;
     let input = catch_unwind(AssertUnwindSafe(|| compute(occurrence)))
         .map_err(|_| format!("the input of {occurrence} panicked"))?
-        .and_then(|input| checked(&row.name, input, shared.client.payload_limit()));
+        .and_then(|ScheduledInput { text, gate }| {
+            let text = checked(&row.name, text, shared.client.payload_limit())?;
+            Ok(ScheduledInput { text, gate })
+        });
     input.map_err(|error| error.to_string())
 }

@@ -81,7 +81,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Registers a workflow. The workflow must need the worker's state, or no state.
+    /// Registers a workflow. The workflow must need the worker's state, or no state. A worker that
+    /// names no queues also serves the queue in the workflow's attribute: see
+    /// [`WorkerOptions::queues`].
     pub fn register<W: RunsWith<S>>(mut self, workflow: W) -> Self {
         let _ = workflow;
         self.registry.register::<S, W>(&self.state);
@@ -350,14 +352,19 @@ impl<S: Send + Sync + 'static> Worker<S> {
         preflight(&self.client, &self.registry).await
     }
 
-    /// Adds the declared queues to those that the worker serves, and returns them.
+    /// Adds the declared queues to those that the worker serves, and returns them. A worker that
+    /// names no queue also serves those of its workflows.
     fn serve_declared(&mut self) -> Vec<Queue> {
-        if !self.declared.is_empty() && !self.names_queues {
-            self.options.queues.clear();
+        let queues = &mut self.options.queues;
+        let mut more: Vec<String> = self.declared.iter().map(|queue| queue.name.clone()).collect();
+        if !self.names_queues && !more.is_empty() {
+            queues.clear();
+        } else if !self.names_queues {
+            more.extend(self.registry.queues().map(str::to_owned));
         }
-        for queue in &self.declared {
-            if !self.options.queues.contains(&queue.name) {
-                self.options.queues.push(queue.name.clone());
+        for queue in more {
+            if !queues.contains(&queue) {
+                queues.push(queue);
             }
         }
         std::mem::take(&mut self.declared)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, GateLimits, Lane, NewRun, QueueChange, QueueLimits, Rate, StartTime, WorkerId};
-use workflow_engine::store::{ClaimRequest, Claimed, Outcome, QueueWrite, Store, Write};
+use workflow_engine::store::{ClaimRequest, Claimed, GateUse, Outcome, QueueWrite, Store, Write};
 use workflow_sdk::{RunFilter, RunId, RunStatus, Timestamp};
 use workflow_tests::builders::{LEASE, claim_by, lane_of, new_run, park, signal, start, succeed};
 use workflow_tests::{Fixture, outcome};
@@ -85,8 +85,8 @@ pub async fn at_most_the_limit_of_runs_behind_a_gate_are_under_way(fixture: Fixt
     let batch = [succeed(ended, "1"), park(parked, Timestamp::FAR_FUTURE), Write::Claim(request(25))];
     let second = outcome::claimed(fixture.commit(&batch).await.pop().expect("the claim's outcome"));
     assert_eq!(by_gate(&second), counts([("a", 2)]), "an ended and a parked run hold no slot");
-    assert_eq!(fixture.store.running_behind("mail", "a").await.expect("a count"), LIMIT);
-    assert_eq!(fixture.store.running_behind("mail", "unknown").await.expect("a count"), 0);
+    assert_eq!(fixture.store.gate_use("mail", "a").await.expect("a read").running, LIMIT);
+    assert_eq!(fixture.store.gate_use("mail", "unknown").await.expect("a read"), GateUse::NONE);
     assert_eq!(fixture.store.running_in("mail", 100).await.expect("a count"), 3);
 }
 
@@ -367,6 +367,23 @@ pub async fn each_gate_has_a_rate_of_its_own(fixture: Fixture) {
     assert_eq!(by_gate(&claim_and_end(&fixture, &request(25)).await), counts([("a", 1), ("b", 1), ("c", 1)]));
 }
 
+pub async fn a_gate_shows_its_running_runs_and_until_when_its_rate_is_used_up(fixture: Fixture) {
+    let rate = Rate::per_minute(2);
+    change(&fixture, QueueChange::Declare(QueueLimits::none().per_gate(GateLimits::none().rate(rate)))).await;
+    for gate in ["a", "b"] {
+        started(&fixture, gate, 2).await;
+    }
+    let gate_use = async |gate| fixture.store.gate_use("mail", gate).await.expect("a read");
+    assert_eq!(gate_use("a").await, GateUse::NONE, "no run has begun");
+    let before = fixture.now();
+    assert_eq!(by_gate(&fixture.claim(&request(25)).await), counts([("a", 1), ("b", 1)]));
+    let used = gate_use("a").await;
+    assert_eq!(used.running, 1);
+    assert_eq!(used.used_until, rate.used_after(Timestamp::from_micros(0), before, 1), "until the next one may begin");
+    assert_eq!(gate_use("b").await, used);
+    assert_eq!(fixture.store.gate_use("other", "a").await.expect("a read"), GateUse::NONE, "a gate of another queue");
+}
+
 /// The gates of a full queue give nothing, so they must not hide those behind them in the line.
 pub async fn a_lapsed_run_behind_any_gate_of_a_full_queue_is_taken_over(fixture: Fixture) {
     change(&fixture, QueueChange::Declare(QueueLimits::none().concurrency(1))).await;
@@ -453,7 +470,7 @@ pub async fn concurrent_claims_exceed_no_limit_of_a_gate_and_lose_no_run(fixture
             batch.push(Write::Claim(request(5)));
             let outcomes = store.commit(&batch).await.expect("commit");
             for gate in GATES {
-                most = most.max(store.running_behind("mail", gate).await.expect("a count"));
+                most = most.max(store.gate_use("mail", gate).await.expect("a read").running);
             }
             if let Some(Outcome::Claimed(claimed)) = outcomes.last() {
                 held.extend(claims(claimed));

@@ -138,6 +138,7 @@ workflow_tests::cases! {
         runs_of_a_queue_begin_at_its_rate,
         a_rate_counts_only_first_claims,
         each_gate_has_a_rate_of_its_own,
+        a_gate_shows_its_running_runs_and_until_when_its_rate_is_used_up,
         concurrent_claims_exceed_no_limit_of_a_gate_and_lose_no_run,
     }
     limit {

@@ -192,7 +192,10 @@ pub async fn a_wait_for_a_free_worker_is_explained(db: Live) {
     reaches(&first, RunStatus::Running).await;
     let second = db.client.start(checkout, ()).await.unwrap();
     let due = second.run().await.unwrap().available_at;
-    assert_eq!(why(&second).await, format!("the run is due since {due}; 1 worker serves it and has had no room"));
+    assert_eq!(
+        why(&second).await,
+        format!("the run is due since {due}; 1 worker serves it and takes it once it has room")
+    );
     probe.open("charge");
     assert_eq!(second.result().await.unwrap(), "1");
     worker.stop().await;

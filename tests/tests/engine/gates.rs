@@ -168,6 +168,30 @@ pub async fn names_of_gates_are_checked(db: Live) {
     assert!(db.client.queues().await.unwrap()[0].has_gates);
 }
 
+pub async fn a_used_up_rate_of_a_gate_is_explained(db: Live) {
+    let probe = Probe::new();
+    ["first", "other"].iter().for_each(|gate| probe.open(gate));
+    let of_hour = GateLimits::none().rate(Rate::per(Duration::from_secs(3600), 1));
+    let worker = LocalWorker::start(db.worker(probe).register(hold).queue(Queue::new("default").per_gate(of_hour)));
+    let start = async |what: &str, gate: &str| db.client.start(hold, what.into()).gate(gate).await.unwrap();
+    start("first", "acct-1").await.result().await.unwrap();
+    let second = start("second", "acct-1").await;
+    let said = until("the rate of the gate is used up", async || {
+        let said = second.explain().await.unwrap();
+        matches!(said, Explanation::GateRate { .. }).then_some(said)
+    })
+    .await;
+    let Explanation::GateRate { since, queue, gate, rate, next_at } = &said else { panic!("{said:?}") };
+    assert_eq!((queue.as_str(), gate.as_str(), rate.to_string().as_str()), ("default", "acct-1", "1 per 3600 s"));
+    let wait = next_at.since(*since);
+    assert!((Duration::from_secs(3500)..=Duration::from_secs(3600)).contains(&wait), "{wait:?}");
+    let text = said.to_string();
+    let end = format!("the rate of gate acct-1 of queue default (1 per 3600 s) lets the next run begin at {next_at}");
+    assert!(text.ends_with(&end), "{text}");
+    start("other", "acct-2").await.result().await.unwrap();
+    worker.stop().await;
+}
+
 pub async fn a_rate_out_of_range_is_refused_and_a_used_up_one_is_explained(db: Live) {
     let queue = db.client.queue("default");
     let refused = queue.set_limits(QueueLimits::none().rate(Rate::per_second(0))).await.unwrap_err();

@@ -10,6 +10,7 @@ use workflow_tests::{Database, Live, until};
 
 mod application_pools;
 mod application_transactions;
+mod attributes;
 mod authoring;
 mod batches_in_line;
 mod breaker;
@@ -57,6 +58,13 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 workflow_tests::cases! {
     "engine", "db: Live)",
+    attributes {
+        a_start_takes_queue_and_gate_from_the_attribute,
+        a_worker_that_names_no_queue_serves_those_of_its_workflows,
+        a_child_takes_queue_and_gate_from_the_attribute,
+        a_schedule_takes_queue_and_gate_from_the_attribute,
+        a_gate_that_an_attribute_computes_is_checked,
+    }
     authoring {
         a_step_returns_its_decoded_stored_value,
         a_value_that_changes_in_json_is_warned_of_once_per_step,
@@ -176,6 +184,7 @@ workflow_tests::cases! {
         a_fork_waits_behind_the_gate_of_its_source,
         a_debounced_start_moves_its_run_behind_another_gate,
         names_of_gates_are_checked,
+        a_used_up_rate_of_a_gate_is_explained,
         a_rate_out_of_range_is_refused_and_a_used_up_one_is_explained,
     }
     queues {
@@ -183,6 +192,7 @@ workflow_tests::cases! {
         limits_that_an_operator_sets_hold_without_a_restart,
         a_paused_queue_drains_and_goes_on_when_it_is_resumed,
         a_parent_and_its_child_in_a_queue_with_one_slot_both_end,
+        a_start_is_explained_before_it_is_made,
         names_of_queues_are_checked,
     }
     step_limits {

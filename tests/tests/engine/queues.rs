@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{Client, Explanation, QueueLimits, RunFilter, RunStatus};
+use workflow_sdk::{Client, Explanation, GateLimits, QueueLimits, Rate, RunFilter, RunStatus};
 use workflow_tests::{Gauge, Live, LocalWorker, Probe, until};
 use workflow_worker::{Queue, Worker, WorkerError};
 
@@ -126,6 +126,56 @@ pub async fn a_parent_and_its_child_in_a_queue_with_one_slot_both_end(db: Live) 
         run.await.unwrap().result().await.unwrap();
     }
     assert_eq!(db.client.queue("mail").running(10).await.unwrap(), 0);
+    worker.stop().await;
+}
+
+/// The answers are those of `explain` for a run that is started instead.
+pub async fn a_start_is_explained_before_it_is_made(db: Live) {
+    let start = |gate: &str| db.client.start(hold, "second".into()).queue("mail").gate(gate);
+    let said = async |gate| db.client.explain_start(start(gate)).await.unwrap();
+    assert!(matches!(said("acct-1").await, Explanation::Unserved { .. }));
+
+    let probe = Probe::new();
+    let of_hour = Rate::per(Duration::from_secs(3600), 1);
+    let (none, gates) = (QueueLimits::none(), GateLimits::none());
+    let mail = Queue::new("mail").rate(of_hour).per_gate(gates.rate(of_hour));
+    let worker = LocalWorker::start(db.worker(probe.clone()).register(hold).queue(mail));
+    let first = db.client.start(hold, "first".into()).queue("mail").gate("acct-1").await.unwrap();
+    probe.noted("begun first").await;
+
+    let mail = db.client.queue("mail");
+    let full = none.concurrency(1).rate(of_hour).per_gate(gates.concurrency(1).rate(of_hour));
+    mail.pause("audit").await.unwrap();
+    mail.set_limits(full).await.unwrap();
+    let Explanation::QueuePaused { pause, .. } = said("acct-1").await else { panic!("the queue is paused") };
+    assert_eq!(pause.reason, "audit");
+    mail.resume().await.unwrap();
+    let Explanation::GateFull { queue, gate, limit, .. } = said("acct-1").await else { panic!("the gate is full") };
+    assert_eq!((queue.as_str(), gate.as_str(), limit), ("mail", "acct-1", 1));
+    mail.set_limits(none.concurrency(1).rate(of_hour).per_gate(gates.rate(of_hour))).await.unwrap();
+    let Explanation::GateRate { gate, rate, since, next_at, .. } = said("acct-1").await else { panic!("its rate") };
+    assert_eq!((gate.as_str(), rate), ("acct-1", of_hour));
+    assert!(next_at > since, "{next_at} is not after {since}");
+    let Explanation::QueueRate { rate, .. } = said("acct-2").await else { panic!("the rate of the queue") };
+    assert_eq!(rate, of_hour);
+    mail.set_limits(none.concurrency(1)).await.unwrap();
+    let explained = said("acct-2").await;
+    let Explanation::QueueFull { limit, .. } = explained else { panic!("{explained:?}") };
+    assert_eq!(limit, 1);
+    assert_eq!(db.client.list(&RunFilter::new()).await.unwrap().len(), 1, "nothing was started");
+
+    let second = start("acct-2").await.unwrap();
+    let run = second.explain().await.unwrap();
+    assert!(matches!(run, Explanation::QueueFull { limit: 1, .. }), "{run:?}");
+    second.cancel().await.unwrap();
+    mail.set_limits(none).await.unwrap();
+    assert!(matches!(said("acct-1").await, Explanation::Due { workers: 1, .. }));
+    let later = db.client.explain_start(start("acct-1").delay(Duration::from_secs(60))).await.unwrap();
+    assert!(matches!(later, Explanation::Scheduled { .. }), "{later:?}");
+    let refused = db.client.explain_start(start("")).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Name(_)), "{refused}");
+    probe.open("first");
+    first.result().await.unwrap();
     worker.stop().await;
 }
 

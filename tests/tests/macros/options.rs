@@ -34,6 +34,47 @@ async fn stubborn(_ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Order {
+    account: String,
+    number: u64,
+}
+
+#[workflow(queue = "accounts", gate = |order: &Order| &order.account)]
+async fn borrowed(_ctx: &Ctx, _order: Order) -> Result<()> {
+    Ok(())
+}
+
+#[workflow(gate = |order| format!("acct-{}", order.number % 10))]
+async fn computed(_ctx: &Ctx, order: Order) -> Result<u64> {
+    Ok(order.number)
+}
+
+#[workflow(gate = |(account, _): &(String, u64)| account.as_str(), crate = "my_app::workflow_sdk")]
+async fn pattern(_ctx: &Ctx, (_, count): (String, u64)) -> Result<u64> {
+    Ok(count)
+}
+
+#[workflow(gate = |&()| "nightly")]
+async fn without_input(_ctx: &Ctx) -> Result<()> {
+    Ok(())
+}
+
+fn place<W: Workflow>(_: W, input: &W::Input) -> (Option<&'static str>, Option<String>) {
+    (W::QUEUE, W::gate(input))
+}
+
+#[test]
+fn the_queue_and_the_gate_of_an_input() {
+    let order = Order { account: "acct-42".into(), number: 7 };
+    let gate = |gate: &str| Some(gate.to_owned());
+    assert_eq!(place(plain, &()), (None, None));
+    assert_eq!(place(borrowed, &order), (Some("accounts"), gate("acct-42")));
+    assert_eq!(place(computed, &order), (None, gate("acct-7")));
+    assert_eq!(place(pattern, &("acct-9".into(), 1)), (None, gate("acct-9")));
+    assert_eq!(place(without_input, &()), (None, gate("nightly")));
+}
+
 fn retry_of<W: Workflow>(_: W) -> Option<Retry> {
     W::RETRY
 }

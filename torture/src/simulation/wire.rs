@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use fastrand::Rng;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession, Listener, NextDue,
-    Outcome, Renewed, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
-    Write,
+    AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
+    NextDue, Outcome, Renewed, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
+    WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -317,8 +317,8 @@ impl Store for Wire {
         self.call("running in a queue", self.inner.running_in(queue, at_most), quiet).await
     }
 
-    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
-        self.call("running behind a gate", self.inner.running_behind(queue, gate), quiet).await
+    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
+        self.call("use of a gate", self.inner.gate_use(queue, gate), quiet).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

@@ -50,7 +50,10 @@ pub use fork::{ForkPoint, find_fork_point, rows_kept_by_fork};
 pub use id::{Claim, RunId, WorkerId};
 pub use limit::{LimitChange, LimitRecord, LimitRule, SeatLine, SeatWait};
 pub use name::check_scope;
-pub use name::{InvalidName, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, NameSubject, check_name, check_queue, check_tags};
+pub use name::{
+    InvalidGate, InvalidName, InvalidTags, MAX_TAG_BYTES, MAX_TAGS, NameSubject, check_gate_of, check_name,
+    check_queue, check_tags,
+};
 pub use payload_codec::{CodecError, CodedPayload, PayloadCodec, PayloadContext, PayloadPlace};
 pub use priority::{Priority, Rank};
 pub use queue::{GateLimits, QueueChange, QueueLimits, QueuePause, QueueRecord};

@@ -88,6 +88,24 @@ pub struct InvalidName {
     reason: String,
 }
 
+/// A gate that the attribute of a workflow computes from an input, and that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the attribute of workflow {workflow:?} computes a gate that is refused: {reason}; change its option `gate`")]
+pub struct InvalidGate {
+    /// The workflow.
+    pub workflow: String,
+    /// The reason, with the gate.
+    pub reason: InvalidName,
+}
+
+/// Checks a gate that the attribute of this workflow computes from an input.
+///
+/// # Errors
+/// [`InvalidGate`] with the workflow, the gate and the reason.
+pub fn check_gate_of(workflow: &str, gate: &str) -> Result<(), InvalidGate> {
+    check_name(NameSubject::Gate, gate).map_err(|reason| InvalidGate { workflow: workflow.to_owned(), reason })
+}
+
 /// The longest name. It keeps index entries small in both databases.
 const MAX_NAME_BYTES: usize = 255;
 

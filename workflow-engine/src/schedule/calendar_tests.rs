@@ -22,6 +22,7 @@ fn declaration(timing: Timing) -> Declaration {
     Declaration {
         timing,
         lane: Lane { queue: "default".into(), workflow: "report".into(), version: "1".into() },
+        gate: None,
         tags: [].into(),
         priority: None,
         deadline: None,

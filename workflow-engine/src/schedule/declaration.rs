@@ -25,6 +25,10 @@ pub struct Declaration {
     pub timing: Timing,
     /// The lane of the runs.
     pub lane: Lane,
+    /// The gate behind which the runs wait. If there is none and code computes the input of a run,
+    /// the run waits behind the gate of that input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
     /// The tags of the runs, besides those that name the schedule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
@@ -59,6 +63,7 @@ impl Declaration {
         check_name(NameSubject::Workflow, &self.lane.workflow)?;
         check_name(NameSubject::Version, &self.lane.version)?;
         check_queue(&self.lane.queue)?;
+        self.gate.as_deref().map_or(Ok(()), |gate| check_name(NameSubject::Gate, gate))?;
         check_tags(&self.tags).map_err(InvalidSchedule::Tags)?;
         self.check_durations(name)?;
         self.check_numbers(name)?;
@@ -82,7 +87,7 @@ impl Declaration {
         let mut tags = self.tags.clone();
         occurrence.add_to(&mut tags);
         NewRun {
-            gate: None,
+            gate: self.gate.clone(),
             id,
             lane: self.lane.clone(),
             input,

@@ -13,6 +13,7 @@ fn hourly(overlap: Overlap, catch_up: CatchUp) -> (Record, Calendar) {
     let declaration = Declaration {
         timing: Timing { every: Some(HOUR), zone: "UTC".into(), ..Timing::default() },
         lane: Lane { queue: "default".into(), workflow: "report".into(), version: "1".into() },
+        gate: None,
         tags: [].into(),
         priority: None,
         deadline: None,

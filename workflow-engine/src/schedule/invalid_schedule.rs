@@ -1,14 +1,17 @@
 use std::time::Duration;
 
-use crate::model::{InvalidName, InvalidTags, Timestamp};
+use crate::model::{InvalidGate, InvalidName, InvalidTags, Timestamp};
 
 /// The reason why a schedule is refused. Each names the schedule, the value, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSchedule {
-    /// The name of the schedule, its workflow, version or queue, or of a tag is not allowed.
+    /// The name of the schedule, its workflow, version, queue or gate, or of a tag is not allowed.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// The attribute of the workflow computes a gate that is not allowed.
+    #[error(transparent)]
+    Gate(#[from] InvalidGate),
     /// The name of the schedule is too long to be a part of the keys of its runs.
     #[error("the schedule name {shown:?}... has {bytes} bytes; use at most {limit}")]
     LongName {

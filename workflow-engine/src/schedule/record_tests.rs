@@ -12,6 +12,7 @@ fn every(every: Duration) -> Declaration {
     Declaration {
         timing: Timing { every: Some(every), zone: "UTC".into(), ..Timing::default() },
         lane: Lane { queue: "default".into(), workflow: "report".into(), version: "1".into() },
+        gate: None,
         tags: [].into(),
         priority: None,
         deadline: None,

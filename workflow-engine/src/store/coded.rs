@@ -19,7 +19,7 @@ use crate::model::{
 use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, ForkWrite, Inbox, LeaseSession, Listener, NextDue, Outcome, SeatRow, StepCommit,
+    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, SeatRow, StepCommit,
     StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
@@ -238,8 +238,8 @@ impl Store for CodedStore {
         self.inner.running_in(queue, at_most).await
     }
 
-    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
-        self.inner.running_behind(queue, gate).await
+    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
+        self.inner.gate_use(queue, gate).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

@@ -17,6 +17,20 @@ pub struct LockedGate {
     pub used_until: Timestamp,
 }
 
+/// How much of the limits of a gate is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateUse {
+    /// The number of running runs behind the gate.
+    pub running: u32,
+    /// Until when the rate of the gate is used up.
+    pub used_until: Timestamp,
+}
+
+impl GateUse {
+    /// The use of a gate that is not known.
+    pub const NONE: Self = Self { running: 0, used_until: Timestamp::from_micros(0) };
+}
+
 /// A gate from which a claim takes runs of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateTurn {

@@ -63,7 +63,7 @@ pub use connect_error::ConnectError;
 pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
-pub use gates::{EndedTurn, GateTurn, LockedGate, TurnEnd};
+pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
 pub use limited_claim::claim_limited;
 pub use locks::Locks;
@@ -273,11 +273,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError>;
 
-    /// Counts the running runs behind a gate of a queue.
+    /// Returns how much of the limits of a gate is used; [`GateUse::NONE`] if it is not known.
     ///
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
-    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError>;
+    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError>;
 
     /// Returns the limits for steps that were declared or set, in the order of their names.
     ///

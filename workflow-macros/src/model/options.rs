@@ -5,13 +5,14 @@ use std::fmt::Display;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token};
+use syn::{Expr, ExprClosure, ExprLit, Ident, Lit, LitStr, Path, Token};
 
 use super::Errors;
 use crate::lint::{Allowed, Rule};
 use crate::parse::Arg;
 
-/// The longest name or version in bytes. Both are part of index keys, whose size databases limit.
+/// The longest name, version or queue in bytes. All are part of index keys, whose size databases
+/// limit.
 pub(crate) const MAX_BYTES: usize = 255;
 
 const DEFAULT_VERSION: &str = "1";
@@ -22,6 +23,8 @@ pub(super) struct Options {
     pub(super) name: LitStr,
     pub(super) version: LitStr,
     pub(super) retry: Option<Expr>,
+    pub(super) queue: Option<LitStr>,
+    pub(super) gate: Option<ExprClosure>,
     pub(super) allowed: Allowed,
 }
 
@@ -32,10 +35,13 @@ pub(super) enum Key {
     Allow,
     Crate,
     Retry,
+    Queue,
+    Gate,
 }
 
 impl Key {
-    pub(super) const ALL: [Key; 5] = [Key::Name, Key::Version, Key::Allow, Key::Crate, Key::Retry];
+    pub(super) const ALL: [Key; 7] =
+        [Key::Name, Key::Version, Key::Allow, Key::Crate, Key::Retry, Key::Queue, Key::Gate];
 
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -44,6 +50,8 @@ impl Key {
             Key::Allow => "allow",
             Key::Crate => "crate",
             Key::Retry => "retry",
+            Key::Queue => "queue",
+            Key::Gate => "gate",
         }
     }
 
@@ -54,6 +62,8 @@ impl Key {
             Key::Allow => "allow(wall_clock)",
             Key::Crate => r#"crate = "my_app::workflow_sdk""#,
             Key::Retry => "retry = Retry::exponential().max_attempts(3)",
+            Key::Queue => r#"queue = "accounts""#,
+            Key::Gate => "gate = |input: &Order| &input.account",
         }
     }
 
@@ -69,6 +79,8 @@ impl Options {
             name: LitStr::new(&function.unraw().to_string(), function.span()),
             version: LitStr::new(DEFAULT_VERSION, function.span()),
             retry: None,
+            queue: None,
+            gate: None,
             allowed: Allowed::default(),
         };
         let mut given = Vec::new();
@@ -115,6 +127,10 @@ impl Options {
             }
             return;
         }
+        if key == Key::Gate {
+            self.gate = gate_closure(word, value, errors);
+            return;
+        }
         let Some(literal) = value.as_ref().and_then(string_literal) else {
             let message = format!("`{word}` takes a string literal, such as `{}`", key.example());
             match value {
@@ -124,9 +140,10 @@ impl Options {
             return;
         };
         match key {
-            Key::Name | Key::Version => match out_of_range(key, &literal.value()) {
+            Key::Name | Key::Version | Key::Queue => match out_of_range(key, &literal.value()) {
                 Some(message) => errors.refuse(literal, message),
                 None if key == Key::Name => self.name = literal.clone(),
+                None if key == Key::Queue => self.queue = Some(literal.clone()),
                 None => self.version = literal.clone(),
             },
             Key::Crate => match literal.parse_with(Path::parse_mod_style) {
@@ -135,10 +152,50 @@ impl Options {
                     errors.refuse(literal, format!("`crate` takes the path of the SDK, such as `{}`", key.example()))
                 }
             },
-            Key::Retry => {}
+            Key::Retry | Key::Gate => {}
             // Handled by `allowed_rules`, because its value is a list.
             Key::Allow => {}
         }
+    }
+}
+
+/// Returns the closure of `gate`. The compiler checks the types of its parameter and its result.
+fn gate_closure(word: &Ident, value: Option<Expr>, errors: &mut Errors) -> Option<ExprClosure> {
+    let example = Key::Gate.example();
+    let Some(value) = value else {
+        errors.refuse(word, format!("`gate` takes a closure over the input, such as `{example}`"));
+        return None;
+    };
+    let closure = match into_closure(value) {
+        Ok(closure) => closure,
+        Err(value) => {
+            errors.refuse(value, format!("`gate` takes a closure over the input, such as `{example}`"));
+            return None;
+        }
+    };
+    if closure.inputs.len() != 1 {
+        let count = closure.inputs.len();
+        let message =
+            format!("the closure of `gate` takes the input as its one parameter, not {count}: write `{example}`");
+        errors.refuse(closure, message);
+        return None;
+    }
+    if let Some(token) = closure.asyncness {
+        errors.refuse(token, "the closure of `gate` cannot be async, because it only reads the input: remove `async`");
+        return None;
+    }
+    Some(closure)
+}
+
+/// Returns the closure that the expression is, or the expression.
+///
+/// A closure that went through a `macro_rules!` fragment arrives in an invisible group.
+fn into_closure(value: Expr) -> Result<ExprClosure, Expr> {
+    match value {
+        Expr::Closure(closure) => Ok(closure),
+        Expr::Group(group) => into_closure(*group.expr),
+        Expr::Paren(paren) => into_closure(*paren.expr),
+        other => Err(other),
     }
 }
 
@@ -192,7 +249,8 @@ pub(super) fn out_of_range(key: Key, text: &str) -> Option<String> {
     if text.is_empty() {
         let default = match key {
             Key::Name => "the name of the function",
-            Key::Version | Key::Allow | Key::Crate | Key::Retry => "the default version",
+            Key::Queue => "the queue `default`",
+            Key::Version | Key::Allow | Key::Crate | Key::Retry | Key::Gate => "the default version",
         };
         return Some(format!("the {noun} of a workflow cannot be empty: leave out the option to use {default}"));
     }

@@ -28,6 +28,8 @@ fn a_misspelled_option_finds_the_nearest_name() {
         ("krate", "crate"),
         ("retyr", "retry"),
         ("alow", "allow"),
+        ("qeue", "queue"),
+        ("gates", "gate"),
     ] {
         assert_eq!(nearest(misspelled, &Key::ALL.map(Key::as_str)), Some(meant), "{misspelled}");
     }

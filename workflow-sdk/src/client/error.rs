@@ -4,7 +4,7 @@ use super::InvalidSingle;
 use crate::transaction::TransactionOver;
 use workflow_engine::executor::ExecutorStopped;
 use workflow_engine::model::{
-    InvalidName, InvalidRate, InvalidTags, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload,
+    InvalidGate, InvalidName, InvalidRate, InvalidTags, RunId, RunStatus, StoredError, Timestamp, UnreadablePayload,
 };
 use workflow_engine::runtime::PayloadError;
 use workflow_engine::schedule::{InvalidSchedule, UnreadableSchedule};
@@ -100,6 +100,9 @@ pub enum ClientError {
     /// A name cannot be stored.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// The attribute of the workflow computes a gate that cannot be stored. The error names both.
+    #[error(transparent)]
+    Gate(#[from] InvalidGate),
     /// There are too many tags, or they are too long.
     #[error(transparent)]
     Tags(InvalidTags),

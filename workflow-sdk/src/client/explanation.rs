@@ -14,7 +14,8 @@ use workflow_engine::store::WorkerRecord;
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The reason why a run waits, as far as the database shows it. Made by
-/// [`Client::explain`](crate::Client::explain).
+/// [`Client::explain`](crate::Client::explain), and by
+/// [`Client::explain_start`](crate::Client::explain_start) for a run that does not exist yet.
 ///
 /// `Display` gives one sentence for people; its wording may change. Programs match on the variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +141,19 @@ pub enum Explanation {
         gate: String,
         /// The largest number of runs.
         limit: u32,
+    },
+    /// The run is due and has not begun, but the rate of its gate is used up.
+    GateRate {
+        /// Since when the run is due.
+        since: Timestamp,
+        /// The name of the queue.
+        queue: String,
+        /// The name of the gate.
+        gate: String,
+        /// The rate.
+        rate: Rate,
+        /// When the next run behind the gate may begin, which is not necessarily this one.
+        next_at: Timestamp,
     },
     /// A step of the run waits for a seat of its limit.
     WaitsForSeat {
@@ -347,10 +361,10 @@ impl fmt::Display for Explanation {
                  until {at}"
             ),
             Self::Due { since, workers: 1 } => {
-                write!(f, "the run is due since {since}; 1 worker serves it and has had no room")
+                write!(f, "the run is due since {since}; 1 worker serves it and takes it once it has room")
             }
             Self::Due { since, workers } => {
-                write!(f, "the run is due since {since}; {workers} workers serve it and have had no room")
+                write!(f, "the run is due since {since}; {workers} workers serve it, and the first with room takes it")
             }
             Self::QueuePaused { since, queue, pause } => write!(
                 f,
@@ -377,6 +391,11 @@ impl fmt::Display for Explanation {
             Self::GateFull { since, queue, gate, limit } => write!(
                 f,
                 "the run is due since {since}, but {limit} of {limit} runs behind gate {gate} of queue {queue} are under way"
+            ),
+            Self::GateRate { since, queue, gate, rate, next_at } => write!(
+                f,
+                "the run is due since {since}, but the rate of gate {gate} of queue {queue} ({rate}) lets the next run \
+                 begin at {next_at}"
             ),
             Self::WaitsForSeat { since, step, limit, key, concurrency, taken, ahead } => {
                 write!(f, "step {step:?} waits since {since} for a seat of limit {limit} for key {key}: ")?;

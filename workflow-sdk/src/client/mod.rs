@@ -7,6 +7,7 @@ mod connect;
 mod emission;
 mod error;
 mod explanation;
+mod explanation_read;
 mod export;
 mod fork;
 mod handle;
@@ -37,9 +38,7 @@ use crate::workflow::Workflow;
 use workflow_engine::executor::Executor;
 use workflow_engine::model::{DEFAULT_SIGNAL_LIMIT, NameSubject, Run, RunFilter, RunId, StepAttempt, check_name};
 use workflow_engine::observe::Observers;
-use workflow_engine::store::{
-    CodedStore, Coding, DatabaseError, DatabaseErrorKind, Outcome, PauseOutcome, ResumeOutcome, Store, Write,
-};
+use workflow_engine::store::{CodedStore, Coding, Outcome, PauseOutcome, ResumeOutcome, Store, Write};
 
 use result_watch::ResultWatch;
 
@@ -150,10 +149,10 @@ impl Client {
     ///
     /// # Errors
     /// Awaiting the builder returns [`Payload`](ClientError::Payload), [`Name`](ClientError::Name),
-    /// [`KeyConflict`](ClientError::KeyConflict) or [`Database`](ClientError::Database). With
-    /// [`Start::single`], [`Start::debounce`] or [`Start::once_per`] also
-    /// [`Single`](ClientError::Single), [`SingleTaken`](ClientError::SingleTaken) and
-    /// [`SingleBusy`](ClientError::SingleBusy).
+    /// [`Gate`](ClientError::Gate), [`KeyConflict`](ClientError::KeyConflict) or
+    /// [`Database`](ClientError::Database). With [`Start::single`], [`Start::debounce`] or
+    /// [`Start::once_per`] also [`Single`](ClientError::Single),
+    /// [`SingleTaken`](ClientError::SingleTaken) and [`SingleBusy`](ClientError::SingleBusy).
     ///
     /// # Cancel safety
     /// If the awaited future is dropped, the run may or may not have been started. Start it again
@@ -170,6 +169,9 @@ impl Client {
     }
 
     /// Starts a run of a workflow whose code this program does not have, with JSON as its input.
+    /// Its queue, gate and version are those that the builder sets, because the attribute of the
+    /// workflow is a part of its code: without them, the run waits in [`DEFAULT_QUEUE`], behind no
+    /// gate.
     ///
     /// # Errors
     /// See [`Client::start`]. A worker fails the run if the input does not decode.
@@ -347,52 +349,6 @@ impl Client {
             Outcome::Resumed(ResumeOutcome::Unknown) => Err(ClientError::UnknownRun { run_id: id }),
             Outcome::Resumed(outcome) => Ok(outcome),
             other => Err(ClientError::unexpected(other)),
-        }
-    }
-
-    /// Explains what a run waits for. It tells a run that waits for its turn from a run whose
-    /// version or queue no live worker serves.
-    ///
-    /// # Errors
-    /// [`ClientError::UnknownRun`], [`ClientError::Database`].
-    ///
-    /// ```
-    /// # use workflow_sdk::prelude::*;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = Client::connect("sqlite::memory:").await?;
-    /// let run = client.start_by_name("checkout", &42.into()).version("9").await?;
-    /// let why = client.explain(run.id()).await?.to_string();
-    /// assert!(why.contains("but no worker serves checkout version 9 in queue default"));
-    /// assert!(why.ends_with("no worker knows checkout"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
-        let store = &self.0.store;
-        let run = self.run(id).await?;
-        let history = match self.read(store.history(id)).await {
-            _ if run.status.is_terminal() => Vec::new(),
-            // The run's own row still shows what the run waits for.
-            Err(
-                ClientError::Unreadable(_)
-                | ClientError::Database(DatabaseError {
-                    kind: DatabaseErrorKind::Codec | DatabaseErrorKind::Corrupt,
-                    ..
-                }),
-            ) => Vec::new(),
-            history => history?,
-        };
-        // Read even if the run is not due yet: it may become due before the time is read.
-        let workers = if run.status.is_terminal() { Vec::new() } else { self.read(store.workers()).await? };
-        let now = self.read(store.next_due(&[])).await?.now;
-        let explanation = Explanation::of(&run, &history, &workers, now);
-        match explanation {
-            Explanation::Due { since, .. } => Ok(self.held_back(&run, since, now).await?.unwrap_or(explanation)),
-            Explanation::Running { .. } | Explanation::Stalled { .. } | Explanation::Waiting { .. } => {
-                Ok(self.seat_awaited(&run).await?.unwrap_or(explanation))
-            }
-            _ => Ok(explanation),
         }
     }
 

@@ -1,9 +1,7 @@
-use workflow_engine::model::{
-    NameSubject, QueueChange, QueueLimits, QueueRecord, Run, RunStatus, Timestamp, check_name, check_queue,
-};
+use workflow_engine::model::{NameSubject, QueueChange, QueueLimits, QueueRecord, check_name, check_queue};
 use workflow_engine::store::{Outcome, QueueWrite, Write};
 
-use super::{Client, ClientError, Explanation};
+use super::{Client, ClientError};
 
 /// The most runs that a gate gives in one turn.
 const MAX_WEIGHT: u32 = 1000;
@@ -54,38 +52,6 @@ impl Client {
     pub async fn queues(&self) -> Result<Vec<QueueRecord>, ClientError> {
         self.read(self.0.store.queues()).await
     }
-
-    /// Explains which limit of its queue keeps a due run from being claimed; `None` if none does.
-    pub(super) async fn held_back(
-        &self,
-        run: &Run,
-        since: Timestamp,
-        now: Timestamp,
-    ) -> Result<Option<Explanation>, ClientError> {
-        let Some(queue) = self.queue(&run.lane.queue).record().await? else { return Ok(None) };
-        let limits = queue.limits();
-        if let Some(pause) = queue.pause {
-            return Ok(Some(Explanation::QueuePaused { since, queue: queue.name, pause }));
-        }
-        // A run that is taken over holds its slots already.
-        if run.status == RunStatus::Running {
-            return Ok(None);
-        }
-        if let (Some(gate), Some(limit)) = (&run.gate, limits.per_gate.concurrency)
-            && self.queue(&queue.name).running_behind(gate).await? >= limit
-        {
-            return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate: gate.clone(), limit }));
-        }
-        // A rate counts only first claims.
-        let rate = limits.rate.filter(|rate| run.epoch == 0 && rate.free(queue.used_until, now) == 0);
-        if let Some(rate) = rate {
-            let next_at = rate.next_at(queue.used_until);
-            return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
-        }
-        let Some(limit) = limits.concurrency else { return Ok(None) };
-        let is_full = self.queue(&queue.name).running(limit).await? >= limit;
-        Ok(is_full.then_some(Explanation::QueueFull { since, queue: queue.name, limit }))
-    }
 }
 
 impl QueueHandle {
@@ -118,7 +84,7 @@ impl QueueHandle {
     /// # Errors
     /// [`ClientError::Database`], [`ClientError::TimedOut`].
     pub async fn running_behind(&self, gate: &str) -> Result<u32, ClientError> {
-        self.client.read(self.client.0.store.running_behind(&self.name, gate)).await
+        Ok(self.client.read(self.client.0.store.gate_use(&self.name, gate)).await?.running)
     }
 
     /// Sets how many runs a gate of the queue gives in one turn. Default: 1. Range: 1 to 1000;

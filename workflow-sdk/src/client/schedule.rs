@@ -89,7 +89,7 @@ impl Client {
     /// ```
     pub async fn create_schedule(&self, schedule: Schedule) -> Result<ScheduleHandle, ClientError> {
         let now = self.now().await?;
-        let DeclaredSchedule { name, declaration, input } = schedule.into_parts();
+        let DeclaredSchedule { name, declaration, input, .. } = schedule.into_parts()?;
         let calendar = declaration.check(&name, now)?;
         let input = match input {
             Some(ScheduleInput::Fixed(input)) => input?,

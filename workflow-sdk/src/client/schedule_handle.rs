@@ -1,6 +1,6 @@
 use std::fmt;
 
-use workflow_engine::model::{NewRun, Timestamp};
+use workflow_engine::model::{Lane, NewRun, Timestamp};
 use workflow_engine::schedule::{
     Calendar, InvalidSchedule, Occurrence, Origin, PauseCause, Record, UnreadableSchedule,
 };
@@ -171,7 +171,8 @@ impl ScheduleHandle {
         Backfill::new(self.clone(), after.into(), until.into())
     }
 
-    /// Replaces the declaration. Without `.start(..)` the workflow and the input stay.
+    /// Replaces the declaration. Without `.start(..)` the workflow, its input, queue and gate stay,
+    /// unless `.queue(..)` or `.gate(..)` sets another one.
     ///
     /// Of a schedule that code declares, the times and policies are replaced until
     /// [`ScheduleHandle::revert`], and workers that declare it keep the change: it is shown as
@@ -201,7 +202,7 @@ impl ScheduleHandle {
     /// # }
     /// ```
     pub async fn update(&self, schedule: Schedule) -> Result<(), ClientError> {
-        let DeclaredSchedule { name, declaration, input } = schedule.into_parts();
+        let DeclaredSchedule { name, declaration, names_queue, input } = schedule.into_parts()?;
         if name != self.name {
             return Err(ClientError::UnknownSchedule { name });
         }
@@ -214,9 +215,10 @@ impl ScheduleHandle {
         self.change(|read| {
             let mut declaration = declaration.clone();
             if input.is_none() {
-                let present = &read.record.declared.lane;
-                declaration.lane.workflow.clone_from(&present.workflow);
-                declaration.lane.version.clone_from(&present.version);
+                let present = &read.record.declared;
+                let queue = if names_queue { declaration.lane.queue } else { present.lane.queue.clone() };
+                declaration.lane = Lane { queue, ..present.lane.clone() };
+                declaration.gate = declaration.gate.or_else(|| present.gate.clone());
             } else if read.record.origin != Origin::Api {
                 return Err(ClientError::ScheduleOfCode { name: name.clone() });
             }

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::workflow::Workflow;
 use workflow_engine::faults::failpoint_error;
 use workflow_engine::model::{
-    KeyReuse, Lane, NameSubject, NewRun, Priority, RunId, StartTime, Timestamp, UnreadablePayload, check_name,
-    check_queue, check_tags,
+    KeyReuse, Lane, NameSubject, NewRun, Priority, Run, RunId, StartTime, Timestamp, UnreadablePayload, check_gate_of,
+    check_name, check_queue, check_tags,
 };
 use workflow_engine::runtime::{PayloadError, round_trip_for_caller};
 use workflow_engine::store::{DatabaseError, Outcome, StartOutcome, Write};
@@ -33,13 +33,20 @@ pub const DEFAULT_VERSION: &str = "1";
 pub struct Start<O> {
     client: Client,
     run: Result<NewRun, PayloadError>,
+    /// The gate that the attribute of the workflow computes, for a start that names none.
+    default_gate: Option<String>,
     pub(super) single: SingleOptions,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> Start<O> {
     pub(super) fn of_workflow<W: Workflow<Output = O>>(client: &Client, input: &W::Input) -> Self {
-        Self::new(client, W::NAME.into(), W::VERSION.into(), input)
+        let start = Self::new(client, W::NAME.into(), W::VERSION.into(), input);
+        let start = Self { default_gate: W::gate(input), ..start };
+        match W::QUEUE {
+            Some(queue) => start.queue(queue),
+            None => start,
+        }
     }
 
     fn new<I: Serialize + DeserializeOwned>(client: &Client, workflow: String, version: String, input: &I) -> Self {
@@ -59,7 +66,8 @@ impl<O> Start<O> {
             parent: None,
             depth: 0,
         });
-        Self { client: client.clone(), run, single: SingleOptions::default(), output: PhantomData }
+        let single = SingleOptions::default();
+        Self { client: client.clone(), run, default_gate: None, single, output: PhantomData }
     }
 
     fn set(mut self, change: impl FnOnce(&mut NewRun)) -> Self {
@@ -124,8 +132,8 @@ impl<O> Start<O> {
         self.set(|run| run.deadline = Some(StartTime::At(instant.into())))
     }
 
-    /// Sets the queue in which the run waits for a worker. Default: [`DEFAULT_QUEUE`]. Range: 1 to
-    /// 255 bytes, no control characters.
+    /// Sets the queue in which the run waits for a worker. Default: the queue in the workflow's
+    /// attribute, or [`DEFAULT_QUEUE`]. Range: 1 to 255 bytes, no control characters.
     pub fn queue(self, queue: impl Into<String>) -> Self {
         self.set(|run| run.lane.queue = queue.into())
     }
@@ -133,9 +141,9 @@ impl<O> Start<O> {
     /// Lets the run wait behind a gate of its queue: a part of the queue for one account, tenant or
     /// the like. The gates of a queue take turns, so the backlog of one does not delay the others,
     /// and each may have [limits of its own](crate::GateLimits). A gate is known from its first
-    /// start on. A run behind a gate is not claimed by the commit that starts it. Default: none;
-    /// the runs behind no gate have a turn of their own. Range: 1 to 255 bytes, no control
-    /// characters.
+    /// start on. A run behind a gate is not claimed by the commit that starts it. Default: the gate
+    /// that the workflow's attribute computes from the input, or none. The runs behind no gate have
+    /// a turn of their own. Range: 1 to 255 bytes, no control characters.
     ///
     /// ```
     /// # use workflow_sdk::prelude::*;
@@ -215,13 +223,26 @@ impl<O> Start<O> {
         }
     }
 
+    /// Returns the run that this start would create if it was committed now.
+    pub(super) fn into_run(self, now: Timestamp) -> Result<Run, ClientError> {
+        let (_, new, _) = self.checked()?;
+        let mut run = Run::pending(new.id, new.lane, new.input, new.start.resolve(now), now);
+        run.gate = new.gate;
+        Ok(run)
+    }
+
     fn checked(self) -> Result<(Client, NewRun, SingleOptions), ClientError> {
         let mut run = self.run?;
         check_name(NameSubject::Workflow, &run.lane.workflow)?;
         check_name(NameSubject::Version, &run.lane.version)?;
         check_queue(&run.lane.queue)?;
-        if let Some(gate) = &run.gate {
-            check_name(NameSubject::Gate, gate)?;
+        match (&run.gate, self.default_gate) {
+            (Some(gate), _) => check_name(NameSubject::Gate, gate)?,
+            (None, Some(gate)) => {
+                check_gate_of(&run.lane.workflow, &gate)?;
+                run.gate = Some(gate);
+            }
+            (None, None) => {}
         }
         if let Some(key) = &run.key {
             check_name(NameSubject::Key, key)?;

@@ -16,8 +16,8 @@ use crate::Result;
 use crate::client::DEFAULT_VERSION;
 use crate::workflow::Workflow;
 use workflow_engine::model::{
-    ErrorKind, KeyReuse, Lane, NameSubject, NewRun, OnParentEnd, Priority, RunId, StartTime, StoredError, check_name,
-    check_queue, check_tags,
+    ErrorKind, KeyReuse, Lane, NameSubject, NewRun, OnParentEnd, Priority, RunId, StartTime, StoredError,
+    check_gate_of, check_name, check_queue, check_tags,
 };
 use workflow_engine::replay::{CallId, CallPoll, ChildCall, Delivered};
 use workflow_engine::runtime::{decode, round_trip};
@@ -65,7 +65,18 @@ impl<S> Ctx<S> {
     #[track_caller]
     pub fn child<W: Workflow>(&self, workflow: W, input: W::Input) -> Child<'_, W::Output> {
         let (_, location) = (workflow, Location::caller());
-        self.begin_child(W::NAME, self.child_run(W::NAME, W::VERSION, &input), location)
+        let run = self.child_run(W::NAME, W::VERSION, &input).map(|mut run| {
+            if let Some(queue) = W::QUEUE {
+                queue.clone_into(&mut run.lane.queue);
+            }
+            run
+        });
+        let mut child = self.begin_child(W::NAME, run, location);
+        child.default_gate = W::gate(&input).map(|gate| match check_gate_of(W::NAME, &gate) {
+            Ok(()) => Ok(gate),
+            Err(error) => Err(refused(error.to_string())),
+        });
+        child
     }
 
     /// Starts a child of a workflow that this program need not know, with its input and output as
@@ -103,7 +114,8 @@ impl<S> Ctx<S> {
         location: &'static Location<'static>,
     ) -> Child<'_, O> {
         let call = run.as_ref().map_err(Clone::clone).and_then(|_| self.call_own(key, location));
-        Child { cell: &self.cell, call, run, on_parent_end: OnParentEnd::Cancel, output: PhantomData }
+        let on_parent_end = OnParentEnd::Cancel;
+        Child { cell: &self.cell, call, run, default_gate: None, on_parent_end, output: PhantomData }
     }
 
     fn child_run<I>(&self, workflow: &str, version: &str, input: &I) -> Result<NewRun, StoredError>
@@ -150,6 +162,8 @@ pub struct Child<'a, O> {
     call: Result<CallId, StoredError>,
     /// The new run, without its id and its parent, which the record decides.
     run: Result<NewRun, StoredError>,
+    /// The gate that the attribute of the workflow computes, until another one is set.
+    default_gate: Option<Result<String, StoredError>>,
     on_parent_end: OnParentEnd,
     output: PhantomData<fn() -> O>,
 }
@@ -165,10 +179,12 @@ impl<'a, O> Child<'a, O> {
     }
 
     /// Lets the child wait behind a gate of its queue: see [`Start::gate`](crate::Start::gate). A
-    /// child does not inherit the gate of its parent. Default: none. Range: 1 to 255 bytes, no
-    /// control characters.
-    pub fn gate(self, gate: impl Into<String>) -> Self {
+    /// child does not inherit the gate of its parent. Default: the gate that the attribute of the
+    /// child's workflow computes from the input, or none. Range: 1 to 255 bytes, no control
+    /// characters.
+    pub fn gate(mut self, gate: impl Into<String>) -> Self {
         let gate = gate.into();
+        self.default_gate = None;
         self.set(|run| {
             check_name(NameSubject::Gate, &gate).map_err(|error| error.to_string())?;
             run.gate = Some(gate);
@@ -188,8 +204,9 @@ impl<'a, O> Child<'a, O> {
         })
     }
 
-    /// Sets the queue in which the child waits for a worker. Default: the queue of this run. Range:
-    /// 1 to 255 bytes, no control characters.
+    /// Sets the queue in which the child waits for a worker. Default: the queue in the attribute of
+    /// the child's workflow, or the queue of this run. Range: 1 to 255 bytes, no control
+    /// characters.
     pub fn queue(self, queue: impl Into<String>) -> Self {
         let queue = queue.into();
         self.set(|run| {
@@ -277,11 +294,17 @@ impl<'a, O> Child<'a, O> {
     }
 
     fn poll_child(&self, detached: bool, cx: &mut Context<'_>) -> Poll<Result<(CallId, Delivered)>> {
-        let (call, run) = match (&self.call, &self.run) {
-            (Ok(call), Ok(run)) => (*call, run),
-            (Err(refusal), _) | (_, Err(refusal)) => return Poll::Ready(Err(refusal.clone().into())),
+        let default_gate = self.default_gate.as_ref().map_or(Ok(None), |gate| gate.as_ref().map(Some));
+        let (call, run, gate) = match (&self.call, &self.run, default_gate) {
+            (Ok(call), Ok(run), Ok(gate)) => (*call, run, gate.or(run.gate.as_ref())),
+            (Err(refusal), _, _) | (_, Err(refusal), _) | (_, _, Err(refusal)) => {
+                return Poll::Ready(Err(refusal.clone().into()));
+            }
         };
-        let child = || ChildCall { run: Box::new(run.clone()), on_parent_end: self.on_parent_end, detached };
+        let child = || {
+            let run = NewRun { gate: gate.cloned(), ..run.clone() };
+            ChildCall { run: Box::new(run), on_parent_end: self.on_parent_end, detached }
+        };
         match self.cell.poll_child(call, child, cx.waker()) {
             CallPoll::Ended(Delivered::Failed(error)) => Poll::Ready(Err(error.into())),
             CallPoll::Ended(delivered) => Poll::Ready(Ok((call, delivered))),

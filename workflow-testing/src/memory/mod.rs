@@ -16,9 +16,9 @@ use workflow_engine::model::{
 };
 
 use workflow_engine::store::{
-    DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
-    Write,
+    DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
+    LeaseSession, Listener, NextDue, Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
+    WorkerRecord, Write,
 };
 
 mod attempt;
@@ -242,10 +242,12 @@ impl Store for MemoryStore {
         Ok(u32::try_from(running).unwrap_or(u32::MAX).min(at_most))
     }
 
-    async fn running_behind(&self, queue: &str, gate: &str) -> Result<u32, DatabaseError> {
-        let database = self.handle.open("count the running runs behind a gate")?;
-        let running = database.look(|tables, _| tables.running_behind(queue, gate).count());
-        Ok(u32::try_from(running).unwrap_or(u32::MAX))
+    async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
+        let database = self.handle.open("read the use of a gate")?;
+        Ok(database.look(|tables, _| {
+            let running = u32::try_from(tables.running_behind(queue, gate).count()).unwrap_or(u32::MAX);
+            GateUse { running, used_until: tables.gates.used_until(queue, gate) }
+        }))
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {

@@ -1,0 +1,130 @@
+use workflow_engine::model::{GateLimits, Rate, Run, RunId, RunStatus, StepAttempt, Timestamp};
+use workflow_engine::store::{DatabaseError, DatabaseErrorKind, GateUse};
+
+use super::{Client, ClientError, Explanation, Start};
+
+impl Client {
+    /// Explains what a run waits for. It tells a run that waits for its turn from a run whose
+    /// version or queue no live worker serves.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownRun`], [`ClientError::Database`].
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &42.into()).version("9").await?;
+    /// let why = client.explain(run.id()).await?.to_string();
+    /// assert!(why.contains("but no worker serves checkout version 9 in queue default"));
+    /// assert!(why.ends_with("no worker knows checkout"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn explain(&self, id: RunId) -> Result<Explanation, ClientError> {
+        let run = self.run(id).await?;
+        let history = match self.read(self.0.store.history(id)).await {
+            _ if run.status.is_terminal() => Vec::new(),
+            // The run's own row still shows what the run waits for.
+            Err(
+                ClientError::Unreadable(_)
+                | ClientError::Database(DatabaseError {
+                    kind: DatabaseErrorKind::Codec | DatabaseErrorKind::Corrupt,
+                    ..
+                }),
+            ) => Vec::new(),
+            history => history?,
+        };
+        self.explain_run(&run, &history).await
+    }
+
+    /// Explains what would hold this start back now: its queue is paused or full, its gate is full,
+    /// the rate of one of the two is used up, or no live worker serves it. Nothing is started and
+    /// nothing is written.
+    ///
+    /// The answer is that of [`Client::explain`] for a run that was started at this moment, so
+    /// [`Explanation::Due`] means that nothing holds it back, and [`Explanation::Scheduled`] that
+    /// the start has a delay. The next moment may be another one: runs that wait already may go
+    /// first. Another run with the key or single key of the start is not looked for.
+    ///
+    /// # Errors
+    /// See [`Client::start`] for a start that is refused; [`ClientError::Database`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect, because it only reads.
+    ///
+    /// ```
+    /// use workflow_sdk::prelude::*;
+    /// use workflow_sdk::Explanation;
+    ///
+    /// #[workflow(queue = "imports", gate = |account: &String| account)]
+    /// async fn import(ctx: &Ctx, account: String) -> Result<()> {
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// match client.explain_start(client.start(import, "acct-42".into())).await? {
+    ///     Explanation::Due { .. } => println!("it would begin at once"),
+    ///     Explanation::GateRate { next_at, .. } => println!("the next one may begin at {next_at}"),
+    ///     other => println!("{other}"),
+    /// }
+    /// # assert!(client.list(&RunFilter::new()).await?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn explain_start<O>(&self, start: Start<O>) -> Result<Explanation, ClientError> {
+        let run = start.into_run(self.now().await?)?;
+        self.explain_run(&run, &[]).await
+    }
+
+    async fn explain_run(&self, run: &Run, history: &[StepAttempt]) -> Result<Explanation, ClientError> {
+        let store = &self.0.store;
+        // Read even if the run is not due yet: it may become due before the time is read.
+        let workers = if run.status.is_terminal() { Vec::new() } else { self.read(store.workers()).await? };
+        let now = self.now().await?;
+        let explanation = Explanation::of(run, history, &workers, now);
+        match explanation {
+            Explanation::Due { since, .. } => Ok(self.held_back(run, since, now).await?.unwrap_or(explanation)),
+            Explanation::Running { .. } | Explanation::Stalled { .. } | Explanation::Waiting { .. } => {
+                Ok(self.seat_awaited(run).await?.unwrap_or(explanation))
+            }
+            _ => Ok(explanation),
+        }
+    }
+
+    /// Explains which limit of its queue keeps a due run from being claimed; `None` if none does.
+    async fn held_back(&self, run: &Run, since: Timestamp, now: Timestamp) -> Result<Option<Explanation>, ClientError> {
+        let Some(queue) = self.queue(&run.lane.queue).record().await? else { return Ok(None) };
+        let limits = queue.limits();
+        if let Some(pause) = queue.pause {
+            return Ok(Some(Explanation::QueuePaused { since, queue: queue.name, pause }));
+        }
+        // A run that is taken over holds its slots already.
+        if run.status == RunStatus::Running {
+            return Ok(None);
+        }
+        // A rate counts only first claims.
+        let used_up = |rate: Option<Rate>, until| rate.filter(|rate| run.epoch == 0 && rate.free(until, now) == 0);
+        if let Some(gate) = run.gate.as_ref().filter(|_| limits.per_gate != GateLimits::none()) {
+            let GateUse { running, used_until } = self.read(self.0.store.gate_use(&queue.name, gate)).await?;
+            let gate = gate.clone();
+            if let Some(limit) = limits.per_gate.concurrency.filter(|limit| running >= *limit) {
+                return Ok(Some(Explanation::GateFull { since, queue: queue.name, gate, limit }));
+            }
+            if let Some(rate) = used_up(limits.per_gate.rate, used_until) {
+                let next_at = rate.next_at(used_until);
+                return Ok(Some(Explanation::GateRate { since, queue: queue.name, gate, rate, next_at }));
+            }
+        }
+        if let Some(rate) = used_up(limits.rate, queue.used_until) {
+            let next_at = rate.next_at(queue.used_until);
+            return Ok(Some(Explanation::QueueRate { since, queue: queue.name, rate, next_at }));
+        }
+        let Some(limit) = limits.concurrency else { return Ok(None) };
+        let is_full = self.queue(&queue.name).running(limit).await? >= limit;
+        Ok(is_full.then_some(Explanation::QueueFull { since, queue: queue.name, limit }))
+    }
+}
