@@ -3,13 +3,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::model::{
-    AcceptedSignal, Claim, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal,
-    QueueRecord, Rate, RunId, RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
+    AcceptedSignal, Claim, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal, RunId,
+    RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
 };
 
 use super::attempt_row::AttemptRow;
 use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
+use super::limited_claim::LockedQueue;
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
 use super::seat_line::{AskedSeat, SeatRow};
@@ -343,37 +344,6 @@ pub enum DueRuns {
     New,
     /// Those whose lease has ended.
     Lapsed,
-}
-
-/// The record of a queue that a claim has locked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockedQueue {
-    /// The name of the queue.
-    pub name: String,
-    /// The largest number of running runs; `None` for any number.
-    pub limit: Option<u32>,
-    /// How many runs may begin in a period; `None` for any number.
-    pub rate: Option<Rate>,
-    /// Until when the rate is used up.
-    pub used_until: Timestamp,
-    /// `true` if the queue is paused.
-    pub is_paused: bool,
-}
-
-impl LockedQueue {
-    /// Returns what the claim needs of this record.
-    #[must_use]
-    pub fn of(record: &QueueRecord) -> Self {
-        let (limits, is_paused) = (record.limits(), record.pause.is_some());
-        let (limit, rate, used_until) = (limits.concurrency, limits.rate, record.used_until);
-        Self { name: record.name.clone(), limit, rate, used_until, is_paused }
-    }
-
-    /// Returns a queue without a record.
-    #[must_use]
-    pub fn unlimited(name: &str) -> Self {
-        Self::of(&QueueRecord::new(name.to_owned()))
-    }
 }
 
 /// The events that the emissions of a batch have locked.

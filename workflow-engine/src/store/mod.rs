@@ -14,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, InboxSignal, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt,
-    StoredSchedule, Timestamp, WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule,
+    Timestamp, WorkerId,
 };
 
 mod apply;
@@ -35,6 +35,7 @@ mod ended_run;
 mod error;
 mod fence;
 mod gates;
+mod inbox;
 mod lanes;
 mod limited_claim;
 mod locks;
@@ -53,9 +54,7 @@ mod write;
 
 pub use apply::{apply, apply_within};
 pub use attempt_row::AttemptRow;
-pub use batch_target::{
-    BatchTarget, ConsumedSignal, DueRuns, FoundSingle, LockedEvents, LockedQueue, RunState, SingleRun, StepOf,
-};
+pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, FoundSingle, LockedEvents, RunState, SingleRun, StepOf};
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
@@ -64,8 +63,9 @@ pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, LockedGate, TurnEnd};
+pub use inbox::{INBOX_PAGE, Inbox};
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
-pub use limited_claim::claim_limited;
+pub use limited_claim::{LockedQueue, claim_limited};
 pub use locks::Locks;
 pub use options::{StoreOptions, check_timeout};
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
@@ -398,21 +398,6 @@ pub struct Renewed {
     pub paused: bool,
     /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
-}
-
-/// Signals per read. A run that has consumed them reads again.
-pub const INBOX_PAGE: u32 = 256;
-
-/// The signals that wait for a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inbox {
-    /// The run's `wakes`: how often something asked it to wake.
-    pub wakes: i64,
-    /// `true` if a cancel was requested. It is read together with `wakes`, because a cancel raises
-    /// that number too.
-    pub cancel_requested: bool,
-    /// The signals, in their order.
-    pub signals: Vec<InboxSignal>,
 }
 
 /// A step of kind approval that waits.
