@@ -11,6 +11,7 @@ use super::attempt_row::AttemptRow;
 use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::limited_claim::LockedQueue;
+use super::line_rate::ReadRates;
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
 use super::seat_line::{AskedSeat, SeatRow};
@@ -56,6 +57,20 @@ pub trait BatchTarget: Send {
         &mut self,
         lines: &[(&SeatLine, u32)],
     ) -> impl Future<Output = Result<Vec<Vec<SeatRow>>, Self::Error>> + Send;
+
+    /// Returns until when the rates of these lines are used up, which it has locked, and the time
+    /// now. Sees every commit that ended before [`BatchTarget::lock_lines`] returned.
+    fn read_line_rates(&mut self, lines: &[&SeatLine]) -> impl Future<Output = Result<ReadRates, Self::Error>> + Send;
+
+    /// Says until when the rates of these lines are used up, which it has locked.
+    fn use_line_rates(
+        &mut self,
+        lines: &[(&SeatLine, Timestamp)],
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Forgets at most this number of rates whose times have passed, of any lines: they say the
+    /// same as none. Waits for no other transaction.
+    fn forget_line_rates(&mut self, at_most: u32) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Writes the rows of steps that ask for seats. A row of the same line keeps the time at which
     /// it asked; another one gets a time after all of its line.

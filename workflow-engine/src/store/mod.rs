@@ -38,6 +38,7 @@ mod gates;
 mod inbox;
 mod lanes;
 mod limited_claim;
+mod line_rate;
 mod locks;
 mod options;
 mod outcome;
@@ -66,6 +67,7 @@ pub use gates::{EndedTurn, GateTurn, LockedGate, TurnEnd};
 pub use inbox::{INBOX_PAGE, Inbox};
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
 pub use limited_claim::{LockedQueue, claim_limited};
+pub use line_rate::{LineRate, ReadRates};
 pub use locks::Locks;
 pub use options::{StoreOptions, check_timeout};
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
@@ -73,7 +75,7 @@ pub use outcomes::{MissingOutcome, Outcomes};
 pub use redact::redact;
 pub use releases::Releases;
 pub use schedule_write::{DueSchedules, ScheduleWrite};
-pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatRow};
+pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatAnswer, SeatRow};
 pub use sorted_batch::{Indexed, SortedBatch};
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
@@ -297,6 +299,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError>;
+
+    /// Returns until when the rates of these lines are used up.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError>;
 
     /// Returns the steps of a run that wait for a seat, in the order of their keys.
     ///
