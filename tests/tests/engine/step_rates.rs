@@ -82,7 +82,7 @@ fn noter(client: Client, probe: &Probe, rate: Rate) -> Worker<Probe> {
 async fn waits(db: &Live, run: RunId) -> Explanation {
     until("it waits for the rate", async || {
         let said = db.client.explain(run).await.unwrap();
-        let is_parked = db.client.handle::<()>(run).status().await.unwrap() == RunStatus::Parked;
+        let is_parked = db.client.handle::<()>(run).await.unwrap().status().await.unwrap() == RunStatus::Parked;
         (is_parked && matches!(said, Explanation::WaitsForSeat { .. })).then_some(said)
     })
     .await
