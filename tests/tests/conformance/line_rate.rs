@@ -233,7 +233,7 @@ pub async fn a_changed_rate_holds_for_the_next_question(fixture: Fixture) {
     assert_eq!(ask(&fixture, runs[3]).await, AsksAfter(2 * SECOND));
     fixture.advance(SECOND);
     assert_eq!(ask(&fixture, runs[2]).await, Begins);
-    // Slower again: those who come at their old times are told the new ones.
+    // Slower again: steps that come at their old times are told the new ones.
     outcome::applied(&fixture.write(change("llm", LimitChange::Override(None))).await);
     fixture.advance(SECOND);
     assert_eq!([ask(&fixture, runs[3]).await, ask(&fixture, runs[4]).await], [Begins; 2], "a burst of two");

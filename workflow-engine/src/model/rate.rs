@@ -61,9 +61,9 @@ impl Rate {
         Self::per(Duration::from_secs(60), runs)
     }
 
-    /// At most this number of runs in this period. Range: 1 to 1,000,000 runs per second, and a
-    /// period of at least 1 ms and at most 366 days; queues and limits refuse others. To let nothing
-    /// begin, limit the concurrency to 0.
+    /// At most this number of begins in this period. Range: 1 to 1,000,000 begins per second, and a
+    /// period of at least 1 ms and at most 366 days; queues and limits refuse others. To let
+    /// nothing begin, limit the concurrency to 0.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "a period that is cut is above the longest one")]
     pub const fn per(period: Duration, runs: u32) -> Self {
@@ -122,8 +122,8 @@ impl Rate {
         Timestamp::from_micros(used_until.as_micros().saturating_sub(burst))
     }
 
-    /// Returns until when the rate counts as used up, if another rate, or a clock that was set back,
-    /// has left this time: at most as if the whole burst had begun now.
+    /// Returns until when the rate counts as used up, if another rate, or a clock that was set
+    /// back, has left this time: at most as if the whole burst had begun now.
     #[doc(hidden)]
     #[must_use]
     pub fn used_at_most(self, used_until: Timestamp, now: Timestamp) -> Timestamp {

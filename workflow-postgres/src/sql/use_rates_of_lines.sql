@@ -1,5 +1,5 @@
--- Called by: line_rate.rs, in a batch that lets bodies begin. $1 are limits, $2 a key for each, whose
--- lines lock_lines.sql has locked, $3 times.
+-- Called by: line_rate.rs, in a batch that lets bodies begin. $1 are limits, $2 a key for each,
+-- whose lines lock_lines.sql has locked, $3 times.
 -- Guarantees: the rate of each line is used up until its time. Waits only for a transaction that
 -- forgets the row, which waits for nothing.
 INSERT INTO {schema}.workflow_line_rates (limit_name, key, used_until)
