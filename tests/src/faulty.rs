@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
-    WorkerRecord, Write,
+    Listener, NextDue, Outcome, ReadRates, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -306,6 +306,10 @@ impl Store for FaultyStore {
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         self.inner.seats(lines).await
+    }
+
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        self.inner.line_rates(lines).await
     }
 
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {

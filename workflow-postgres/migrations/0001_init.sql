@@ -232,6 +232,7 @@ CREATE TABLE {schema}.workflow_seats (
     epoch      bigint,                      -- of the claim that took the seat; NULL while the step waits
     asked_at   bigint NOT NULL,             -- unique in its line: steps get seats in this order
     called_at  bigint,                      -- when the waiting step was called to take a free seat
+    asks_at    bigint,                      -- when the waiting step asks again by itself, because of a rate
     step_key   text   NOT NULL COLLATE "C",
     limit_name text   NOT NULL COLLATE "C",
     key        text   NOT NULL COLLATE "C",
@@ -241,6 +242,18 @@ CREATE TABLE {schema}.workflow_seats (
 -- Serve a line: the seats that are taken, and the steps that wait.
 CREATE INDEX workflow_seats_held ON {schema}.workflow_seats (limit_name, key, asked_at) WHERE epoch IS NOT NULL;
 CREATE INDEX workflow_seats_waiting ON {schema}.workflow_seats (limit_name, key, asked_at) WHERE epoch IS NULL;
+
+-- Rates of limits: until when the rate of a line is used up. A row whose time has passed says the
+-- same as none, so batches that use rates delete such rows.
+CREATE TABLE {schema}.workflow_line_rates (
+    used_until bigint NOT NULL,
+    limit_name text   NOT NULL COLLATE "C",
+    key        text   NOT NULL COLLATE "C",
+    PRIMARY KEY (limit_name, key)
+);
+
+-- Serves the search for rates that are not used up any more.
+CREATE INDEX workflow_line_rates_used ON {schema}.workflow_line_rates (used_until);
 
 -- Workers, whose liveness locks other workers check, and the lanes that each serves: a run without
 -- a worker for its lane differs from a run that waits its turn.

@@ -27,7 +27,8 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
+    Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -63,6 +64,7 @@ mod hints;
 mod lanes;
 mod lease;
 mod limit;
+mod line_rate;
 mod migrate;
 mod open;
 mod ownerless;
@@ -264,6 +266,11 @@ impl Store for PostgresStore {
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         read_call!(self, "read seats", connection => seat::read(connection, &self.sql, &self.clock, lines))
+    }
+
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        let clock = &self.clock;
+        read_call!(self, "read the rates of limits", connection => line_rate::read(connection, &self.sql, clock, lines))
     }
 
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {

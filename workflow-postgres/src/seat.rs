@@ -50,6 +50,7 @@ fn seat(found: &PgRow) -> Result<SeatRow, Failure> {
         step_key: found.try_get("step_key")?,
         asked_at: row::time(found, "asked_at")?,
         called: row::time_if_any(found, "called_at")?.is_some(),
+        asks_at: row::time_if_any(found, "asks_at")?,
         epoch: found.try_get("epoch")?,
         run_epoch: found.try_get("run_epoch")?,
         run_status: row::run_status(found.try_get("status")?)?,
@@ -71,6 +72,7 @@ pub(super) async fn write(
         .bind(seats.iter().map(|seat| seat.line.limit.as_str()).collect::<Vec<_>>())
         .bind(seats.iter().map(|seat| seat.line.key.as_str()).collect::<Vec<_>>())
         .bind(seats.iter().map(|seat| seat.epoch).collect::<Vec<_>>())
+        .bind(seats.iter().map(|seat| seat.asks_at.map(Timestamp::as_micros)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(())

@@ -21,7 +21,13 @@ async fn a_seat_that_another_transaction_gives_out_is_counted() -> TestResult {
     let (store, clock) = (&fixture.store, &fixture.clock);
     let mut connection = fixture.connect().await?;
     let mut other = connection.begin().await?;
-    let asked = AskedSeat { run_id: claims[0].run_id, step_key: "ask", line: &line, epoch: Some(claims[0].epoch) };
+    let asked = AskedSeat {
+        run_id: claims[0].run_id,
+        step_key: "ask",
+        line: &line,
+        epoch: Some(claims[0].epoch),
+        asks_at: None,
+    };
     seat::lock(&mut other, &store.sql, &BTreeSet::from([&line])).await.map_err(|failure| failure.during("lock"))?;
     seat::write(&mut other, &store.sql, clock, &[asked]).await.map_err(|failure| failure.during("write"))?;
 
@@ -35,7 +41,7 @@ async fn a_seat_that_another_transaction_gives_out_is_counted() -> TestResult {
     };
     let (outcomes, ended) = tokio::join!(store.commit(&batch), ends);
     let outcomes = outcomes?;
-    assert!(matches!(outcomes[..], [Outcome::SeatWaits]), "{outcomes:?}");
+    assert!(matches!(outcomes[..], [Outcome::SeatWaits { .. }]), "{outcomes:?}");
     ended
 }
 

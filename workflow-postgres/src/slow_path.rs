@@ -13,8 +13,8 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundSingle, GateTurn, LimitWrite,
-    LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite, RunState,
-    SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite,
+    RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::context::{Context, Memory};
@@ -23,8 +23,8 @@ use super::event::KeyLock;
 use super::ownership::Workers;
 use super::sql::Sql;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, ownerless, pause,
-    queue, read, retry, schedule, seat, signal, single, start,
+    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, line_rate, ownerless,
+    pause, queue, read, retry, schedule, seat, signal, single, start,
 };
 
 /// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
@@ -277,6 +277,18 @@ impl BatchTarget for SlowPath<'_> {
 
     async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, Failure> {
         seat::read(self.connection, self.sql, self.clock, lines).await
+    }
+
+    async fn read_line_rates(&mut self, lines: &[&SeatLine]) -> Result<ReadRates, Failure> {
+        line_rate::read(self.connection, self.sql, self.clock, lines).await
+    }
+
+    async fn use_line_rates(&mut self, lines: &[(&SeatLine, Timestamp)]) -> Result<(), Failure> {
+        line_rate::write(self.connection, self.sql, lines).await
+    }
+
+    async fn forget_line_rates(&mut self, at_most: u32) -> Result<(), Failure> {
+        line_rate::forget(self.connection, self.sql, self.clock, at_most).await
     }
 
     async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), Failure> {

@@ -10,8 +10,15 @@ use super::fixture_tests::{Fixture, TestResult, fixture, parameter_types};
 use super::session::connect_session;
 use super::sql::{Sql, Statement};
 
-const TABLES: [&str; 6] =
-    ["workflow_runs", "step_attempts", "workflow_signals", "workflow_lanes", "workflow_gates", "workflow_turns"];
+const TABLES: [&str; 7] = [
+    "workflow_runs",
+    "step_attempts",
+    "workflow_signals",
+    "workflow_lanes",
+    "workflow_gates",
+    "workflow_turns",
+    "workflow_line_rates",
+];
 
 /// Returns the statements that a batch may run, and the read of a gate, which counts as they do.
 fn statements(sql: &Sql) -> Vec<(String, Statement)> {
@@ -35,6 +42,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "find_single_runs",
         "find_started_runs",
         "forget_interruption",
+        "forget_rates_of_lines",
         "free_gates",
         "free_keys",
         "insert_signals",
@@ -50,6 +58,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "read_claims",
         "read_gate_use",
         "read_lost_single",
+        "read_rates_of_lines",
         "read_run",
         "read_statuses",
         "release_unknown_claims",
@@ -60,6 +69,7 @@ fn statements(sql: &Sql) -> Vec<(String, Statement)> {
         "set_single_keys",
         "terminate_runs",
         "use_rates_of_gates",
+        "use_rates_of_lines",
         "wake_runs",
     ]
     .into();
@@ -180,6 +190,12 @@ async fn fill(fixture: &Fixture) -> TestResult {
         .execute(
             "INSERT INTO {schema}.step_attempts (run_id, step_key, attempt, kind, status, position, epoch, started_at)
              SELECT md5('run' || n)::uuid, 'step', 1, 'step', 'succeeded', 1, 1, 0 FROM generate_series(1, 20000) AS n",
+        )
+        .await?;
+    fixture
+        .execute(
+            "INSERT INTO {schema}.workflow_line_rates (limit_name, key, used_until)
+             SELECT 'llm', 'acct-' || n, n FROM generate_series(1, 20000) AS n",
         )
         .await?;
     fixture

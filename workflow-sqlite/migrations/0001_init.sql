@@ -209,6 +209,7 @@ CREATE TABLE workflow_seats (
     key        TEXT    NOT NULL,
     asked_at   INTEGER NOT NULL,            -- unique in its line: steps get seats in this order
     called_at  INTEGER,                     -- when the waiting step was called to take a free seat
+    asks_at    INTEGER,                     -- when the waiting step asks again by itself, because of a rate
     epoch      INTEGER,                     -- of the claim that took the seat; NULL while the step waits
     PRIMARY KEY (run_id, step_key)
 ) STRICT, WITHOUT ROWID;
@@ -216,6 +217,18 @@ CREATE TABLE workflow_seats (
 -- Serve a line: the seats that are taken, and the steps that wait.
 CREATE INDEX workflow_seats_held ON workflow_seats (limit_name, key, asked_at) WHERE epoch IS NOT NULL;
 CREATE INDEX workflow_seats_waiting ON workflow_seats (limit_name, key, asked_at) WHERE epoch IS NULL;
+
+-- Rates of limits: until when the rate of a line is used up. A row whose time has passed says the
+-- same as none, so batches that use rates delete such rows.
+CREATE TABLE workflow_line_rates (
+    limit_name TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    used_until INTEGER NOT NULL,
+    PRIMARY KEY (limit_name, key)
+) STRICT, WITHOUT ROWID;
+
+-- Serves the search for rates that are not used up any more.
+CREATE INDEX workflow_line_rates_used ON workflow_line_rates (used_until);
 
 -- Workers, whose liveness locks other workers check, and the lanes that each serves: a run without
 -- a worker for its lane differs from a run that waits its turn.

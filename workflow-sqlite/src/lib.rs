@@ -12,7 +12,7 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, SeatRow, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError,
+    Listener, NextDue, Outcome, ReadRates, SeatRow, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError,
     WorkerRecord, Write,
 };
 
@@ -47,6 +47,7 @@ mod gate;
 mod hints;
 mod lease;
 mod limit;
+mod line_rate;
 mod location;
 mod lock_file;
 mod migrate;
@@ -230,6 +231,10 @@ impl Store for SqliteStore {
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         within_deadline("read seats", seat::list(&self.database, lines)).await
+    }
+
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        within_deadline("read the rates of limits", line_rate::list(&self.database, lines)).await
     }
 
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {

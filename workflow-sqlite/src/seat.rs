@@ -35,6 +35,7 @@ fn seat(found: &SqliteRow) -> Result<SeatRow, DatabaseError> {
         step_key: row::get(found, "step_key")?,
         asked_at: row::time(found, "asked_at")?,
         called: row::maybe_time(found, "called_at")?.is_some(),
+        asks_at: row::maybe_time(found, "asks_at")?,
         epoch: row::get(found, "epoch")?,
         run_epoch: row::get(found, "run_epoch")?,
         run_status: row::status(found)?,
@@ -47,9 +48,10 @@ pub(super) async fn write(
     seats: &[AskedSeat<'_>],
     now: Timestamp,
 ) -> Result<(), DatabaseError> {
-    for AskedSeat { run_id, step_key, line, epoch } in seats {
+    for AskedSeat { run_id, step_key, line, epoch, asks_at } in seats {
         let query = sqlx::query(sql::UPSERT_SEAT).bind(run_id.to_string()).bind(*step_key);
         let query = query.bind(&line.limit).bind(&line.key).bind(now.as_micros()).bind(*epoch);
+        let query = query.bind(asks_at.map(Timestamp::as_micros));
         query.execute(&mut *connection).await.during(OPERATION)?;
     }
     Ok(())

@@ -13,16 +13,16 @@ use workflow_engine::model::{
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DatabaseError, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundSingle, GateTurn,
-    LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, RetryWrite, ReviveWrite,
-    RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite,
+    ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::database::Database;
 use super::error::During;
 use super::writer::WriterGuard;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, ownerless, pause,
-    queue, retry, schedule, seat, signal, single, start,
+    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, line_rate, ownerless,
+    pause, queue, retry, schedule, seat, signal, single, start,
 };
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
@@ -259,6 +259,18 @@ impl BatchTarget for SlowPath<'_> {
 
     async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         seat::read(self.connection, lines, self.now).await
+    }
+
+    async fn read_line_rates(&mut self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        line_rate::read(self.connection, lines, self.now).await
+    }
+
+    async fn use_line_rates(&mut self, lines: &[(&SeatLine, Timestamp)]) -> Result<(), DatabaseError> {
+        line_rate::write(self.connection, lines).await
+    }
+
+    async fn forget_line_rates(&mut self, at_most: u32) -> Result<(), DatabaseError> {
+        line_rate::forget(self.connection, at_most, self.now).await
     }
 
     async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), DatabaseError> {

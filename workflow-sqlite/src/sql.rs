@@ -78,6 +78,7 @@ statements! {
     INSERT_GATED_QUEUES = "insert_gated_queues.sql";
     INSERT_GATES = "insert_gates.sql";
     INSERT_TURNS = "insert_turns.sql";
+    USE_RATE_OF_LINE = "use_rate_of_line.sql";
     USE_RATE_OF_QUEUE = "use_rate_of_queue.sql";
     USE_RATES_OF_GATES = "use_rates_of_gates.sql";
     WEIGH_GATE = "weigh_gate.sql";
@@ -116,6 +117,7 @@ statements! {
     FREE_KEYS = "free_keys.sql";
     FIND_WAITING_LINE = "find_waiting_line.sql";
     FORGET_INTERRUPTION = "forget_interruption.sql";
+    FORGET_RATES_OF_LINES = "forget_rates_of_lines.sql";
     INSERT_LANES = "insert_lanes.sql";
     INSERT_RUNS = "insert_runs.sql";
     INSERT_SCHEMA_VERSION = "insert_schema_version.sql";
@@ -156,6 +158,7 @@ statements! {
     READ_SEAT_WAITS = "read_seat_waits.sql";
     READ_SEATS = "read_seats.sql";
     READ_QUEUES = "read_queues.sql";
+    READ_RATE_OF_LINE = "read_rate_of_line.sql";
     READ_SCHEDULE = "read_schedule.sql";
     READ_SCHEMA_VERSION = "read_schema_version.sql";
     READ_SQLITE_VERSION = "read_sqlite_version.sql";

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
-    Write,
+    NextDue, Outcome, ReadRates, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
+    WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunFilter, RunId, StepAttempt};
 
@@ -126,6 +126,10 @@ impl Store for CrashStore {
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         self.inner.seats(lines).await
+    }
+
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        self.inner.line_rates(lines).await
     }
 
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {

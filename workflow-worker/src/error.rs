@@ -26,7 +26,8 @@ pub enum WorkerError {
     /// The name of a workflow, a queue or a limit is not allowed.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The rate of a queue or of its gates is out of range. The error says what is wrong.
+    /// The rate of a queue, of its gates or of a limit is out of range. The error says what is
+    /// wrong.
     #[error(transparent)]
     Rate(#[from] InvalidRate),
     /// A schedule is refused. The error names the value and the way out.

@@ -1,4 +1,4 @@
-use workflow_sdk::LimitRule;
+use workflow_sdk::{LimitRule, Rate};
 
 /// A limit for steps that a worker declares: see [`Worker::limit`](crate::Worker::limit).
 ///
@@ -26,6 +26,23 @@ impl Limit {
     /// Default: any number. 0 lets none begin. See [`LimitRule::concurrency`].
     pub fn concurrency(mut self, bodies: u32) -> Self {
         self.rule = self.rule.concurrency(bodies);
+        self
+    }
+
+    /// Lets at most so many bodies begin in a period per key, over all workers of the database.
+    /// Alone or beside a [`concurrency`](Limit::concurrency). Default: any number. Each attempt of
+    /// a step counts. A step that may not begin yet waits as one that waits for a seat. See
+    /// [`Rate`] for the range, which the worker checks when it runs.
+    ///
+    /// ```
+    /// use workflow_worker::{Limit, Rate};
+    ///
+    /// // 600 calls per minute and account, at most 20 at once after a rest, and 50 under way.
+    /// let llm = Limit::new("llm").rate(Rate::per_minute(600).burst(20)).concurrency(50);
+    /// # let _ = llm;
+    /// ```
+    pub fn rate(mut self, rate: Rate) -> Self {
+        self.rule = self.rule.rate(rate);
         self
     }
 }

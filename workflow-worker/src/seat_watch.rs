@@ -46,8 +46,8 @@ impl SeatWatch {
 /// Declares these limits, as far as they differ from what is declared.
 ///
 /// # Errors
-/// [`WorkerError::Name`], [`WorkerError::DuplicateLimit`], [`WorkerError::Database`] or
-/// [`WorkerError::Stopped`].
+/// [`WorkerError::Name`], [`WorkerError::Rate`], [`WorkerError::DuplicateLimit`],
+/// [`WorkerError::Database`] or [`WorkerError::Stopped`].
 pub(crate) async fn declare(shared: &Shared, limits: &[Limit]) -> Result<(), WorkerError> {
     check(limits)?;
     let records = shared.client.store().limits().await?;
@@ -70,6 +70,7 @@ pub(crate) async fn declare(shared: &Shared, limits: &[Limit]) -> Result<(), Wor
 fn check(limits: &[Limit]) -> Result<(), WorkerError> {
     for (place, limit) in limits.iter().enumerate() {
         check_name(NameSubject::Limit, &limit.name)?;
+        limit.rule.check()?;
         let other = limits[..place].iter().find(|other| other.name == limit.name && other.rule != limit.rule);
         if other.is_some() {
             return Err(WorkerError::DuplicateLimit { name: limit.name.clone() });
@@ -101,6 +102,8 @@ pub(crate) async fn watch_seats(shared: Arc<Shared>) {
 
 #[cfg(test)]
 mod tests {
+    use workflow_sdk::Rate;
+
     use super::*;
 
     #[test]
@@ -110,5 +113,10 @@ mod tests {
         let refused = check(&[one, two]);
         assert!(matches!(refused, Err(WorkerError::DuplicateLimit { name }) if name == "llm"));
         assert!(matches!(check(&[Limit::new("")]), Err(WorkerError::Name(_))));
+        let rates = [60, 61].map(|bodies| Limit::new("llm").concurrency(1).rate(Rate::per_minute(bodies)));
+        assert!(matches!(check(&rates), Err(WorkerError::DuplicateLimit { .. })));
+        assert!(check(&[rates[0].clone(), rates[0].clone()]).is_ok());
+        let refused = check(&[Limit::new("llm").rate(Rate::per_minute(0))]);
+        assert!(matches!(refused, Err(WorkerError::Rate(_))), "{refused:?}");
     }
 }

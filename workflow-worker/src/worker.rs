@@ -232,8 +232,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// change holds within 2 s everywhere.
     ///
     /// # Errors
-    /// [`Worker::run`] returns [`WorkerError::Name`] for the name of the limit, and
-    /// [`WorkerError::DuplicateLimit`] if the worker declares it with two rules.
+    /// [`Worker::run`] returns [`WorkerError::Name`] for the name of the limit,
+    /// [`WorkerError::Rate`] for a rate out of range, and [`WorkerError::DuplicateLimit`] if the
+    /// worker declares the limit with two rules.
     ///
     /// ```
     /// # use workflow_sdk::prelude::*;

@@ -14,7 +14,7 @@ use workflow_sdk::{RunId, RunStatus, Timestamp};
 use workflow_tests::builders::{LEASE, claim_by, new_run, park, start};
 use workflow_tests::{Fixture, outcome};
 
-fn change(limit: &str, change: LimitChange) -> Write {
+pub(crate) fn change(limit: &str, change: LimitChange) -> Write {
     Write::Limit(LimitWrite { limit: limit.into(), change })
 }
 
@@ -42,7 +42,7 @@ fn row(step_key: &str, status: AttemptStatus) -> StepAttempt {
     }
 }
 
-fn ask_in(line: SeatLine, claim: Claim) -> Write {
+pub(crate) fn ask_in(line: SeatLine, claim: Claim) -> Write {
     let row = row("ask", AttemptStatus::Running);
     Write::Attempt(AttemptWrite { claim, row, effect: Effect::TakeSeat(Box::new(line)) })
 }
@@ -58,7 +58,7 @@ fn leave(claim: Claim) -> [Write; 2] {
     [Write::Attempt(leave), Write::CallSeats(line())]
 }
 
-fn end(claim: Claim) -> Write {
+pub(crate) fn end(claim: Claim) -> Write {
     let (parent_run_id, has_children, has_event_waits) = (None, false, true);
     let end = RunEnd::Succeeded("1".into());
     Write::End(EndWrite { claim, parent_run_id, has_children, has_event_waits, end })
@@ -69,13 +69,13 @@ async fn limited(fixture: &Fixture, bodies: u32) {
 }
 
 /// Starts and claims this number of runs.
-async fn claimed(fixture: &Fixture, count: u32) -> Vec<Claim> {
+pub(crate) async fn claimed(fixture: &Fixture, count: u32) -> Vec<Claim> {
     let runs: Vec<NewRun> = (0..count).map(|_| new_run()).collect();
     fixture.commit(&runs.iter().map(start).collect::<Vec<_>>()).await;
     claims(fixture, count).await
 }
 
-async fn claims(fixture: &Fixture, count: u32) -> Vec<Claim> {
+pub(crate) async fn claims(fixture: &Fixture, count: u32) -> Vec<Claim> {
     let claimed = fixture.claim(&claim_by(WorkerId::generate(), count)).await;
     claimed.runs.iter().map(|run| run.claim).collect()
 }
@@ -88,13 +88,13 @@ async fn got(fixture: &Fixture, claim: Claim) -> bool {
 fn answer(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Applied => true,
-        Outcome::SeatWaits => false,
+        Outcome::SeatWaits { .. } => false,
         other => panic!("{other:?}"),
     }
 }
 
 /// Returns the runs that the last write, a call, has called.
-fn called(outcomes: Vec<Outcome>) -> Vec<RunId> {
+pub(crate) fn called(outcomes: Vec<Outcome>) -> Vec<RunId> {
     match outcomes.into_iter().last() {
         Some(Outcome::Called(runs)) => runs,
         other => panic!("{other:?}"),

@@ -21,6 +21,7 @@ mod generation;
 mod hint;
 mod lease;
 mod limit;
+mod line_rate;
 mod live;
 mod liveness;
 mod migrate;
@@ -156,6 +157,20 @@ workflow_tests::cases! {
         a_limit_that_is_not_declared_is_refused,
         a_rule_that_is_not_understood_lets_nothing_begin: "the store in memory stores no text",
         concurrent_questions_never_exceed_a_limit,
+    }
+    line_rate {
+        no_period_sees_more_bodies_begin_than_the_rate_and_its_burst,
+        a_step_is_told_when_it_may_begin_and_begins_then,
+        the_order_of_the_line_holds_at_a_rate,
+        a_step_that_leaves_brings_the_next_ones_forward,
+        a_step_that_does_not_come_at_its_time_is_called,
+        a_repeated_question_uses_a_rate_once_and_a_lost_claim_uses_it_again,
+        a_rate_and_a_concurrency_hold_together,
+        a_changed_rate_holds_for_the_next_question,
+        each_key_has_a_rate_of_its_own,
+        rates_that_are_not_used_up_are_forgotten: "the store in memory has no table",
+        a_limit_without_a_rate_writes_no_rates: "the store in memory has no table",
+        concurrent_questions_never_exceed_a_rate,
     }
     lease {
         a_claim_lasts_as_long_as_its_lease,

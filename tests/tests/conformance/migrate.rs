@@ -14,6 +14,7 @@ const TABLES: &[&str] = &[
     "workflow_queues",
     "workflow_limits",
     "workflow_seats",
+    "workflow_line_rates",
     "workflow_workers",
     "workflow_schedules",
     "workflow_schema",

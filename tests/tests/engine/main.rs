@@ -48,6 +48,7 @@ mod shutdown;
 mod signals;
 mod single;
 mod step_limits;
+mod step_rates;
 mod streams;
 mod timeouts;
 mod transaction;
@@ -203,6 +204,15 @@ workflow_tests::cases! {
         a_canceled_run_leaves_the_line,
         a_step_that_loses_a_race_leaves_the_line,
         limits_that_are_not_declared_and_bad_names_are_refused,
+    }
+    step_rates {
+        bodies_begin_at_the_rate_of_their_limit_over_workers,
+        a_step_that_waits_for_a_rate_lets_others_go_on_and_is_explained,
+        each_attempt_counts_for_the_rate,
+        a_rate_is_changed_without_a_restart,
+        a_step_of_a_worker_that_died_begins_at_the_rate,
+        a_step_behind_one_that_leaves_begins_earlier,
+        rates_of_limits_that_cannot_be_used_are_refused,
     }
     foreign_awaits {
         a_bare_sleep_is_logged_once,

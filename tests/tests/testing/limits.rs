@@ -1,8 +1,10 @@
 //! Limits for steps in the test kit.
 
+use std::time::Duration;
+
 use workflow_sdk::prelude::*;
 use workflow_testing::{TestEnv, idempotent_effect};
-use workflow_worker::Limit;
+use workflow_worker::{Limit, Rate};
 
 /// Two branches of one run share a seat, and a third step comes after them.
 #[workflow]
@@ -40,4 +42,44 @@ async fn runs_of_a_test_share_the_seats_and_all_end() {
     for (n, run) in (0..5).zip(runs) {
         assert_eq!(run.finish().await.unwrap(), 3 * n);
     }
+}
+
+#[workflow]
+async fn call(ctx: &Ctx, n: u32) -> Result<u32> {
+    ctx.step("call", async || ok(n)).limit("llm", "acct-42").await
+}
+
+#[tokio::test]
+async fn bodies_begin_at_the_rate_of_their_limit_and_not_a_moment_later() {
+    let limit = || Limit::new("llm").rate(Rate::per_minute(1).burst(2));
+    let env = TestEnv::new().register(call).worker(move |worker| worker.limit(limit())).await.unwrap();
+    let mut runs = Vec::new();
+    for n in 0..6 {
+        runs.push(env.start(call, n).await.unwrap());
+        env.settle().await.unwrap();
+    }
+    let ended = async || {
+        let mut ended = Vec::new();
+        for (n, run) in (0..).zip(&runs) {
+            if run.status().await.unwrap() == RunStatus::Succeeded {
+                ended.push(n);
+            }
+        }
+        ended
+    };
+    assert_eq!(ended().await, [0, 1]);
+    for n in 2..6 {
+        env.advance(Duration::from_millis(59_999)).await.unwrap();
+        assert_eq!(ended().await, (0..n).collect::<Vec<u32>>());
+        env.advance(Duration::from_millis(1)).await.unwrap();
+        assert_eq!(ended().await, (0..=n).collect::<Vec<u32>>());
+    }
+}
+
+#[tokio::test]
+async fn steps_with_a_rate_survive_a_crash_at_any_commit() {
+    let limit = || Limit::new("llm").concurrency(1).rate(Rate::per_second(1));
+    let env = TestEnv::new().register(three).worker(move |worker| worker.limit(limit())).await.unwrap();
+    let survived = env.crash_everywhere(three, 5).await.unwrap();
+    assert_eq!(survived.effects, 3);
 }

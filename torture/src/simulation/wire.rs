@@ -10,8 +10,8 @@ use fastrand::Rng;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, Renewed, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
-    WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, Renewed, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
+    WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
 
@@ -331,6 +331,10 @@ impl Store for Wire {
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         self.call("seats", self.inner.seats(lines), quiet).await
+    }
+
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        self.call("line rates", self.inner.line_rates(lines), quiet).await
     }
 
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Timestamp, unquoted};
+use super::{InvalidRate, Rate, Timestamp, unquoted};
 
 /// The rule of a limit for steps. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -10,19 +10,37 @@ pub struct LimitRule {
     /// database. `None`: any number; 0: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
+    /// How many bodies of steps may begin in a period per key, over all workers of the database.
+    /// `None`: any number. Each attempt of a step counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
 }
 
 impl LimitRule {
     /// Lets any number of bodies run.
     #[must_use]
     pub const fn none() -> Self {
-        Self { concurrency: None }
+        Self { concurrency: None, rate: None }
     }
 
     /// Sets the [`concurrency`](LimitRule::concurrency).
     #[must_use]
     pub const fn concurrency(self, bodies: u32) -> Self {
-        Self { concurrency: Some(bodies) }
+        Self { concurrency: Some(bodies), ..self }
+    }
+
+    /// Sets the [`rate`](LimitRule::rate).
+    #[must_use]
+    pub const fn rate(self, rate: Rate) -> Self {
+        Self { rate: Some(rate), ..self }
+    }
+
+    /// Checks the rate.
+    ///
+    /// # Errors
+    /// [`InvalidRate`], which says what is out of range.
+    pub fn check(self) -> Result<(), InvalidRate> {
+        self.rate.map_or(Ok(()), Rate::check)
     }
 }
 
@@ -54,10 +72,13 @@ impl LimitRecord {
     #[doc(hidden)]
     #[must_use]
     pub fn stored(name: String, declared: Option<&str>, overridden: Option<&str>) -> Self {
-        let rule = |text: &str| serde_json::from_str::<LimitRule>(text).map_err(unquoted);
+        let rule = |text: &str| {
+            let rule = serde_json::from_str::<LimitRule>(text).map_err(|error| unquoted(error).to_string())?;
+            rule.check().map(|()| rule).map_err(|error| error.to_string())
+        };
         match (declared.map(rule).transpose(), overridden.map(rule).transpose()) {
             (Ok(declared), Ok(overridden)) => Self { name, declared, overridden, not_understood: None },
-            (Err(why), _) | (_, Err(why)) => Self { not_understood: Some(why.to_string()), ..Self::new(name) },
+            (Err(why), _) | (_, Err(why)) => Self { not_understood: Some(why), ..Self::new(name) },
         }
     }
 
@@ -130,8 +151,23 @@ mod tests {
 
     #[test]
     fn a_rule_that_is_not_understood_lets_nothing_begin() {
-        let limit = LimitRecord::stored("llm".into(), Some("{\"concurrency\":-1}"), None);
-        assert!(limit.not_understood.is_some());
-        assert_eq!(limit.rule(), Some(LimitRule::none().concurrency(0)));
+        let rate = r#"{"rate":{"runs":0,"period":1000000,"burst":1}}"#;
+        for text in [r#"{"concurrency":-1}"#, r#"{"rate":60}"#, rate] {
+            let limit = LimitRecord::stored("llm".into(), Some(text), None);
+            assert!(limit.not_understood.is_some(), "{text}");
+            assert_eq!(limit.rule(), Some(LimitRule::none().concurrency(0)));
+        }
+    }
+
+    #[test]
+    fn rules_are_stored_as_they_are_written() {
+        let text = |rule: LimitRule| serde_json::to_string(&rule).unwrap();
+        let seats = LimitRule::none().concurrency(2);
+        let rate = Rate::per_minute(60).burst(5);
+        assert_eq!((text(LimitRule::none()), text(seats)), ("{}".into(), r#"{"concurrency":2}"#.into()));
+        for rule in [LimitRule::none(), seats, LimitRule::none().rate(rate), seats.rate(rate)] {
+            let stored = LimitRecord::stored("llm".into(), Some(&text(rule)), None);
+            assert_eq!((stored.rule(), stored.not_understood), (Some(rule), None));
+        }
     }
 }

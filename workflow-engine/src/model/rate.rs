@@ -5,14 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
 
-/// How many runs of a queue, or behind each of its gates, may begin in a period.
+/// How many runs of a queue, or behind each of its gates, may begin in a period; or how many bodies
+/// of steps under each key of a [limit](crate::model::LimitRule).
 ///
 /// Begins are spaced evenly: with `Rate::per_minute(60)` one run begins per second. A
 /// [burst](Rate::burst) of `b` lets that many begin at once after a rest, so any period sees at
-/// most `runs + b - 1` begins. Only the first claim of a run counts: a run that goes on after a
-/// sleep, a signal or the death of its worker takes nothing of the rate. Runs count when they begin
-/// and not when they are started, so no flood follows after a time without workers. The algorithm
-/// is the generic cell rate algorithm (ITU-T I.371).
+/// most `runs + b - 1` begins. Begins count and not starts, so no flood follows after a time
+/// without workers. The algorithm is the generic cell rate algorithm (ITU-T I.371).
+///
+/// Of a run only the first claim counts: a run that goes on after a sleep, a signal or the death of
+/// its worker takes nothing of the rate. Of a step each attempt counts, because each one calls the
+/// service anew.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,9 +61,9 @@ impl Rate {
         Self::per(Duration::from_secs(60), runs)
     }
 
-    /// At most this number of runs in this period. Range: 1 to 1,000,000 runs per second, and a
-    /// period of at least 1 ms and at most 366 days; the queue refuses others. To let no run begin,
-    /// limit the concurrency to 0.
+    /// At most this number of begins in this period. Range: 1 to 1,000,000 begins per second, and a
+    /// period of at least 1 ms and at most 366 days; queues and limits refuse others. To let
+    /// nothing begin, limit the concurrency to 0.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "a period that is cut is above the longest one")]
     pub const fn per(period: Duration, runs: u32) -> Self {
@@ -81,13 +84,13 @@ impl Rate {
     pub fn check(self) -> Result<(), InvalidRate> {
         let invalid = |why: String| Err(InvalidRate(format!("the rate of {self} cannot be used: {why}")));
         match self {
-            Self { runs: 0, .. } => invalid("it lets no run begin; limit the concurrency to 0 to do that".into()),
+            Self { runs: 0, .. } => invalid("it lets nothing begin; limit the concurrency to 0 to do that".into()),
             Self { burst: 0, .. } => invalid("its burst must be at least 1".into()),
             Self { period, .. } if !(1_000..=LONGEST_PERIOD.as_micros()).contains(&u128::from(period)) => {
                 invalid("its period must be 1 ms to 366 days".into())
             }
             Self { runs, period, .. } if u64::from(runs) > period => {
-                invalid("it must be at most 1,000,000 runs per second".into())
+                invalid("it must be at most 1,000,000 per second".into())
             }
             _ => Ok(()),
         }
@@ -117,6 +120,14 @@ impl Rate {
         let burst = self.interval().saturating_mul(u64::from(self.burst.saturating_sub(1)));
         let burst = i64::try_from(burst).unwrap_or(i64::MAX);
         Timestamp::from_micros(used_until.as_micros().saturating_sub(burst))
+    }
+
+    /// Returns until when the rate counts as used up, if another rate, or a clock that was set
+    /// back, has left this time: at most as if the whole burst had begun now.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn used_at_most(self, used_until: Timestamp, now: Timestamp) -> Timestamp {
+        used_until.min(self.used_after(now, now, self.burst))
     }
 
     /// Returns the time between two begins, in microseconds.
@@ -198,12 +209,12 @@ mod tests {
     fn a_rate_out_of_range_is_refused_with_the_reason() {
         let day = Duration::from_secs(86_400);
         for (rate, says) in [
-            (Rate::per_second(0), "0 per 1 s cannot be used: it lets no run begin"),
+            (Rate::per_second(0), "0 per 1 s cannot be used: it lets nothing begin"),
             (Rate::per_minute(5).burst(0), "5 per 60 s, burst 0 cannot be used: its burst must be at least 1"),
             (Rate::per(Duration::from_micros(999), 1), "its period must be 1 ms to 366 days"),
             (Rate::per(367 * day, 1), "its period must be 1 ms to 366 days"),
             (Rate::per(Duration::MAX, 1), "1 per more than 366 days cannot be used"),
-            (Rate::per_second(1_000_001), "at most 1,000,000 runs per second"),
+            (Rate::per_second(1_000_001), "at most 1,000,000 per second"),
         ] {
             let refused = rate.check().unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");

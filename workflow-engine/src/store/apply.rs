@@ -86,6 +86,7 @@ async fn apply_with<T: BatchTarget>(
     batch.expire_runs().await?;
     batch.cascade().await?;
     batch.call_seats(&mut lines).await?;
+    batch.forget_rates(&lines).await?;
     batch.claim_runs().await?;
     Ok(batch.outcomes.complete()?)
 }
@@ -187,8 +188,8 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
                 consumed.push(ConsumedSignal { run_id: write.claim.run_id, seq, step_key: &write.row.step_key });
             }
             recorded.push(write);
-            let waits = seated.waiting.contains(&index);
-            self.outcomes.set(index, if waits { Outcome::SeatWaits } else { Outcome::Applied });
+            let waits = seated.waiting.get(&index).map(|asks_at| Outcome::SeatWaits { asks_at: *asks_at });
+            self.outcomes.set(index, waits.unwrap_or(Outcome::Applied));
         }
         if !consumed.is_empty() && !planted("signal-twice") {
             self.target.consume_signals(&consumed).await?;

@@ -9,13 +9,13 @@ use super::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, EndedTurn, Fence, ForkWrite, FoundSingle, GateTurn,
     LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite,
-    RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome, StepOf,
-    Write, apply, apply_within,
+    ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome,
+    StepOf, Write, apply, apply_within,
 };
 use crate::model::{
     AcceptedSignal, AttemptStatus, Claim, Effect, ErrorKind, EventName, EventWait, KeyReuse, Lane, LeftWait,
     LimitChange, LimitRecord, LimitRule, MovedRun, NewEmission, NewRun, NewSignal, NewSingle, Parent, QueueChange,
-    RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StepAttempt, StepKind, StoredError,
+    Rate, RunId, RunStatus, SeatLine, SignalKey, SingleKey, SingleUntil, StartTime, StepAttempt, StepKind, StoredError,
     StoredSchedule, Timestamp, WhenTaken, WorkerId,
 };
 
@@ -51,7 +51,10 @@ impl BatchTarget for Recorder {
     async fn read_limits(&mut self, names: &BTreeSet<&str>) -> Result<Vec<LimitRecord>, MissingOutcome> {
         let records = names.iter().filter(|name| **name != "undeclared").map(|name| {
             let mut record = LimitRecord::new((*name).to_owned());
-            record.declared = Some(LimitRule::none().concurrency(1));
+            record.declared = Some(match *name {
+                "rated" => LimitRule::none().rate(Rate::per_second(1)),
+                _ => LimitRule::none().concurrency(1),
+            });
             record
         });
         self.note(format!("read {} limits", names.len()), records.collect())
@@ -63,6 +66,7 @@ impl BatchTarget for Recorder {
             step_key: "ask".into(),
             asked_at: Timestamp::from_micros(1),
             called: false,
+            asks_at: None,
             epoch,
             run_epoch: 1,
             run_status: RunStatus::Running,
@@ -71,6 +75,20 @@ impl BatchTarget for Recorder {
             lines.iter().map(|(line, _)| if line.key == "waited for" { vec![row(77, None)] } else { Vec::new() });
         let most: Vec<u32> = lines.iter().map(|(_, most)| *most).collect();
         self.note(format!("read lines with {most:?} waiting"), rows.collect())
+    }
+
+    async fn read_line_rates(&mut self, lines: &[&SeatLine]) -> Result<ReadRates, MissingOutcome> {
+        let now = Timestamp::from_micros(5_000_000);
+        self.note(format!("read {} rates", lines.len()), ReadRates { now, used_until: vec![now; lines.len()] })
+    }
+
+    async fn use_line_rates(&mut self, lines: &[(&SeatLine, Timestamp)]) -> Result<(), MissingOutcome> {
+        let until: Vec<i64> = lines.iter().map(|(_, until)| until.as_micros()).collect();
+        self.note(format!("use rates until {until:?}"), ())
+    }
+
+    async fn forget_line_rates(&mut self, at_most: u32) -> Result<(), MissingOutcome> {
+        self.note(format!("forget {at_most} rates"), ())
     }
 
     async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), MissingOutcome> {
@@ -629,4 +647,23 @@ fn seats_are_given_out_in_the_order_of_the_batch() {
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
     assert_eq!(names, ["applied", "seat waits", "seat waits", "limit undeclared", "applied", "called"]);
     assert!(matches!(&outcomes[5], Outcome::Called(runs) if *runs == [second.run_id]));
+}
+
+#[test]
+fn a_rate_is_used_in_the_commit_that_gives_the_seat() {
+    let rated = |key: &str| SeatLine { limit: "rated".into(), key: key.into() };
+    let ask =
+        |key: &str| attempt(Claim { run_id: RunId::generate(), epoch: 1 }, Effect::TakeSeat(Box::new(rated(key))));
+    let mut target = Recorder::default();
+    let outcomes = apply_to(&mut target, &[ask("a"), ask("a"), ask("b")]).unwrap();
+    let next = Timestamp::from_micros(6_000_000);
+    assert!(matches!(outcomes[0], Outcome::Applied) && matches!(outcomes[2], Outcome::Applied), "{outcomes:?}");
+    assert!(matches!(outcomes[1], Outcome::SeatWaits { asks_at: Some(at) } if at == next), "{outcomes:?}");
+    let of_rates: Vec<&String> = target.calls.iter().filter(|call| call.contains("rates")).collect();
+    assert_eq!(of_rates, ["read 2 rates", "use rates until [6000000, 6000000]", "forget 12 rates"]);
+
+    let mut target = Recorder::default();
+    apply_to(&mut target, &[Write::CallSeats(rated("a"))]).unwrap();
+    let of_rates: Vec<&String> = target.calls.iter().filter(|call| call.contains("rates")).collect();
+    assert_eq!(of_rates, ["read 1 rates"], "what uses nothing writes nothing");
 }

@@ -3,13 +3,15 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::model::{
-    AcceptedSignal, Claim, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal,
-    QueueRecord, Rate, RunId, RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
+    AcceptedSignal, Claim, EventWait, Lane, LeftWait, LimitRecord, MovedRun, NewEmission, NewRun, NewSignal, RunId,
+    RunStatus, SeatLine, SingleKey, StoredError, StoredSchedule, Timestamp, WorkerId,
 };
 
 use super::attempt_row::AttemptRow;
 use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
+use super::limited_claim::LockedQueue;
+use super::line_rate::ReadRates;
 use super::locks::Locks;
 use super::outcomes::MissingOutcome;
 use super::seat_line::{AskedSeat, SeatRow};
@@ -55,6 +57,20 @@ pub trait BatchTarget: Send {
         &mut self,
         lines: &[(&SeatLine, u32)],
     ) -> impl Future<Output = Result<Vec<Vec<SeatRow>>, Self::Error>> + Send;
+
+    /// Returns until when the rates of these lines are used up, which it has locked, and the time
+    /// now. Sees every commit that ended before [`BatchTarget::lock_lines`] returned.
+    fn read_line_rates(&mut self, lines: &[&SeatLine]) -> impl Future<Output = Result<ReadRates, Self::Error>> + Send;
+
+    /// Says until when the rates of these lines are used up, which it has locked.
+    fn use_line_rates(
+        &mut self,
+        lines: &[(&SeatLine, Timestamp)],
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Forgets at most this number of rates whose times have passed, of any lines: they say the
+    /// same as none. Waits for no other transaction.
+    fn forget_line_rates(&mut self, at_most: u32) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Writes the rows of steps that ask for seats. A row of the same line keeps the time at which
     /// it asked; another one gets a time after all of its line.
@@ -343,37 +359,6 @@ pub enum DueRuns {
     New,
     /// Those whose lease has ended.
     Lapsed,
-}
-
-/// The record of a queue that a claim has locked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockedQueue {
-    /// The name of the queue.
-    pub name: String,
-    /// The largest number of running runs; `None` for any number.
-    pub limit: Option<u32>,
-    /// How many runs may begin in a period; `None` for any number.
-    pub rate: Option<Rate>,
-    /// Until when the rate is used up.
-    pub used_until: Timestamp,
-    /// `true` if the queue is paused.
-    pub is_paused: bool,
-}
-
-impl LockedQueue {
-    /// Returns what the claim needs of this record.
-    #[must_use]
-    pub fn of(record: &QueueRecord) -> Self {
-        let (limits, is_paused) = (record.limits(), record.pause.is_some());
-        let (limit, rate, used_until) = (limits.concurrency, limits.rate, record.used_until);
-        Self { name: record.name.clone(), limit, rate, used_until, is_paused }
-    }
-
-    /// Returns a queue without a record.
-    #[must_use]
-    pub fn unlimited(name: &str) -> Self {
-        Self::of(&QueueRecord::new(name.to_owned()))
-    }
 }
 
 /// The events that the emissions of a batch have locked.

@@ -19,8 +19,8 @@ use crate::model::{
 use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, SeatRow, StepCommit,
-    StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, ReadRates, SeatRow,
+    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -252,6 +252,10 @@ impl Store for CodedStore {
 
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         self.inner.seats(lines).await
+    }
+
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        self.inner.line_rates(lines).await
     }
 
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {

@@ -9,11 +9,42 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::faults::planted;
-use crate::model::{Lane, Rate, Timestamp};
+use crate::model::{Lane, QueueRecord, Rate, Timestamp};
 
-use super::batch_target::{BatchTarget, LockedQueue};
+use super::batch_target::BatchTarget;
 use super::gates::{EndedTurn, GateTurn, LockedGate, TurnEnd};
 use super::{ClaimRequest, Claimed, DueRuns};
+
+/// The record of a queue that a claim has locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedQueue {
+    /// The name of the queue.
+    pub name: String,
+    /// The largest number of running runs; `None` for any number.
+    pub limit: Option<u32>,
+    /// How many runs may begin in a period; `None` for any number.
+    pub rate: Option<Rate>,
+    /// Until when the rate is used up.
+    pub used_until: Timestamp,
+    /// `true` if the queue is paused.
+    pub is_paused: bool,
+}
+
+impl LockedQueue {
+    /// Returns what the claim needs of this record.
+    #[must_use]
+    pub fn of(record: &QueueRecord) -> Self {
+        let (limits, is_paused) = (record.limits(), record.pause.is_some());
+        let (limit, rate, used_until) = (limits.concurrency, limits.rate, record.used_until);
+        Self { name: record.name.clone(), limit, rate, used_until, is_paused }
+    }
+
+    /// Returns a queue without a record.
+    #[must_use]
+    pub fn unlimited(name: &str) -> Self {
+        Self::of(&QueueRecord::new(name.to_owned()))
+    }
+}
 
 /// The lanes and gates of one limited queue, or those of all queues without limits.
 struct Part {

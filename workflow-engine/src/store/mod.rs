@@ -14,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, InboxSignal, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt,
-    StoredSchedule, Timestamp, WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule,
+    Timestamp, WorkerId,
 };
 
 mod apply;
@@ -35,8 +35,10 @@ mod ended_run;
 mod error;
 mod fence;
 mod gates;
+mod inbox;
 mod lanes;
 mod limited_claim;
+mod line_rate;
 mod locks;
 mod options;
 mod outcome;
@@ -53,9 +55,7 @@ mod write;
 
 pub use apply::{apply, apply_within};
 pub use attempt_row::AttemptRow;
-pub use batch_target::{
-    BatchTarget, ConsumedSignal, DueRuns, FoundSingle, LockedEvents, LockedQueue, RunState, SingleRun, StepOf,
-};
+pub use batch_target::{BatchTarget, ConsumedSignal, DueRuns, FoundSingle, LockedEvents, RunState, SingleRun, StepOf};
 pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
@@ -64,8 +64,10 @@ pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
 pub use gates::{EndedTurn, GateTurn, GateUse, LockedGate, TurnEnd};
+pub use inbox::{INBOX_PAGE, Inbox};
 pub use lanes::{ClaimPlace, claim_places, distinct_lanes, take_turns};
-pub use limited_claim::claim_limited;
+pub use limited_claim::{LockedQueue, claim_limited};
+pub use line_rate::{LineRate, ReadRates};
 pub use locks::Locks;
 pub use options::{StoreOptions, check_timeout};
 pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOutcome, ResumeOutcome, StartOutcome};
@@ -73,7 +75,7 @@ pub use outcomes::{MissingOutcome, Outcomes};
 pub use redact::redact;
 pub use releases::Releases;
 pub use schedule_write::{DueSchedules, ScheduleWrite};
-pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatRow};
+pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatAnswer, SeatRow};
 pub use sorted_batch::{Indexed, SortedBatch};
 pub use transaction::{OpenTransaction, StepCommit, StepTransaction};
 pub use within::{ForeignTransaction, StoreId, WithinError};
@@ -298,6 +300,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError>;
 
+    /// Returns until when the rates of these lines are used up.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database fails or does not answer.
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError>;
+
     /// Returns the steps of a run that wait for a seat, in the order of their keys.
     ///
     /// # Errors
@@ -398,21 +406,6 @@ pub struct Renewed {
     pub paused: bool,
     /// The run's `wakes`: how often something asked it to wake.
     pub wakes: i64,
-}
-
-/// Signals per read. A run that has consumed them reads again.
-pub const INBOX_PAGE: u32 = 256;
-
-/// The signals that wait for a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inbox {
-    /// The run's `wakes`: how often something asked it to wake.
-    pub wakes: i64,
-    /// `true` if a cancel was requested. It is read together with `wakes`, because a cancel raises
-    /// that number too.
-    pub cancel_requested: bool,
-    /// The signals, in their order.
-    pub signals: Vec<InboxSignal>,
 }
 
 /// A step of kind approval that waits.

@@ -43,7 +43,11 @@ pub enum Outcome {
     },
     /// A [`Write::Attempt`](super::Write::Attempt) asked for a seat and waits for one. Its row was
     /// written, but its body may not begin.
-    SeatWaits,
+    SeatWaits {
+        /// When the step asks again by itself, because it waits for the rate alone. `None`: its run
+        /// is woken.
+        asks_at: Option<Timestamp>,
+    },
     /// A [`Write::Attempt`](super::Write::Attempt) asked for a seat of a limit that is neither
     /// declared nor set. Nothing was changed.
     LimitUndeclared,
@@ -81,7 +85,7 @@ impl Outcome {
             Self::LimitUndeclared => true,
             Self::Called(runs) => runs.is_empty(),
             // An existing row may come from a commit whose reply was lost.
-            Self::SeatWaits => false,
+            Self::SeatWaits { .. } => false,
             Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) | Self::Emitted(_) => false,
             Self::Canceled(_) | Self::Paused(_) | Self::Resumed(_) | Self::Claimed(_) | Self::Changed(_) => false,
         }
@@ -104,7 +108,7 @@ impl Outcome {
             Self::Delivered => "delivered",
             Self::KeyTaken { .. } => "key taken",
             Self::SingleTaken { .. } => "single key taken",
-            Self::SeatWaits => "seat waits",
+            Self::SeatWaits { .. } => "seat waits",
             Self::LimitUndeclared => "limit undeclared",
             Self::Called(_) => "called",
             Self::Canceled(_) => "canceled",

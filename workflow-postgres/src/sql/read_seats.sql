@@ -3,17 +3,17 @@
 -- lock_lines.sql, so it sees every seat that was given out before.
 -- Guarantees: for each line, by its number from 1, all steps that have taken a seat, and the first
 -- that wait and may be called.
-SELECT asked.number, s.run_id AS id, s.step_key, s.asked_at, s.called_at, s.epoch, s.run_epoch, s.status
+SELECT asked.number, s.run_id AS id, s.step_key, s.asked_at, s.called_at, s.asks_at, s.epoch, s.run_epoch, s.status
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS asked(limit_name, key, most, number)
 CROSS JOIN LATERAL (
-    SELECT h.run_id, h.step_key, h.asked_at, h.called_at, h.epoch, r.epoch AS run_epoch, r.status
+    SELECT h.run_id, h.step_key, h.asked_at, h.called_at, h.asks_at, h.epoch, r.epoch AS run_epoch, r.status
     FROM {schema}.workflow_seats AS h
     CROSS JOIN LATERAL (
         SELECT o.epoch, o.status FROM {schema}.workflow_runs AS o WHERE o.id = h.run_id LIMIT 1
     ) AS r
     WHERE h.limit_name = asked.limit_name AND h.key = asked.key AND h.epoch IS NOT NULL
     UNION ALL (
-        SELECT w.run_id, w.step_key, w.asked_at, w.called_at, w.epoch, r.epoch AS run_epoch, r.status
+        SELECT w.run_id, w.step_key, w.asked_at, w.called_at, w.asks_at, w.epoch, r.epoch AS run_epoch, r.status
         FROM {schema}.workflow_seats AS w
         CROSS JOIN LATERAL (
             SELECT o.epoch, o.status FROM {schema}.workflow_runs AS o

@@ -37,7 +37,8 @@ pub enum ClientError {
         /// The run that has the key.
         run_id: RunId,
     },
-    /// The rate of a queue or of its gates is out of range. The error says what is wrong.
+    /// The rate of a queue, of its gates or of a limit is out of range. The error says what is
+    /// wrong.
     #[error(transparent)]
     Rate(#[from] InvalidRate),
     /// Another run has the single key, and the start is one with

@@ -165,8 +165,13 @@ pub enum Explanation {
         limit: String,
         /// The key under which the step counts.
         key: String,
-        /// The number of seats; `None` if there is no limit any more.
+        /// The number of seats; `None` for any number, or if there is no limit any more.
         concurrency: Option<u32>,
+        /// The rate at which bodies begin; `None` for any rate.
+        rate: Option<Rate>,
+        /// When the rate lets the body begin, if the steps before it begin as early as they may.
+        /// `None` without a rate, or if the step waits for a seat too: when one is free is unknown.
+        begins_at: Option<Timestamp>,
         /// How many seats are taken.
         taken: u32,
         /// How many steps wait before this one; counted to 1,000.
@@ -397,12 +402,16 @@ impl fmt::Display for Explanation {
                 "the run is due since {since}, but the rate of gate {gate} of queue {queue} ({rate}) lets the next run \
                  begin at {next_at}"
             ),
-            Self::WaitsForSeat { since, step, limit, key, concurrency, taken, ahead } => {
+            Self::WaitsForSeat { since, step, limit, key, concurrency, rate, begins_at, taken, ahead } => {
                 write!(f, "step {step:?} waits since {since} for a seat of limit {limit} for key {key}: ")?;
-                match concurrency {
-                    Some(0) => f.write_str("the limit is 0, so no body may begin")?,
-                    Some(seats) => write!(f, "{taken} of {seats} are taken")?,
-                    None => f.write_str("there is no limit any more")?,
+                match (concurrency, rate) {
+                    (Some(0), _) => f.write_str("the limit is 0, so no body may begin")?,
+                    (Some(seats), _) => write!(f, "{taken} of {seats} are taken")?,
+                    (None, Some(_)) => f.write_str("any number may be taken")?,
+                    (None, None) => f.write_str("there is no limit any more")?,
+                }
+                if let (Some(rate), Some(begins_at)) = (rate, begins_at) {
+                    write!(f, ", the rate ({rate}) lets it begin at {begins_at}")?;
                 }
                 match ahead {
                     0 => f.write_str(", and it is the next"),

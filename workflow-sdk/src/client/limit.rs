@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use workflow_engine::model::{LimitChange, LimitRecord, LimitRule, NameSubject, Run, SeatLine, SeatWait, check_name};
-use workflow_engine::store::{DatabaseError, LimitWrite, MOST_WAITING, OpenLine, Outcome, Write};
+use workflow_engine::store::{DatabaseError, LimitWrite, LineRate, MOST_WAITING, OpenLine, Outcome, Store, Write};
 
 use super::{Client, ClientError, Explanation};
 
@@ -59,7 +59,8 @@ impl Client {
             return Ok(None);
         };
         let rows = self.read(self.0.store.seats(&[(&line, MOST_WAITING)])).await?.pop().unwrap_or_default();
-        let open = OpenLine::of(rule.concurrency, rows);
+        let rate = self.read(read_rates(&*self.0.store, &[(&line, rule)])).await?.pop().flatten();
+        let open = OpenLine::of(rule, rate, rows);
         let ahead = open.ahead_of(run.id, &step_key).unwrap_or(MOST_WAITING as usize);
         Ok(Some(Explanation::WaitsForSeat {
             since: asked_at,
@@ -67,6 +68,8 @@ impl Client {
             limit: line.limit,
             key: line.key,
             concurrency: rule.concurrency,
+            rate: rule.rate,
+            begins_at: open.begins_at(ahead),
             taken: u32::try_from(open.taken()).unwrap_or(u32::MAX),
             ahead: u32::try_from(ahead).unwrap_or(u32::MAX),
         }))
@@ -93,12 +96,13 @@ impl LimitHandle {
     /// bodies have ended.
     ///
     /// # Errors
-    /// [`ClientError::Name`] for the name of the limit, [`ClientError::Database`],
-    /// [`ClientError::TimedOut`].
+    /// [`ClientError::Name`] for the name of the limit, [`ClientError::Rate`],
+    /// [`ClientError::Database`], [`ClientError::TimedOut`].
     ///
     /// # Cancel safety
     /// If the future is dropped, the rule may or may not be set. Setting it again is safe.
     pub async fn set(&self, rule: LimitRule) -> Result<(), ClientError> {
+        rule.check()?;
         self.change(LimitChange::Override(Some(rule))).await
     }
 
@@ -127,6 +131,21 @@ impl LimitHandle {
     }
 }
 
+/// Returns the state of the rate of each of these lines; `None` for one without a rate.
+async fn read_rates(
+    store: &dyn Store,
+    lines: &[(&SeatLine, LimitRule)],
+) -> Result<Vec<Option<LineRate>>, DatabaseError> {
+    let rated: Vec<&SeatLine> = lines.iter().filter(|(_, rule)| rule.rate.is_some()).map(|(line, _)| *line).collect();
+    if rated.is_empty() {
+        return Ok(vec![None; lines.len()]);
+    }
+    let read = store.line_rates(&rated).await?;
+    let mut used_until = read.used_until.into_iter();
+    let state = |rule: &LimitRule| Some(LineRate::new(rule.rate?, used_until.next()?, read.now));
+    Ok(lines.iter().map(|(_, rule)| rule).map(state).collect())
+}
+
 /// Looks for lines, after this one, with free seats that steps wait for, and has the executor call
 /// these steps. Returns where the next look begins: `None` for the first line.
 ///
@@ -141,19 +160,15 @@ pub async fn call_waiting_seats(client: &Client, after: Option<SeatLine>) -> Res
     let records = store.limits().await?;
     let rules: HashMap<&str, LimitRule> =
         records.iter().filter_map(|record| Some((record.name.as_str(), record.rule()?))).collect();
-    let asked: Vec<(&SeatLine, u32)> = lines
-        .iter()
-        .filter_map(|line| {
-            let seats = rules.get(line.limit.as_str())?.concurrency;
-            Some((line, seats.unwrap_or(MOST_WAITING).min(MOST_WAITING)))
-        })
-        .collect();
+    let ruled: Vec<(&SeatLine, LimitRule)> =
+        lines.iter().filter_map(|line| Some((line, *rules.get(line.limit.as_str())?))).collect();
+    let asked: Vec<(&SeatLine, u32)> = ruled.iter().map(|(line, rule)| (*line, OpenLine::known(*rule))).collect();
     let rows = store.seats(&asked).await?;
-    for ((line, _), rows) in asked.iter().zip(rows) {
-        let seats = rules.get(line.limit.as_str()).and_then(|rule| rule.concurrency);
-        if !OpenLine::of(seats, rows).call().is_empty() {
+    let rates = read_rates(&**store, &ruled).await?;
+    for (((line, rule), rows), rate) in ruled.into_iter().zip(rows).zip(rates) {
+        if !OpenLine::of(rule, rate, rows).call().is_empty() {
             // The commit decides anew. An executor that has stopped ends the process's workers.
-            let _ = client.executor().send(Write::CallSeats((*line).clone())).await;
+            let _ = client.executor().send(Write::CallSeats(line.clone())).await;
         }
     }
     Ok(if lines.len() < LINES as usize { None } else { lines.into_iter().last() })

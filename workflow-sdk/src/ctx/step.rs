@@ -127,6 +127,10 @@ impl<T> Step<'_, T> {
     /// the worker dies, its seats are free as soon as its runs are claimed again. The
     /// [timeout](Step::timeout) counts from the beginning of the body.
     ///
+    /// If the limit has a rate, an attempt gets its seat when the rate lets its body begin. Each
+    /// attempt counts. A begin counts from the commit that gives the seat, so a body whose worker
+    /// dies after that commit may count twice, and none begins without counting.
+    ///
     /// Range of both texts: 1 to 255 bytes, no control characters. If one is out of range, if the
     /// step has a limit already, or if the limit is neither declared nor set, the step fails with
     /// an error of kind [`Refused`](ErrorKind::Refused).

@@ -2,12 +2,12 @@
 -- time before which a call was too long ago.
 -- Guarantees: all steps of the line that have taken a seat, and the first that wait and may be
 -- called. The order of the tables makes it search the line, and not the runs.
-SELECT s.run_id, s.step_key, s.asked_at, s.called_at, s.epoch, r.epoch AS run_epoch, r.status
+SELECT s.run_id, s.step_key, s.asked_at, s.called_at, s.asks_at, s.epoch, r.epoch AS run_epoch, r.status
 FROM workflow_seats AS s CROSS JOIN workflow_runs AS r ON r.id = s.run_id
 WHERE s.limit_name = ?1 AND s.key = ?2 AND s.epoch IS NOT NULL
 UNION ALL
 SELECT * FROM (
-    SELECT s.run_id, s.step_key, s.asked_at, s.called_at, s.epoch, r.epoch AS run_epoch, r.status
+    SELECT s.run_id, s.step_key, s.asked_at, s.called_at, s.asks_at, s.epoch, r.epoch AS run_epoch, r.status
     FROM workflow_seats AS s CROSS JOIN workflow_runs AS r ON r.id = s.run_id
     WHERE s.limit_name = ?1 AND s.key = ?2 AND s.epoch IS NULL
       AND (s.called_at IS NULL OR s.called_at > ?4)

@@ -15,7 +15,7 @@ use workflow_engine::store::{
     Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
     ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DueRuns, Emitted, EndWrite, EndedTurn, Fence,
     FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite,
-    RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::tables::Tables;
@@ -92,6 +92,21 @@ impl BatchTarget for Batch<'_> {
 
     async fn read_lines(&mut self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         Ok(seat::read(self.tables, lines, self.now))
+    }
+
+    async fn read_line_rates(&mut self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        Ok(seat::read_rates(self.tables, lines, self.now))
+    }
+
+    async fn use_line_rates(&mut self, lines: &[(&SeatLine, Timestamp)]) -> Result<(), DatabaseError> {
+        let used = lines.iter().map(|(line, until)| ((*line).clone(), *until));
+        self.tables.line_rates_mut().extend(used);
+        Ok(())
+    }
+
+    async fn forget_line_rates(&mut self, at_most: u32) -> Result<(), DatabaseError> {
+        seat::forget_rates(self.tables, at_most, self.now);
+        Ok(())
     }
 
     async fn write_seats(&mut self, seats: &[AskedSeat<'_>]) -> Result<(), DatabaseError> {

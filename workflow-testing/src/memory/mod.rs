@@ -17,8 +17,8 @@ use workflow_engine::model::{
 
 use workflow_engine::store::{
     DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
-    LeaseSession, Listener, NextDue, Outcome, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
-    WorkerRecord, Write,
+    LeaseSession, Listener, NextDue, Outcome, ReadRates, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
+    WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -263,6 +263,11 @@ impl Store for MemoryStore {
     async fn seats(&self, lines: &[(&SeatLine, u32)]) -> Result<Vec<Vec<SeatRow>>, DatabaseError> {
         let database = self.handle.open("read seats")?;
         Ok(database.look(|tables, now| seat::read(tables, lines, now)))
+    }
+
+    async fn line_rates(&self, lines: &[&SeatLine]) -> Result<ReadRates, DatabaseError> {
+        let database = self.handle.open("read the rates of limits")?;
+        Ok(database.look(|tables, now| seat::read_rates(tables, lines, now)))
     }
 
     async fn seat_waits(&self, run: RunId) -> Result<Vec<SeatWait>, DatabaseError> {

@@ -1,7 +1,7 @@
 //! Limits for steps, and their seats.
 
 use workflow_engine::model::{RunId, RunStatus, SeatLine, SeatWait, Timestamp};
-use workflow_engine::store::{AskedSeat, CALL_PATIENCE, SeatRow};
+use workflow_engine::store::{AskedSeat, CALL_PATIENCE, ReadRates, SeatRow};
 
 use super::tables::{Seat, Tables};
 
@@ -19,6 +19,7 @@ fn read_line(tables: &Tables, line: &SeatLine, most: usize, now: Timestamp) -> V
             step_key: step_key.clone(),
             asked_at: seat.asked_at,
             called: seat.called_at.is_some(),
+            asks_at: seat.asks_at,
             epoch: seat.epoch,
             run_epoch: run.epoch,
             run_status: run.status,
@@ -38,13 +39,13 @@ fn read_line(tables: &Tables, line: &SeatLine, most: usize, now: Timestamp) -> V
 
 /// Writes the row of a step that asks for a seat.
 pub(super) fn write(tables: &mut Tables, asked: AskedSeat<'_>, now: Timestamp) {
-    let AskedSeat { run_id, step_key, line, epoch } = asked;
+    let AskedSeat { run_id, step_key, line, epoch, asks_at } = asked;
     let of_line = tables.seats().values().filter(|seat| seat.line == *line);
     let last = of_line.map(|seat| seat.asked_at.as_micros()).max();
     let place = (run_id, step_key.to_owned());
     let kept = tables.seats().get(&place).filter(|seat| seat.line == *line).map(|seat| seat.asked_at);
     let after_all = Timestamp::from_micros(now.as_micros().max(last.map_or(i64::MIN, |last| last + 1)));
-    let seat = Seat { line: line.clone(), asked_at: kept.unwrap_or(after_all), called_at: None, epoch };
+    let seat = Seat { line: line.clone(), asked_at: kept.unwrap_or(after_all), called_at: None, asks_at, epoch };
     tables.seats_mut().insert(place, seat);
 }
 
@@ -52,6 +53,21 @@ pub(super) fn write(tables: &mut Tables, asked: AskedSeat<'_>, now: Timestamp) {
 pub(super) fn mark_called(tables: &mut Tables, step: &(RunId, String), now: Timestamp) {
     if let Some(seat) = tables.seats_mut().get_mut(step).filter(|seat| seat.epoch.is_none()) {
         seat.called_at = Some(now);
+    }
+}
+
+/// Returns until when the rates of these lines are used up.
+pub(super) fn read_rates(tables: &Tables, lines: &[&SeatLine], now: Timestamp) -> ReadRates {
+    let used = |line: &&SeatLine| tables.line_rates().get(*line).copied().unwrap_or(Timestamp::from_micros(0));
+    ReadRates { now, used_until: lines.iter().map(used).collect() }
+}
+
+/// Forgets at most this number of rates that are not used up any more.
+pub(super) fn forget_rates(tables: &mut Tables, at_most: u32, now: Timestamp) {
+    let over = tables.line_rates().iter().filter(|(_, until)| **until <= now).map(|(line, _)| line.clone());
+    let over: Vec<SeatLine> = over.take(at_most as usize).collect();
+    for line in over {
+        tables.line_rates_mut().remove(&line);
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Tables {
     limits: BTreeMap<String, LimitRecord>,
     /// The seats of steps, and the waits for one, by run and step key.
     seats: BTreeMap<(RunId, String), Seat>,
+    /// Until when the rates of lines are used up.
+    line_rates: BTreeMap<SeatLine, Timestamp>,
     /// Schedules by their names.
     schedules: BTreeMap<String, StoredSchedule>,
     pub(super) workers: Workers,
@@ -53,6 +55,8 @@ pub(super) struct Seat {
     pub(super) line: SeatLine,
     pub(super) asked_at: Timestamp,
     pub(super) called_at: Option<Timestamp>,
+    /// When the waiting step asks again by itself.
+    pub(super) asks_at: Option<Timestamp>,
     /// The epoch that took the seat; `None` if the step waits.
     pub(super) epoch: Option<i64>,
 }
@@ -277,6 +281,17 @@ impl Tables {
     pub(super) fn seats_mut(&mut self) -> &mut BTreeMap<(RunId, String), Seat> {
         self.changed = true;
         &mut self.seats
+    }
+
+    /// Returns until when the rates of lines are used up.
+    pub(super) fn line_rates(&self) -> &BTreeMap<SeatLine, Timestamp> {
+        &self.line_rates
+    }
+
+    /// Returns until when the rates of lines are used up, to be changed.
+    pub(super) fn line_rates_mut(&mut self) -> &mut BTreeMap<SeatLine, Timestamp> {
+        self.changed = true;
+        &mut self.line_rates
     }
 
     /// Returns the queues with a record.

@@ -401,9 +401,9 @@ impl<'a> Drive<'a> {
             Answer::KeyTaken(by) => cell.key_taken(by),
             Answer::EventBusy => cell.event_busy(),
             Answer::EventDelivered => cell.event_delivered(),
-            Answer::SeatWaits => {
+            Answer::SeatWaits { asks_at } => {
                 self.shared.seats.note_used();
-                cell.seat_waits();
+                cell.seat_waits(asks_at);
             }
             Answer::LimitUndeclared => cell.limit_undeclared(),
             Answer::CrashesWritten => self.crashes.written(),

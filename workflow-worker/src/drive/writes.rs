@@ -16,7 +16,7 @@ use workflow_engine::model::{Claim, Effect};
 use workflow_engine::replay::{CallId, OutboxRow};
 use workflow_engine::runtime::TransactionCommit;
 use workflow_engine::store::{AttemptWrite, CrashesWrite, Outcome, Write};
-use workflow_sdk::{Client, DatabaseError, DatabaseErrorKind, ErrorKind, RunId, StoredError};
+use workflow_sdk::{Client, DatabaseError, DatabaseErrorKind, ErrorKind, RunId, StoredError, Timestamp};
 
 use super::transaction::{CommitEnd, TransactionCommits};
 
@@ -65,7 +65,10 @@ pub(super) enum Answer {
     /// The oldest record was to end a wait for an event, but the event was delivered.
     EventDelivered,
     /// The oldest record asked for a seat, and its step waits.
-    SeatWaits,
+    SeatWaits {
+        /// When the step asks again by itself.
+        asks_at: Option<Timestamp>,
+    },
     /// The oldest record was to ask for a seat, but its limit is not declared.
     LimitUndeclared,
     /// The database refused the oldest record. It would refuse it again.
@@ -240,7 +243,7 @@ fn record_answer(outcome: Option<Outcome>) -> Answer {
         Some(Outcome::KeyTaken { id }) => Answer::KeyTaken(id),
         Some(Outcome::Busy) => Answer::EventBusy,
         Some(Outcome::Delivered) => Answer::EventDelivered,
-        Some(Outcome::SeatWaits) => Answer::SeatWaits,
+        Some(Outcome::SeatWaits { asks_at }) => Answer::SeatWaits { asks_at },
         Some(Outcome::LimitUndeclared) => Answer::LimitUndeclared,
         Some(Outcome::Refused(error)) if error.kind == DatabaseErrorKind::Invalid => {
             Answer::Refused(StoredError::from_error(ErrorKind::Refused, &error).fatal())

@@ -218,7 +218,7 @@ impl Machine {
     }
 
     /// Fires the timers that are due: ends sleeps and back-offs, ends attempts at their timeouts,
-    /// records long attempts. Returns the calls to poll.
+    /// records long attempts, asks for seats again. Returns the calls to poll.
     pub fn fire_timers(&mut self, now: Timestamp) -> Vec<CallId> {
         let mut fired = Vec::new();
         while let Some((at, id)) = self.timers.take_due(now) {
@@ -226,6 +226,11 @@ impl Machine {
                 continue;
             }
             self.timers.end_wait(at, id);
+            if matches!(self.calls.phase(id), Phase::AwaitingSeat { .. }) {
+                // A poll would find nothing new, and would begin the worker's linger anew.
+                self.fire_seat_wait(id, now);
+                continue;
+            }
             self.fire(id, at, now);
             fired.push(id);
         }

@@ -2,12 +2,17 @@
 //! in any way.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::model::{AttemptStatus, Effect, ErrorKind, SeatLine, StepAttempt, StepKind, StoredError, Timestamp};
 
 use super::Machine;
 use crate::replay::call::{CallId, Phase, StepOptions};
 use crate::replay::records::{Record, Sent};
+
+/// The shortest time until a step asks again that was told when. The clock of the worker may be a
+/// little ahead of the database's, and without this the step would ask on and on until its time.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 /// The seats of a run's steps.
 #[derive(Debug, Default)]
@@ -28,6 +33,8 @@ struct Seat {
     kind: StepKind,
     /// When the step last asked.
     asked_at: Timestamp,
+    /// When the step that waits asks again by itself. `None`: it is woken.
+    asks_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +78,13 @@ impl Machine {
             self.timers.begin_external_wait(None, id);
             self.external.await_seat();
             let (line, kind) = (Box::new(line.clone()), options.kind);
-            let seat = Seat { line, state: State::Waiting, attempt, kind, asked_at: now };
+            let seat = Seat { line, state: State::Waiting, attempt, kind, asked_at: now, asks_at: None };
             self.recorded.seats.by_call.insert(id, seat);
             self.ask(id, now);
         } else if let Some(attempt) = self.left_attempt(id) {
             // The row of an earlier drive, in case that the call is dropped before it asks.
             let (line, kind) = (Box::new(line.clone()), options.kind);
-            let seat = Seat { line, state: State::Recorded, attempt, kind, asked_at: now };
+            let seat = Seat { line, state: State::Recorded, attempt, kind, asked_at: now, asks_at: None };
             self.recorded.seats.by_call.insert(id, seat);
         }
     }
@@ -95,6 +102,7 @@ impl Machine {
     /// Writes the row of the attempt together with the question for a seat.
     fn ask(&mut self, id: CallId, now: Timestamp) {
         let now = self.time.tick(now);
+        self.wait_for_seat(id, None);
         let Some(seat) = self.recorded.seats.by_call.get_mut(&id) else { return };
         seat.state = State::Asked { again: false };
         seat.asked_at = now;
@@ -113,14 +121,33 @@ impl Machine {
         self.allow_body(id, attempt, options);
     }
 
+    /// Sets when a step that waits asks again by itself.
+    fn wait_for_seat(&mut self, id: CallId, asks_at: Option<Timestamp>) {
+        let Some(seat) = self.recorded.seats.by_call.get_mut(&id) else { return };
+        self.timers.end_external_wait(seat.asks_at, id);
+        seat.asks_at = asks_at;
+        self.timers.begin_external_wait(asks_at, id);
+    }
+
+    /// Asks again for the seat of a step whose time has come.
+    pub(super) fn fire_seat_wait(&mut self, id: CallId, now: Timestamp) {
+        let state = self.recorded.seats.by_call.get(&id).map(|seat| seat.state);
+        if state == Some(State::Waiting) {
+            self.ask(id, now);
+        }
+    }
+
     /// Notes that the oldest record that was handed out asked for a seat, and that its step waits
-    /// for one.
-    pub fn seat_waits(&mut self, now: Timestamp) {
+    /// for one. `asks_at`: when it asks again by itself, if it waits for a rate alone.
+    pub fn seat_waits(&mut self, asks_at: Option<Timestamp>, now: Timestamp) {
         let Some(Sent::Seat(id)) = self.records.answered() else { return };
         let Some(seat) = self.recorded.seats.by_call.get_mut(&id) else { return };
         match seat.state {
             State::Asked { again: true } => self.ask(id, now),
-            State::Asked { again: false } => seat.state = State::Waiting,
+            State::Asked { again: false } => {
+                seat.state = State::Waiting;
+                self.wait_for_seat(id, asks_at.map(|at| at.max(now + SHORTEST_WAIT)));
+            }
             State::Recorded | State::Waiting | State::Held => {}
         }
     }
@@ -145,8 +172,8 @@ impl Machine {
         if !matches!(self.calls.phase(id), Phase::AwaitingSeat { .. }) {
             return;
         }
-        let Some(Seat { line, attempt, kind, asked_at, .. }) = self.recorded.seats.by_call.remove(&id) else { return };
         self.end_seat_wait(id);
+        let Some(Seat { line, attempt, kind, asked_at, .. }) = self.recorded.seats.by_call.remove(&id) else { return };
         let name = &line.limit;
         let message = format!(
             "no worker has declared the limit {name:?}; declare it with \
@@ -177,7 +204,8 @@ impl Machine {
 
     /// Ends the wait of a call for a seat.
     pub(super) fn end_seat_wait(&mut self, id: CallId) {
-        self.timers.end_external_wait(None, id);
+        let asks_at = self.recorded.seats.by_call.get(&id).and_then(|seat| seat.asks_at);
+        self.timers.end_external_wait(asks_at, id);
         self.external.end_seat_wait();
     }
 
@@ -285,7 +313,7 @@ mod tests {
         let mut machine = machine(Vec::new());
         let id = ask(&mut machine);
         let row = sent(&mut machine).row;
-        machine.seat_waits(NOW);
+        machine.seat_waits(None, NOW);
         assert!(parks(&mut machine) && machine.awaits_external_events());
         for _ in 0..2 {
             machine.look_again();
@@ -294,9 +322,9 @@ mod tests {
             // Another look before the answer asks once more after it.
             machine.looked(Vec::new(), false, Vec::new(), NOW);
             assert!(matches!(sent(&mut machine).effect, Effect::TakeSeat(_)));
-            machine.seat_waits(NOW);
+            machine.seat_waits(None, NOW);
             assert!(matches!(sent(&mut machine).effect, Effect::TakeSeat(_)));
-            machine.seat_waits(NOW);
+            machine.seat_waits(None, NOW);
             assert!(parks(&mut machine));
         }
         machine.look_again();
@@ -340,7 +368,7 @@ mod tests {
             let id = ask(&mut machine);
             let row = sent(&mut machine).row;
             if answered {
-                machine.seat_waits(NOW);
+                machine.seat_waits(None, NOW);
             }
             machine.dropped(id);
             let left = sent(&mut machine);
@@ -395,5 +423,59 @@ mod tests {
         assert_eq!(poll(machine, id), CallPoll::Pending);
         let question = sent(machine);
         assert!(matches!(question.effect, Effect::TakeSeat(_)) && question.row.attempt == 1, "{question:?}");
+    }
+
+    /// A machine whose only step was told when to ask again.
+    fn told(asks_at: Timestamp) -> (Machine, CallId) {
+        let mut machine = machine(Vec::new());
+        let id = ask(&mut machine);
+        sent(&mut machine);
+        machine.seat_waits(Some(asks_at), NOW);
+        (machine, id)
+    }
+
+    #[test]
+    fn a_step_that_waits_for_a_rate_asks_again_at_its_time() {
+        let at = NOW + Duration::from_secs(5);
+        let (mut machine, id) = told(at);
+        let waits = Next::Wait { timer: Some(at), park_until: Some(at) };
+        assert_eq!(machine.next(|| NOW), waits, "it may park until then");
+        assert_eq!(machine.fire_timers(NOW), []);
+        assert_eq!(machine.fire_timers(at), [], "nothing is to be polled");
+        let question = sent(&mut machine);
+        assert!(matches!(question.effect, Effect::TakeSeat(_)) && question.row.attempt == 1, "{question:?}");
+        assert_eq!(machine.next(|| at), Next::Wait { timer: None, park_until: None }, "it waits for the answer");
+        machine.committed();
+        assert_eq!(machine.next(|| at), Next::Start(vec![id]));
+        assert_eq!(poll(&mut machine, id), CallPoll::Start { attempt: 1 });
+        assert_eq!(machine.fire_timers(at), []);
+    }
+
+    #[test]
+    fn a_step_that_is_told_a_time_that_has_passed_asks_a_little_later() {
+        let (mut machine, _) = told(NOW);
+        assert_eq!(machine.fire_timers(NOW), []);
+        assert!(!machine.has_records());
+        machine.fire_timers(NOW + SHORTEST_WAIT);
+        sent(&mut machine);
+    }
+
+    #[test]
+    fn a_step_that_is_woken_or_dropped_does_not_ask_at_its_time() {
+        let at = NOW + Duration::from_secs(5);
+        let (mut machine, _) = told(at);
+        machine.look_again();
+        machine.looked(Vec::new(), false, Vec::new(), NOW);
+        sent(&mut machine);
+        machine.seat_waits(None, NOW);
+        assert!(parks(&mut machine), "it is woken");
+        machine.fire_timers(at);
+        assert!(!machine.has_records());
+
+        let (mut machine, id) = told(at);
+        machine.dropped(id);
+        assert!(matches!(sent(&mut machine).effect, Effect::LeaveSeat(_)));
+        machine.committed();
+        assert_eq!(machine.next(|| at), Next::Wait { timer: None, park_until: None });
     }
 }

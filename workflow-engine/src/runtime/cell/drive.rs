@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use crate::model::{InboxSignal, RunId};
+use crate::model::{InboxSignal, RunId, Timestamp};
 use crate::replay::{
     AwaitedEvents, CallId, ChildEnd, Divergence, HistorySize, Interrupted, Interruption, Next, OutboxRow, Snapshot,
 };
@@ -106,8 +106,9 @@ impl RunCell {
     }
 
     /// Notes that the oldest record that was handed out asked for a seat, and that its step waits.
-    pub fn seat_waits(&self) {
-        lock(&self.inner).machine.seat_waits(self.port.now());
+    /// `asks_at`: when it asks again by itself.
+    pub fn seat_waits(&self, asks_at: Option<Timestamp>) {
+        lock(&self.inner).machine.seat_waits(asks_at, self.port.now());
     }
 
     /// Notes that the oldest record that was handed out was not written, because it asked for a

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::model::{Effect, LimitRule, RunId, SeatLine};
+use crate::model::{Effect, LimitRule, RunId, SeatLine, Timestamp};
 
 use super::OpenBatch;
 use crate::store::batch_target::BatchTarget;
+use crate::store::line_rate::LineRate;
 use crate::store::locks::Locks;
-use crate::store::seat_line::{AskedSeat, MOST_WAITING, OpenLine};
+use crate::store::seat_line::{AskedSeat, OpenLine, SeatAnswer};
 use crate::store::{AttemptWrite, Outcome};
 
 /// The lines that a batch has locked. A line whose limit is not declared is missing.
@@ -46,28 +47,42 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         let records = self.target.read_limits(&names).await?;
         let rules: HashMap<&str, LimitRule> =
             records.iter().filter_map(|record| Some((record.name.as_str(), record.rule()?))).collect();
-        let declared: Vec<(&SeatLine, Option<u32>, u32)> = moves
+        let declared: Vec<(&SeatLine, LimitRule, u32)> = moves
             .into_iter()
-            .filter_map(|(line, moves)| Some((line, rules.get(line.limit.as_str())?.concurrency, moves)))
+            .filter_map(|(line, moves)| Some((line, *rules.get(line.limit.as_str())?, moves)))
             .collect();
         if declared.is_empty() {
             return Ok(Lines::default());
         }
-        let asked: Vec<(&SeatLine, u32)> = declared
-            .iter()
-            .map(|(line, seats, moves)| (*line, seats.unwrap_or(MOST_WAITING).min(MOST_WAITING).saturating_add(*moves)))
-            .collect();
+        let asked: Vec<(&SeatLine, u32)> =
+            declared.iter().map(|(line, rule, moves)| (*line, OpenLine::known(*rule).saturating_add(*moves))).collect();
         let rows = self.target.read_lines(&asked).await?;
+        let mut rates = self.read_rates(&declared).await?;
         let called: BTreeSet<&SeatLine> = self.writes.calls.writes().iter().copied().collect();
         let mut open = BTreeMap::new();
-        for ((line, seats, moves), rows) in declared.into_iter().zip(rows) {
-            let state = OpenLine::of(seats, rows);
+        for ((line, rule, moves), rows) in declared.into_iter().zip(rows) {
+            let state = OpenLine::of(rule, rates.remove(line), rows);
             if called.contains(line) {
                 locks.add_changed(state.candidates(moves as usize));
             }
             open.insert(line, state);
         }
         Ok(Lines(open))
+    }
+
+    /// Returns the states of the rates of those of these lines that have one.
+    async fn read_rates(
+        &mut self,
+        lines: &[(&'b SeatLine, LimitRule, u32)],
+    ) -> Result<HashMap<&'b SeatLine, LineRate>, T::Error> {
+        let rated = lines.iter().filter_map(|(line, rule, _)| Some((*line, rule.rate?)));
+        let (lines, rates): (Vec<_>, Vec<_>) = rated.unzip();
+        if lines.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let read = self.target.read_line_rates(&lines).await?;
+        let states = rates.into_iter().zip(read.used_until).map(|(rate, until)| LineRate::new(rate, until, read.now));
+        Ok(lines.into_iter().zip(states).collect())
     }
 
     /// Gives seats to the attempts that ask for one, and takes back those of attempts that have
@@ -89,12 +104,13 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
                         seated.refused.insert(*index);
                         continue;
                     };
-                    let got = open.ask(run_id, step_key, write.claim.epoch);
-                    if !got {
-                        seated.waiting.insert(*index);
+                    let answer = open.ask(run_id, step_key, write.claim.epoch);
+                    let (asks_at, is_taken) = (answer.asks_at(), answer == SeatAnswer::Taken);
+                    if !is_taken {
+                        seated.waiting.insert(*index, asks_at);
                     }
-                    let epoch = got.then_some(write.claim.epoch);
-                    asked.insert((run_id, step_key), (*index, AskedSeat { run_id, step_key, line, epoch }));
+                    let epoch = is_taken.then_some(write.claim.epoch);
+                    asked.insert((run_id, step_key), (*index, AskedSeat { run_id, step_key, line, epoch, asks_at }));
                 }
                 Effect::LeaveSeat(line) => {
                     if let Some(open) = lines.0.get_mut(&**line) {
@@ -114,6 +130,10 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
             let asked: BTreeMap<usize, AskedSeat<'_>> = asked.into_values().collect();
             self.target.write_seats(&asked.into_values().collect::<Vec<_>>()).await?;
         }
+        let used = lines.used();
+        if !used.is_empty() {
+            self.target.use_line_rates(&used).await?;
+        }
         Ok(seated)
     }
 
@@ -132,6 +152,22 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         self.target.mark_called(&called).await?;
         self.target.wake_runs(&called.iter().map(|(run, _)| *run).collect()).await
     }
+
+    /// Forgets twice as many rates as the batch has used, and a few more, so that they do not add
+    /// up. Last, because from then on the batch waits for no transaction that may wait for it.
+    pub(super) async fn forget_rates(&mut self, lines: &Lines<'b>) -> Result<(), T::Error> {
+        match u32::try_from(lines.used().len()).unwrap_or(u32::MAX) {
+            0 => Ok(()),
+            used => self.target.forget_line_rates(used.saturating_mul(2).saturating_add(8)).await,
+        }
+    }
+}
+
+impl<'w> Lines<'w> {
+    /// Returns the lines whose rates have to be stored, with the time until which each is used up.
+    fn used(&self) -> Vec<(&'w SeatLine, Timestamp)> {
+        self.0.iter().filter_map(|(line, open)| Some((*line, open.used()?))).collect()
+    }
 }
 
 /// The attempts of a batch that do not get the seats that they ask for, by index.
@@ -139,6 +175,6 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 pub(super) struct Seated {
     /// Those whose limit is not declared.
     pub(super) refused: HashSet<usize>,
-    /// Those that wait for a seat.
-    pub(super) waiting: HashSet<usize>,
+    /// Those that wait for a seat, and when each asks again by itself.
+    pub(super) waiting: HashMap<usize, Option<Timestamp>>,
 }
