@@ -8,13 +8,13 @@ use workflow_engine::store::{DatabaseError, DatabaseErrorKind};
 /// first.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// For how long SQLite itself waits for the write lock. It looks again after 1, 2 and 5 ms. With a
-/// longer time it comes to look every 100 ms only, and beside processes that commit one batch after
-/// another it hardly ever finds the lock free.
+/// For how long SQLite itself waits for the write lock. It looks three times. With a longer time it
+/// comes to look rarely, and beside processes that commit one batch after another it hardly ever
+/// finds the lock free (D0061).
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(8);
 
-/// How often a call asks for the write lock: for 10 s. Calls are counted, because the time for which
-/// the process is stopped must not count.
+/// How often a call asks for the write lock: for at most 10 s. Calls are counted, because the time
+/// for which the process is stopped must not count.
 const MOST_CALLS: u32 = 1250;
 
 /// Names the operation that failed with an error of the driver.
@@ -48,8 +48,8 @@ pub(super) async fn within_deadline<T>(
 }
 
 /// Runs a call that needs the write lock of the file, within [`DEADLINE`]. While another connection
-/// holds the lock, the call fails after [`LOCK_TIMEOUT`] without an effect, and runs again. A macro,
-/// because a future that borrows what a closure may change is not known to be `Send`.
+/// holds the lock, the call fails after [`LOCK_TIMEOUT`] without an effect, and runs again. A
+/// macro, because a future that borrows what a closure may change is not known to be `Send`.
 macro_rules! with_write_lock {
     ($operation:expr, $call:expr) => {
         $crate::error::within_deadline($operation, async {

@@ -1,12 +1,14 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use workflow_engine::model::{
-    AttemptStatus, ErrorKind, EventName, Lane, QueuePause, Rate, Run, RunStatus, StepAttempt, StepKind, StoredError,
-    Timestamp, WaitNote, WorkerId,
+    AttemptStatus, ErrorKind, Lane, QueuePause, Rate, Run, RunStatus, StepAttempt, StepKind, StoredError, Timestamp,
+    WorkerId,
 };
 use workflow_engine::store::WorkerRecord;
+
+use super::awaited::{Awaited, awaited, has_body};
 
 /// The time without a step after which a claimed run counts as stalled. It is the longest time for
 /// which people wait without a doubt that something goes on (J. Nielsen, Response Times); a body is
@@ -188,24 +190,6 @@ pub enum Explanation {
     },
 }
 
-/// A step that a run waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Awaited {
-    /// The kind of the step.
-    pub kind: StepKind,
-    /// The key of the step.
-    pub key: String,
-    /// The attempt that runs or comes next; 1 for waits.
-    pub attempt: i64,
-    /// When the step began, or when its last attempt failed.
-    pub since: Timestamp,
-    /// The event, for a wait of kind [`StepKind::Event`].
-    pub event: Option<EventName>,
-    /// When a wait for an event ends without the event; `None` if it has no timeout.
-    pub until: Option<Timestamp>,
-}
-
 impl Explanation {
     /// Explains what this run waits for at this time.
     pub(super) fn of(run: &Run, history: &[StepAttempt], workers: &[WorkerRecord], now: Timestamp) -> Self {
@@ -267,59 +251,8 @@ impl Explanation {
     }
 }
 
-fn has_body(kind: StepKind) -> bool {
-    matches!(kind, StepKind::Step | StepKind::Transaction | StepKind::Compensation)
-}
-
 fn ends_at(row: &StepAttempt) -> Option<Timestamp> {
     serde_json::from_str(row.output.as_deref()?).ok()
-}
-
-/// Returns the steps without an outcome whose last attempt passes the filter.
-fn awaited(history: &[StepAttempt], is_awaited: impl Fn(&StepAttempt) -> bool) -> Vec<Awaited> {
-    let mut last: BTreeMap<&str, &StepAttempt> = BTreeMap::new();
-    for row in history.iter().filter(|row| is_call(row.kind)) {
-        let kept = last.entry(&row.step_key).or_insert(row);
-        if kept.position.is_none() && (row.position.is_some() || row.attempt > kept.attempt) {
-            *kept = row;
-        }
-    }
-    let open = last.into_values().filter(|row| row.position.is_none() && is_awaited(row));
-    let mut open: Vec<&StepAttempt> = open.collect();
-    open.sort_by_key(|row| row.started_at);
-    let awaited = open.into_iter().map(|row| {
-        let WaitNote { event, until, .. } = event_note(row);
-        Awaited {
-            kind: row.kind,
-            key: row.step_key.clone(),
-            attempt: row.attempt + i64::from(row.status == AttemptStatus::Failed),
-            since: row.completed_at.unwrap_or(row.started_at),
-            event,
-            until,
-        }
-    });
-    awaited.collect()
-}
-
-/// Returns the note of a wait for an event; an empty note for another row.
-fn event_note(row: &StepAttempt) -> WaitNote {
-    let note = row.output.as_deref().filter(|_| row.kind == StepKind::Event);
-    note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default()
-}
-
-fn is_call(kind: StepKind) -> bool {
-    !matches!(kind, StepKind::Patch | StepKind::Published | StepKind::Emitted | StepKind::Interruption)
-}
-
-impl fmt::Display for Awaited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if has_body(self.kind) {
-            write!(f, "attempt {} of ", self.attempt)?;
-        }
-        let Some(event) = &self.event else { return write!(f, "{} {:?}", self.kind, self.key) };
-        write!(f, "event {:?} with key {:?}, since {}", event.name, event.key, self.since)?;
-        self.until.map_or(Ok(()), |until| write!(f, ", until {until}"))
-    }
 }
 
 impl fmt::Display for Explanation {

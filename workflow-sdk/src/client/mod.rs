@@ -1,6 +1,7 @@
 //! The client, which an application uses to start, inspect, signal and cancel runs.
 
 mod approval;
+mod awaited;
 mod backfill;
 mod cancel;
 mod connect;
@@ -43,12 +44,13 @@ use workflow_engine::store::{CodedStore, Coding, Outcome, PauseOutcome, ResumeOu
 use result_watch::ResultWatch;
 
 pub use approval::{Decide, PendingApproval};
+pub use awaited::Awaited;
 pub use backfill::{Backfill, BackfillPreview, BackfillReport};
 pub use cancel::Cancel;
 pub use connect::Connect;
 pub use emission::{Emit, emit};
 pub use error::ClientError;
-pub use explanation::{Awaited, Explanation};
+pub use explanation::Explanation;
 pub use export::{Export, run_history};
 pub use fork::{FORKED_FROM, Fork};
 pub use handle::RunHandle;
