@@ -184,17 +184,18 @@ pub async fn a_step_that_does_not_come_at_its_time_is_called(fixture: Fixture) {
 
 /// The database does not know whether the body has begun before the worker died.
 pub async fn a_repeated_question_uses_a_rate_once_and_a_lost_claim_uses_it_again(fixture: Fixture) {
-    rated(&fixture, Rate::per(LEASE * 2, 1)).await;
-    let runs = claimed(&fixture, 2).await;
+    rated(&fixture, Rate::per(LEASE * 2, 1).burst(2)).await;
+    let runs = claimed(&fixture, 3).await;
     assert_eq!(ask(&fixture, runs[0]).await, Begins);
     assert_eq!(ask(&fixture, runs[0]).await, Begins, "the reply to the commit was lost");
-    assert_eq!(ask(&fixture, runs[1]).await, AsksAfter(LEASE * 2));
+    assert_eq!(ask(&fixture, runs[1]).await, Begins, "the burst of two is not used up");
+    assert_eq!(ask(&fixture, runs[2]).await, AsksAfter(LEASE * 2));
     fixture.advance(LEASE);
     let again = claims(&fixture, 9).await;
     let of = |run: RunId| *again.iter().find(|claim| claim.run_id == run).expect("a claim");
     assert!(matches!(fixture.write(ask_in(line("acct-42"), runs[0])).await, Outcome::Lost), "it uses nothing");
     assert_eq!(ask(&fixture, of(runs[0].run_id)).await, AsksAfter(LEASE), "before all that wait");
-    assert_eq!(ask(&fixture, of(runs[1].run_id)).await, AsksAfter(LEASE * 3));
+    assert_eq!(ask(&fixture, of(runs[2].run_id)).await, AsksAfter(LEASE * 3));
     fixture.advance(LEASE);
     let taken_over = claims(&fixture, 9).await;
     let of = |run: RunId| *taken_over.iter().find(|claim| claim.run_id == run).expect("a claim");

@@ -5,7 +5,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use workflow_engine::store::StoreOptions;
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ClientError, ConnectError, LimitRule, RunFilter, SCHEDULE_TAG, Schedule};
+use workflow_sdk::{ClientError, ConnectError, LimitRule, Rate, RunFilter, SCHEDULE_TAG, Schedule};
 use workflow_tests::{Live, LocalWorker};
 
 const HOSTILE: [&str; 11] = [
@@ -47,7 +47,8 @@ pub async fn a_hostile_name_is_stored_as_it_is_or_refused(db: Live) {
     let tables = db.raw().await.table_names().await;
     let mut accepted = 0;
     for name in names(40) {
-        if let Err(refused) = db.client.limit(&name).set(LimitRule::none().concurrency(1)).await {
+        let rule = LimitRule::none().concurrency(1).rate(Rate::per_second(1000));
+        if let Err(refused) = db.client.limit(&name).set(rule).await {
             assert!(matches!(refused, ClientError::Name(_)), "{name:?}: {refused}");
         }
         let start = db.client.start(named, name.clone()).key(&name).tag(&name, &name).version("1");

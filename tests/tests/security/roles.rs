@@ -6,7 +6,7 @@ use workflow_sdk::{ConnectError, RunFilter};
 use workflow_tests::postgres::postgres_url;
 use workflow_tests::secret_values::{marked, marked_child, marked_failure, secret, tell};
 use workflow_tests::{Database, Live, LocalWorker, Probe, RawConnection};
-use workflow_worker::{GateLimits, Queue, Rate, Worker};
+use workflow_worker::{GateLimits, Limit, Queue, Rate, Worker};
 
 const GUIDE: &str = include_str!("../../../docs/guide/security.md");
 
@@ -20,6 +20,11 @@ fn sql(begin: &str, schema: &str) -> String {
     ["owner", "runtime", "reader"]
         .iter()
         .fold(block, |block, role| block.replace(&format!("workflow_{role}"), &format!("{schema}_{role}")))
+}
+
+#[workflow]
+async fn limited(ctx: &Ctx<Probe>) -> Result<()> {
+    ctx.step("limited", async || ok(())).limit("llm", "acct-42").await
 }
 
 /// Returns the server's URL for a role without a password.
@@ -61,6 +66,7 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     let client = connect(schema, "runtime").await.expect("the schema is up to date");
     let probe = Probe::new();
     let worker = Worker::new(client.clone(), probe).register(marked).register(marked_child).register(marked_failure);
+    let worker = worker.register(limited).limit(Limit::new("llm").concurrency(10).rate(Rate::per_second(1000)));
     // With limits, gates and rates, workers write further tables.
     let of_gate = GateLimits::none().concurrency(10).rate(Rate::per_second(1000));
     let queue = Queue::new("default").concurrency(100).rate(Rate::per_second(1000)).per_gate(of_gate);
@@ -70,6 +76,7 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
         tell(&client, &run).await;
     }
     run.result().await.unwrap();
+    client.start(limited, ()).await.unwrap().result().await.unwrap();
     let failed = client.start(marked_failure, secret("input")).gate("acct-1").await.unwrap();
     failed.result().await.unwrap_err();
     let fork = run.fork().from("flaky").await.unwrap();

@@ -68,7 +68,7 @@ impl Client {
     /// # let client = Client::connect("sqlite::memory:").await?;
     /// match client.explain_start(client.start(import, "acct-42".into())).await? {
     ///     Explanation::Due { .. } => println!("it would begin at once"),
-    ///     Explanation::GateRate { next_at, .. } => println!("the next one may begin at {next_at}"),
+    ///     Explanation::GateRate { next_at, .. } => println!("not before {next_at}"),
     ///     other => println!("{other}"),
     /// }
     /// # assert!(client.list(&RunFilter::new()).await?.is_empty());
