@@ -4,5 +4,5 @@
 -- the same as no row.
 DELETE FROM workflow_line_rates
 WHERE (limit_name, key) IN (
-    SELECT limit_name, key FROM workflow_line_rates WHERE used_until <= ?1 ORDER BY used_until LIMIT ?2
+    SELECT limit_name, key FROM workflow_line_rates WHERE used_until <= ?1 ORDER BY used_until LIMIT +?2
 )
