@@ -66,10 +66,11 @@ macro_rules! with_write_lock {
 }
 pub(super) use with_write_lock;
 
-/// Returns `true` if so many calls have found the write lock taken, and another one should look.
+/// Returns `true` if so many calls have found the write lock taken, and another one should look. A
+/// transaction that read before it asked for the lock gets another code (`SQLITE_BUSY_SNAPSHOT`),
+/// and is refused: ours ask first.
 pub(super) fn is_locked(error: &DatabaseError, calls: u32) -> bool {
-    let is_busy = |code| code & 0xff == libsqlite3_sys::SQLITE_BUSY;
-    calls < MOST_CALLS && sqlite_code(error.source.as_ref()).is_some_and(is_busy)
+    calls < MOST_CALLS && sqlite_code(error.source.as_ref()) == Some(libsqlite3_sys::SQLITE_BUSY)
 }
 
 /// Returns the error for a stored value that cannot be understood.
