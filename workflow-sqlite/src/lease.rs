@@ -63,8 +63,9 @@ pub(super) async fn open(
         }
     };
     let mut session = Session { database: Arc::clone(database), worker, lanes, own };
-    session.record().await?;
-    start::insert_lanes(session.connection().await?.get()?, served).await?;
+    // Each on its own: a repetition of both would drop the lock of the recorded worker for a moment.
+    with_write_lock!(OPERATION, session.record())?;
+    with_write_lock!(OPERATION, session.insert_lanes(served))?;
     Ok(Box::new(session))
 }
 
@@ -81,6 +82,10 @@ impl Session {
         let query = sqlx::query(sql::INSERT_WORKER).bind(worker).bind(now).bind(self.lanes.clone());
         query.execute(self.connection().await?.get()?).await.during("record a worker")?;
         Ok(())
+    }
+
+    async fn insert_lanes(&mut self, lanes: &[Lane]) -> Result<(), DatabaseError> {
+        start::insert_lanes(self.connection().await?.get()?, lanes).await
     }
 
     /// Returns the recorded workers, each with its start.

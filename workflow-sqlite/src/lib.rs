@@ -218,7 +218,7 @@ impl Store for SqliteStore {
     }
 
     async fn open_lease(&self, worker: WorkerId, lanes: &[Lane]) -> Result<Box<dyn LeaseSession>, DatabaseError> {
-        with_write_lock!("open a lease session", lease::open(&self.database, worker, lanes))
+        within_deadline("open a lease session", lease::open(&self.database, worker, lanes)).await
     }
 
     async fn limits(&self) -> Result<Vec<LimitRecord>, DatabaseError> {
