@@ -63,7 +63,7 @@ pub(super) async fn open(
         }
     };
     let mut session = Session { database: Arc::clone(database), worker, lanes, own };
-    // Each on its own: a repetition of both would drop the lock of the recorded worker for a moment.
+    // Each on its own: a repetition of both would drop the lock of the recorded worker.
     with_write_lock!(OPERATION, session.record())?;
     with_write_lock!(OPERATION, session.insert_lanes(served))?;
     Ok(Box::new(session))
