@@ -2,8 +2,8 @@
 //!
 //! A run holds a slot of its queue and of its gate while its status is running. So no end, park or
 //! crash has to give a slot back, and none can be lost: they are counted. The row of the queue or
-//! gate is locked before its runs are counted, and until the commit, so that no other claim counts
-//! the same runs, or lets runs begin at the same rate.
+//! gate is locked before its runs are counted, and until the commit. Otherwise two claims could
+//! both use the last slot, or the last begin that the rate allows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
