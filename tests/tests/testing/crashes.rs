@@ -169,12 +169,15 @@ async fn a_different_result_is_reported_unless_the_author_accepts_it() {
     env.crash_everywhere(numbered, ()).same(|_, _| true).await.unwrap();
 }
 
-static FLIPS: AtomicU32 = AtomicU32::new(0);
+/// The number of executions of the body of one trial. Trials run at once, so a common number would
+/// let the replay of a trial take the branch of its first execution.
+#[derive(Default)]
+struct Executions(AtomicU32);
 
 #[workflow]
-async fn flips(ctx: &Ctx) -> Result<u32> {
+async fn flips(ctx: &Ctx<Executions>) -> Result<u32> {
     // The branch depends neither on the input nor on the history, so each replay takes another one.
-    if FLIPS.fetch_add(1, SeqCst).is_multiple_of(2) {
+    if ctx.state().0.fetch_add(1, SeqCst).is_multiple_of(2) {
         ctx.step("heads", async || Ok::<_, Error>(1)).await?;
     } else {
         ctx.step("tails", async || Ok::<_, Error>(2)).await?;
@@ -184,7 +187,7 @@ async fn flips(ctx: &Ctx) -> Result<u32> {
 
 #[tokio::test]
 async fn a_workflow_that_is_not_deterministic_diverges_at_a_crash() {
-    let env = TestEnv::new().register(flips).await.unwrap();
+    let env = TestEnv::with_state(Executions::default).register(flips).await.unwrap();
     let report = report(env.crash_everywhere(flips, ()).await.unwrap_err());
     assert!(report.to_string().contains("with it:    diverged"), "{report}");
 }
