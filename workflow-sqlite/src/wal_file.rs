@@ -89,6 +89,7 @@ impl WalFile {
             return;
         };
         tokio::select! {
+            biased;
             () = watch.written() => {}
             () = tokio::time::sleep_until(next_look.into()) => {}
         }

@@ -186,6 +186,7 @@ impl LeaseKeeper {
         };
         // Beside the renewals, which may hang for longer than a lease.
         tokio::select! {
+            biased;
             () = keep => {}
             () = lapse, if drops_bodies => {}
         }

@@ -69,6 +69,7 @@ pub(crate) async fn fire_schedules(shared: Arc<Shared>, inputs: ComputedInputs) 
             tokio::time::sleep_until(at.min(looked + spacing)).await;
         };
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(at) => {}
             () = hinted => {}
         }

@@ -32,6 +32,7 @@ impl Signals {
     /// Returns at the next signal.
     pub(crate) async fn next(mut self) -> Self {
         tokio::select! {
+            biased;
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }

@@ -5,6 +5,7 @@ mod crates;
 mod documents;
 mod faults;
 mod language;
+mod order;
 mod sources;
 mod statements;
 mod writers;

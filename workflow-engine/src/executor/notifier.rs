@@ -175,6 +175,7 @@ impl Notifier {
                 // An idle database gives no hint for hours. The listener's connection must not
                 // outlive the notifier.
                 tokio::select! {
+                    biased;
                     () = receive_hints(notifier) => {}
                     () = async { while changes.changed().await.is_ok() {} } => {}
                 }

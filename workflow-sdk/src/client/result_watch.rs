@@ -131,10 +131,12 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
         } else {
             poll_interval
         };
+        // Runs that are added all the time do not keep it from the others.
         tokio::select! {
-            () = results.added.notified() => {}
+            biased;
             changed = changes.changed(), if pause == poll_interval => if changed.is_err() { return } else { changes.mark_changed() },
             () = tokio::time::sleep(pause) => changes.mark_changed(),
+            () = results.added.notified() => {}
         }
     }
 }

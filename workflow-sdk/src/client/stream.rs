@@ -136,6 +136,7 @@ impl Source {
                 return Ok(Page { is_last: items.is_empty(), items });
             }
             tokio::select! {
+                biased;
                 end = &mut ended => {
                     end?;
                     has_ended = true;
