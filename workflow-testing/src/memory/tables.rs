@@ -325,7 +325,8 @@ impl Tables {
 /// The recorded workers, and the held liveness locks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Workers {
-    recorded: BTreeMap<WorkerId, (Vec<Lane>, Timestamp)>,
+    /// In the order in which they began. Ids are random, and a simulation must not depend on them.
+    recorded: Vec<(WorkerId, Vec<Lane>, Timestamp)>,
     /// The number of sessions that hold the lock of a worker.
     locks: BTreeMap<WorkerId, u32>,
 }
@@ -333,12 +334,14 @@ pub(super) struct Workers {
 impl Workers {
     /// Records a worker, if it is not recorded.
     pub(super) fn record(&mut self, worker: WorkerId, lanes: &[Lane], now: Timestamp) {
-        self.recorded.entry(worker).or_insert_with(|| (lanes.to_vec(), now));
+        if !self.is_recorded(worker) {
+            self.recorded.push((worker, lanes.to_vec(), now));
+        }
     }
 
     /// Forgets a worker.
     pub(super) fn forget(&mut self, worker: WorkerId) {
-        self.recorded.remove(&worker);
+        self.recorded.retain(|(id, ..)| *id != worker);
     }
 
     /// Notes that a session took the worker's lock.
@@ -358,17 +361,17 @@ impl Workers {
 
     /// Returns `true` if a worker is recorded.
     pub(super) fn is_recorded(&self, worker: WorkerId) -> bool {
-        self.recorded.contains_key(&worker)
+        self.recorded.iter().any(|(id, ..)| *id == worker)
     }
 
     /// Returns the recorded workers whose lock no session holds.
     pub(super) fn unlocked(&self) -> Vec<WorkerId> {
-        self.recorded.keys().filter(|worker| !self.locks.contains_key(worker)).copied().collect()
+        self.recorded.iter().map(|(id, ..)| *id).filter(|worker| !self.locks.contains_key(worker)).collect()
     }
 
     /// Returns every recorded worker.
     pub(super) fn records(&self) -> Vec<WorkerRecord> {
-        let record = |(id, (lanes, started_at)): (&WorkerId, &(Vec<Lane>, Timestamp))| WorkerRecord {
+        let record = |(id, lanes, started_at): &(WorkerId, Vec<Lane>, Timestamp)| WorkerRecord {
             id: *id,
             lanes: lanes.clone(),
             started_at: *started_at,
