@@ -84,7 +84,7 @@ impl Reply {
 #[must_use]
 pub fn wanted(seed: u64, input: &str) -> Program {
     let seed = if input == "a" { seed } else { seed ^ 1 };
-    generate_closed(&mut Rng::with_seed(seed), Shape { length: 2, depth: 0, nap: 5, long: 0 })
+    generate_closed(&mut Rng::with_seed(seed), Shape { length: 2, depth: 0, nap: 5, ..Shape::default() })
 }
 
 /// Takes part in races until the standard input ends.

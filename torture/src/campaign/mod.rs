@@ -25,6 +25,7 @@ mod report;
 mod rolling;
 mod round;
 mod schedules;
+mod seats;
 mod skew;
 mod stops;
 mod wire;
@@ -266,6 +267,15 @@ pub const KINDS: &[Kind] = &[
         round: 100,
         has_own_servers: false,
         run: |part| Box::pin(limits::round(part)),
+    },
+    Kind {
+        name: "seats",
+        what: "workers die of SIGKILL, or stand still past their leases, while steps share the seats and the rate of a limit",
+        delivered: "the process ran a body or held a claim",
+        databases: BOTH,
+        round: 100,
+        has_own_servers: false,
+        run: |part| Box::pin(seats::round(part)),
     },
     Kind {
         name: "schedules",

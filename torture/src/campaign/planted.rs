@@ -22,6 +22,7 @@ const COUNTS: &[(&str, usize)] = &[
     ("files", 10),
     ("pooler", 3),
     ("limits", 100),
+    ("seats", 60),
     ("schedules", 250),
 ];
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use rustix::process::Signal;
 use workflow_engine::model::Clock;
-use workflow_sdk::Replayed;
 use workflow_sdk::testing::replay;
+use workflow_sdk::{LimitRule, Replayed};
 
 use super::wire::until;
 use super::{Load, LoadOptions, LoadResult, Part, Report, RoundViolation};
@@ -18,6 +18,7 @@ use crate::program::{Shape, program};
 use crate::testbed::{Testbed, TestbedOptions};
 use crate::worker_process::{WorkerProcess, WorkerSettings};
 use crate::workflows::Site;
+use crate::workflows::limited::LIMIT;
 use workflow_tests::log_secrets;
 
 /// Options of a round.
@@ -33,6 +34,8 @@ pub struct RoundOptions {
     pub shape: Shape,
     /// The number of gates over which the programs are spread.
     pub gates: usize,
+    /// The rule of the limit whose seats the programs need; `None` if they need none.
+    pub limit: Option<LimitRule>,
     /// Texts that no log may contain.
     pub forbidden: &'static [&'static str],
     /// The directory of the SQLite file; `None`: the directory of the testbed.
@@ -53,6 +56,7 @@ impl Default for RoundOptions {
             most: usize::MAX,
             shape: Shape::default(),
             gates: 0,
+            limit: None,
             forbidden: FORBIDDEN,
             files: None,
             clock: None,
@@ -117,6 +121,9 @@ impl Round {
         // Random kills may hit the same run every time.
         settings.max_crashes = Some(MAX_CRASHES);
         change(&mut settings);
+        if let Some(rule) = options.limit {
+            testbed.client.limit(LIMIT).set(rule).await.expect("set the rule of the limit");
+        }
         let mut random = Rng::with_seed(part.seed);
         let RoundOptions { shape, at_once, most, gates, .. } = options;
         let load = LoadOptions { seed: random.u64(..), shape, at_once, most, gates };

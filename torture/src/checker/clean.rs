@@ -13,6 +13,9 @@ pub(super) fn rows(evidence: &Evidence, found: &mut Found) {
     for row in evidence.attempts.iter().filter(|row| !evidence.runs.contains_key(&row.run)) {
         found.add(&row.run, format!("step {} belongs to a run that does not exist", row.step_key));
     }
+    for seat in &evidence.seats {
+        found.add("", format!("seat {seat} belongs to a run that has ended"));
+    }
     for signal in evidence.signals.iter().filter(|signal| !evidence.runs.contains_key(&signal.run)) {
         found.add(&signal.run, format!("signal {} belongs to a run that does not exist", signal.name));
     }

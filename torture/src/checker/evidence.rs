@@ -23,6 +23,8 @@ pub struct Evidence {
     pub attempts: Vec<Attempt>,
     /// The signals of the runs.
     pub signals: Vec<Signal>,
+    /// The seats that runs hold or wait for although they have ended, as `run/step`.
+    pub seats: Vec<String>,
     /// The rows of the triggers: kind, run and detail.
     pub noted: Vec<(String, String, String)>,
     /// Every claim, in the order of commits.
@@ -202,6 +204,10 @@ pub struct Taken {
     pub consumed_by: String,
 }
 
+/// Reads the seats of ended runs.
+const SEATS_OF_ENDED: &str = "SELECT CAST(run_id AS text) || '/' || step_key AS seat FROM workflow_seats AS s
+    WHERE NOT EXISTS (SELECT 1 FROM workflow_runs AS r WHERE r.id = s.run_id AND r.status IN ('pending', 'running', 'parked'))";
+
 impl Evidence {
     /// Reads the evidence of a testbed whose workers have ended. Facts that only the caller knows
     /// stay empty: the expected ends and the killed processes.
@@ -243,6 +249,7 @@ impl Evidence {
                 "workflow_signals ORDER BY run_id, seq",
             )
             .await,
+            seats: raw.lines(SEATS_OF_ENDED, "seat").await,
             noted: list(raw, "kind, run_id, detail", "audit").await,
             claims: rows(
                 raw,

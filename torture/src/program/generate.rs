@@ -15,11 +15,13 @@ pub struct Shape {
     pub nap: u64,
     /// The duration of a long body, in milliseconds; 0: there are no long bodies.
     pub long: u64,
+    /// The number of keys under which steps count in a limit; 0: no step has a limit.
+    pub keys: u32,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { length: 5, depth: 2, nap: 30, long: 0 }
+        Self { length: 5, depth: 2, nap: 30, long: 0, keys: 0 }
     }
 }
 
@@ -67,6 +69,11 @@ impl Generator<'_> {
         self.next += 1;
         let id = self.next;
         match self.random.u32(0..26) {
+            0..8 if self.shape.keys > 0 && self.random.bool() => {
+                let failing = [Failing::Never, Failing::Never, Failing::Errors(1), Failing::Panics(1)];
+                let failing = failing[self.random.usize(..failing.len())];
+                Op::Seated(id, self.value(), failing, self.random.u32(1..=self.shape.keys))
+            }
             24 => Op::Lossy(id, self.value()),
             25 if self.shape.long > 0 => Op::Long(id, self.value(), self.shape.long),
             0..6 | 25 => Op::Step(id, self.value(), Failing::Never),

@@ -9,6 +9,7 @@ use workflow_sdk::{Either, Error, ErrorKind};
 
 use super::{ATTEMPTS, End, FAILED, Failing, NOTHING, Op, PLANNED, Program, mix};
 use crate::ledger::{Fact, Ledger};
+use crate::workflows::limited::LIMIT;
 use crate::workflows::{Site, debit};
 
 /// A value that changes when it is stored. A workflow must see only the stored form.
@@ -67,6 +68,11 @@ async fn one(ctx: &Ctx<Site>, op: &Op) -> Result<Vec<u64>> {
             let name = format!("s{id}");
             let step = ctx.step(&name, || effect(ctx, *value, *failing)).retry(patience());
             given(ctx, &name, step.await?)
+        }
+        Op::Seated(id, value, failing, key) => {
+            let name = format!("q{id}-{key}");
+            let step = ctx.step(&name, || effect(ctx, *value, *failing)).retry(patience());
+            given(ctx, &name, step.limit(LIMIT, format!("key-{key}")).await?)
         }
         Op::Lossy(id, value) => {
             let name = format!("y{id}");

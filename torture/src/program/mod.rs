@@ -26,6 +26,9 @@ pub struct Program {
 pub enum Op {
     /// A step that returns the value after these failures.
     Step(u32, u64, Failing),
+    /// A step that returns the value after these failures. Each attempt needs a seat of the limit
+    /// under the key of this number.
+    Seated(u32, u64, Failing, u32),
     /// A step whose stored value lacks a part that the value in its body had.
     Lossy(u32, u64),
     /// A step whose body takes this many milliseconds.
@@ -175,6 +178,7 @@ impl Op {
     fn values(&self) -> Vec<u64> {
         match self {
             Self::Step(_, value, _)
+            | Self::Seated(_, value, ..)
             | Self::Lossy(_, value)
             | Self::Long(_, value, _)
             | Self::Transaction(_, value)

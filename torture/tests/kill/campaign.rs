@@ -52,6 +52,10 @@ pub async fn a_limit_holds_while_workers_die(database: Database) {
     slice("limits", database, 10).await;
 }
 
+pub async fn seats_hold_while_workers_die(database: Database) {
+    slice("seats", database, 10).await;
+}
+
 pub async fn schedules_start_one_run_per_occurrence(database: Database) {
     slice("schedules", database, 75).await;
 }

@@ -224,8 +224,28 @@ pub const BUGS: &[PlantedBug] = &[
         "seat-without-epoch",
         "a seat is held by its row, and not by the claim that took it: the seat of a worker that died is never free",
         conformance("limit::the_seat_of_a_lost_claim_is_free", "panicked"),
+        // The run that is taken over asks again, and gets the seat that its row still holds.
         None,
     ),
+    PlantedBug::new(
+        "uncounted-seats",
+        "a step gets a seat whatever number of bodies runs under its key",
+        conformance("limit::seats_are_given_in_the_order_in_which_steps_ask", "panicked"),
+        Some("seats"),
+    ),
+    PlantedBug::new(
+        "unused-rate",
+        "a step that gets a seat does not use the rate of its limit",
+        conformance("line_rate::no_period_sees_more_bodies_begin_than_the_rate_and_its_burst", "panicked"),
+        Some("seats"),
+    ),
+    PlantedBug::new(
+        "unlocked-line",
+        "two batches count the seats of a key at the same time, and both give out what is free",
+        Check::Campaign,
+        Some("seats"),
+    )
+    .only(&["postgres"]),
     PlantedBug::new(
         "schedule-without-compare",
         "a worker writes over a schedule that another one has moved on meanwhile",
