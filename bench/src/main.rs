@@ -12,6 +12,7 @@ mod enqueue;
 mod events;
 mod fairness;
 mod fan_out;
+mod gates;
 mod history;
 mod idle;
 mod latency;
@@ -72,6 +73,8 @@ enum Bench {
     Latency(latency::Args),
     /// Measures what the limit of a queue costs. The baseline is a queue without a limit.
     Limits(limits::Args),
+    /// Measures runs behind gates beside a full gate with a long line.
+    Gates(gates::Args),
     /// Measures several worker processes, and what each run costs the database independently of the
     /// machine's speed. PostgreSQL only.
     Scale(scale::Args),
@@ -122,6 +125,7 @@ async fn bench() -> BoxResult<()> {
         Bench::Idle(args) => idle::run(args).await,
         Bench::Latency(args) => latency::run(args).await,
         Bench::Limits(args) => limits::run(args).await,
+        Bench::Gates(args) => gates::run(args).await,
         Bench::Scale(args) => scale::run(args).await,
         Bench::Signals(args) => signals::run(args).await,
         Bench::Events(args) => events::run(args).await,
