@@ -147,8 +147,8 @@ pub async fn workers_leave_due_schedules_to_the_first_one(db: Live) {
         }
     };
     let (mut alone, mut first) = (0, None);
-    // Workers that leave nothing to the first one fire nine of ten occurrences both, so by chance one
-    // worker would hardly be alone so often. On a busy machine more in a row would take too long.
+    // Workers that leave nothing to the first one both fire nine of ten occurrences, so by chance
+    // one worker would hardly be alone so often. On a busy machine more would take too long.
     while alone < 7 {
         let place = next(counts()).await;
         alone = if place.is_some() && place == first { alone + 1 } else { 0 };
