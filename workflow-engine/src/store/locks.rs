@@ -73,8 +73,8 @@ impl Locks {
     }
 }
 
-/// The existing runs that a batch changes, without those that it cancels, terminates or deletes. The
-/// source of a fork is among them: it must not be deleted while its history is copied.
+/// The existing runs that a batch changes, without those that it cancels, terminates or deletes.
+/// The source of a fork is among them: it must not be deleted while its history is copied.
 fn changed_by(batch: &SortedBatch<'_>) -> impl Iterator<Item = RunId> {
     let is_only_recorded =
         |write: &&Write| matches!(write, Write::Attempt(write) if matches!(write.effect, Effect::None));

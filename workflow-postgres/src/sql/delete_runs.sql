@@ -1,5 +1,5 @@
--- Called by: deletion.rs, with runs that find_deleted_runs.sql has found to be ended, or new runs of
--- this transaction.
+-- Called by: deletion.rs, with runs that find_deleted_runs.sql has found to be ended, or with new
+-- runs of this transaction.
 -- Guarantees: no row of any table belongs to these runs any more, and their keys are free. Returns
 -- the numbers of the deleted attempts and signals of each run that had some, and each run itself.
 WITH attempts AS (

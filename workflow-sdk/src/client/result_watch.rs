@@ -108,7 +108,7 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
         } else {
             new
         };
-        // A deleted run had ended, and on a store in this process no notification of an end is lost.
+        // A deleted run had ended, and a store in this process loses no notification of an end.
         let looks_for_missing = if in_process { for_all } else { now >= next_look_for_missing };
         if looks_for_missing {
             next_look_for_missing = now + poll_interval_of(awaited) * POLLS_PER_LOOK_FOR_MISSING;
