@@ -52,6 +52,7 @@ mod commit;
 mod context;
 mod continue_as_new;
 mod crashes;
+mod deletion;
 mod error;
 mod event;
 mod fast_path;

@@ -12,9 +12,9 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundSingle, GateTurn, LimitWrite,
-    LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite,
-    RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    ContinueWrite, CrashesWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundRun, FoundSingle,
+    GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates,
+    RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::context::{Context, Memory};
@@ -23,8 +23,8 @@ use super::event::KeyLock;
 use super::ownership::Workers;
 use super::sql::Sql;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, line_rate, ownerless,
-    pause, queue, read, retry, schedule, seat, signal, single, start,
+    attempt, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit, line_rate,
+    ownerless, pause, queue, read, retry, schedule, seat, signal, single, start,
 };
 
 /// Stated in the transaction itself: behind a pooler, the settings may be those of another session.
@@ -249,6 +249,14 @@ impl BatchTarget for SlowPath<'_> {
         error: &StoredError,
     ) -> Result<Vec<RunId>, Failure> {
         ownerless::expire(self.connection, self.sql, self.clock, limit, patience, error).await
+    }
+
+    async fn find_deleted(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, FoundRun>, Failure> {
+        deletion::find(self.connection, self.sql, runs).await
+    }
+
+    async fn delete_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, DeletedRun>, Failure> {
+        deletion::delete(self.connection, self.sql, runs).await
     }
 
     async fn find_parents(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<RunId>, Failure> {

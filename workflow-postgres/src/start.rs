@@ -33,13 +33,18 @@ pub(super) async fn start(
     clock: &Clock,
     runs: &[&NewRun],
 ) -> Result<Vec<StartOutcome>, Failure> {
+    let all_are_new = insert(&mut *connection, sql, clock, runs).await?;
+    outcomes(connection, sql, clock, (runs, all_are_new)).await
+}
+
+/// Inserts those of these runs whose id and key are free. Returns whether all were.
+async fn insert(connection: &mut PgConnection, sql: &Sql, clock: &Clock, runs: &[&NewRun]) -> Result<bool, Failure> {
     let query = sql.parts(Parts::START_RUNS).query().bind(clock.fixed().map(Timestamp::as_micros));
-    let row = bind(query, &in_order_of_keys(runs), None)?.fetch_one(&mut *connection).await?;
+    let row = bind(query, &in_order_of_keys(runs), None)?.fetch_one(connection).await?;
     if !row.try_get::<bool, _>("laned")? {
         return Err(Failure::missing_lane());
     }
-    let new = row.try_get::<Option<Vec<Uuid>>, _>("started")?;
-    outcomes(connection, sql, runs, new.is_none()).await
+    Ok(row.try_get::<Option<Vec<Uuid>>, _>("started")?.is_none())
 }
 
 /// Returns the outcomes of these starts, in order. The statement itself only says whether all runs
@@ -47,15 +52,25 @@ pub(super) async fn start(
 pub(super) async fn outcomes(
     connection: &mut PgConnection,
     sql: &Sql,
-    runs: &[&NewRun],
-    all_are_new: bool,
+    clock: &Clock,
+    (runs, all_are_new): (&[&NewRun], bool),
 ) -> Result<Vec<StartOutcome>, Failure> {
+    const TRIES: usize = 8;
     if all_are_new {
         return Ok(runs.iter().map(|_| StartOutcome::Created).collect());
     }
-    let mut found = find_started(connection, sql, runs).await?;
-    // A run may be missing: this transaction has a snapshot of its own, or the run was deleted
-    // since. A second try finds out.
+    let mut found = find_started(&mut *connection, sql, runs).await?;
+    // The run that had the key was deleted since, so the key is free.
+    for _ in 0..TRIES {
+        let missing = runs.iter().enumerate().filter(|(place, _)| !found.contains_key(place));
+        let missing: Vec<&NewRun> = missing.map(|(_, run)| *run).collect();
+        if missing.is_empty() {
+            break;
+        }
+        insert(&mut *connection, sql, clock, &missing).await?;
+        found = find_started(&mut *connection, sql, runs).await?;
+    }
+    // A run may be missing: this transaction has a snapshot of its own.
     let all: Option<Vec<StartOutcome>> = (0..runs.len()).map(|index| found.remove(&index)).collect();
     all.ok_or_else(|| Failure::busy("the run that holds the key cannot be seen yet"))
 }

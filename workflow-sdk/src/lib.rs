@@ -100,7 +100,7 @@ pub use workflow_engine::schedule::{
     SchedulePause, ScheduleState, Timing, UnreadableSchedule, Waiting,
 };
 pub use workflow_engine::store::{
-    CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, PauseOutcome, ResumeOutcome,
+    CancelOutcome, ConnectError, DatabaseError, DatabaseErrorKind, DeletedRun, PauseOutcome, ResumeOutcome,
 };
 
 /// Items for the worker and the test kit. Internal: exempt from semantic versioning.

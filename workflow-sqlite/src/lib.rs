@@ -35,6 +35,7 @@ mod commit;
 mod continue_as_new;
 mod crashes;
 mod database;
+mod deletion;
 mod error;
 mod event;
 mod fast_path;

@@ -12,17 +12,17 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DatabaseError, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundSingle, GateTurn,
-    LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite, ReadRates, RetryWrite,
-    ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    ContinueWrite, CrashesWrite, DatabaseError, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, FoundRun,
+    FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite,
+    ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
 };
 
 use super::database::Database;
 use super::error::During;
 use super::writer::WriterGuard;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, event, fence, finish, fork, gate, limit, line_rate, ownerless,
-    pause, queue, retry, schedule, seat, signal, single, start,
+    attempt, cascade, claim, continue_as_new, crashes, deletion, event, fence, finish, fork, gate, limit, line_rate,
+    ownerless, pause, queue, retry, schedule, seat, signal, single, start,
 };
 
 /// Applies the writes in one transaction and returns the outcome of each, in their order.
@@ -230,6 +230,14 @@ impl BatchTarget for SlowPath<'_> {
         error: &StoredError,
     ) -> Result<Vec<RunId>, DatabaseError> {
         ownerless::expire(self.connection, limit, patience, error, self.now).await
+    }
+
+    async fn find_deleted(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, FoundRun>, DatabaseError> {
+        deletion::find(self.connection, runs).await
+    }
+
+    async fn delete_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, DeletedRun>, DatabaseError> {
+        deletion::delete(self.connection, runs).await
     }
 
     async fn find_parents(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<RunId>, DatabaseError> {

@@ -97,6 +97,11 @@ statements! {
     DELETE_EVENT_WAITS = "delete_event_waits.sql";
     DELETE_DELIVERIES = "delete_deliveries.sql";
     DELETE_SCHEDULES = "delete_schedules.sql";
+    DELETE_ATTEMPTS_OF_RUNS = "delete_attempts_of_runs.sql";
+    DELETE_RUNS = "delete_runs.sql";
+    DELETE_SIGNALS_OF_RUNS = "delete_signals_of_runs.sql";
+    COUNT_ROWS_OF_RUNS = "count_rows_of_runs.sql";
+    FIND_DELETED_RUNS = "find_deleted_runs.sql";
     DELETE_SEATS = "delete_seats.sql";
     DELETE_SEATS_OF_RUNS = "delete_seats_of_runs.sql";
     DELETE_STEPS = "delete_steps.sql";

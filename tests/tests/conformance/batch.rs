@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use workflow_engine::model::{Claim, NewRun, OnParentEnd, SignalOutcome, StartTime, WorkerId};
-use workflow_engine::store::{ForkWrite, Outcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Store, Write};
+use workflow_engine::store::{
+    DeleteOutcome, DeleteWrite, ForkWrite, Outcome, RetryWrite, ReviveWrite, RunEnd, StartOutcome, Store, Write,
+};
 use workflow_sdk::{CancelOutcome, DatabaseErrorKind, PauseOutcome, ResumeOutcome, RunFilter, RunId, RunStatus};
 use workflow_tests::builders::{
     LEASE, attempt, begin_child, begun, child_of, claim_by, claim_request, continue_as_new, end, end_in_family, error,
@@ -266,6 +268,7 @@ pub async fn one_batch_of_every_kind_keeps_the_order_of_the_contract(fixture: Fi
     let retry = RetryWrite { claim: retried, until: fixture.now(), again: Vec::new(), error: error("no luck") };
     let (writes, expected): (Vec<Write>, Vec<&str>) = [
         (Write::Claim(claim_by(worker, 1000)), "claimed"),
+        (Write::Delete(DeleteWrite { run_id: new.id, ended_before: None }), "deleted"),
         (Write::Expire { limit: 5, patience: Duration::ZERO }, "changed"),
         (Write::Terminate(forked.id), "canceled"),
         (Write::Cancel(new.id), "canceled"),
@@ -286,15 +289,16 @@ pub async fn one_batch_of_every_kind_keeps_the_order_of_the_contract(fixture: Fi
     .unzip();
     let mut outcomes = fixture.commit(&writes).await;
     assert_eq!(outcomes.iter().map(Outcome::name).collect::<Vec<_>>(), expected);
-    assert_eq!(changed(&outcomes[1]), 1, "the run past its deadline");
-    for index in [2, 3] {
+    assert!(matches!(outcomes[1], Outcome::Deleted(DeleteOutcome::Deleted(_))), "{:?}", outcomes[1]);
+    assert_eq!(changed(&outcomes[2]), 1, "the run past its deadline");
+    for index in [3, 4] {
         assert_eq!(canceled(&outcomes[index]), CancelOutcome::Canceled, "a run of the same batch");
     }
-    assert_eq!(changed(&outcomes[4]), 1, "the claim of the other worker");
-    assert!(matches!(outcomes[5], Outcome::Resumed(ResumeOutcome::Resumed)), "{:?}", outcomes[5]);
-    assert!(matches!(outcomes[6], Outcome::Paused(PauseOutcome::Paused)), "{:?}", outcomes[6]);
-    assert_eq!(signaled(&outcomes[12]), SignalOutcome::Accepted);
-    outcomes[14..].iter().for_each(created);
+    assert_eq!(changed(&outcomes[5]), 1, "the claim of the other worker");
+    assert!(matches!(outcomes[6], Outcome::Resumed(ResumeOutcome::Resumed)), "{:?}", outcomes[6]);
+    assert!(matches!(outcomes[7], Outcome::Paused(PauseOutcome::Paused)), "{:?}", outcomes[7]);
+    assert_eq!(signaled(&outcomes[13]), SignalOutcome::Accepted);
+    outcomes[15..].iter().for_each(created);
 
     // The parent is due because its child has expired.
     let due = [parent, parked, continued, retried, failing, unknown].map(|claim| claim.run_id);
@@ -302,6 +306,7 @@ pub async fn one_batch_of_every_kind_keeps_the_order_of_the_contract(fixture: Fi
     assert_eq!(found, BTreeSet::from(due));
     assert_eq!(fixture.status(child.id).await, RunStatus::Canceled, "the child ends with its parent");
     assert_eq!(fixture.status(late.id).await, RunStatus::Failed);
+    assert!(fixture.store.run(new.id).await.unwrap().is_none(), "the run that was canceled is deleted");
 }
 
 /// Two processes repeatedly write the same runs in opposite orders.

@@ -12,6 +12,7 @@ mod child;
 mod claim;
 mod claim_plan;
 mod deadline;
+mod deletion;
 mod end;
 mod event;
 mod fence;
@@ -463,6 +464,23 @@ workflow_tests::cases! {
         parent_and_child_may_end_in_one_batch,
         an_end_written_as_childless_leaves_children_alone,
         concurrent_ends_of_parents_and_children_do_not_deadlock,
+    }
+    deletion {
+        a_deleted_run_is_gone_and_its_key_is_free,
+        no_table_keeps_a_row_of_a_deleted_run: "it lists the tables of SQL",
+        only_an_ended_run_is_deleted,
+        a_run_is_deleted_once,
+        a_run_that_ended_later_is_kept,
+        a_child_is_kept_until_its_parent_has_its_result,
+        a_child_outlives_its_deleted_parent,
+        a_deletion_comes_after_what_its_batch_does_to_the_run,
+        a_fork_of_a_deleted_run_is_refused,
+        a_claim_of_a_deleted_run_is_lost,
+        a_deletion_beside_a_retry_is_whole,
+        a_deletion_beside_a_start_with_its_key_leaves_one_run_at_most,
+        a_deletion_beside_a_signal_or_a_fork_leaves_no_row,
+        concurrent_deletions_of_families_do_not_deadlock,
+        a_kill_leaves_no_half_deleted_run: "a process of its own deletes the runs",
     }
     claim_plan {
         a_claim_reads_only_due_runs: "it checks the plans of SQL statements",

@@ -7,8 +7,8 @@ use std::time::Duration;
 use uuid::Uuid;
 use workflow_engine::model::{Claim, Clock, Effect, Lane, NewRun, NewSignal, SignalKey, StartTime, WorkerId};
 use workflow_engine::store::{
-    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, Outcome, ParkWrite, RetryWrite,
-    ReviveWrite, RunEnd, Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, DeleteWrite, EndWrite, ForkWrite, Outcome, ParkWrite,
+    RetryWrite, ReviveWrite, RunEnd, Write,
 };
 use workflow_sdk::{AttemptStatus, OnParentEnd, Parent, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_tests::builders;
@@ -177,6 +177,9 @@ impl Model {
             }),
             Operation::Cancel { run } => Write::Cancel(self.any_run(*run)?.id),
             Operation::Terminate { run } => Write::Terminate(self.any_run(*run)?.id),
+            Operation::Delete { run } => {
+                Write::Delete(DeleteWrite { run_id: self.any_run(*run)?.id, ended_before: None })
+            }
             Operation::Expire => Write::Expire { limit: 1000, patience: Duration::from_secs(5) },
             Operation::Disown { worker } => {
                 let worker = self.workers[process * WORKERS_PER_PROCESS + worker];

@@ -155,6 +155,9 @@ pub enum Operation {
     Terminate {
         run: usize,
     },
+    Delete {
+        run: usize,
+    },
     Expire,
     /// The worker knows of half of its claims.
     Disown {
@@ -285,7 +288,8 @@ fn special() -> impl Strategy<Value = Operation> {
         1 => run.clone().prop_map(|run| Operation::Resume { run }),
         3 => (run.clone(), proptest::option::of(0_u8..3)).prop_map(|(run, key)| Operation::Signal { run, key }),
         2 => run.clone().prop_map(|run| Operation::Cancel { run }),
-        1 => run.prop_map(|run| Operation::Terminate { run }),
+        1 => run.clone().prop_map(|run| Operation::Terminate { run }),
+        2 => run.prop_map(|run| Operation::Delete { run }),
         1 => Just(Operation::Expire),
         1 => (0..WORKERS_PER_PROCESS).prop_map(|worker| Operation::Disown { worker }),
     ]

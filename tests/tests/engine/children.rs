@@ -169,7 +169,7 @@ pub async fn a_parent_learns_that_the_row_of_its_child_is_gone(db: Live) {
     assert_eq!(run.result().await.unwrap(), "child_missing Ok(4)");
     let row = run.history().await.unwrap().into_iter().find(|row| row.step_key == "never").unwrap();
     let error = row.error.unwrap();
-    assert!(error.message.contains("its row was removed"), "{error}");
+    assert!(error.message.contains("it was deleted"), "{error}");
     second.stop().await;
     working.stop().await;
 }

@@ -371,7 +371,7 @@ pub async fn every_call_reports_an_unknown_run(db: Live) {
     let id = RunId::generate();
     let text = format!(
         "there is no run {id} in this database; \
-         check the id, and that the client is connected to the database of the run"
+         it may have been deleted: check the id, and that the client is connected to the database of the run"
     );
     let errors = [
         db.client.run(id).await.unwrap_err(),

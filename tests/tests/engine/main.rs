@@ -22,6 +22,7 @@ mod codec;
 mod concurrency;
 mod continue_as_new;
 mod deadline;
+mod deletion;
 mod divergence;
 mod errors;
 mod events;
@@ -324,6 +325,12 @@ workflow_tests::cases! {
         a_compensation_for_a_step_that_never_ran_is_refused,
         the_grace_bounds_the_compensations_of_a_canceled_run,
         a_panic_in_the_destructor_of_a_compensation_is_contained,
+    }
+    deletion {
+        every_call_says_that_a_deleted_run_is_gone,
+        a_wait_for_a_deleted_run_ends,
+        a_run_that_is_needed_is_not_deleted,
+        a_parent_that_is_tried_again_learns_that_its_child_was_deleted,
     }
     deadline {
         a_run_without_a_worker_fails_at_its_deadline,

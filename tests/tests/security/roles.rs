@@ -83,6 +83,9 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
     fork.cancel().await.unwrap();
     client.pause(fork.id()).await.unwrap();
     working.stop().await;
+    let done = client.start(limited, ()).key("deleted").await.unwrap();
+    done.cancel().await.unwrap();
+    done.delete().await.expect("the runtime role deletes runs");
 
     let reader = connect(schema, "reader").await.expect("a reader connects");
     assert!(reader.list(&RunFilter::new()).await.unwrap().len() >= 4);
@@ -110,12 +113,13 @@ async fn a_worker_needs_no_permission_to_change_the_schema() {
         }
     }
     for (role, statement) in [
-        ("runtime", "DELETE FROM {schema}.workflow_runs"),
+        ("runtime", "DELETE FROM {schema}.workflow_lanes"),
         ("runtime", "INSERT INTO {schema}.workflow_schema VALUES (99)"),
         ("runtime", "UPDATE {schema}.workflow_schema SET version = 99"),
         ("reader", "UPDATE {schema}.workflow_runs SET status = 'canceled'"),
         ("reader", "INSERT INTO {schema}.workflow_signals VALUES (NULL)"),
         ("reader", "DELETE FROM {schema}.step_attempts"),
+        ("reader", "DELETE FROM {schema}.workflow_runs"),
     ] {
         assert_eq!(refusal(schema, role, statement).await.as_deref(), Some(DENIED), "{role}: {statement}");
     }

@@ -79,6 +79,10 @@ fn announce(notifier: &Notifier, writes: &[Write], outcomes: &[Outcome]) {
                 notifier.notify_terminated(*run);
                 notifier.notify_changed();
             }
+            // Whatever the outcome is: a commit whose reply was lost may have deleted the run.
+            (Write::Delete(write), Outcome::Deleted(outcome)) if !outcome.changed_nothing() => {
+                notifier.notify_missing(write.run_id);
+            }
             (Write::Cancel(_), _) => notifier.notify_changed(),
             (Write::Start(_), Outcome::Started(StartOutcome::Replaced { id })) => {
                 notifier.notify_cancel_requested(*id);

@@ -5,6 +5,7 @@
 //! what an earlier kind did.
 
 mod cancels;
+mod deletions;
 mod events;
 mod rules;
 mod schedules;
@@ -70,7 +71,7 @@ async fn apply_with<T: BatchTarget>(
     let busy_singles = batch.lock_singles(&mut locks).await?;
     let mut lines = batch.lock_lines(&mut locks).await?;
     let mut fence = batch.lock_runs(&locks).await?;
-    batch.copy_histories(forks).await?;
+    batch.copy_histories(forks, &fence).await?;
     batch.record_attempts(&fence, &mut lines).await?;
     batch.set_crashes(&fence).await?;
     batch.send_signals(&fence).await?;
@@ -85,6 +86,7 @@ async fn apply_with<T: BatchTarget>(
     batch.terminate_runs().await?;
     batch.expire_runs().await?;
     batch.cascade().await?;
+    batch.delete_runs().await?;
     batch.call_seats(&mut lines).await?;
     batch.forget_rates(&lines).await?;
     batch.claim_runs().await?;
@@ -105,7 +107,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
     /// One call inserts all, because inserts wait for each other's keys and must do so in one
     /// order. Of two runs with one key, a start's comes before a fork's, and that before a
     /// schedule's.
-    async fn start_runs(&mut self, scheduled: Vec<&'b NewRun>) -> Result<Vec<&'b ForkWrite>, T::Error> {
+    async fn start_runs(&mut self, scheduled: Vec<&'b NewRun>) -> Result<Vec<(usize, &'b ForkWrite)>, T::Error> {
         let SortedBatch { starts, forks, .. } = &self.writes;
         let runs: Vec<&NewRun> = starts
             .writes()
@@ -128,7 +130,7 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
         let mut created = Vec::new();
         for ((index, fork), outcome) in forks.iter().zip(started) {
             if outcome == StartOutcome::Created {
-                created.push(fork);
+                created.push((index, fork));
             }
             self.outcomes.set(index, Outcome::Started(outcome));
         }
@@ -142,9 +144,14 @@ impl<'b, T: BatchTarget> OpenBatch<'b, T> {
 
     /// Gives each new run of a fork its part of the history, once: a run that was claimed or copied
     /// into before gets nothing.
-    async fn copy_histories(&mut self, forks: Vec<&ForkWrite>) -> Result<(), T::Error> {
-        for ForkWrite { source, new, before, kept } in forks {
-            if *before <= 1 || !self.target.mark_fork(new.id).await? {
+    async fn copy_histories(&mut self, forks: Vec<(usize, &ForkWrite)>, fence: &Fence) -> Result<(), T::Error> {
+        for (index, fork) in forks {
+            let ForkWrite { source, new, before, kept } = fork;
+            if fork.copied_source().is_none() || !self.target.mark_fork(new.id).await? {
+                continue;
+            }
+            if fence.status(*source).is_none() {
+                self.refuse_fork(index, new.id).await?;
                 continue;
             }
             let Some(kept) = kept else {

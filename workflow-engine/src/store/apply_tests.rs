@@ -7,10 +7,10 @@ use futures::FutureExt;
 
 use super::{
     AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DueRuns, Emitted, EndWrite, EndedTurn, Fence, ForkWrite, FoundSingle, GateTurn,
-    LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome, ParkWrite, QueueWrite,
-    ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun, SortedBatch, StartOutcome,
-    StepOf, Write, apply, apply_within,
+    ContinueWrite, CrashesWrite, DeleteWrite, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn, Fence, ForkWrite,
+    FoundRun, FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, MissingOutcome, Outcome,
+    ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunEnd, RunState, ScheduleWrite, SeatRow, SingleRun,
+    SortedBatch, StartOutcome, StepOf, Write, apply, apply_within,
 };
 use crate::model::{
     AcceptedSignal, AttemptStatus, Claim, Effect, ErrorKind, EventName, EventWait, KeyReuse, Lane, LeftWait,
@@ -28,6 +28,8 @@ struct Recorder {
     forgets_a_run: bool,
     /// The runs whose claims do not hold.
     ended: Vec<RunId>,
+    /// The runs that the database does not have.
+    unknown: Vec<RunId>,
 }
 
 impl Recorder {
@@ -160,7 +162,8 @@ impl BatchTarget for Recorder {
     async fn lock_runs(&mut self, locks: &Locks) -> Result<Fence, MissingOutcome> {
         let call = format!("lock {} claims, {} changed runs", locks.claims.len(), locks.changed.len());
         let ended = self.ended.iter().map(|run| Ok((*run, Some((1, RunStatus::Succeeded)))));
-        let fence = Fence::of::<MissingOutcome>(ended)?;
+        let unknown = self.unknown.iter().map(|run| Ok((*run, None)));
+        let fence = Fence::of::<MissingOutcome>(ended.chain(unknown))?;
         self.note(call, fence)
     }
 
@@ -274,6 +277,16 @@ impl BatchTarget for Recorder {
 
     async fn expire_runs(&mut self, _: u32, _: Duration, _: &StoredError) -> Result<Vec<RunId>, MissingOutcome> {
         self.note("expire runs", vec![RunId::generate()])
+    }
+
+    async fn find_deleted(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, FoundRun>, MissingOutcome> {
+        let found = FoundRun { status: RunStatus::Failed, completed_at: None, awaited_by: None };
+        self.note(format!("find {} deleted runs", runs.len()), runs.iter().map(|run| (*run, found)).collect())
+    }
+
+    async fn delete_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, DeletedRun>, MissingOutcome> {
+        let deleted = runs.iter().map(|run| (*run, DeletedRun::new(2, 1))).collect();
+        self.note(format!("delete {} runs", runs.len()), deleted)
     }
 
     async fn find_parents(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<RunId>, MissingOutcome> {
@@ -420,6 +433,7 @@ fn every_kind() -> Vec<Write> {
             lease: Duration::from_secs(30),
         }),
         Write::CallSeats(line("waited for")),
+        Write::Delete(DeleteWrite { run_id: RunId::generate(), ended_before: None }),
         Write::Expire { limit: 1, patience: Duration::ZERO },
         Write::Terminate(RunId::generate()),
         Write::Cancel(RunId::generate()),
@@ -485,7 +499,7 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "lock 2 lines",
         "read 1 limits",
         "read lines with [2, 1] waiting",
-        "lock 12 claims, 22 changed runs",
+        "lock 13 claims, 24 changed runs",
         "mark fork",
         "copy history",
         "find final ones of 1 attempts",
@@ -523,13 +537,15 @@ fn a_batch_of_every_kind_is_applied_in_the_order_of_the_contract() {
         "find parents of 4 runs",
         "wake 1 runs",
         "cancel children of 5 runs",
+        "find 1 deleted runs",
+        "delete 1 runs",
         "call 1 seats",
         "wake 1 runs",
         "claim runs",
     ];
     assert_eq!(target.calls, expected);
     let names: Vec<&str> = outcomes.iter().map(Outcome::name).collect();
-    let operators = ["claimed", "called", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
+    let operators = ["claimed", "called", "deleted", "changed", "canceled", "canceled", "changed", "resumed", "paused"];
     let (releases, messages, claims) = (["applied"; 5], ["emitted", "signaled"], ["applied"; 7]);
     let starts = ["started", "started", "started", "applied", "applied", "applied"];
     assert_eq!(names, [&operators[..], &releases, &messages, &claims, &starts].concat());
@@ -616,6 +632,15 @@ fn a_second_cancel_of_a_run_finds_it_ended() {
     assert!(matches!(outcomes[0], Outcome::Canceled(CancelOutcome::Canceled)), "{outcomes:?}");
     assert!(matches!(outcomes[1], Outcome::Canceled(outcome) if outcome == ended), "{outcomes:?}");
     assert_eq!(target.calls[1], "cancel 1 runs");
+}
+
+#[test]
+fn a_fork_of_an_unknown_run_is_taken_back() {
+    let fork = ForkWrite { source: RunId::generate(), new: run("fork"), before: 7, kept: None };
+    let mut target = Recorder { unknown: vec![fork.source], ..Recorder::default() };
+    let outcomes = apply_to(&mut target, &[Write::Fork(Box::new(fork))]).unwrap();
+    assert!(matches!(outcomes[0], Outcome::SourceMissing), "{outcomes:?}");
+    assert_eq!(target.calls, ["insert runs fork", "lock 1 claims, 2 changed runs", "mark fork", "delete 1 runs"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::model::{
 };
 
 use super::attempt_row::AttemptRow;
+use super::deletion::{DeletedRun, FoundRun};
 use super::fence::Fence;
 use super::gates::{EndedTurn, GateTurn, LockedGate};
 use super::limited_claim::LockedQueue;
@@ -288,6 +289,18 @@ pub trait BatchTarget: Send {
         patience: Duration,
         error: &StoredError,
     ) -> impl Future<Output = Result<Vec<RunId>, Self::Error>> + Send;
+
+    /// Returns those of these runs that exist, as far as it decides about their deletion.
+    fn find_deleted(
+        &mut self,
+        runs: &BTreeSet<RunId>,
+    ) -> impl Future<Output = Result<HashMap<RunId, FoundRun>, Self::Error>> + Send;
+
+    /// Deletes these runs, and every row that belongs to one of them. Returns what each one had.
+    fn delete_runs(
+        &mut self,
+        runs: &BTreeSet<RunId>,
+    ) -> impl Future<Output = Result<HashMap<RunId, DeletedRun>, Self::Error>> + Send;
 
     /// Returns the parents of those of these runs that have one.
     fn find_parents(&mut self, runs: &BTreeSet<RunId>) -> impl Future<Output = Result<Vec<RunId>, Self::Error>> + Send;

@@ -119,6 +119,7 @@ impl Coding {
             | Write::ReleaseUnknown { .. }
             | Write::Cancel(_)
             | Write::Terminate(_)
+            | Write::Delete(_)
             | Write::Expire { .. }
             | Write::Claim(_) => return Ok(Cow::Borrowed(write)),
         }))

@@ -65,7 +65,8 @@ impl Fence {
     }
 }
 
-/// Returns what a batch asks the fence, because of its claims and its signals.
+/// Returns what a batch asks the fence, because of its claims, its signals and the sources of its
+/// forks.
 pub(super) fn asked_by(writes: &[Write]) -> Asked {
     asked_by_unless(writes, |_| false)
 }
@@ -77,9 +78,12 @@ pub fn asked_by_unless(writes: &[Write], known: impl Fn(Claim) -> bool) -> Asked
         if let Some(claim) = write.fenced_by().filter(|claim| !known(*claim)) {
             ask(&mut asked, claim);
         }
-        if let Write::Signal(signal) = write {
-            asked.insert(signal.run_id, None);
-        }
+        let others = match write {
+            Write::Signal(signal) => Some(signal.run_id),
+            Write::Fork(fork) => fork.copied_source(),
+            _ => None,
+        };
+        asked.extend(others.map(|run| (run, None)));
     }
     asked
 }

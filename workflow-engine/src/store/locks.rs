@@ -19,7 +19,7 @@ pub struct Locks {
     pub changed: BTreeSet<RunId>,
     /// Runs that the batch may end and whose children may then have to end.
     pub with_children: BTreeSet<RunId>,
-    /// Runs that the batch may end and whose parents it does not know.
+    /// Runs that the batch may end or delete and whose parents it does not know.
     pub parents_unknown: BTreeSet<RunId>,
     /// Whether the batch ends runs under the claims of their workers.
     pub terminates: bool,
@@ -33,12 +33,13 @@ impl Locks {
     pub fn of(batch: &SortedBatch<'_>) -> Self {
         let ends = batch.ends.writes().iter();
         let canceled = || batch.cancels.writes().iter().chain(batch.terminations.writes()).copied();
+        let deleted = || batch.deletions.writes().iter().map(|write| write.run_id);
         let with_children = ends.filter(|write| write.has_children).map(|write| write.claim.run_id);
         Self {
             claims: asked_by(batch.all),
-            changed: changed_by(batch).chain(canceled()).collect(),
+            changed: changed_by(batch).chain(canceled()).chain(deleted()).collect(),
             with_children: with_children.chain(canceled()).collect(),
-            parents_unknown: canceled().collect(),
+            parents_unknown: canceled().chain(deleted()).collect(),
             terminates: !batch.terminations.is_empty(),
             without_families: false,
         }
@@ -72,14 +73,16 @@ impl Locks {
     }
 }
 
-/// The existing runs that a batch changes, without those that it cancels or terminates.
+/// The existing runs that a batch changes, without those that it cancels, terminates or deletes.
+/// The source of a fork is among them: it must not be deleted while its history is copied.
 fn changed_by(batch: &SortedBatch<'_>) -> impl Iterator<Item = RunId> {
     let is_only_recorded =
         |write: &&Write| matches!(write, Write::Attempt(write) if matches!(write.effect, Effect::None));
     let claimed = batch.all.iter().filter(move |write| !is_only_recorded(write)).filter_map(Write::fenced_by);
     let parents = batch.ends.writes().iter().filter_map(|write| write.parent_run_id);
     let signaled = batch.signals.writes().iter().map(|signal| signal.run_id);
-    let forked = batch.forks.writes().iter().map(|write| write.new.id);
+    let forked = batch.forks.writes().iter().flat_map(|write| [Some(write.new.id), write.copied_source()]);
+    let forked = forked.flatten();
     let revived = batch.revivals.writes().iter().map(|write| write.run_id);
     let paused = batch.pauses.writes().iter().chain(batch.resumes.writes()).copied();
     let claimed = claimed.map(|claim| claim.run_id);

@@ -31,6 +31,7 @@ mod coding;
 mod coding_tests;
 mod commit_order;
 mod connect_error;
+mod deletion;
 mod ended_run;
 mod error;
 mod fence;
@@ -60,6 +61,7 @@ pub use coded::CodedStore;
 pub use coding::{Coding, understood};
 pub use commit_order::CommitOrder;
 pub use connect_error::ConnectError;
+pub use deletion::{DeleteOutcome, DeleteWrite, DeletedRun, FoundRun};
 pub use ended_run::EndedRun;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use fence::{Asked, Fact, Fence, asked_by_unless};
@@ -95,7 +97,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Order within the batch: queues, limits, schedules, starts, forks, step attempts with their
     /// effects, crashes, signals, emissions, ends, parks, continues, retries, revivals, pauses,
     /// resumes, releases of unknown claims, starts with a single key, cancels, terminations,
-    /// expiries, calls of seats, claims; rows sorted by run id.
+    /// expiries, deletions, calls of seats, claims; rows sorted by run id.
     /// A write whose claim is not the run's current one changes nothing and its outcome is
     /// [`Outcome::Lost`]. It does not disturb the others, and the fence holds until the commit.
     /// Applying a batch again after a commit whose reply was lost is safe.

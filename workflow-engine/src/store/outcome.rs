@@ -1,6 +1,6 @@
 use crate::model::{Claim, Lane, RunId, RunStatus, SignalOutcome, StoredError, Timestamp};
 
-use super::DatabaseError;
+use super::{DatabaseError, DeleteOutcome};
 
 /// The outcome of a write.
 #[derive(Debug)]
@@ -41,6 +41,9 @@ pub enum Outcome {
         /// The run that has the key.
         id: RunId,
     },
+    /// A [`Write::Fork`](super::Write::Fork) was to copy the history of a run that is not in the
+    /// database. No run was started.
+    SourceMissing,
     /// A [`Write::Attempt`](super::Write::Attempt) asked for a seat and waits for one. Its row was
     /// written, but its body may not begin.
     SeatWaits {
@@ -57,6 +60,8 @@ pub enum Outcome {
     /// The outcome of [`Write::Cancel`](super::Write::Cancel) and
     /// [`Write::Terminate`](super::Write::Terminate).
     Canceled(CancelOutcome),
+    /// The outcome of [`Write::Delete`](super::Write::Delete).
+    Deleted(DeleteOutcome),
     /// The outcome of [`Write::Pause`](super::Write::Pause).
     Paused(PauseOutcome),
     /// The outcome of [`Write::Resume`](super::Write::Resume).
@@ -80,10 +85,11 @@ impl Outcome {
     pub fn changed_nothing(&self) -> bool {
         match self {
             Self::Lost | Self::Refused(_) | Self::KeyTaken { .. } | Self::Changed(0) => true,
-            Self::Busy | Self::Delivered | Self::SingleTaken { .. } => true,
+            Self::Busy | Self::Delivered | Self::SingleTaken { .. } | Self::SourceMissing => true,
             Self::Started(StartOutcome::Held { .. }) => true,
             Self::LimitUndeclared => true,
             Self::Called(runs) => runs.is_empty(),
+            Self::Deleted(outcome) => outcome.changed_nothing(),
             // An existing row may come from a commit whose reply was lost.
             Self::SeatWaits { .. } => false,
             Self::Applied | Self::Duplicate | Self::Started(_) | Self::Signaled(_) | Self::Emitted(_) => false,
@@ -108,10 +114,12 @@ impl Outcome {
             Self::Delivered => "delivered",
             Self::KeyTaken { .. } => "key taken",
             Self::SingleTaken { .. } => "single key taken",
+            Self::SourceMissing => "source missing",
             Self::SeatWaits { .. } => "seat waits",
             Self::LimitUndeclared => "limit undeclared",
             Self::Called(_) => "called",
             Self::Canceled(_) => "canceled",
+            Self::Deleted(_) => "deleted",
             Self::Paused(_) => "paused",
             Self::Resumed(_) => "resumed",
             Self::Claimed(_) => "claimed",

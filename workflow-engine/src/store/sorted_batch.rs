@@ -3,8 +3,8 @@ use std::time::Duration;
 use crate::model::{Claim, NewEmission, NewRun, NewSignal, RunId, SeatLine, WorkerId};
 
 use super::{
-    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite, QueueWrite,
-    RetryWrite, ReviveWrite, ScheduleWrite, Write,
+    AttemptWrite, ClaimRequest, ContinueWrite, CrashesWrite, DeleteWrite, EndWrite, ForkWrite, LimitWrite, ParkWrite,
+    QueueWrite, RetryWrite, ReviveWrite, ScheduleWrite, Write,
 };
 
 /// The writes of a batch by kind, in the order in which [`apply`](super::apply()) applies the
@@ -55,6 +55,8 @@ pub struct SortedBatch<'w> {
     pub terminations: Indexed<RunId>,
     /// Of [`Write::Expire`]: limit and patience.
     pub expiries: Indexed<(u32, Duration)>,
+    /// Of [`Write::Delete`].
+    pub deletions: Indexed<&'w DeleteWrite>,
     /// Of [`Write::CallSeats`].
     pub calls: Indexed<&'w SeatLine>,
     /// Of [`Write::Claim`].
@@ -89,6 +91,7 @@ impl<'w> SortedBatch<'w> {
                 Write::Cancel(run) => batch.cancels.push(index, *run),
                 Write::Terminate(run) => batch.terminations.push(index, *run),
                 Write::Expire { limit, patience } => batch.expiries.push(index, (*limit, *patience)),
+                Write::Delete(write) => batch.deletions.push(index, write),
                 Write::CallSeats(line) => batch.calls.push(index, line),
                 Write::Claim(request) => batch.claims.push(index, request),
             }

@@ -5,7 +5,7 @@ use crate::model::{
     StartTime, StepAttempt, StoredError, Timestamp, WorkerId,
 };
 
-use super::ScheduleWrite;
+use super::{DeleteWrite, ScheduleWrite};
 
 /// One change, to be committed in a batch with others.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub enum Write {
     Cancel(RunId),
     /// End a run as canceled at once, even while a worker holds it: the claim is lost.
     Terminate(RunId),
+    /// Delete an ended run, and everything that belongs to it.
+    Delete(DeleteWrite),
     /// Fail at most `limit` runs whose deadline has passed and that no worker holds.
     Expire {
         /// The largest number of runs.
@@ -97,6 +99,7 @@ impl Write {
             Self::Schedule(_) | Self::Start(_) | Self::Fork(_) | Self::Signal(_) | Self::Emit(_) => None,
             Self::Revive(_) | Self::Pause(_) => None,
             Self::Resume(_) | Self::ReleaseUnknown { .. } | Self::Cancel(_) | Self::Terminate(_) => None,
+            Self::Delete(_) => None,
             Self::Expire { .. } | Self::Claim(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => None,
         }
     }
@@ -149,6 +152,7 @@ impl Write {
             | Self::ReleaseUnknown { .. }
             | Self::Cancel(_)
             | Self::Terminate(_)
+            | Self::Delete(_)
             | Self::Expire { .. }
             | Self::Queue(_)
             | Self::Limit(_)
@@ -181,7 +185,7 @@ impl Write {
             Self::Attempt(write) => matches!(write.effect, Effect::Start(_)),
             Self::Schedule(write) => !write.starts.is_empty(),
             Self::End(write) => write.has_family(),
-            Self::Pause(_) | Self::Crashes(_) | Self::Limit(_) | Self::Claim(_) => false,
+            Self::Pause(_) | Self::Crashes(_) | Self::Limit(_) | Self::Delete(_) | Self::Claim(_) => false,
         }
     }
 
@@ -200,7 +204,7 @@ impl Write {
             | Self::ReleaseUnknown { .. }
             | Self::Claim(_) => false,
             Self::Fork(_) | Self::Retry(_) | Self::Revive(_) | Self::Pause(_) | Self::Resume(_) => false,
-            Self::Crashes(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) => false,
+            Self::Crashes(_) | Self::Queue(_) | Self::Limit(_) | Self::CallSeats(_) | Self::Delete(_) => false,
         }
     }
 }
@@ -341,6 +345,14 @@ pub struct ForkWrite {
     pub before: i64,
     /// Rows that replace those in the database, because a codec binds payloads to their run.
     pub kept: Option<Vec<StepAttempt>>,
+}
+
+impl ForkWrite {
+    /// Returns the run whose history the write needs; `None` if it copies nothing.
+    #[must_use]
+    pub fn copied_source(&self) -> Option<RunId> {
+        (self.before > 1).then_some(self.source)
+    }
 }
 
 /// Makes a failed run pending and due now. Its attempt rises by one; its error, crashes and cancel

@@ -191,7 +191,7 @@ fn versions(row: &PgRow, locked: Vec<WorkerId>) -> Result<Versions, Failure> {
 /// Returns the outcomes of the batch's starts.
 async fn started(
     connection: &mut PgConnection,
-    Context { sql, .. }: Context<'_>,
+    Context { sql, clock, .. }: Context<'_>,
     writes: &[Write],
     all_are_new: bool,
 ) -> Result<Vec<StartOutcome>, Failure> {
@@ -200,6 +200,6 @@ async fn started(
         _ => None,
     });
     let starts: Vec<&NewRun> = starts.collect();
-    let outcomes = start::outcomes(connection, sql, &starts, all_are_new).await;
+    let outcomes = start::outcomes(connection, sql, clock, (&starts, all_are_new)).await;
     outcomes.map_err(Failure::of_unknown_effect)
 }

@@ -16,9 +16,10 @@ use workflow_engine::store::{DatabaseError, DatabaseErrorKind, Outcome};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// This database has no run with this id.
+    /// This database has no run with this id: it never had one, or the run was deleted.
     #[error(
-        "there is no run {run_id} in this database; check the id, and that the client is connected to the database of the run"
+        "there is no run {run_id} in this database; it may have been deleted: check the id, and that the client is \
+         connected to the database of the run"
     )]
     UnknownRun {
         /// The id.
@@ -142,6 +143,27 @@ pub enum ClientError {
         run_id: RunId,
         /// The status of the run.
         status: RunStatus,
+    },
+    /// Only a run that has ended can be deleted.
+    #[error(
+        "run {run_id} is {status}, and only a run that has ended can be deleted; wait for its end, or cancel it first"
+    )]
+    NotEnded {
+        /// The run.
+        run_id: RunId,
+        /// The status of the run.
+        status: RunStatus,
+    },
+    /// The run cannot be deleted, because its parent has not received its result yet.
+    #[error(
+        "run {run_id} cannot be deleted, because its parent, run {parent}, has not received its result yet; delete it \
+         once the parent has gone on or has ended"
+    )]
+    StillAwaited {
+        /// The run.
+        run_id: RunId,
+        /// The parent, which has not ended.
+        parent: RunId,
     },
     /// The run has run compensations, so it cannot continue from the steps that they undid.
     #[error(

@@ -138,6 +138,8 @@ impl<O> Fork<O> {
                 let (workflow, key) = (new.lane.workflow, new.key.unwrap_or_default());
                 Err(ClientError::KeyConflict { workflow, key, run_id: id })
             }
+            // It was deleted since it was read.
+            Outcome::SourceMissing => Err(ClientError::UnknownRun { run_id: source }),
             other => Err(ClientError::unexpected(other)),
         }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use workflow_engine::model::{ErrorKind, Run, RunId, RunStatus, StepAttempt, StoredError, unquoted};
-use workflow_engine::store::{CancelOutcome, PauseOutcome, ResumeOutcome};
+use workflow_engine::store::{CancelOutcome, DeletedRun, PauseOutcome, ResumeOutcome};
 
 use super::{Client, ClientError, Explanation, Fork, RetryRun, SendSignal};
 use workflow_engine::model::NamesSignal;
@@ -99,6 +99,14 @@ impl<O> RunHandle<O> {
     pub async fn terminate(&self) -> Result<CancelOutcome, ClientError> {
         self.client.terminate(self.id).await
     }
+
+    /// Deletes the run, which must have ended: see [`Client::delete`].
+    ///
+    /// # Errors
+    /// See [`Client::delete`].
+    pub async fn delete(&self) -> Result<DeletedRun, ClientError> {
+        self.client.delete(self.id).await
+    }
 }
 
 impl<O> RunHandle<O> {
@@ -157,7 +165,7 @@ impl<O: DeserializeOwned> RunHandle<O> {
     /// # Errors
     /// [`ClientError::RunFailed`], [`ClientError::RunCanceled`], [`ClientError::Decode`],
     /// [`ClientError::Unreadable`], [`ClientError::Database`]. [`ClientError::UnknownRun`], a few
-    /// seconds later, if the row of the run was removed, or if the run was started in a transaction
+    /// seconds later, if the run was deleted, or if the run was started in a transaction
     /// that has not committed by then.
     ///
     /// # Cancel safety

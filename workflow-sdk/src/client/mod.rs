@@ -5,6 +5,7 @@ mod awaited;
 mod backfill;
 mod cancel;
 mod connect;
+mod deletion;
 mod emission;
 mod error;
 mod explanation;

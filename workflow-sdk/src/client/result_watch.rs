@@ -20,11 +20,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const POLL_INTERVAL_A_RUN: Duration = Duration::from_micros(200);
 
 /// The time between two looks for awaited runs that the database does not have, in poll intervals.
-/// Only a hand removes a row, and nothing tells of it.
+/// Only this process tells of the runs that it deletes.
 const POLLS_PER_LOOK_FOR_MISSING: u32 = 4;
 
-/// Poll interval on a store in this process: it loses no notification and no row, and its clock may
-/// jump over months.
+/// Poll interval on a store in this process: it loses no notification, and its clock may jump over
+/// months.
 const RARE_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// Shortest time between two queries for all awaited runs: hints can come at any rate, and each
@@ -108,7 +108,8 @@ async fn watch_runs(results: Weak<ResultWatch>, mut changes: watch::Receiver<u64
         } else {
             new
         };
-        let looks_for_missing = !in_process && now >= next_look_for_missing;
+        // A deleted run had ended, and a store in this process loses no notification of an end.
+        let looks_for_missing = if in_process { for_all } else { now >= next_look_for_missing };
         if looks_for_missing {
             next_look_for_missing = now + poll_interval_of(awaited) * POLLS_PER_LOOK_FOR_MISSING;
         }

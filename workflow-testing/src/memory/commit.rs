@@ -13,15 +13,16 @@ use workflow_engine::model::{
 };
 use workflow_engine::store::{
     Asked, AskedSeat, AttemptRow, AttemptWrite, BatchTarget, CancelOutcome, ClaimRequest, Claimed, ConsumedSignal,
-    ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DueRuns, Emitted, EndWrite, EndedTurn, Fence,
-    FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome, ParkWrite, QueueWrite,
-    ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf, Write, apply,
+    ContinueWrite, CrashesWrite, DatabaseError, DatabaseErrorKind, DeletedRun, DueRuns, Emitted, EndWrite, EndedTurn,
+    Fence, FoundRun, FoundSingle, GateTurn, LimitWrite, LockedEvents, LockedGate, LockedQueue, Locks, Outcome,
+    ParkWrite, QueueWrite, ReadRates, RetryWrite, ReviveWrite, RunState, SeatRow, SingleRun, StartOutcome, StepOf,
+    Write, apply,
 };
 
 use super::tables::Tables;
 use super::{
-    attempt, cascade, claim, continue_as_new, crashes, event, finish, fork, gate, ownerless, pause, retry, schedule,
-    seat, signal, single, start,
+    attempt, cascade, claim, continue_as_new, crashes, deletion, event, finish, fork, gate, ownerless, pause, retry,
+    schedule, seat, signal, single, start,
 };
 
 /// Applies the writes. See [`Store::commit`](workflow_engine::store::Store::commit).
@@ -318,6 +319,14 @@ impl BatchTarget for Batch<'_> {
         error: &StoredError,
     ) -> Result<Vec<RunId>, DatabaseError> {
         Ok(ownerless::expire(self.tables, limit, patience, error, self.now))
+    }
+
+    async fn find_deleted(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, FoundRun>, DatabaseError> {
+        Ok(runs.iter().filter_map(|run| Some((*run, deletion::find(self.tables, *run)?))).collect())
+    }
+
+    async fn delete_runs(&mut self, runs: &BTreeSet<RunId>) -> Result<HashMap<RunId, DeletedRun>, DatabaseError> {
+        Ok(runs.iter().filter_map(|run| Some((*run, self.tables.delete(*run)?))).collect())
     }
 
     async fn find_parents(&mut self, runs: &BTreeSet<RunId>) -> Result<Vec<RunId>, DatabaseError> {

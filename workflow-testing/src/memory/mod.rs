@@ -28,6 +28,7 @@ mod commit;
 mod continue_as_new;
 mod crashes;
 mod database;
+mod deletion;
 mod event;
 mod finish;
 mod fork;

@@ -7,7 +7,7 @@ use workflow_engine::model::{
     Claim, EventWait, Lane, LimitRecord, QueueRecord, Rank, Run, RunId, RunStatus, SeatLine, StepAttempt,
     StoredSchedule, Timestamp, WorkerId,
 };
-use workflow_engine::store::{ClaimPlace, DueRuns, WorkerRecord};
+use workflow_engine::store::{ClaimPlace, DeletedRun, DueRuns, WorkerRecord};
 
 use super::gate::Gates;
 
@@ -194,6 +194,26 @@ impl Tables {
         self.runs.insert(id, run);
         self.changed = true;
         Some(said)
+    }
+
+    /// Deletes an ended run and all that belongs to it. Returns what it had; `None` if there is no
+    /// such run.
+    pub(super) fn delete(&mut self, id: RunId) -> Option<DeletedRun> {
+        // A run that has not ended, of a fork that is taken back, also leaves the due ones.
+        self.update(id, |run| run.status = RunStatus::Canceled)?;
+        let run = self.runs.remove(&id)?;
+        if let Some(key) = run.key {
+            self.keys.remove(&(run.lane.workflow, key));
+        }
+        if let Some(siblings) = run.parent.and_then(|parent| self.children.get_mut(&parent.run_id)) {
+            siblings.remove(&id);
+        }
+        self.children.remove(&id);
+        self.event_waits.retain(|(run, _), _| *run != id);
+        self.seats.retain(|(run, _), _| *run != id);
+        let attempts = self.attempts.remove(&id).map_or(0, |rows| rows.len() as u64);
+        let signals = self.signals.remove(&id).map_or(0, |rows| rows.len() as u64);
+        Some(DeletedRun::new(attempts, signals))
     }
 
     fn list_due(&mut self, run: &Run) {

@@ -7,8 +7,8 @@ use workflow_engine::replay::{AwaitedEvents, ChildEnd};
 use workflow_engine::store::{EndedRun, Inbox, Store, understood};
 use workflow_sdk::{DatabaseError, ErrorKind, RunId, RunStatus, StoredError};
 
-/// How long a run that waits for a child is parked at most. Nothing wakes it if the row of the
-/// child is removed by hand.
+/// How long a run that waits for a child is parked at most. Nothing wakes it if the child is
+/// deleted.
 pub(super) const CHILD_LOOK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How much a drive knows of the external events of its run.
@@ -71,7 +71,7 @@ pub(super) async fn read_events(
 }
 
 fn missing_child(run_id: RunId) -> ChildEnd {
-    let message = format!("the child, run {run_id}, is not in the database any more: its row was removed");
+    let message = format!("the child, run {run_id}, is not in the database any more: it was deleted");
     ChildEnd { run_id, result: Err(StoredError::new(ErrorKind::ChildMissing, message)) }
 }
 
