@@ -56,6 +56,7 @@ mod client;
 mod ctx;
 #[cfg(feature = "encryption")]
 mod encryption;
+pub mod operate;
 mod schedule;
 #[cfg(all(test, feature = "macros"))]
 mod step_error_tests;
