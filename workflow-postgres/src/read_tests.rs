@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, Run, RunFilter, RunId, RunStatus};
+use workflow_engine::model::{NewRun, RunFilter, RunId, RunStatus, RunSummary};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{START, TestResult, fixture, lane, new_run};
 
-fn ids(runs: &[Run]) -> Vec<RunId> {
+fn ids(runs: &[RunSummary]) -> Vec<RunId> {
     runs.iter().map(|run| run.id).collect()
 }
 
