@@ -13,7 +13,7 @@ use workflow_tests::{Live, LocalWorker, Probe, until};
 async fn settle(ctx: &Ctx<Probe>, how: String) -> Result<String> {
     match how.as_str() {
         "fail" => Err(Error::msg("no luck")),
-        "wait" => ctx.signal::<String>("go").await,
+        "wait" => ok(ctx.signal::<String>("go").await?.unwrap_or_default()),
         how => ok(how.to_owned()),
     }
 }

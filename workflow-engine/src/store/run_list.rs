@@ -94,7 +94,12 @@ async fn read_source<S: Store + ?Sized>(
     let mut scan = RunScan {
         source,
         newer_than: RunId::FIRST,
-        older_than: list.conditions.created.before.map_or(RunId::LAST, first_id_after),
+        older_than: list
+            .conditions
+            .created
+            .before
+            .and_then(|time| first_id_after(time, list.now))
+            .unwrap_or(RunId::LAST),
         direction: list.direction,
         rows: FIRST_PART.min(budget),
         limit: list.limit.saturating_add(1),
