@@ -10,10 +10,10 @@ use tokio::sync::Semaphore;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, CommitOrder, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, ReadRates, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
-    WithinError, WorkerRecord, Write,
+    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WithinError, WorkerRecord, Write,
 };
-use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
 /// The fault of one commit.
 #[derive(Clone, Copy, Debug)]
@@ -227,8 +227,8 @@ impl Store for FaultyStore {
         self.inner.find(workflow, key).await
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-        self.inner.list(filter).await
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
+        self.inner.scan(scan).await
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use workflow_engine::model::{Claim, Clock, NewRun};
 use workflow_engine::store::{ClaimRequest, Claimed, ClaimedRun, Outcome, StartOutcome, Store, StoreOptions, Write};
 use workflow_sdk::internal::connect;
-use workflow_sdk::{ConnectError, Run, RunId, RunStatus, StepAttempt, Timestamp};
+use workflow_sdk::{ConnectError, Run, RunFilter, RunId, RunStatus, StepAttempt, Timestamp};
 use workflow_testing::MemoryDatabase;
 
 use crate::builders::{CLOCK_START, claim_request, lane, new_run};
@@ -213,6 +213,15 @@ impl Fixture {
     /// Reads a run that exists.
     pub async fn run(&self, id: RunId) -> Run {
         self.store.run(id).await.expect("read a run").expect("the run exists")
+    }
+
+    /// Reads up to a thousand runs, the newest first.
+    pub async fn runs(&self) -> Vec<Run> {
+        let mut runs = Vec::new();
+        for listed in self.store.list(&RunFilter::new().page_size(1000)).await.expect("list") {
+            runs.push(self.run(listed.id).await);
+        }
+        runs
     }
 
     /// Reads the status of a run that exists.

@@ -45,6 +45,11 @@ pub mod long_runs {}
 
 /// Compiles the examples of this page.
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/operating-runs.md")]
+pub mod operating_runs {}
+
+/// Compiles the examples of this page.
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/schedules.md")]
 pub mod schedules {}
 

@@ -97,7 +97,8 @@ async fn stored_secrets_in_memory(database: &MemoryDatabase) -> BTreeSet<String>
         let page = store.list(&filter).await.expect("list runs");
         let Some(last) = page.last() else { return stored.secrets() };
         filter = filter.after(last.id);
-        for run in page {
+        for listed in page {
+            let Some(run) = store.run(listed.id).await.expect("read a run") else { continue };
             for attempt in store.history(run.id).await.expect("read a history") {
                 stored.values.extend(attempt.output);
                 stored.errors.extend(attempt.error.iter().map(in_json));

@@ -143,6 +143,10 @@ CREATE INDEX workflow_runs_due ON {schema}.workflow_runs (lane_id, rank, availab
 CREATE INDEX workflow_runs_running ON {schema}.workflow_runs (lane_id, available_at, id, worker_id)
     WHERE status = 'running';
 
+-- Serve lists: the runs that wait, and those that failed or were canceled, by id. Ids sort by time.
+CREATE INDEX workflow_runs_waiting ON {schema}.workflow_runs (id) WHERE status IN ('pending', 'parked');
+CREATE INDEX workflow_runs_failed ON {schema}.workflow_runs (id) WHERE status IN ('failed', 'canceled');
+
 -- A trigger, so that no statement that changes runs can forget the gates.
 CREATE FUNCTION {schema}.workflow_wake_gate() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -164,6 +168,38 @@ CREATE TRIGGER workflow_runs_wait_again AFTER UPDATE OF status, available_at, pa
 CREATE TRIGGER workflow_runs_free AFTER UPDATE OF status ON {schema}.workflow_runs
     FOR EACH ROW WHEN (NEW.lane_id < 0 AND OLD.status = 'running' AND NEW.status <> 'running')
     EXECUTE FUNCTION {schema}.workflow_free_gate();
+
+-- The tags of runs, once more by name and value. The key serves lists of the runs with one tag.
+CREATE TABLE {schema}.workflow_tags (
+    run_id uuid NOT NULL,
+    name   text NOT NULL COLLATE "C",
+    value  text NOT NULL COLLATE "C",
+    PRIMARY KEY (name, value, run_id)
+);
+
+-- Triggers, so that no statement that starts, moves or deletes runs can forget the tags. A start
+-- without tags calls no function.
+CREATE FUNCTION {schema}.workflow_add_tags() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.workflow_tags (run_id, name, value)
+    SELECT NEW.id, tag.key, tag.value FROM json_each_text(NEW.tags::json) AS tag;
+    RETURN NULL;
+END $$;
+CREATE FUNCTION {schema}.workflow_remove_tags() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM {schema}.workflow_tags AS t USING json_each_text(OLD.tags::json) AS tag
+    WHERE t.name = tag.key AND t.value = tag.value AND t.run_id = OLD.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER workflow_runs_tag AFTER INSERT ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.tags <> '{}') EXECUTE FUNCTION {schema}.workflow_add_tags();
+-- Of the triggers of one event the first by name comes first: the old tags go before the new ones.
+CREATE TRIGGER workflow_runs_retag AFTER UPDATE OF tags ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.tags <> OLD.tags) EXECUTE FUNCTION {schema}.workflow_remove_tags();
+CREATE TRIGGER workflow_runs_tag_again AFTER UPDATE OF tags ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (NEW.tags <> OLD.tags) EXECUTE FUNCTION {schema}.workflow_add_tags();
+CREATE TRIGGER workflow_runs_untag AFTER DELETE ON {schema}.workflow_runs
+    FOR EACH ROW WHEN (OLD.tags <> '{}') EXECUTE FUNCTION {schema}.workflow_remove_tags();
 
 -- Serves the expiry of runs that no worker claims.
 CREATE INDEX workflow_runs_deadline ON {schema}.workflow_runs (deadline_at)

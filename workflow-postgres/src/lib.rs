@@ -21,14 +21,13 @@ use sqlx::PgPool;
 use tokio::sync::Semaphore;
 
 use workflow_engine::model::{
-    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt,
-    StoredSchedule, WorkerId,
+    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule, WorkerId,
 };
 
 use workflow_engine::store::{
     DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, ReadRates, SeatRow, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
-    Write,
+    NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
+    WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -77,6 +76,7 @@ mod queue;
 mod read;
 mod retry;
 mod row;
+mod scan;
 mod schedule;
 mod seat;
 mod session;
@@ -118,6 +118,8 @@ mod pool_tests;
 mod queue_tests;
 #[cfg(test)]
 mod read_tests;
+#[cfg(test)]
+mod scan_tests;
 #[cfg(test)]
 mod seat_tests;
 #[cfg(test)]
@@ -200,8 +202,8 @@ impl Store for PostgresStore {
         read_call!(self, "find a run", connection => read::find(connection, &self.sql, workflow, key))
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-        read_call!(self, "list runs", connection => read::list(connection, &self.sql, filter))
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
+        read_call!(self, "list runs", connection => scan::scan(connection, &self.sql, scan))
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {

@@ -2,7 +2,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use workflow_engine::model::{Clock, Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
+use workflow_engine::model::{Clock, Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval, WorkerRecord};
 
 use super::claim::Lanes;
@@ -25,28 +25,6 @@ pub(super) async fn find(
 ) -> Result<Option<RunId>, Failure> {
     let found = sql.find_run.query().bind(workflow).bind(key).fetch_optional(connection).await?;
     found.as_ref().map(row::run_id).transpose()
-}
-
-/// See [`Store::list`](workflow_engine::store::Store::list).
-pub(super) async fn list(connection: &mut PgConnection, sql: &Sql, filter: &RunFilter) -> Result<Vec<Run>, Failure> {
-    let statuses: Vec<&str> = filter.statuses.iter().map(|status| RunStatus::as_str(*status)).collect();
-    let (tag_name, tag_value) = filter.tag.as_ref().map(|(name, value)| (name.as_str(), value.as_str())).unzip();
-    let query = sql
-        .list_runs
-        .query()
-        .bind((!statuses.is_empty()).then_some(statuses))
-        .bind(filter.workflow.as_deref())
-        .bind(filter.queue.as_deref())
-        .bind(tag_name)
-        .bind(tag_value)
-        .bind(filter.key_prefix.as_deref())
-        .bind(filter.created_from.map(Timestamp::as_micros))
-        .bind(filter.created_before.map(Timestamp::as_micros))
-        .bind(filter.after.map(RunId::as_uuid))
-        .bind(i64::from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)))
-        .bind(filter.paused)
-        .bind(filter.parent.map(RunId::as_uuid));
-    map_all(&query.fetch_all(connection).await?, row::run)
 }
 
 /// See [`Store::history`](workflow_engine::store::Store::history).
@@ -177,6 +155,6 @@ pub(super) async fn due_lanes(
     map_all(&query.fetch_all(connection).await?, row::lane)
 }
 
-fn map_all<T>(rows: &[PgRow], map: fn(&PgRow) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
+pub(super) fn map_all<T>(rows: &[PgRow], map: fn(&PgRow) -> Result<T, Failure>) -> Result<Vec<T>, Failure> {
     rows.iter().map(map).collect()
 }

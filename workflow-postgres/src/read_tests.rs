@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use workflow_engine::model::{NewRun, Run, RunFilter, RunId, RunStatus};
+use workflow_engine::model::{NewRun, RunFilter, RunId, RunStatus, RunSummary};
 use workflow_engine::store::{DatabaseErrorKind, Store, Write};
 
 use super::fixture_tests::{START, TestResult, fixture, lane, new_run};
 
-fn ids(runs: &[Run]) -> Vec<RunId> {
+fn ids(runs: &[RunSummary]) -> Vec<RunId> {
     runs.iter().map(|run| run.id).collect()
 }
 
@@ -47,6 +47,7 @@ async fn a_row_that_cannot_be_understood_says_so() -> TestResult {
     let fixture = fixture().await?;
     let id = fixture.start().await?;
     fixture.execute("UPDATE {schema}.workflow_runs SET error = 'no JSON'").await?;
+    fixture.execute("ALTER TABLE {schema}.workflow_runs DISABLE TRIGGER workflow_runs_tag_again").await?;
     fixture.execute("UPDATE {schema}.workflow_runs SET tags = '7'").await?;
     let run = fixture.store.run(id).await?.ok_or("no run")?;
     let columns: Vec<_> = run.unreadable.iter().filter_map(|reason| reason.split_once(':')).map(|it| it.0).collect();

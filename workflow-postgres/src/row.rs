@@ -17,6 +17,15 @@ use workflow_engine::store::{ClaimedRun, EndedRun, WaitingApproval};
 
 use super::error::Failure;
 
+/// A row of `list_runs.sql`.
+pub(super) fn listed_run(row: &PgRow) -> Result<Run, Failure> {
+    let mut run = run(row)?;
+    if row.try_get("is_error_long")? {
+        run.error = Some(StoredError::too_long_for_a_list());
+    }
+    Ok(run)
+}
+
 /// A row of `read_run.sql` or `list_runs.sql`.
 pub(super) fn run(row: &PgRow) -> Result<Run, Failure> {
     let (lane, no_lane) = lane_if_any(row)?;

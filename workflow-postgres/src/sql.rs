@@ -19,9 +19,11 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
 
 use workflow_engine::faults::altered;
-use workflow_engine::model::{Rank, Timestamp};
+use workflow_engine::model::{ErrorSummary, Rank, Timestamp};
+use workflow_engine::store::SCAN_BUDGET;
 
 use super::parts::{Parts, PartsFence};
+use super::scan::ScanStatements;
 
 /// The time is stable within a statement, so an index condition may use it. As a subquery it is
 /// computed once, not once per row.
@@ -35,8 +37,13 @@ impl Statement {
     /// Returns the statement of this file. The server shows the beginning of what it executes
     /// (`pg_stat_activity`), so the name of the file stands there in place of the file's comment.
     fn load(name: &str, text: &'static str, schema: &str) -> Self {
-        let comment: usize = text.split_inclusive('\n').take_while(|line| line.starts_with("--")).map(str::len).sum();
-        Self::of(format_args!("{name}.sql"), with_planted_bugs(&text[comment..]), schema)
+        Self::of(format_args!("{name}.sql"), with_planted_bugs(without_comment(text)), schema)
+    }
+
+    /// Returns the statement of this file over a source of runs, in an order of ids.
+    pub(super) fn over(name: &str, text: &str, source: &str, order: &str, schema: &str) -> Self {
+        let text = without_comment(text).replace("{source}", without_comment(source)).replace("{order}", order);
+        Self::of(format_args!("{name}"), &text, schema)
     }
 
     /// Returns the statement that has these parts.
@@ -55,7 +62,10 @@ impl Statement {
         let text = text
             .replace("{head_starts}", &array("bigint", Rank::head_start))
             .replace("{rank_count}", &Rank::ALL.len().to_string());
-        let text = text.replace("{begun_head_start}", &Rank::Begun.head_start().to_string());
+        let text = text
+            .replace("{begun_head_start}", &Rank::Begun.head_start().to_string())
+            .replace("{scan_budget}", &SCAN_BUDGET.to_string())
+            .replace("{error_bytes}", &ErrorSummary::MAX_STORED_BYTES.to_string());
         Self(format!("-- {name}\n{text}").into())
     }
 
@@ -86,6 +96,12 @@ impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Returns the text of a file without the comment at its beginning.
+fn without_comment(text: &str) -> &str {
+    let comment: usize = text.split_inclusive('\n').take_while(|line| line.starts_with("--")).map(str::len).sum();
+    text.get(comment..).unwrap_or_default()
 }
 
 /// Returns this of each rank, as an array of a type of the server.
@@ -132,6 +148,8 @@ macro_rules! statements {
         pub(super) struct Sql {
             $(pub(super) $name: Statement,)*
             schema: String,
+            /// Statements of lists.
+            pub(super) scans: ScanStatements,
             /// Statements that were composed of parts.
             composed: Mutex<HashMap<Parts, Statement>>,
         }
@@ -144,6 +162,7 @@ macro_rules! statements {
                         stringify!($name), include_str!(concat!("sql/", stringify!($name), ".sql")), schema,
                     ),)*
                     schema: schema.into(),
+                    scans: ScanStatements::load(schema),
                     composed: Mutex::default(),
                 }
             }
@@ -157,6 +176,7 @@ macro_rules! statements {
             #[cfg(test)]
             pub(super) fn all(&self) -> Vec<(String, Statement)> {
                 let mut all = vec![$((concat!(stringify!($name), ".sql").to_owned(), self.$name.clone()),)*];
+                all.extend(self.scans.all());
                 all.extend(Parts::all().into_iter().map(|parts| (parts.to_string(), self.parts(parts))));
                 all
             }
@@ -184,6 +204,7 @@ statements! {
     copy_history,
     count_behind,
     count_running,
+    count_running_runs,
     create_schema,
     create_schema_table,
     declare_limit,
@@ -233,7 +254,6 @@ statements! {
     insert_signals,
     insert_worker,
     list_approvals,
-    list_runs,
     list_schedules,
     lock_event,
     lock_families,

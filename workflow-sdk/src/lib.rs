@@ -33,6 +33,7 @@
 //!   [`StepError`].
 //! * Applications: [`Client`], [`Start`], [`RunHandle`], [`RunStream`], [`RunFilter`],
 //!   [`ClientError`], [`ApplicationPool`], [`ApplicationTransaction`].
+//! * Operators: the module [`operate`], with the search grammar and lists of runs.
 //! * Schedules: [`Schedule`], [`Overlap`], [`CatchUp`], [`ScheduleHandle`], [`Ctx::occurrence`].
 //! * Stored data: [`Run`], [`StepAttempt`], [`StoredError`], [`RunHistory`].
 //! * Before a deploy: `testing::replay`, `Worker::preflight` of the crate `workflow-worker`,
@@ -56,6 +57,7 @@ mod client;
 mod ctx;
 #[cfg(feature = "encryption")]
 mod encryption;
+pub mod operate;
 mod schedule;
 #[cfg(all(test, feature = "macros"))]
 mod step_error_tests;
@@ -84,11 +86,12 @@ pub use transaction::{TransactionOver, Tx};
 pub use workflow::{__private, RunsWith, Workflow};
 pub use workflow_engine::model::{
     AcceptedSignal, AttemptStatus, Breaker, CodecError, CodedPayload, DEFAULT_SIGNAL_LIMIT, Decision, ErrorKind,
-    EventName, GateLimits, HistoryError, InvalidBreaker, InvalidGate, InvalidName, InvalidRate, InvalidTags, KeyReuse,
-    Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal, OnParentEnd, Parent, PayloadCodec,
-    PayloadContext, PayloadPlace, Priority, QueueLimits, QueuePause, QueueRecord, Rate, RecordedRun, Retry, Run,
-    RunFilter, RunHistory, RunId, RunStatus, Signal, SignalOutcome, SingleKey, SingleUntil, StepAttempt, StepKind,
-    StoredError, Timestamp, TypedPayload, UnreadablePayload, UnreadableReason,
+    ErrorSummary, EventName, GateLimits, HistoryError, InvalidBreaker, InvalidGate, InvalidName, InvalidRate,
+    InvalidTags, KeyReuse, Lane, LimitRecord, LimitRule, MAX_TAG_BYTES, MAX_TAGS, NameSubject, NamesSignal,
+    OnParentEnd, Parent, PayloadCodec, PayloadContext, PayloadPlace, Priority, QueueLimits, QueuePause, QueueRecord,
+    Rate, RecordedRun, Retry, Run, RunFilter, RunHistory, RunId, RunNow, RunStatus, RunSummary, Signal, SignalOutcome,
+    SingleKey, SingleUntil, StepAttempt, StepKind, StoredError, Timestamp, TypedPayload, UnreadablePayload,
+    UnreadableReason,
 };
 pub use workflow_engine::observe::{Event, Observer, RunName, StepName};
 pub use workflow_engine::replay::{CurrentCall, Divergence, RecordedCall};

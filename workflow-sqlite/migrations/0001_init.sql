@@ -120,6 +120,40 @@ CREATE INDEX workflow_runs_due ON workflow_runs (lane_id, rank, available_at, id
 CREATE INDEX workflow_runs_running ON workflow_runs (lane_id, available_at, id, worker_id)
     WHERE status = 'running';
 
+-- Serve lists: the runs that wait, and those that failed or were canceled, by id. Ids sort by time.
+CREATE INDEX workflow_runs_waiting ON workflow_runs (id) WHERE status IN ('pending', 'parked');
+CREATE INDEX workflow_runs_failed ON workflow_runs (id) WHERE status IN ('failed', 'canceled');
+
+-- The tags of runs, once more by name and value. The key serves lists of the runs with one tag.
+CREATE TABLE workflow_tags (
+    name   TEXT NOT NULL,
+    value  TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    PRIMARY KEY (name, value, run_id)
+) STRICT, WITHOUT ROWID;
+
+-- Triggers, so that no statement that starts, moves or deletes runs can forget the tags.
+CREATE TRIGGER workflow_runs_tag AFTER INSERT ON workflow_runs
+WHEN NEW.tags <> '{}'
+BEGIN
+    INSERT INTO workflow_tags (name, value, run_id)
+    SELECT tag.key, tag.value, NEW.id FROM json_each(NEW.tags) AS tag;
+END;
+CREATE TRIGGER workflow_runs_tag_again AFTER UPDATE OF tags ON workflow_runs
+WHEN NEW.tags <> OLD.tags
+BEGIN
+    DELETE FROM workflow_tags
+    WHERE run_id = OLD.id AND (name, value) IN (SELECT tag.key, tag.value FROM json_each(OLD.tags) AS tag);
+    INSERT INTO workflow_tags (name, value, run_id)
+    SELECT tag.key, tag.value, NEW.id FROM json_each(NEW.tags) AS tag;
+END;
+CREATE TRIGGER workflow_runs_untag AFTER DELETE ON workflow_runs
+WHEN OLD.tags <> '{}'
+BEGIN
+    DELETE FROM workflow_tags
+    WHERE run_id = OLD.id AND (name, value) IN (SELECT tag.key, tag.value FROM json_each(OLD.tags) AS tag);
+END;
+
 -- A run that waits behind a gate makes claims look at the gate when it is due. A trigger, so that
 -- no statement can forget it.
 CREATE TRIGGER workflow_runs_wait AFTER INSERT ON workflow_runs

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use workflow_engine::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule,
-    WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule, WorkerId,
 };
 
 use workflow_engine::store::{
     ConnectError, DatabaseError, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession,
-    Listener, NextDue, Outcome, ReadRates, SeatRow, StepTransaction, Store, StoreOptions, WaitingApproval, WithinError,
-    WorkerRecord, Write,
+    Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store, StoreOptions,
+    WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
 /// The connection of the driver, as an application uses it.
@@ -61,6 +60,7 @@ mod read;
 mod retry;
 mod row;
 mod rows;
+mod scan;
 mod schedule;
 mod script;
 mod seat;
@@ -94,6 +94,8 @@ mod open_tests;
 mod pool_tests;
 #[cfg(test)]
 mod read_tests;
+#[cfg(test)]
+mod scan_tests;
 
 use database::Database;
 use error::{with_write_lock, within_deadline};
@@ -170,8 +172,8 @@ impl Store for SqliteStore {
         within_deadline("find a run", read::find(&self.database, workflow, key)).await
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-        within_deadline("list runs", read::list(&self.database, filter)).await
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
+        within_deadline("list runs", scan::scan(&self.database, scan)).await
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {

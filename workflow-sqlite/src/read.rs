@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlx::sqlite::SqliteRow;
 
-use workflow_engine::model::{Lane, Run, RunFilter, RunId, RunStatus, StepAttempt, StepKind, Timestamp};
+use workflow_engine::model::{Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
 use workflow_engine::store::{DatabaseError, EmittedItem, EndedRun, INBOX_PAGE, Inbox, NextDue, WaitingApproval};
 
 use super::database::Database;
@@ -26,34 +26,6 @@ pub(super) async fn find(database: &Database, workflow: &str, key: &str) -> Resu
     let query = sqlx::query(sql::FIND_RUN).bind(workflow).bind(key);
     let found = query.fetch_optional(reader.connection()?).await.during(OPERATION)?;
     found.as_ref().map(|row| row::id(row, "id")).transpose()
-}
-
-/// See [`Store::list`](workflow_engine::store::Store::list).
-pub(super) async fn list(database: &Database, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-    const OPERATION: &str = "list runs";
-    let statuses = match filter.statuses.as_slice() {
-        [] => None,
-        some => Some(
-            serde_json::to_string(&some.iter().map(|s| RunStatus::as_str(*s)).collect::<Vec<_>>()).during(OPERATION)?,
-        ),
-    };
-    let (tag, value) = filter.tag.as_ref().map(|(tag, value)| (tag.as_str(), value.as_str())).unzip();
-    let mut reader = database.reader().await?;
-    let query = sqlx::query(sql::LIST_RUNS)
-        .bind(filter.after.map(|id| id.to_string()))
-        .bind(statuses)
-        .bind(filter.workflow.as_deref())
-        .bind(filter.queue.as_deref())
-        .bind(tag)
-        .bind(value)
-        .bind(filter.key_prefix.as_deref())
-        .bind(filter.created_from.map(Timestamp::as_micros))
-        .bind(filter.created_before.map(Timestamp::as_micros))
-        .bind(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE))
-        .bind(filter.paused)
-        .bind(filter.parent.map(|id| id.to_string()));
-    let rows = query.fetch_all(reader.connection()?).await.during(OPERATION)?;
-    understand(&rows, row::run)
 }
 
 /// See [`Store::history`](workflow_engine::store::Store::history).
@@ -156,7 +128,7 @@ pub(super) async fn approvals(
     understand(&rows, row::approval)
 }
 
-fn understand<T>(
+pub(super) fn understand<T>(
     rows: &[SqliteRow],
     understand: impl Fn(&SqliteRow) -> Result<T, DatabaseError>,
 ) -> Result<Vec<T>, DatabaseError> {

@@ -22,6 +22,15 @@ const OPERATION: &str = "understand a row";
 
 type Result<T> = std::result::Result<T, DatabaseError>;
 
+/// Reads a row of `list_runs.sql`.
+pub(super) fn listed_run(row: &SqliteRow) -> Result<Run> {
+    let mut run = run(row)?;
+    if get(row, "is_error_long")? {
+        run.error = Some(StoredError::too_long_for_a_list());
+    }
+    Ok(run)
+}
+
 /// Reads a row of `read_run.sql` or `list_runs.sql`.
 pub(super) fn run(row: &SqliteRow) -> Result<Run> {
     let id = id(row, "id")?;

@@ -59,6 +59,56 @@ pub(super) const CLAIM: &str = script!(include_str!("sql/claim_runs.sql"), inclu
 pub(super) const CLAIM_AND_COMMIT: &str =
     script!(include_str!("sql/claim_runs.sql"), include_str!("sql/read_claimed.sql"), "COMMIT");
 
+/// Composes a statement of a list: `$before`, a source in an order of its ids, `$after`.
+macro_rules! over {
+    ($before:literal, $source:literal, $order:literal, $after:literal) => {
+        concat!(
+            include_str!(concat!("sql/", $before)),
+            include_str!(concat!("sql/parts/", $source)),
+            " ORDER BY id ",
+            $order,
+            " LIMIT +?3\n",
+            include_str!(concat!("sql/parts/", $after))
+        )
+    };
+}
+
+/// The statements of lists over one source and in one direction.
+pub(super) struct ScanStatements {
+    /// Finds where the part of a list ends.
+    pub(super) find_end: &'static str,
+    /// Reads the runs of the part.
+    pub(super) list: &'static str,
+}
+
+macro_rules! scans {
+    ($($older:ident, $newer:ident = $source:literal;)*) => {
+        $(
+            pub(super) const $older: ScanStatements = ScanStatements {
+                find_end: over!("find_scan_end.sql", $source, "DESC", "find_scan_end_rest.sql"),
+                list: over!("list_runs.sql", $source, "DESC", "list_runs_rest.sql"),
+            };
+            pub(super) const $newer: ScanStatements = ScanStatements {
+                find_end: over!("find_scan_end.sql", $source, "ASC", "find_scan_end_rest.sql"),
+                list: over!("list_runs.sql", $source, "ASC", "list_runs_rest.sql"),
+            };
+        )*
+
+        /// The statements of lists with their names, so that a test can prepare each of them.
+        #[cfg(test)]
+        pub(super) const SCANS: &[(&str, ScanStatements)] = &[$(($source, $older), ($source, $newer)),*];
+    };
+}
+
+scans! {
+    SCAN_ALL_OLDER, SCAN_ALL_NEWER = "scan_all.sql";
+    SCAN_TAGGED_OLDER, SCAN_TAGGED_NEWER = "scan_tagged.sql";
+    SCAN_WAITING_OLDER, SCAN_WAITING_NEWER = "scan_waiting.sql";
+    SCAN_RUNNING_OLDER, SCAN_RUNNING_NEWER = "scan_running.sql";
+    SCAN_FAILED_OLDER, SCAN_FAILED_NEWER = "scan_failed.sql";
+    SCAN_KEYED_OLDER, SCAN_KEYED_NEWER = "scan_keyed.sql";
+}
+
 statements! {
     CANCEL_CHILDREN = "cancel_children.sql";
     CANCEL_RUNS = "cancel_runs.sql";
@@ -129,7 +179,7 @@ statements! {
     INSERT_SIGNALS = "insert_signals.sql";
     INSERT_WORKER = "insert_worker.sql";
     LIST_APPROVALS = "list_approvals.sql";
-    LIST_RUNS = "list_runs.sql";
+    COUNT_RUNNING_RUNS = "count_running_runs.sql";
     LIST_SCHEDULES = "list_schedules.sql";
     LIST_WORKERS = "list_workers.sql";
     MARK_CALLED = "mark_called.sql";

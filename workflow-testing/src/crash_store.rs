@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, ReadRates, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
-    WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WithinError, WorkerRecord, Write,
 };
-use workflow_sdk::{DatabaseError, Run, RunFilter, RunId, StepAttempt};
+use workflow_sdk::{DatabaseError, Run, RunId, StepAttempt};
 
 use super::commit_log::SharedLog;
 
@@ -52,8 +52,8 @@ impl Store for CrashStore {
         self.inner.find(workflow, key).await
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-        self.inner.list(filter).await
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
+        self.inner.scan(scan).await
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 use workflow_engine::model::WorkerId;
-use workflow_sdk::{Client, DEFAULT_PAYLOAD_LIMIT, ErrorKind, Run, RunFilter, RunId, RunStatus, Timestamp};
+use workflow_sdk::{
+    Client, DEFAULT_PAYLOAD_LIMIT, ErrorKind, Lane, Run, RunFilter, RunId, RunStatus, RunSummary, Timestamp,
+};
 
 use workflow_worker::WorkerError;
 
@@ -103,7 +105,8 @@ impl Process {
                 Err(_) => return Followed::StandsStill,
             };
             // Mostly the run itself waits for time, and the others need not be listed.
-            if !self.waits_for_time(&run) && !self.some_run_waits_for_time().await {
+            let waits = self.waits_for_time(&run.lane, (run.status, run.available_at), run.paused_at.is_some());
+            if !waits && !self.some_run_waits_for_time().await {
                 return Followed::StandsStill;
             }
             self.idle.step().await;
@@ -120,7 +123,10 @@ impl Process {
             .page_size(1000);
         loop {
             let Ok(runs) = self.client.list(&filter).await else { return false };
-            if runs.iter().any(|run| self.waits_for_time(run)) {
+            let waits = |run: &RunSummary| {
+                self.waits_for_time(&run.lane, (run.status, run.available_at), run.paused_at.is_some())
+            };
+            if runs.iter().any(waits) {
                 return true;
             }
             match runs.last() {
@@ -131,10 +137,10 @@ impl Process {
     }
 
     /// Returns whether a run of this env's workflows waits for time.
-    fn waits_for_time(&self, run: &Run) -> bool {
-        let served = self.surroundings.serves(&run.lane.workflow, &run.lane.version);
-        let timed = run.status == RunStatus::Running || run.available_at < Timestamp::FAR_FUTURE;
-        served && timed && run.paused_at.is_none()
+    fn waits_for_time(&self, lane: &Lane, (status, available_at): (RunStatus, Timestamp), is_paused: bool) -> bool {
+        let served = self.surroundings.serves(&lane.workflow, &lane.version);
+        let timed = status == RunStatus::Running || available_at < Timestamp::FAR_FUTURE;
+        served && timed && !is_paused
     }
 
     /// Returns whether the run ends without the passing of virtual time. A body that waits for

@@ -22,7 +22,8 @@ pub(crate) async fn preflight(client: &Client, registry: &Registry) -> Result<Pr
     loop {
         let page = client.store().list(&filter).await?;
         let Some(last) = page.last().map(|run| run.id) else { break };
-        for run in page {
+        for listed in page {
+            let Some(run) = client.store().run(listed.id).await? else { continue };
             judge_run(client, registry, run, &mut report, &mut unregistered).await?;
         }
         filter = filter.after(last);

@@ -155,8 +155,7 @@ pub async fn a_batch_applied_again_changes_nothing(fixture: Fixture) {
     assert_eq!(canceled(&first[12]), CancelOutcome::Requested);
     assert_eq!(changed(&first[13]), 1);
 
-    let all = RunFilter::new();
-    let runs = fixture.store.list(&all).await.unwrap();
+    let runs = fixture.runs().await;
     let mut histories = Vec::new();
     for run in &runs {
         histories.push(fixture.history(run.id).await);
@@ -177,7 +176,7 @@ pub async fn a_batch_applied_again_changes_nothing(fixture: Fixture) {
     assert_eq!(canceled(&second[12]), CancelOutcome::Requested);
     assert_eq!(changed(&second[13]), 0);
 
-    let after = fixture.store.list(&all).await.unwrap();
+    let after = fixture.runs().await;
     for (before, after) in runs.iter().zip(&after) {
         // A repeated cancel request may count as another wake, because a needless wake does no
         // harm.

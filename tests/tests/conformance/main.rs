@@ -23,6 +23,7 @@ mod hint;
 mod lease;
 mod limit;
 mod line_rate;
+mod list;
 mod live;
 mod liveness;
 mod migrate;
@@ -326,6 +327,15 @@ workflow_tests::cases! {
         the_newest_run_comes_first,
         ended_returns_only_ended_runs,
         reads_see_their_own_commits,
+    }
+    list {
+        each_condition_selects_what_it_says,
+        a_moved_run_has_the_tags_of_the_move,
+        a_list_turns_its_pages_in_both_directions,
+        the_budget_ends_a_page_and_the_list_goes_on,
+        a_cut_source_hides_no_run_of_another_one,
+        changes_while_pages_are_turned_neither_hide_nor_repeat_a_run,
+        a_list_has_no_payload_and_cuts_a_long_error,
     }
     transaction {
         the_rows_and_the_outcome_are_committed_together,

@@ -31,12 +31,12 @@ fn replacing(key: &str) -> NewRun {
 }
 
 /// A debounced start by its first try, which takes the key to be free.
-fn debounced(key: &str) -> NewRun {
+pub fn debounced(key: &str) -> NewRun {
     NewRun { start: StartTime::After(MINUTE), ..with(key, SingleUntil::Begin, WhenTaken::Keep) }
 }
 
 /// The second try of a debounced start, which moves this run.
-fn moving(key: &str, id: RunId, input: &str, max_wait: Option<Duration>) -> NewRun {
+pub fn moving(key: &str, id: RunId, input: &str, max_wait: Option<Duration>) -> NewRun {
     let moved = MovedRun { id, input: input.into(), max_wait };
     NewRun {
         start: StartTime::After(MINUTE),
@@ -349,7 +349,7 @@ pub async fn concurrent_replacements_leave_one_run_per_key(fixture: Fixture) {
         keys.sort();
         keys
     };
-    let runs = fixture.store.list(&workflow_sdk::RunFilter::new().page_size(1000)).await.unwrap();
+    let runs = fixture.runs().await;
     let mut keys = open(&runs);
     let count = keys.len();
     keys.dedup();

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use workflow_sdk::prelude::*;
-use workflow_sdk::{AttemptStatus, ClientError, Run, RunFilter, RunHandle, RunId, StepKind, Timestamp};
+use workflow_sdk::{AttemptStatus, ClientError, RunFilter, RunHandle, RunId, RunSummary, StepKind, Timestamp};
 use workflow_tests::{Live, LocalWorker, Probe, until};
 
 use crate::reaches;
@@ -321,7 +321,7 @@ pub async fn a_history_shows_running_steps(db: Live) {
     worker.stop().await;
 }
 
-async fn pages(client: &Client, filter: RunFilter) -> Vec<Run> {
+async fn pages(client: &Client, filter: RunFilter) -> Vec<RunSummary> {
     let size = filter.page_size as usize;
     let (mut all, mut page) = (Vec::new(), client.list(&filter).await.unwrap());
     while page.len() == size {

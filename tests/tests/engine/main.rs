@@ -33,6 +33,7 @@ mod fork;
 mod gates;
 mod interruption;
 mod observer;
+mod operate;
 mod parking;
 mod patch;
 mod pause;
@@ -145,6 +146,12 @@ workflow_tests::cases! {
         every_event_of_a_run_comes_once_and_in_order,
         failures_and_cancels_are_observed,
         a_run_that_diverges_is_reported_to_observers,
+    }
+    operate {
+        queries_find_runs,
+        a_listed_run_says_what_it_does_now,
+        pages_lead_to_older_and_newer_runs,
+        a_bad_request_for_a_list_says_what_is_wrong,
     }
     streams {
         a_client_follows_a_run_while_it_runs,

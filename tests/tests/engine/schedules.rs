@@ -86,8 +86,11 @@ fn hour(at: Timestamp) -> f64 {
 
 pub async fn runs(client: &Client, schedule: &str) -> Vec<(Run, Occurrence)> {
     let filter = RunFilter::new().tag(SCHEDULE_TAG, schedule).page_size(1000);
-    let runs = client.list(&filter).await.unwrap().into_iter();
-    runs.map(|run| (run.clone(), Occurrence::of_tags(&run.tags).unwrap())).collect()
+    let mut runs = Vec::new();
+    for listed in client.list(&filter).await.unwrap() {
+        runs.push((client.run(listed.id).await.unwrap(), Occurrence::of_tags(&listed.tags).unwrap()));
+    }
+    runs
 }
 
 /// Waits until the schedule has been looked at up to this hour.

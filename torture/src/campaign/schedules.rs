@@ -6,7 +6,7 @@ use std::future::IntoFuture;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::future::{join, join_all, try_join_all};
-use workflow_sdk::{CatchUp, Occurrence, Overlap, Run, RunFilter, SCHEDULE_TAG, Schedule, Timestamp};
+use workflow_sdk::{CatchUp, Occurrence, Overlap, RunFilter, RunSummary, SCHEDULE_TAG, Schedule, Timestamp};
 
 use super::{Part, Report, Round, RoundOptions};
 use crate::program::{End, Failing, Op, Program, program};
@@ -108,7 +108,8 @@ async fn judge(round: &mut Round, schedule: &str, limit: u64, triggers: u64) -> 
     let state = client.schedule(schedule).describe().await.expect("read a schedule").state;
     let filter = RunFilter::new().tag(SCHEDULE_TAG, schedule).page_size(1000);
     let runs = client.list(&filter).await.expect("list the runs of a schedule");
-    let occurrence = |run: &Run| Occurrence::of_tags(&run.tags).filter(|at| run.key.as_deref() == Some(&at.key()));
+    let occurrence =
+        |run: &RunSummary| Occurrence::of_tags(&run.tags).filter(|at| run.key.as_deref() == Some(&at.key()));
     let times: Vec<Timestamp> = runs.iter().filter_map(occurrence).map(|occurrence| occurrence.at).collect();
     let by_hand = runs.iter().filter(|run| run.key.as_deref().is_some_and(|key| key.contains("@trigger:"))).count();
     let distinct: BTreeSet<Timestamp> = times.iter().copied().collect();

@@ -10,10 +10,10 @@ use fastrand::Rng;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, ReadRates, Renewed, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval,
-    WithinError, WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, Renewed, RunScan, ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId,
+    WaitingApproval, WithinError, WorkerRecord, Write,
 };
-use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunFilter, RunId, StepAttempt};
+use workflow_sdk::{DatabaseError, DatabaseErrorKind, Run, RunId, StepAttempt};
 
 use super::case::{Fault, Planted};
 use super::world::{Halt, World, short};
@@ -255,8 +255,8 @@ impl Store for Wire {
         self.call("find", self.inner.find(workflow, key), quiet).await
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-        self.call("list", self.inner.list(filter), quiet).await
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
+        self.call("list", self.inner.scan(scan), quiet).await
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {

@@ -173,8 +173,10 @@ pub async fn a_parent_and_its_children_survive_their_workers(database: Database)
     let children =
         testbed.client.list(&RunFilter::new().workflow("leaf").page_size(1000)).await.expect("list children");
     assert_eq!(children.len(), 10 * runs.len(), "each child was started once");
-    let output = |run: &workflow_sdk::Run| run.input.parse().expect("a number");
-    runs.extend(children.iter().map(|run| Started { id: run.id, output: output(run) }));
+    for child in children {
+        let run = testbed.client.run(child.id).await.expect("read a child");
+        runs.push(Started { id: run.id, output: run.input.parse().expect("a number") });
+    }
     let pids: Vec<u32> = dead.iter().map(|worker| worker.pid()).collect();
     testbed.check(&runs, &pids).await;
     dead.iter().chain([&beside]).for_each(|worker| worker.assert_no_errors());

@@ -1,7 +1,7 @@
 //! A workload with a run of each kind of workflow, and the checks of its runs.
 
 use workflow_sdk::prelude::*;
-use workflow_sdk::{ErrorKind, Run, RunFilter, RunId};
+use workflow_sdk::{ErrorKind, RunFilter, RunId};
 use workflow_torture::workflows::{self, GENERATIONS, PAGES};
 
 use workflow_torture::testbed::{Recorded, Started, Testbed};
@@ -91,9 +91,12 @@ impl Workload {
         let page = RunFilter::new().workflow("leaf").page_size(1000);
         let children = testbed.client.list(&page).await.expect("list children");
         assert_eq!(children.len(), 10 * self.parents, "each child was started once");
-        let child = |run: &Run| Started { id: run.id, output: run.input.parse().expect("a number") };
-        let runs: Vec<Started> =
-            children.iter().map(child).chain(self.plain.iter().chain(&self.debits).copied()).collect();
+        let mut started = Vec::new();
+        for child in children {
+            let run = testbed.client.run(child.id).await.expect("read a child");
+            started.push(Started { id: run.id, output: run.input.parse().expect("a number") });
+        }
+        let runs: Vec<Started> = started.into_iter().chain(self.plain.iter().chain(&self.debits).copied()).collect();
         testbed.check_beside(&runs, dead, stopped).await;
         testbed.check_effects(&self.debits).await;
         testbed.check_children_so_far().await;

@@ -57,6 +57,42 @@ impl RunId {
         self.0.get_version() == Some(Version::Custom)
     }
 
+    /// The id before all others, which no run has.
+    #[doc(hidden)]
+    pub const FIRST: Self = Self(Uuid::nil());
+    /// The id after all others, which no run has.
+    #[doc(hidden)]
+    pub const LAST: Self = Self(Uuid::max());
+
+    /// Returns the first id of this time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn first_at(at: Timestamp) -> Self {
+        let millis = u128::try_from(at.as_micros() / 1000).unwrap_or_default();
+        Self(Uuid::from_u128(millis << 80))
+    }
+
+    /// Returns the id right before this one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn before(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().saturating_sub(1)))
+    }
+
+    /// Returns the id right after this one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn after(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().saturating_add(1)))
+    }
+
+    /// Returns the time in the id: when it was generated, or of which occurrence its run is.
+    #[must_use]
+    pub fn time(self) -> Timestamp {
+        let millis = i64::try_from(self.0.as_u128() >> 80).unwrap_or(i64::MAX);
+        Timestamp::from_micros(millis.saturating_mul(1000)).min(Timestamp::FAR_FUTURE)
+    }
+
     /// Returns the id as a UUID.
     #[must_use]
     pub fn as_uuid(self) -> Uuid {

@@ -162,7 +162,7 @@ pub fn check_queue(name: &str) -> Result<(), InvalidName> {
     check_name(NameSubject::Queue, name)
 }
 
-/// The largest number of tags of a run. A list with a filter by tag reads the tags of every run.
+/// The largest number of tags of a run. Each is a row of its own beside the run.
 pub const MAX_TAGS: usize = 64;
 
 /// The largest size of the names and values of all tags of a run, in bytes.

@@ -132,7 +132,7 @@ impl OnParentEnd {
 }
 
 /// The parent of a run, and the step of the parent that started it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// The parent's id.
     pub run_id: RunId,
@@ -340,6 +340,22 @@ impl Run {
             self.unreadable.push(format!("{column}: {why}"));
             default
         })
+    }
+
+    /// Returns the run as a list has it: without input and output, and without a long error.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_payloads(&self) -> Self {
+        let is_long = |error: &StoredError| {
+            let bytes = serde_json::to_string(error).map_or(0, |text| text.len());
+            i64::try_from(bytes).is_ok_and(|bytes| bytes > super::ErrorSummary::MAX_STORED_BYTES)
+        };
+        let error = self.error.as_ref().map(|error| match is_long(error) {
+            true => StoredError::too_long_for_a_list(),
+            false => error.clone(),
+        });
+        let without = Self { input: String::new(), output: None, error: None, ..self.clone() };
+        Self { error, ..without }
     }
 
     /// Reads the stored error, and notes the reason if it is not understood.

@@ -117,6 +117,13 @@ const MAX_TEXT_BYTES: usize = 16 * 1024;
 const MAX_CAUSES: usize = 16;
 
 impl StoredError {
+    /// Returns what stands in a list in place of an error that is too long for it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn too_long_for_a_list() -> Self {
+        Self::new(ErrorKind::Unknown, "the error is too long for a list: read the run")
+    }
+
     /// Creates an error without causes.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {

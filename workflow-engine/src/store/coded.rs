@@ -12,15 +12,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    AttemptStatus, Claim, Lane, LimitRecord, PayloadContext, PayloadPlace, QueueRecord, Run, RunFilter, RunId,
-    SeatLine, SeatWait, SignalOutcome, StepAttempt, StepKind, StoredError, StoredSchedule, WorkerId, event_of_signal,
+    AttemptStatus, Claim, Lane, LimitRecord, PayloadContext, PayloadPlace, QueueRecord, Run, RunId, SeatLine, SeatWait,
+    SignalOutcome, StepAttempt, StepKind, StoredError, StoredSchedule, WorkerId, event_of_signal,
 };
 
 use super::coded_writes::Encoded;
 use super::{
     AttemptWrite, ClaimedRun, Coding, CommitOrder, DatabaseError, DueSchedules, EmittedItem, EndedRun,
-    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, ReadRates, SeatRow,
-    StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
+    ForeignTransaction, ForkWrite, GateUse, Inbox, LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan,
+    ScannedRuns, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError, WorkerRecord,
+    Write,
 };
 
 /// A store that encodes the payloads of another one.
@@ -48,8 +49,12 @@ impl CodedStore {
         if let Some(output) = &mut run.output {
             self.coding.show(&context(PayloadPlace::Output), output);
         }
+        self.show_error_of(run);
+    }
+
+    fn show_error_of(&self, run: &mut Run) {
         let place = if run.status.is_terminal() { PayloadPlace::FinalError } else { PayloadPlace::Error };
-        show_error(&self.coding, &context(place), run.error.as_mut());
+        show_error(&self.coding, &PayloadContext::new(run.id, place), run.error.as_mut());
     }
 
     /// Encodes the history of a fork anew: a database would copy the rows unchanged, but their
@@ -132,10 +137,10 @@ impl Store for CodedStore {
         self.inner.find(workflow, key).await
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
-        let mut runs = self.inner.list(filter).await?;
-        runs.iter_mut().for_each(|run| self.show_run(run));
-        Ok(runs)
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
+        let mut scanned = self.inner.scan(scan).await?;
+        scanned.runs.iter_mut().for_each(|run| self.show_error_of(run));
+        Ok(scanned)
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {

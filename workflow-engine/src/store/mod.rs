@@ -14,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    Claim, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule,
-    Timestamp, WorkerId,
+    Claim, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, RunSummary, SeatLine, SeatWait, StepAttempt,
+    StoredSchedule, Timestamp, WorkerId,
 };
 
 mod apply;
@@ -46,6 +46,8 @@ mod outcome;
 mod outcomes;
 mod redact;
 mod releases;
+mod run_list;
+mod run_scan;
 mod schedule_write;
 mod seat_line;
 mod sorted_batch;
@@ -76,6 +78,8 @@ pub use outcome::{CancelOutcome, Claimed, ClaimedRun, Emitted, Outcome, PauseOut
 pub use outcomes::{MissingOutcome, Outcomes};
 pub use redact::redact;
 pub use releases::Releases;
+pub use run_list::{ListedRuns, RunList, list_filtered, list_runs};
+pub use run_scan::{Direction, RunScan, SCAN_BUDGET, ScanSource, ScannedRuns, first_id_after};
 pub use schedule_write::{DueSchedules, ScheduleWrite};
 pub use seat_line::{AskedSeat, CALL_PATIENCE, MOST_WAITING, OpenLine, SeatAnswer, SeatRow};
 pub use sorted_batch::{Indexed, SortedBatch};
@@ -160,11 +164,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`DatabaseError`] if the database fails or does not answer.
     async fn find(&self, workflow: &str, key: &str) -> Result<Option<RunId>, DatabaseError>;
 
-    /// Returns one page of runs, newest first (by id, descending).
-    ///
-    /// # Errors
-    /// See [`Store::run`].
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError>;
+    /// Reads a part of a list: see [`RunScan`]. Decides on its end before it reads its runs, so a
+    /// run that is inserted meanwhile hides no other. Fails as [`Store::run`] does.
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError>;
+
+    /// Returns one page of runs, newest first (by id). Fails as [`Store::run`] does.
+    async fn list(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, DatabaseError> {
+        list_filtered(self, filter).await
+    }
 
     /// Returns the history of a run: outcomes in the order of their positions, then attempts
     /// without a position in the order of step key and attempt. Of a stream it returns only the

@@ -36,9 +36,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::operate::Operate;
 use crate::workflow::Workflow;
 use workflow_engine::executor::Executor;
-use workflow_engine::model::{DEFAULT_SIGNAL_LIMIT, NameSubject, Run, RunFilter, RunId, StepAttempt, check_name};
+use workflow_engine::model::{
+    DEFAULT_SIGNAL_LIMIT, NameSubject, Run, RunFilter, RunId, RunSummary, StepAttempt, check_name,
+};
 use workflow_engine::observe::Observers;
 use workflow_engine::store::{CodedStore, Coding, Outcome, PauseOutcome, ResumeOutcome, Store, Write};
 
@@ -263,13 +266,38 @@ impl Client {
         Ok(history)
     }
 
-    /// Reads one page of the runs that match the filter, newest first. For the next page, set
-    /// [`RunFilter::after`] to the last run of this one. A page that is not full is the last one.
+    /// Reads one page of the runs that match the filter, newest first, without their payloads. For
+    /// the next page, set [`RunFilter::after`] to the last run of this one. A page that is not full
+    /// is the last one.
+    ///
+    /// If few runs match, and no index serves the filter, the call reads until the page is full or
+    /// no run is left. [`Operate::runs`](crate::operate::Operate::runs) searches in parts, and for
+    /// more.
     ///
     /// # Errors
     /// [`ClientError::Database`] if the database cannot be reached.
-    pub async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, ClientError> {
+    pub async fn list(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, ClientError> {
         self.read(self.0.store.list(filter)).await
+    }
+
+    /// Returns everything that an operator does, as requests and answers that can be serialized.
+    ///
+    /// ```
+    /// # use workflow_sdk::prelude::*;
+    /// use workflow_sdk::operate::ListRuns;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Client::connect("sqlite::memory:").await?;
+    /// let run = client.start_by_name("checkout", &42.into()).tag("region", "eu").await?;
+    /// let page = client.operate().runs(ListRuns::new("tag.region:eu".parse()?)).await?;
+    /// assert_eq!(page.items.first().map(|found| found.id), Some(run.id()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn operate(&self) -> &dyn Operate {
+        self
     }
 
     /// Tries a failed run again from where it failed. Returns a builder: set its options, then

@@ -43,7 +43,7 @@ impl Client {
     }
 
     /// Reads within the call timeout.
-    pub(super) async fn read<T>(
+    pub(crate) async fn read<T>(
         &self,
         reading: impl Future<Output = Result<T, DatabaseError>>,
     ) -> Result<T, ClientError> {

@@ -11,14 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 
 use workflow_engine::model::{
-    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunFilter, RunId, SeatLine, SeatWait, StepAttempt,
-    StoredSchedule, WorkerId,
+    Claim, Clock, Lane, LimitRecord, QueueRecord, Run, RunId, SeatLine, SeatWait, StepAttempt, StoredSchedule, WorkerId,
 };
 
 use workflow_engine::store::{
     DatabaseError, DatabaseErrorKind, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox,
-    LeaseSession, Listener, NextDue, Outcome, ReadRates, SeatRow, StepTransaction, Store, StoreId, WaitingApproval,
-    WithinError, WorkerRecord, Write,
+    LeaseSession, Listener, NextDue, Outcome, ReadRates, RunScan, ScannedRuns, SeatRow, StepTransaction, Store,
+    StoreId, WaitingApproval, WithinError, WorkerRecord, Write,
 };
 
 mod attempt;
@@ -168,9 +167,9 @@ impl Store for MemoryStore {
         Ok(database.look(|tables, _| tables.keyed(workflow, key).map(|run| run.id)))
     }
 
-    async fn list(&self, filter: &RunFilter) -> Result<Vec<Run>, DatabaseError> {
+    async fn scan(&self, scan: &RunScan) -> Result<ScannedRuns, DatabaseError> {
         let database = self.handle.open("list runs")?;
-        Ok(database.look(|tables, _| read::list(tables, filter)))
+        Ok(database.look(|tables, _| read::scan(tables, scan)))
     }
 
     async fn history(&self, id: RunId) -> Result<Vec<StepAttempt>, DatabaseError> {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use workflow_engine::model::{
-    AttemptStatus, InboxSignal, Lane, Run, RunFilter, RunId, StepAttempt, StepKind, Timestamp,
+use workflow_engine::model::{AttemptStatus, InboxSignal, Lane, Run, RunId, StepAttempt, StepKind, Timestamp};
+use workflow_engine::store::{
+    Direction, EmittedItem, EndedRun, INBOX_PAGE, Inbox, RunScan, ScannedRuns, WaitingApproval,
 };
-use workflow_engine::store::{EmittedItem, EndedRun, INBOX_PAGE, Inbox, WaitingApproval};
 
 use super::tables::{Place, Tables};
 
@@ -15,26 +15,18 @@ pub(super) fn next_due(tables: &Tables, lanes: &[Lane]) -> Option<Timestamp> {
     earliest.min().filter(|at| *at < Timestamp::FAR_FUTURE)
 }
 
-/// See [`Store::list`](workflow_engine::store::Store::list).
-pub(super) fn list(tables: &Tables, filter: &RunFilter) -> Vec<Run> {
-    let page = usize::try_from(filter.page_size.clamp(1, RunFilter::MAX_PAGE_SIZE)).unwrap_or(usize::MAX);
-    tables.runs_below(filter.after).rev().filter(|run| fits(run, filter)).take(page).cloned().collect()
-}
-
-fn fits(run: &Run, filter: &RunFilter) -> bool {
-    let is = |wanted: &Option<String>, found: &String| wanted.as_ref().is_none_or(|wanted| wanted == found);
-    (filter.statuses.is_empty() || filter.statuses.contains(&run.status))
-        && is(&filter.workflow, &run.lane.workflow)
-        && is(&filter.queue, &run.lane.queue)
-        && filter.parent.is_none_or(|parent| run.parent.as_ref().is_some_and(|of| of.run_id == parent))
-        && filter.tag.as_ref().is_none_or(|(tag, value)| run.tags.get(tag) == Some(value))
-        && filter.key_prefix.as_ref().is_none_or(|prefix| match &run.key {
-            Some(key) => key.starts_with(prefix.as_str()),
-            None => false,
-        })
-        && filter.created_from.is_none_or(|from| run.created_at >= from)
-        && filter.created_before.is_none_or(|before| run.created_at < before)
-        && filter.paused.is_none_or(|paused| run.paused_at.is_some() == paused)
+/// See [`Store::scan`](workflow_engine::store::Store::scan).
+pub(super) fn scan(tables: &Tables, scan: &RunScan) -> ScannedRuns {
+    let rows = usize::try_from(scan.rows).unwrap_or(usize::MAX);
+    let source = tables.runs_between(scan.newer_than, scan.older_than).filter(|run| scan.source.has(run));
+    let read: Vec<&Run> = match scan.direction {
+        Direction::Older => source.rev().take(rows).collect(),
+        Direction::Newer => source.take(rows).collect(),
+    };
+    let end = if read.len() == rows { read.last().map(|run| run.id) } else { None };
+    let limit = usize::try_from(scan.limit).unwrap_or(usize::MAX);
+    let found = read.into_iter().filter(|run| scan.conditions.hold_for(run)).take(limit);
+    ScannedRuns { runs: found.map(Run::without_payloads).collect(), end }
 }
 
 /// See [`Store::history`](workflow_engine::store::Store::history).

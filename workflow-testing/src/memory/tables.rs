@@ -87,11 +87,11 @@ impl Tables {
         self.runs.values()
     }
 
-    /// Returns the runs with lower ids than this one, in the order of their ids; all runs if
-    /// `None`.
-    pub(super) fn runs_below(&self, below: Option<RunId>) -> impl DoubleEndedIterator<Item = &Run> {
-        let end = below.map_or(Bound::Unbounded, Bound::Excluded);
-        self.runs.range((Bound::Unbounded, end)).map(|(_, run)| run)
+    /// Returns the runs between these ids, without these, in the order of their ids.
+    pub(super) fn runs_between(&self, after: RunId, before: RunId) -> impl DoubleEndedIterator<Item = &Run> {
+        // A range whose bounds are equal or in the wrong order panics.
+        let before = before.max(after.after());
+        self.runs.range((Bound::Excluded(after), Bound::Excluded(before))).map(|(_, run)| run)
     }
 
     /// Returns the run of this workflow that has this key.

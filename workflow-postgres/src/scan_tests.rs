@@ -1,0 +1,94 @@
+use sqlx::{AssertSqlSafe, Row};
+use uuid::Uuid;
+
+use workflow_engine::model::{NameCondition, NamePattern, RunConditions, RunId, TagCondition};
+use workflow_engine::store::{Direction, SCAN_BUDGET, ScanSource};
+
+use super::fixture_tests::{Fixture, TestResult, fixture};
+use super::scan::{bind_conditions, bind_range};
+use super::sql::Statement;
+
+/// The rows that a scan reads in these tests.
+const ROWS: u32 = 256;
+
+/// Each part of a list reads the rows of its source and their runs, and no other rows. A table of
+/// which the server has no statistics yet may be sorted instead: the server then takes any range of
+/// ids for a small one.
+#[tokio::test]
+async fn a_list_reads_only_its_source() -> TestResult {
+    let fixture = fixture().await?;
+    fill(&fixture).await?;
+    fixture.execute("ANALYZE {schema}.workflow_runs, {schema}.workflow_tags, {schema}.workflow_lanes").await?;
+    for (source, index) in [
+        (ScanSource::All, "workflow_runs_pkey"),
+        (ScanSource::Tagged("region".into(), "eu".into()), "workflow_tags_pkey"),
+        (ScanSource::Waiting, "workflow_runs_waiting"),
+        (ScanSource::Failed, "workflow_runs_failed"),
+        (ScanSource::Running, "workflow_runs_running"),
+        (ScanSource::Keyed("order-1".into()), "workflow_runs_key"),
+    ] {
+        for direction in [Direction::Older, Direction::Newer] {
+            let (end, list) = fixture.store.sql.scans.of(&source, direction).map_err(|_| "no statement")?;
+            // No run has this name: the list reads its whole range.
+            let name = NamePattern { text: "none".into(), is_prefix: true };
+            let workflow = NameCondition { any_of: vec![name], none_of: Vec::new() };
+            let tag = TagCondition { name: "region".into(), values: vec!["eu".into()], negated: false };
+            let conditions = RunConditions { workflow, tags: vec![tag], ..RunConditions::none() };
+            let (end_plan, _) = explained(&fixture, end, &source, None).await?;
+            let (list_plan, read) = explained(&fixture, list, &source, Some(&conditions)).await?;
+            for plan in [&end_plan, &list_plan] {
+                assert!(plan.contains(index), "{source:?}\n{plan}");
+                assert!(!plan.contains("Seq Scan on workflow_runs"), "{source:?}\n{plan}");
+                assert!(!plan.contains("Seq Scan on workflow_tags"), "{source:?}\n{plan}");
+                assert!(!plan.contains("Hash Join") && !plan.contains("Merge Join"), "{source:?}\n{plan}");
+            }
+            // Each run of the source, and some of its index. Tags cost a search of their index.
+            assert!(read <= 8 * u64::from(ROWS) + 50, "{source:?} touches {read} pages\n{list_plan}");
+        }
+    }
+    fixture.execute("DROP SCHEMA {schema} CASCADE").await
+}
+
+/// Returns the plan, and the number of pages that the statement touched.
+async fn explained(
+    fixture: &Fixture,
+    statement: &Statement,
+    source: &ScanSource,
+    conditions: Option<&RunConditions>,
+) -> TestResult<(String, u64)> {
+    let text = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) {}", statement.text());
+    let mut query = bind_range(sqlx::query(AssertSqlSafe(text)), source, (RunId::FIRST, RunId::LAST), ROWS);
+    if let Some(conditions) = conditions {
+        query = bind_conditions(query.bind(i64::from(SCAN_BUDGET)), conditions).map_err(|_| "not bound")?;
+    }
+    let mut connection = fixture.store.pool.acquire().await?;
+    let rows = query.fetch_all(&mut *connection).await?;
+    let plan = rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()?.join("\n");
+    let first = plan.lines().find(|line| line.contains("Buffers:")).unwrap_or_default();
+    let touched = first.split_whitespace().filter_map(|word| word.split_once('=')?.1.parse::<u64>().ok()).sum();
+    Ok((plan, touched))
+}
+
+/// Inserts 100,000 ended runs, 50,000 that wait, 2,000 that failed and 100 that are running. Every
+/// tenth run has a tag, and one has a key.
+async fn fill(fixture: &Fixture) -> TestResult {
+    for (count, status) in
+        [(60_000, "succeeded"), (50_000, "parked"), (2_000, "failed"), (100, "running"), (40_000, "succeeded")]
+    {
+        let salt = Uuid::new_v4();
+        fixture
+            .execute(&format!(
+                "INSERT INTO {{schema}}.workflow_lanes (queue, workflow_name, version)
+                 VALUES ('default', 'checkout', '1') ON CONFLICT DO NOTHING;
+                 INSERT INTO {{schema}}.workflow_runs
+                     (id, workflow_name, lane_id, status, input, available_at, created_at, tags, key)
+                 SELECT md5('{salt}' || n)::uuid, 'checkout',
+                        (SELECT id FROM {{schema}}.workflow_lanes WHERE workflow_name = 'checkout'), '{status}', 'null',
+                        n, 0, CASE WHEN n % 10 = 0 THEN '{{\"region\":\"eu\"}}' ELSE '{{}}' END,
+                        CASE WHEN n = 1 AND '{status}' = 'failed' THEN 'order-1' END
+                 FROM generate_series(1, {count}) AS n"
+            ))
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+-- Called by: scan.rs, as the source of find_scan_end.sql and list_runs.sql.
+-- Guarantees: the ids of at most $3 runs between $1 and $2, by the primary key.
+SELECT r.id FROM {schema}.workflow_runs AS r
+WHERE r.id > $1::uuid AND r.id < $2::uuid ORDER BY r.id {order} LIMIT $3::bigint

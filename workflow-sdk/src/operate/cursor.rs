@@ -1,0 +1,105 @@
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use workflow_engine::model::RunId;
+
+use super::{OperateError, OperateErrorCode, Query};
+
+/// The place between two runs of a list. Its text means something only to the query of its page.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cursor(String);
+
+/// The version of the text, its first character.
+const VERSION: char = '1';
+/// An id, and the hash of the query.
+const BYTES: usize = 16 + 8;
+
+impl Cursor {
+    /// Returns the cursor of a text, which is checked where the page is read.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the cursor at a run of the list of this query.
+    pub(super) fn at(run: RunId, query: &Query) -> Self {
+        let mut bytes = run.as_uuid().as_bytes().to_vec();
+        bytes.extend(hash(query).to_be_bytes());
+        Self(format!("{VERSION}{}", URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// Returns the run at which the cursor is.
+    pub(super) fn run(&self, query: &Query) -> Result<RunId, OperateError> {
+        let refused = |message: &str, help: &str| OperateError::new(OperateErrorCode::BadCursor, message, help);
+        let again = "read the first page again";
+        match self.0.chars().next() {
+            Some(VERSION) => (),
+            Some(version) if version.is_ascii_digit() => {
+                return Err(refused("the cursor is of another release", again));
+            }
+            _ => return Err(refused("the text is not a cursor", "pass `next` or `previous` of a page unchanged")),
+        }
+        let bytes = self.0.get(1..).and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
+        let Some(bytes) = bytes.and_then(|bytes| <[u8; BYTES]>::try_from(bytes).ok()) else {
+            return Err(refused("the cursor is damaged", "pass `next` or `previous` of a page unchanged"));
+        };
+        let (mut id, mut of_query) = ([0; 16], [0; 8]);
+        id.copy_from_slice(&bytes[..16]);
+        of_query.copy_from_slice(&bytes[16..]);
+        if u64::from_be_bytes(of_query) != hash(query) {
+            return Err(refused("the cursor belongs to a page of another query", again));
+        }
+        Ok(uuid::Uuid::from_bytes(id).into())
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Returns the hash of a query, which is the same in every process (FNV-1a).
+fn hash(query: &Query) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    query.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_of_its_query_and_of_no_other() {
+        let (query, other): (Query, Query) = ("status:failed".parse().unwrap(), Query::new());
+        let id = RunId::generate();
+        let cursor = Cursor::at(id, &query);
+        assert_eq!(cursor.run(&query), Ok(id));
+        assert!(cursor.run(&other).unwrap_err().message.contains("another query"));
+        let text = cursor.as_str();
+        for (text, says) in [
+            (String::new(), "not a cursor"),
+            ("x".into(), "not a cursor"),
+            (format!("2{}", &text[1..]), "another release"),
+            (text[..20].into(), "damaged"),
+            (format!("{text}A"), "damaged"),
+            ("1é".into(), "damaged"),
+        ] {
+            let error = Cursor::new(text.clone()).run(&query).unwrap_err();
+            assert_eq!(error.code, OperateErrorCode::BadCursor);
+            assert!(error.message.contains(says), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Lists of runs over the database.
+
+use async_trait::async_trait;
+
+use workflow_engine::model::{RunId, Timestamp};
+use workflow_engine::store::{Direction, ListedRuns, RunList, SCAN_BUDGET, list_runs};
+
+use crate::Client;
+
+use super::condition::conditions;
+use super::{Cursor, ListRuns, Operate, OperateError, OperateErrorCode, Query, RunPage};
+
+#[async_trait]
+impl Operate for Client {
+    async fn runs(&self, list: ListRuns) -> Result<RunPage, OperateError> {
+        let from = check(&list)?;
+        let store = self.store().as_ref();
+        let read = async {
+            let now = store.next_due(&[]).await?.now;
+            list_runs(store, &list_of(&list, from, now)).await
+        };
+        Ok(page_of(self.read(read).await?, &list.query, from, list.direction))
+    }
+}
+
+/// Checks a request, and returns the run at which its page begins.
+fn check(list: &ListRuns) -> Result<Option<RunId>, OperateError> {
+    if !(1..=ListRuns::MAX_LIMIT).contains(&list.limit) {
+        let message = format!("a page of {} runs is refused", list.limit);
+        let help = format!("ask for 1 to {} runs", ListRuns::MAX_LIMIT);
+        return Err(OperateError::new(OperateErrorCode::BadLimit, message, help));
+    }
+    list.cursor.as_ref().map(|cursor| cursor.run(&list.query)).transpose()
+}
+
+fn list_of(list: &ListRuns, from: Option<RunId>, now: Timestamp) -> RunList {
+    RunList {
+        conditions: conditions(&list.query, now),
+        from,
+        direction: list.direction,
+        limit: list.limit,
+        budget: SCAN_BUDGET,
+        now,
+    }
+}
+
+/// Returns the page with cursors in both directions. Behind an empty page, both lead to where it
+/// began, which is then part of what follows.
+fn page_of(listed: ListedRuns, query: &Query, from: Option<RunId>, direction: Direction) -> RunPage {
+    let ListedRuns { runs: mut items, next: onward, is_cut } = listed;
+    let searched_to = onward.filter(|_| is_cut).map(RunId::time);
+    if direction == Direction::Newer {
+        items.reverse();
+    }
+    let newest = items.first().map(|run| run.id);
+    let oldest = items.last().map(|run| run.id);
+    let (next, previous) = match direction {
+        Direction::Older => (onward, newest.or(from.map(RunId::before))),
+        Direction::Newer => (oldest.or(from.map(RunId::after)), onward.or(newest).or(from)),
+    };
+    let cursor = |id: Option<RunId>| id.map(|id| Cursor::at(id, query));
+    RunPage { items, next: cursor(next), previous: cursor(previous), searched_to, complete: onward.is_none() }
+}

@@ -1,0 +1,54 @@
+#![allow(clippy::unwrap_used)]
+
+use sqlx::Row;
+
+use super::fixture_tests::*;
+use super::sql::{self, ScanStatements};
+
+/// Each source is read by its index, in the order of the list and no further than needed. Only the
+/// running runs and the runs of a key, which are few, are sorted.
+#[tokio::test]
+async fn a_list_reads_only_its_source() {
+    let f = Fixture::file().await;
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                INSERT INTO workflow_runs (id, workflow_name, lane_id, status, available_at, created_at, input, tags)
+                SELECT printf('01900000-0000-7000-8000-%012x', i), 'checkout', 1,
+                       CASE i % 2 WHEN 0 THEN 'succeeded' ELSE 'parked' END, i, i, '7', '{\"a\":\"b\"}' FROM n;
+                ANALYZE;";
+    for is_filled in [false, true] {
+        let mut writer = f.store.database.writer.lock().await.unwrap();
+        if is_filled {
+            sqlx::raw_sql(fill).execute(writer.connection().unwrap()).await.unwrap();
+        }
+        let range = "(id>? AND id<?)";
+        let all = format!("SEARCH workflow_runs USING PRIMARY KEY {range}");
+        let by = |index: &str| format!("SEARCH workflow_runs USING COVERING INDEX {index} {range}");
+        let running = "SCAN workflow_runs USING COVERING INDEX workflow_runs_running".to_owned();
+        let keyed = "SEARCH r USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=?)".to_owned();
+        let tagged = "SEARCH workflow_tags USING PRIMARY KEY (name=? AND value=? AND run_id>? AND run_id<?)".to_owned();
+        for (older, newer, expected) in [
+            (sql::SCAN_ALL_OLDER, sql::SCAN_ALL_NEWER, all),
+            (sql::SCAN_TAGGED_OLDER, sql::SCAN_TAGGED_NEWER, tagged),
+            (sql::SCAN_WAITING_OLDER, sql::SCAN_WAITING_NEWER, by("workflow_runs_waiting")),
+            (sql::SCAN_FAILED_OLDER, sql::SCAN_FAILED_NEWER, by("workflow_runs_failed")),
+            (sql::SCAN_RUNNING_OLDER, sql::SCAN_RUNNING_NEWER, running),
+            (sql::SCAN_KEYED_OLDER, sql::SCAN_KEYED_NEWER, keyed),
+        ] {
+            for ScanStatements { find_end, list } in [older, newer] {
+                for statement in [find_end, list] {
+                    let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+                    let rows = sqlx::query(explain).fetch_all(writer.connection().unwrap()).await.unwrap();
+                    let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+                    assert!(plan.contains(&expected), "{statement}\n{expected}\n{plan:#?}");
+                    let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE FOR ORDER BY"));
+                    let is_short = ["running", "_key"].iter().any(|index| expected.contains(index));
+                    assert!(!sorts || is_short, "{statement}\n{plan:#?}");
+                    if statement == list {
+                        assert!(plan.iter().any(|step| step == "SEARCH r USING PRIMARY KEY (id=?)"), "{plan:#?}");
+                        assert!(plan.iter().any(|step| step.starts_with("CO-ROUTINE")), "{plan:#?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+-- Called by: scan.rs, as the source of find_scan_end.sql and list_runs.sql, before ORDER BY id.
+-- Guarantees: the ids of the runs between ?1 and ?2, by the primary key.
+SELECT id FROM workflow_runs WHERE id > ?1 AND id < ?2
