@@ -90,12 +90,14 @@ pub async fn a_deleted_run_is_gone_and_its_key_is_free(fixture: Fixture) {
 
 /// Every column that names a run is known here, so that a new table is not forgotten.
 pub async fn no_table_keeps_a_row_of_a_deleted_run(fixture: Fixture) {
-    const OWNED: [&str; 4] = ["step_attempts", "workflow_signals", "workflow_event_waits", "workflow_seats"];
+    const OWNED: [&str; 5] =
+        ["step_attempts", "workflow_signals", "workflow_event_waits", "workflow_seats", "workflow_tags"];
     let run = ended(&fixture, "order-42").await.run_id;
     let mut raw = fixture.raw().await;
     raw.execute(format!(
         "INSERT INTO workflow_event_waits (run_id, step_key, name, key, signal) VALUES ('{run}', 's', 'n', 'k', 'x');
-         INSERT INTO workflow_seats (run_id, step_key, limit_name, key, asked_at) VALUES ('{run}', 's', 'l', 'k', 1)"
+         INSERT INTO workflow_seats (run_id, step_key, limit_name, key, asked_at) VALUES ('{run}', 's', 'l', 'k', 1);
+         UPDATE workflow_runs SET tags = '{{\"customer\":\"42\"}}' WHERE id = '{run}'"
     ))
     .await;
     let mut naming = BTreeSet::new();
