@@ -265,7 +265,7 @@ async fn plans_are_searches(f: &Fixture) {
         (sql::FIND_DUE_LANES, "SEARCH t USING INDEX workflow_turns_open (base_id=? AND open_at<?)"),
         (sql::FIND_RUN, "SEARCH workflow_runs USING COVERING INDEX workflow_runs_key (workflow_name=? AND key=?)"),
         (sql::FIND_DELETED_RUNS, "SEARCH r USING PRIMARY KEY (id=?)"),
-        (sql::FIND_DELETED_RUNS, "SEARCH a USING PRIMARY KEY (run_id=? AND step_key=?)"),
+        (sql::FIND_DELETED_RUNS, "SEARCH a EXISTS USING PRIMARY KEY (run_id=? AND step_key=?)"),
         (sql::COUNT_ROWS_OF_RUNS, "SEARCH r USING PRIMARY KEY (id=?)"),
         (sql::DELETE_RUNS, "SEARCH workflow_runs USING PRIMARY KEY (id=?)"),
         (sql::DELETE_ATTEMPTS_OF_RUNS, "SEARCH step_attempts USING PRIMARY KEY (run_id=?)"),

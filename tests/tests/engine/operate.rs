@@ -1,4 +1,4 @@
-//! What an operator does: lists of runs.
+//! Lists of runs, as an operator reads them.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub async fn queries_find_runs(db: Live) {
     let soon = db.client.start(settle, "wait".into()).key("order-1").tag("region", "eu").await.unwrap();
     let failed = db.client.start(settle, "fail".into()).key("order-2").tag("region", "us").await.unwrap();
     let done = db.client.start(settle, "done".into()).tag("region", "eu").tag("tier", "gold").await.unwrap();
-    let working = LocalWorker::spawn(db.worker(Probe::new()).register(settle));
+    let working = LocalWorker::start(db.worker(Probe::new()).register(settle));
     done.result().await.unwrap();
     failed.result().await.unwrap_err();
     until("the run waits", async || (soon.status().await.unwrap() == RunStatus::Parked).then_some(())).await;
@@ -81,7 +81,7 @@ pub async fn queries_find_runs(db: Live) {
 pub async fn a_listed_run_says_what_it_does_now(db: Live) {
     let waiting = db.client.start(settle, "wait".into()).await.unwrap();
     let failed = db.client.start(settle, "fail".into()).await.unwrap();
-    let working = LocalWorker::spawn(db.worker(Probe::new()).register(settle));
+    let working = LocalWorker::start(db.worker(Probe::new()).register(settle));
     failed.result().await.unwrap_err();
     until("the run waits", async || (waiting.status().await.unwrap() == RunStatus::Parked).then_some(())).await;
     working.stop().await;

@@ -30,7 +30,7 @@ pub struct OperateError {
     pub code: OperateErrorCode,
     /// The mistake or the failure.
     pub message: String,
-    /// What to do about it.
+    /// The way out.
     pub help: String,
     /// The place of the mistake in a query.
     #[serde(default, skip_serializing_if = "Option::is_none")]

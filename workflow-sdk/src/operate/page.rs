@@ -13,7 +13,8 @@ use super::{Cursor, Query};
 /// let failed = ListRuns::new("status:failed".parse()?).limit(20);
 /// let text = serde_json::to_string(&failed)?;
 /// assert_eq!(text, r#"{"query":"status:failed","limit":20,"direction":"older"}"#);
-/// assert_eq!(serde_json::from_str::<ListRuns>(r#"{"query":"status:failed","limit":20}"#)?, failed);
+/// let short = r#"{"query":"status:failed","limit":20}"#;
+/// assert_eq!(serde_json::from_str::<ListRuns>(short)?, failed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

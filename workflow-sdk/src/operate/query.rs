@@ -32,12 +32,12 @@ pub use words::Fact;
 /// | Word | Finds runs |
 /// |---|---|
 /// | `status:failed` | with this [status](RunStatus) |
-/// | `workflow:checkout`, `queue:mail`, `version:7`, `gate:acct-42` | of this workflow, queue, version or gate |
+/// | `workflow:checkout`, `queue:mail`, `version:7`, `gate:acct-42` | of this name |
 /// | `key:order-42` | with this idempotency key |
 /// | `tag.customer:42` | with this tag |
 /// | `schedule:daily-report` | that this schedule started |
-/// | `parent:RUN`, `worker:WORKER` | that are children of a run, or that a worker holds; ids are written whole |
-/// | `started:>-1h`, `started:<2026-11-01` | whose start was committed within the last hour, or before a day (UTC) |
+/// | `parent:RUN`, `worker:WORKER` | that are children of a run, or that a worker holds |
+/// | `started:>-1h`, `started:<2026-11-01` | whose start was committed then, in UTC |
 /// | `ended:2026-11-01..2026-11-02` | that ended from the first time on and before the second one |
 /// | `is:paused` | of which a [fact](Fact) holds |
 ///

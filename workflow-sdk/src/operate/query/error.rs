@@ -57,7 +57,7 @@ pub struct QueryError {
     pub column: usize,
     /// The mistake.
     pub message: String,
-    /// What to write instead.
+    /// The way out: a text to write instead.
     pub help: String,
 }
 
