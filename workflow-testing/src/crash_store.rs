@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use workflow_engine::model::{Claim, Lane, LimitRecord, QueueRecord, SeatLine, SeatWait, StoredSchedule, WorkerId};
 use workflow_engine::store::{
     AttemptWrite, DueSchedules, EmittedItem, EndedRun, ForeignTransaction, GateUse, Inbox, LeaseSession, Listener,
-    NextDue, Outcome, ReadRates, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WithinError,
-    WorkerRecord, Write,
+    NextDue, Outcome, ReadRates, SeatRow, StepCommit, StepTransaction, Store, StoreId, WaitingApproval, WaitingPlace,
+    WithinError, WorkerRecord, Write,
 };
 use workflow_sdk::{DatabaseError, Run, RunFilter, RunId, StepAttempt};
 
@@ -110,6 +110,10 @@ impl Store for CrashStore {
 
     async fn running_in(&self, queue: &str, at_most: u32) -> Result<u32, DatabaseError> {
         self.inner.running_in(queue, at_most).await
+    }
+
+    async fn waiting_in(&self, place: WaitingPlace<'_>) -> Result<u32, DatabaseError> {
+        self.inner.waiting_in(place).await
     }
 
     async fn gate_use(&self, queue: &str, gate: &str) -> Result<GateUse, DatabaseError> {
